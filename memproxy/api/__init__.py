@@ -1,0 +1,1 @@
+"""The memory API of CONTRACT section 6."""

@@ -1,0 +1,133 @@
+"""The memory object: what is stored, found, injected, corrected and erased."""
+
+import enum
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+SCHEMA_VERSION = 1
+"""Version of the stored form; written beside every memory, so that a later reader knows how to migrate it."""
+
+
+class Kind(enum.StrEnum):
+    """What a memory is: facts, ways of doing, episodes, reflections, or one verbatim message (``turn``)."""
+
+    SEMANTIC = "semantic"
+    PROCEDURAL = "procedural"
+    EPISODIC = "episodic"
+    REFLECTIVE = "reflective"
+    TURN = "turn"
+
+
+class Trust(enum.StrEnum):
+    """Who said it. Trust follows the source through everything that is derived from it."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    DOCUMENT = "document"
+
+    @property
+    def level(self) -> int:
+        """Higher is more trusted: user 3, assistant 2, tool 1, document 0."""
+        return _TRUST_LEVELS[self.value]
+
+
+_TRUST_LEVELS = {"user": 3, "assistant": 2, "tool": 1, "document": 0}
+
+
+class Source(enum.StrEnum):
+    """By which way a memory came in."""
+
+    CONVERSATION = "conversation"
+    API = "api"
+    TOOL = "tool"
+    DREAM = "dream"
+    IMPORT = "import"
+
+
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
+    """An edge of the memory graph, with the interval in which it held."""
+
+    subject: str
+    predicate: str
+    object: str
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+
+
+class Memory(msgspec.Struct, kw_only=True):
+    """One statement (or one verbatim turn) of one user.
+
+    The public fields of CONTRACT section 6, and three of our own that the API does not show: ``tenant``, ``slot`` (the
+    normalised subject, predicate and aspect that at most one active memory of a scope may hold) and ``schema``.
+    Times are aware datetimes in UTC. ``confidence`` and ``importance`` lie in [0, 1]. An id names one statement for
+    ever: what supersedes it has an id of its own. ``valid_from``/``valid_to`` say when it held, ``created_at`` when
+    we learned it (for a turn: when it was said).
+    """
+
+    id: str
+    tenant: str
+    user_id: str
+    kind: Kind
+    content: str
+    created_at: datetime
+    updated_at: datetime
+    project_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    category: str | None = None
+    tags: list[str] = []
+    entities: list[str] = []
+    subject: str | None = None
+    predicate: str | None = None
+    object: str | None = None
+    aspect: str | None = None
+    stance: str | None = None
+    slot: str | None = None
+    confidence: float = 1.0
+    importance: float = 0.5
+    trust: Trust = Trust.USER
+    quarantined: bool = False
+    source: Source = Source.CONVERSATION
+    turn_ids: list[str] = []
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    active: bool = True
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    access_count: int = 0
+    last_accessed_at: datetime | None = None
+    expires_at: datetime | None = None
+    relations: list[Relation] = []
+    wing: str | None = None
+    room: str | None = None
+    closet: str | None = None
+    pointer: str | None = None
+    metadata: dict[str, Any] = {}
+    schema: int = SCHEMA_VERSION
+
+
+INTERNAL_FIELDS = frozenset({"tenant", "slot", "schema"})
+"""Fields of the stored form that no API answer shows."""
+
+
+def to_payload(memory: Memory) -> dict[str, Any]:
+    """The stored form: JSON types only, every field present, times as RFC 3339 strings ending in ``Z``."""
+    payload: dict[str, Any] = msgspec.to_builtins(memory)
+    return payload
+
+
+def from_payload(payload: dict[str, Any]) -> Memory:
+    """Read a stored form back, of this or an older schema version.
+
+    Raises:
+        msgspec.ValidationError: the payload is not a memory (damaged, or written by a newer version).
+    """
+    return msgspec.convert(payload, Memory)
+
+
+def to_public(memory: Memory) -> dict[str, Any]:
+    """What the API shows of a memory: all fields of the contract and nothing else."""
+    return {name: value for name, value in to_payload(memory).items() if name not in INTERNAL_FIELDS}

@@ -1,0 +1,131 @@
+"""What the relay and the engine say to each other, and what journal rows hold: plain structs, JSON on the wire.
+
+The socket between the two processes is private (mode 0700), so the identity in these messages is trusted.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Memory
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
+
+RECALL_PATH = "/internal/recall"
+CAPTURED_PATH = "/internal/captured"
+READY_PATH = "/internal/ready"
+IDENTITY_HEADER = "x-memproxy-internal-identity"
+"""Header of API requests passed to the engine: the `Identity` as JSON. A client's own is removed before."""
+
+
+class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The request's own way to its model: for learning with "the upstream's own model". Kept in memory only."""
+
+    base_url: str
+    model: str
+    api_key: str | None = None
+
+
+class RecallLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one request changes of the configured recall limits (``memory_config``); None leaves a setting as it is."""
+
+    memory_types: list[str] | None = None
+    retrieval_limit: int | None = None
+    similarity_threshold: float | None = None
+    max_tokens: int | None = None
+
+
+class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Asks for the block to inject.
+
+    ``queries`` are the last user messages, oldest first, the current one last (at most four). ``present`` are digests
+    (`core.turn.text_digest`) of the messages that the request already contains. ``nonce`` names the session's block.
+    """
+
+    request_id: str
+    scope: Scope
+    queries: list[str]
+    nonce: str
+    present: list[str] = []
+    limits: RecallLimits = RecallLimits()
+    explain: bool = False
+
+
+class Citation(msgspec.Struct, frozen=True, kw_only=True):
+    """One injected line: where it comes from and how well it fits."""
+
+    memory_id: str
+    turn_id: str | None
+    score: float
+    snippet: str
+
+
+class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The block (empty when there is nothing worth injecting), its tokens and lines, and the time each stage took.
+
+    ``result`` is ``injected``, ``empty`` or ``degraded``; ``reason`` says why when degraded. ``timings`` are
+    milliseconds by stage (embed, search, assemble, recall). ``query`` is what was searched after rewriting.
+    """
+
+    result: str
+    context: str = ""
+    reason: str | None = None
+    tokens: int = 0
+    citations: list[Citation] = []
+    timings: dict[str, float] = {}
+    query: str = ""
+    candidates: list[dict[str, Any]] = []
+
+
+class Captured(msgspec.Struct, frozen=True, kw_only=True):
+    """Tells the engine that the journal has a new row for this owner, and how the request reached its model."""
+
+    scope: Scope
+    access: UpstreamAccess | None = None
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who calls the API: the tenant, the user if the caller named one by header, and what is used when none is named.
+
+    ``named_user`` comes from ``X-Memproxy-User``; ``default_user`` is what an unnamed user means (None: not allowed).
+    """
+
+    tenant: str
+    named_user: str | None = None
+    default_user: str | None = None
+    project: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    permissions: frozenset[str] = frozenset({"chat", "memory:read", "memory:write", "act_as_user"})
+
+
+class TurnsBody(msgspec.Struct, kw_only=True):
+    """Journal row ``turns``: messages to be indexed as verbatim turns, in order. ``said_at`` is the time of those
+    that have none of their own; ``learn_now`` asks to learn at once.
+    """
+
+    messages: list[Message]
+    said_at: datetime
+    source: str = "conversation"
+    metadata: dict[str, Any] = {}
+    learn_now: bool = False
+
+
+class PlanBody(msgspec.Struct, kw_only=True):
+    """Journal row ``plan``, and the stored plan of a ``learn`` row: exact writes with their ids; replaying is harmless.
+
+    ``upserts`` are whole memories (embedded when applied), ``changes`` payload fields by memory id, ``deletes`` ids.
+    """
+
+    upserts: list[Memory] = []
+    changes: dict[str, dict[str, Any]] = {}
+    deletes: list[str] = []
+
+
+class LearnBody(msgspec.Struct, kw_only=True):
+    """Journal row ``learn``: extract from the last ``unlearned`` turns of the scope's session (with their window)."""
+
+    unlearned: int
+    reason: str
+    model: str | None = None

@@ -1,0 +1,24 @@
+"""Whose memory: the one type that says for whom a store is read or written."""
+
+import msgspec
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The owner of memories, and the narrower place within them.
+
+    Every store call takes one, so a read without an owner cannot be written down. ``tenant`` and ``user`` are part of
+    every filter. ``project`` and ``agent`` narrow what is visible: with one set, a caller sees the memories of that
+    project (agent) and those that have none; without one, all of the user's. ``session`` is where writes land; reads
+    are narrowed to a session by a filter, never by the scope.
+    """
+
+    tenant: str
+    user: str
+    project: str | None = None
+    agent: str | None = None
+    session: str | None = None
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """``(tenant, user)``: the unit of isolation, of ordering and of erasure."""
+        return (self.tenant, self.user)

@@ -1,0 +1,108 @@
+"""Turns: verbatim messages with a name of their own that never depends on their position."""
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory, Source, Trust
+from memproxy.core.scope import Scope
+
+_NAMESPACE = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")
+"""Root of all turn names; changing it would rename every turn ever stored."""
+
+_ROLE_TRUST = {
+    "user": Trust.USER,
+    "assistant": Trust.ASSISTANT,
+    "tool": Trust.TOOL,
+    "function": Trust.TOOL,
+    "document": Trust.DOCUMENT,
+}
+
+
+class Message(msgspec.Struct, kw_only=True):
+    """One message as it came in: the text a person (or model, or tool) wrote, and what identifies it."""
+
+    role: str
+    content: str
+    id: str | None = None
+    name: str | None = None
+    timestamp: datetime | None = None
+
+
+def turn_id(scope: Scope, message: Message, occurrence: int, said_at: datetime) -> str:
+    """The turn's id: its own ``id`` if it has one, else a UUIDv5 of what identifies it.
+
+    Identity (CONTRACT section 6) is (user, session, ``id``), else (session, role, content, timestamp, occurrence
+    within the call). Position in the history is not part of it, because clients trim and edit their history.
+    """
+    if message.id is not None:
+        return message.id
+    timestamp = said_at.astimezone(UTC).isoformat()
+    parts = (*scope.owner, scope.session or "", message.role, message.content, timestamp, str(occurrence))
+    return str(uuid.uuid5(_NAMESPACE, "\x1f".join(parts)))
+
+
+def point_id(tenant: str, user: str, session: str | None, memory_id: str) -> str:
+    """The store's own key of a memory: a UUID, whatever the id looks like.
+
+    A turn's id may be any string the client chose, the same one in two sessions or for two users, while the store
+    wants UUIDs; a fact's key does not depend on its session.
+    """
+    return str(uuid.uuid5(_NAMESPACE, "\x1f".join((tenant, user, session or "", memory_id))))
+
+
+def text_digest(text: str) -> str:
+    """16 hex digits that stand for a message's text: tells what a request already contains without sending it."""
+    return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def make_turns(
+    scope: Scope,
+    messages: Sequence[Message],
+    *,
+    now: datetime,
+    source: Source = Source.CONVERSATION,
+    metadata: dict[str, Any] | None = None,
+) -> list[Memory]:
+    """Turn messages into verbatim memories, in order, each with its own time (or ``now``) and its source's trust.
+
+    The role and the speaker's name are kept in ``metadata`` as ``role`` and ``name``; ``seq`` there is the message's
+    place within this call, so that messages of one time keep their order.
+    """
+    seen: dict[tuple[str, str, datetime], int] = {}
+    turns = []
+    for place, message in enumerate(messages):
+        said_at = (message.timestamp or now).astimezone(UTC)
+        key = (message.role, message.content, said_at)
+        occurrence = seen.get(key, 0)
+        seen[key] = occurrence + 1
+        identifier = turn_id(scope, message, occurrence, said_at)
+        turns.append(
+            Memory(
+                id=identifier,
+                tenant=scope.tenant,
+                user_id=scope.user,
+                project_id=scope.project,
+                agent_id=scope.agent,
+                session_id=scope.session,
+                kind=Kind.TURN,
+                content=message.content,
+                trust=_ROLE_TRUST.get(message.role, Trust.DOCUMENT),
+                source=source,
+                turn_ids=[identifier],
+                created_at=said_at,
+                updated_at=said_at,
+                metadata={**(metadata or {}), "role": message.role, "seq": place}
+                | ({"name": message.name} if message.name else {}),
+            )
+        )
+    return turns
+
+
+def in_order(turns: Iterable[Memory]) -> list[Memory]:
+    """Turns of a session as they were said: by time, then by their place within the call that brought them."""
+    return sorted(turns, key=lambda turn: (turn.created_at, turn.metadata.get("seq", 0)))

@@ -1,0 +1,199 @@
+"""All errors of memproxy, one tree. The HTTP status and the OpenAI error type sit on the class.
+
+    MemproxyError
+    ├── ConfigError             the configuration cannot be used; the start stops
+    ├── RequestError            400  the caller's mistake; the message names the field
+    │   ├── Unauthenticated     401
+    │   ├── Forbidden           403
+    │   ├── NotFound            404  not there, or not yours: nobody can tell which
+    │   ├── Conflict            409
+    │   ├── BodyTooLarge        413
+    │   ├── UnsupportedMedia    415
+    │   └── TooManyRequests     429
+    ├── NotBuilt                501
+    ├── Overloaded              503  too many requests at once; `retry-after`
+    ├── UpstreamError
+    │   ├── UpstreamUnreachable 502
+    │   └── UpstreamTimeout     504
+    └── MemoryUnavailable       503  memory does not work just now; never shown to a chat request
+        ├── StoreUnavailable         the memory store; what waits is kept and tried again
+        ├── StateUnavailable         the state store (journal, slots, sessions)
+        ├── EngineUnavailable        the engine process
+        ├── EmbedderUnavailable      no vectors for now; recall goes on by words
+        └── ModelError               a model's call failed
+            ├── ModelRefused         its key is missing or not accepted; waits for another key
+            └── ModelUnreadable      its answer is not what was asked for
+
+Every message says what happened, where, and what to do about it.
+"""
+
+from typing import Any
+
+
+class MemproxyError(Exception):
+    """Root of the tree. ``status`` is the HTTP status, ``kind`` the ``type`` in an OpenAI-shaped error body."""
+
+    status = 500
+    kind = "server_error"
+    code: str | None = None
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        if code is not None:
+            self.code = code
+
+    def body(self) -> dict[str, Any]:
+        """The OpenAI-shaped JSON body of this error."""
+        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+
+
+class ConfigError(MemproxyError):
+    """The configuration cannot be used. The message names the key's path, its value and what is allowed."""
+
+
+class RequestError(MemproxyError):
+    """The caller's mistake."""
+
+    status = 400
+    kind = "invalid_request_error"
+
+
+class Unauthenticated(RequestError):
+    """No identity, or one that is not accepted."""
+
+    status = 401
+    kind = "authentication_error"
+    code = "invalid_api_key"
+
+
+class Forbidden(RequestError):
+    """Known, but not allowed."""
+
+    status = 403
+    kind = "permission_error"
+    code = "forbidden"
+
+
+class NotFound(RequestError):
+    """Not there, or somebody else's; the two look the same from outside."""
+
+    status = 404
+    kind = "not_found_error"
+    code = "not_found"
+
+
+class Conflict(RequestError):
+    """The state changed under the caller."""
+
+    status = 409
+    code = "conflict"
+
+
+class BodyTooLarge(RequestError):
+    """The request's body is over ``server.max_body_bytes``."""
+
+    status = 413
+    code = "body_too_large"
+
+
+class UnsupportedMedia(RequestError):
+    """The endpoint takes another content type."""
+
+    status = 415
+    code = "unsupported_media_type"
+
+
+class TooManyRequests(RequestError):
+    """Over a rate limit or a quota."""
+
+    status = 429
+    kind = "rate_limit_error"
+    code = "rate_limit_exceeded"
+
+
+class NotBuilt(MemproxyError):
+    """Something the product does not do."""
+
+    status = 501
+    kind = "not_implemented_error"
+    code = "not_implemented"
+
+
+class Overloaded(MemproxyError):
+    """More concurrent requests than ``server.max_concurrent_requests``."""
+
+    status = 503
+    kind = "overloaded_error"
+    code = "overloaded"
+
+
+class UpstreamError(MemproxyError):
+    """The upstream could not be reached; its host is named, its key never."""
+
+    status = 502
+    kind = "upstream_error"
+
+
+class UpstreamUnreachable(UpstreamError):
+    """No connection, or one that broke before the answer began."""
+
+    code = "upstream_unreachable"
+
+
+class UpstreamTimeout(UpstreamError):
+    """No answer within ``upstream.timeout_s`` or ``upstream.connect_timeout_s``."""
+
+    status = 504
+    code = "upstream_timeout"
+
+
+class MemoryUnavailable(MemproxyError):
+    """Memory does not work just now. A chat request never sees this: it goes on without memory."""
+
+    status = 503
+    kind = "memory_unavailable_error"
+    code = "memory_unavailable"
+
+
+class StoreUnavailable(MemoryUnavailable):
+    """The memory store does not answer. What waits to be written is kept and tried again, without end."""
+
+    code = "store_unavailable"
+
+
+class StateUnavailable(MemoryUnavailable):
+    """The state store (journal, slots, sessions) does not answer."""
+
+    code = "state_unavailable"
+
+
+class EngineUnavailable(MemoryUnavailable):
+    """The engine process does not answer."""
+
+    code = "engine_unavailable"
+
+
+class EmbedderUnavailable(MemoryUnavailable):
+    """No vectors for now; recall goes on by words."""
+
+    code = "embedder_unavailable"
+
+
+class ModelError(MemoryUnavailable):
+    """A model's call failed; it is tried again."""
+
+    code = "model_error"
+
+
+class ModelRefused(ModelError):
+    """The model's key is missing or not accepted: learning waits for another key and spends no retries."""
+
+    code = "model_refused"
+
+
+class ModelUnreadable(ModelError):
+    """The model answered something that cannot be read as what was asked for. Never taken for "nothing to learn"."""
+
+    code = "model_unreadable"

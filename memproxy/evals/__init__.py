@@ -1,0 +1,1 @@
+"""Evaluation and benchmarks through the product's own code path."""

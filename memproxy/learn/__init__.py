@@ -1,0 +1,1 @@
+"""From captured turns to memories: triggers, worker, extraction, reconciliation, apply."""

@@ -1,0 +1,230 @@
+"""Settings: the schema of the configuration file (CONTRACT section 5)."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+GateCategory = Literal["greeting", "smalltalk", "tool", "fact"]
+KindName = Literal["semantic", "procedural", "episodic", "reflective", "turn"]
+Unit = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A section of the file: unknown keys are errors, values are not coerced across kinds, nothing changes later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class ServerSettings(Section):
+    """Where the proxy listens, and its bounds."""
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8484, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
+    workers: Positive = Field(1, le=64, description="Relay processes.")
+    max_body_bytes: Positive = Field(64 * 1024 * 1024, description="Largest chat or API body in bytes (413 above).")
+    max_concurrent_requests: Positive = Field(1024, description="Requests at once per relay (503 above).")
+    shutdown_grace_s: Seconds = Field(10.0, description="Seconds that open streams get to finish at shutdown.")
+    allowed_hosts: list[str] = Field([], description="Host names accepted in `Host`; empty means the bound names.")
+    cors_origins: list[str] = Field([], description="Web origins that may call from a browser.")
+
+
+class UpstreamSettings(Section):
+    """The OpenAI-compatible API that requests go to."""
+
+    base_url: str = Field("${OPENAI_BASE_URL:-https://api.openai.com/v1}", description="Base URL, with `/v1`.")
+    api_key: SecretStr | None = Field(None, description="Key sent upstream in place of the client's.")
+    timeout_s: Seconds = Field(600.0, description="Longest silence of the upstream, in seconds (504 after).")
+    connect_timeout_s: Seconds = Field(10.0, description="Longest wait for a connection, in seconds.")
+
+
+class AuthSettings(Section):
+    """Whose memory it is."""
+
+    mode: Literal["passthrough", "keys", "jwt"] = Field("passthrough", description="How callers are recognised.")
+    tenants: dict[str, str] = Field({}, description="Key hash (`memproxy keys hash`) to tenant name.")
+    keys: list[dict[str, object]] = Field([], description="Proxy keys of mode `keys`.")
+    jwt: dict[str, object] = Field({}, description="Settings of mode `jwt`.")
+    allow_remote: bool = Field(False, description="Allow `passthrough` on an address that is not loopback.")
+    unnamed_user: str | None = Field(None, description="User of requests that name none (on loopback: `default`).")
+
+
+class GateSettings(Section):
+    """Which requests are not searched for."""
+
+    enabled: bool = Field(True, description="Off: every request is searched.")
+    skip: list[GateCategory] = Field(
+        ["greeting", "smalltalk", "tool", "fact"], description="Kinds not searched; personal words override `fact`."
+    )
+
+
+class RewriteSettings(Section):
+    """How a vague query is completed before the search."""
+
+    mode: Literal["none", "context", "llm", "hyde"] = Field("context", description="`context`: prepend key terms.")
+    timeout_s: Seconds = Field(2.0, description="A rewriting model's own time.")
+
+
+class RecallSettings(Section):
+    """What is searched and how much is used."""
+
+    recipe: str = Field("default", description="Named search recipe.")
+    stages: list[str] = Field([], description="Stages in place of the recipe's.")
+    limit: int = Field(8, ge=1, le=200, description="Most memories in a block.")
+    similarity_threshold: Unit = Field(0.6, description="Floor of the calibrated score.")
+    min_confidence: Unit = Field(0.3, description="Least confidence of a memory.")
+    max_tokens: int = Field(600, ge=0, le=100_000, description="Token budget of a block.")
+    deadline_ms: Positive = Field(150, le=60_000, description="Recall's deadline; past it the request goes on without.")
+    kinds: list[KindName] = Field(
+        ["semantic", "procedural", "episodic", "reflective", "turn"], description="Kinds that are recalled."
+    )
+    first_turn_facts: int = Field(0, ge=0, le=50, description="Stable facts given at a session's first turn.")
+    rerank: Literal["none", "model"] = Field("none", description="Rerank the best by a model.")
+
+
+class InjectSettings(Section):
+    """How the block is put into the request."""
+
+    position: Literal["auto", "before_last_user", "after_system", "system"] = Field("auto", description="Where.")
+    template: str | None = Field(None, description="Heading of the block in place of the built-in one.")
+    sticky: bool = Field(True, description="Repeat a session's blocks byte for byte at the same messages.")
+
+
+class LearnSettings(Section):
+    """How facts are learned behind the answer."""
+
+    enabled: bool = Field(True, description="Off: no extraction; turns are still journalled, indexed and recalled.")
+    mode: Literal["model", "verbatim"] = Field("model", description="`model`: a chat model extracts facts.")
+    every_turns: Positive = Field(10, description="Learn when this many new turns (messages) have come.")
+    idle_s: Seconds = Field(60.0, description="Learn when a session was silent for this long.")
+    drift_threshold: Unit | None = Field(None, description="Learn when the topic drifts below this similarity.")
+    window_turns: Positive = Field(15, le=200, description="Turns that one extraction reads.")
+    judge: Literal["rules", "llm"] = Field("rules", description="Who decides in the gray zone.")
+    min_trust: Literal["user", "assistant", "tool", "document"] = Field("document", description="Least trust injected.")
+    model_tokens_per_hour: Positive | None = Field(None, description="Budget of model tokens per tenant and hour.")
+    prompts_dir: Path | None = Field(None, description="Prompts in place of the built-in ones.")
+    max_attempts: Positive = Field(5, description="Tries before a job is parked (an outage does not count).")
+
+
+class DedupSettings(Section):
+    """Cosine bands that nominate an existing memory; slots and dates decide."""
+
+    update_above: Unit = Field(0.9, description="Above: the same statement, updated.")
+    related_above: Unit = Field(0.7, description="Above: related; the conservative gray zone.")
+
+
+class ModelSettings(Section):
+    """One model role. Without `base_url` or `model` the upstream, the request's model and its key are used."""
+
+    base_url: str | None = Field(None, description="Base URL; default the upstream's.")
+    model: str | None = Field(None, description="Model; default the request's own.")
+    api_key: SecretStr | None = Field(None, description="Key; default the request's own, held in memory only.")
+    timeout_s: Seconds = Field(30.0, description="Seconds for one call.")
+    temperature: float = Field(0.1, ge=0, le=2, description="Sampling temperature.")
+    max_tokens: Positive = Field(500, description="Most tokens of one answer.")
+
+
+class RewriteModelSettings(ModelSettings):
+    """The rewriting model: short answers."""
+
+    max_tokens: Positive = Field(100, description="Most tokens of one answer.")
+
+
+class ModelsSettings(Section):
+    """The models behind the proxy, by role."""
+
+    extract: ModelSettings = ModelSettings()
+    rewrite: RewriteModelSettings = RewriteModelSettings()
+    judge: ModelSettings = ModelSettings()
+    rerank: ModelSettings = ModelSettings()
+    reader: ModelSettings = ModelSettings()
+
+
+class EmbeddingSettings(Section):
+    """The embedding model."""
+
+    provider: Literal["fastembed", "openai", "none"] = Field("fastembed", description="`none`: recall by words alone.")
+    model: str = Field("sentence-transformers/all-MiniLM-L6-v2", description="Model name.")
+    model_path: Path | None = Field(None, description="Folder of a local ONNX model (no download).")
+    dimension: Positive | None = Field(None, description="Vector length; default the model's.")
+    base_url: str | None = Field(None, description="Base URL of provider `openai`.")
+    api_key: SecretStr | None = Field(None, description="Key of provider `openai`.")
+    threads: Positive = Field(1, description="Threads of the local model.")
+
+
+class StoreSettings(Section):
+    """Where memories live."""
+
+    backend: Literal["edge", "qdrant", "postgres"] = Field("edge", description="`edge`: embedded Qdrant.")
+    path: Path | None = Field(None, description="Folder of the embedded store; default `<home>/store`.")
+    url: str | None = Field(None, description="Address of a Qdrant server.")
+    api_key: SecretStr | None = Field(None, description="Key of a Qdrant server.")
+    collection: str = Field("memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Collection name.")
+
+
+class StateSettings(Section):
+    """Where the journal, sessions and slots live."""
+
+    backend: Literal["sqlite", "redis"] = Field("sqlite", description="`sqlite`: embedded.")
+    path: Path | None = Field(None, description="File of the embedded state; default `<home>/state.db`.")
+    url: str | None = Field(None, description="Address of a Redis server.")
+    commit_timeout_ms: Positive = Field(2000, description="Longest an answer's end waits for the journal.")
+    sync: Literal["normal", "full"] = Field("normal", description="`full`: survives a power cut, costs an fsync.")
+
+
+class RetentionSettings(Section):
+    """How long memories are kept."""
+
+    ttl_days: float | None = Field(None, gt=0, description="Days until a memory expires.")
+    max_per_user: Positive | None = Field(None, description="Most memories of one user.")
+    prune: bool = Field(False, description="Prune periodically.")
+
+
+class PrivacySettings(Section):
+    """What is never stored in the clear."""
+
+    redact: list[Literal["secrets", "cards", "emails", "phones"]] = Field(
+        ["secrets"], description="Token formats replaced before the journal."
+    )
+    encrypt: bool = Field(False, description="Encrypt payload text per user.")
+
+
+class WorkingSettings(Section):
+    """Working memory."""
+
+    default_ttl_s: Seconds = Field(300.0, description="Seconds an entry lives.")
+    max_entries_per_namespace: Positive = Field(50, description="Most entries of a namespace.")
+
+
+class TelemetrySettings(Section):
+    """Metrics and logs."""
+
+    metrics: bool = Field(True, description="Serve `/metrics`.")
+    metrics_token: SecretStr | None = Field(None, description="Bearer token that `/metrics` asks for.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level logged.")
+    log_format: Literal["text", "json"] = Field("text", description="Log line format.")
+    log_content: bool = Field(False, description="Allow message text in debug logs.")
+
+
+class Settings(Section):
+    """The whole configuration."""
+
+    server: ServerSettings = ServerSettings()
+    upstream: UpstreamSettings = UpstreamSettings()
+    auth: AuthSettings = AuthSettings()
+    gate: GateSettings = GateSettings()
+    rewrite: RewriteSettings = RewriteSettings()
+    recall: RecallSettings = RecallSettings()
+    inject: InjectSettings = InjectSettings()
+    learn: LearnSettings = LearnSettings()
+    dedup: DedupSettings = DedupSettings()
+    models: ModelsSettings = ModelsSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    store: StoreSettings = StoreSettings()
+    state: StateSettings = StateSettings()
+    retention: RetentionSettings = RetentionSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    working: WorkingSettings = WorkingSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()

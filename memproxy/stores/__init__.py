@@ -1,0 +1,1 @@
+"""Memory stores and state stores behind the ports."""

@@ -1,0 +1,44 @@
+"""Owned background tasks: named, awaited at shutdown, and never silent when they fail."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from memproxy.metrics import metrics
+
+log = logging.getLogger(__name__)
+
+
+class TaskOwner:
+    """Owns background tasks. Whoever starts one holds an owner and closes it: nothing outlives its owner."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run ``work`` in the background under ``name``; a failure is logged and counted when it happens."""
+        task = asyncio.get_running_loop().create_task(work, name=f"{self._name}:{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            metrics().internal_errors.labels(where=self._name).inc()
+            log.error("background task %s failed: %r", task.get_name(), error, exc_info=error)
+
+    async def drain(self, grace_s: float) -> None:
+        """Wait until all tasks end, ``grace_s`` seconds at most, then cancel those left and wait for them."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_s)
+        await self.cancel()
+
+    async def cancel(self) -> None:
+        """Cancel all tasks and wait until they have ended."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""The wire formats: chat completions, server-sent events, splicing into raw JSON, error bodies. No I/O."""
