@@ -12,9 +12,8 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: $(STAMP) lint types
-	$(BIN)/python -m memproxy.docs_check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+# ruff, mypy, the documentation against the code, then the tests (the architecture check is one of them).
+check: lint types docs test
 
 lint: $(STAMP)
 	$(BIN)/ruff check memproxy tests
@@ -22,6 +21,9 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+docs: $(STAMP)
+	$(BIN)/python -m memproxy.docs_check
 
 bench: $(STAMP)
 	$(BIN)/python -m memproxy.evals.bench

@@ -1,9 +1,12 @@
-"""Settings: the schema of the configuration file (CONTRACT section 5)."""
+"""Settings: the schema of the configuration file. `config_file` loads it; `unbuilt` lists what may not be set yet."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 GateCategory = Literal["greeting", "smalltalk", "tool", "fact"]
 KindName = Literal["semantic", "procedural", "episodic", "reflective", "turn"]
@@ -12,10 +15,51 @@ Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
-class Section(BaseModel):
-    """A section of the file: unknown keys are errors, values are not coerced across kinds, nothing changes later."""
+def http_address(value: str) -> str:
+    """``value`` without a slash at its end. Raises ValueError if it is no plain http or https address."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not (parts.port or 80) > 0:
+        raise ValueError("must be an address that starts with http:// or https://")
+    if parts.query or parts.fragment or any(character.isspace() for character in value):
+        raise ValueError("must be an address without spaces, `?` and `#`")
+    return value.rstrip("/")
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+def expanded(value: Path) -> Path:
+    """``value`` with a leading ``~`` resolved. Raises ValueError if there is no such home folder."""
+    try:
+        return value.expanduser()
+    except RuntimeError as error:
+        raise ValueError("must be a path; the home folder of its `~` is not known") from error
+
+
+HttpAddress = Annotated[str, AfterValidator(http_address)]
+FilePath = Annotated[Path, AfterValidator(expanded)]
+
+
+def plain_types(annotation: Any) -> frozenset[Any]:
+    """The types that an annotation is made of: ``int | None`` gives ``{int, NoneType}``."""
+    inner = get_args(annotation)
+    return frozenset().union(*map(plain_types, inner)) if inner else frozenset({annotation})
+
+
+class Section(BaseModel):
+    """A section of the file: unknown keys are errors, nothing changes later."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_written(cls, value: object, info: ValidationInfo) -> object:
+        """An empty text means "not set" where that is possible; true and false are no numbers."""
+        types = plain_types(cls.model_fields[info.field_name or ""].annotation)
+        if value == "" and type(None) in types:
+            return None
+        if isinstance(value, bool) and bool not in types and types & {int, float}:
+            raise ValueError("must be a number, not true or false")
+        return value
 
 
 class ServerSettings(Section):
@@ -34,7 +78,11 @@ class ServerSettings(Section):
 class UpstreamSettings(Section):
     """The OpenAI-compatible API that requests go to."""
 
-    base_url: str = Field("${OPENAI_BASE_URL:-https://api.openai.com/v1}", description="Base URL, with `/v1`.")
+    base_url: HttpAddress = Field(
+        OPENAI_BASE_URL,
+        description="Base URL, with `/v1`. Without one, `OPENAI_BASE_URL` of the environment, then OpenAI's own.",
+        json_schema_extra={"example": f"${{OPENAI_BASE_URL:-{OPENAI_BASE_URL}}}"},
+    )
     api_key: SecretStr | None = Field(None, description="Key sent upstream in place of the client's.")
     timeout_s: Seconds = Field(600.0, description="Longest silence of the upstream, in seconds (504 after).")
     connect_timeout_s: Seconds = Field(10.0, description="Longest wait for a connection, in seconds.")
@@ -45,8 +93,10 @@ class AuthSettings(Section):
 
     mode: Literal["passthrough", "keys", "jwt"] = Field("passthrough", description="How callers are recognised.")
     tenants: dict[str, str] = Field({}, description="Key hash (`memproxy keys hash`) to tenant name.")
-    keys: list[dict[str, object]] = Field([], description="Proxy keys of mode `keys`.")
-    jwt: dict[str, object] = Field({}, description="Settings of mode `jwt`.")
+    keys: list[dict[str, object]] = Field(
+        [], description="Proxy keys of mode `keys`.", json_schema_extra={"secret": True}
+    )
+    jwt: dict[str, object] = Field({}, description="Settings of mode `jwt`.", json_schema_extra={"secret": True})
     allow_remote: bool = Field(False, description="Allow `passthrough` on an address that is not loopback.")
     unnamed_user: str | None = Field(None, description="User of requests that name none (on loopback: `default`).")
 
@@ -56,21 +106,24 @@ class GateSettings(Section):
 
     enabled: bool = Field(True, description="Off: every request is searched.")
     skip: list[GateCategory] = Field(
-        ["greeting", "smalltalk", "tool", "fact"], description="Kinds not searched; personal words override `fact`."
+        ["greeting", "smalltalk", "tool", "fact"],
+        description="Kinds of requests that are not searched for; personal words override `fact`.",
     )
 
 
 class RewriteSettings(Section):
     """How a vague query is completed before the search."""
 
-    mode: Literal["none", "context", "llm", "hyde"] = Field("context", description="`context`: prepend key terms.")
+    mode: Literal["none", "context", "llm", "hyde"] = Field(
+        "context", description="`context`: with key terms of earlier messages."
+    )
     timeout_s: Seconds = Field(2.0, description="A rewriting model's own time.")
 
 
 class RecallSettings(Section):
     """What is searched and how much is used."""
 
-    recipe: str = Field("default", description="Named search recipe.")
+    recipe: str = Field("default", description="Named search recipe; `default` is the only one.")
     stages: list[str] = Field([], description="Stages in place of the recipe's.")
     limit: int = Field(8, ge=1, le=200, description="Most memories in a block.")
     similarity_threshold: Unit = Field(0.6, description="Floor of the calibrated score.")
@@ -87,9 +140,12 @@ class RecallSettings(Section):
 class InjectSettings(Section):
     """How the block is put into the request."""
 
-    position: Literal["auto", "before_last_user", "after_system", "system"] = Field("auto", description="Where.")
+    position: Literal["auto", "before_last_user", "after_system", "system"] = Field(
+        "auto", description="Where the block goes; `auto`: late, or where the upstream takes it."
+    )
     template: str | None = Field(None, description="Heading of the block in place of the built-in one.")
-    sticky: bool = Field(True, description="Repeat a session's blocks byte for byte at the same messages.")
+    # False until it is built; then true, as the contract has it.
+    sticky: bool = Field(False, description="Repeat a session's blocks byte for byte at the same messages.")
 
 
 class LearnSettings(Section):
@@ -101,10 +157,12 @@ class LearnSettings(Section):
     idle_s: Seconds = Field(60.0, description="Learn when a session was silent for this long.")
     drift_threshold: Unit | None = Field(None, description="Learn when the topic drifts below this similarity.")
     window_turns: Positive = Field(15, le=200, description="Turns that one extraction reads.")
-    judge: Literal["rules", "llm"] = Field("rules", description="Who decides in the gray zone.")
-    min_trust: Literal["user", "assistant", "tool", "document"] = Field("document", description="Least trust injected.")
+    judge: Literal["rules", "llm"] = Field("rules", description="Who decides between two similar facts.")
+    min_trust: Literal["user", "assistant", "tool", "document"] = Field(
+        "document", description="Least trust of what is injected."
+    )
     model_tokens_per_hour: Positive | None = Field(None, description="Budget of model tokens per tenant and hour.")
-    prompts_dir: Path | None = Field(None, description="Prompts in place of the built-in ones.")
+    prompts_dir: FilePath | None = Field(None, description="Prompts in place of the built-in ones.")
     max_attempts: Positive = Field(5, description="Tries before a job is parked (an outage does not count).")
 
 
@@ -118,7 +176,7 @@ class DedupSettings(Section):
 class ModelSettings(Section):
     """One model role. Without `base_url` or `model` the upstream, the request's model and its key are used."""
 
-    base_url: str | None = Field(None, description="Base URL; default the upstream's.")
+    base_url: HttpAddress | None = Field(None, description="Base URL; default the upstream's.")
     model: str | None = Field(None, description="Model; default the request's own.")
     api_key: SecretStr | None = Field(None, description="Key; default the request's own, held in memory only.")
     timeout_s: Seconds = Field(30.0, description="Seconds for one call.")
@@ -135,21 +193,23 @@ class RewriteModelSettings(ModelSettings):
 class ModelsSettings(Section):
     """The models behind the proxy, by role."""
 
-    extract: ModelSettings = ModelSettings()
-    rewrite: RewriteModelSettings = RewriteModelSettings()
-    judge: ModelSettings = ModelSettings()
-    rerank: ModelSettings = ModelSettings()
-    reader: ModelSettings = ModelSettings()
+    extract: ModelSettings = Field(ModelSettings(), description="Extracts facts from turns.")
+    rewrite: RewriteModelSettings = Field(RewriteModelSettings(), description="Completes vague queries.")
+    judge: ModelSettings = Field(ModelSettings(), description="Decides between two similar facts.")
+    rerank: ModelSettings = Field(ModelSettings(), description="Orders what recall found.")
+    reader: ModelSettings = Field(ModelSettings(), description="Answers the questions of an evaluation.")
 
 
 class EmbeddingSettings(Section):
     """The embedding model."""
 
-    provider: Literal["fastembed", "openai", "none"] = Field("fastembed", description="`none`: recall by words alone.")
+    provider: Literal["fastembed", "openai", "none"] = Field(
+        "fastembed", description="`fastembed`: local; `openai`: an API; `none`: words alone."
+    )
     model: str = Field("sentence-transformers/all-MiniLM-L6-v2", description="Model name.")
-    model_path: Path | None = Field(None, description="Folder of a local ONNX model (no download).")
+    model_path: FilePath | None = Field(None, description="Folder of a local ONNX model (no download).")
     dimension: Positive | None = Field(None, description="Vector length; default the model's.")
-    base_url: str | None = Field(None, description="Base URL of provider `openai`.")
+    base_url: HttpAddress | None = Field(None, description="Base URL of provider `openai`.")
     api_key: SecretStr | None = Field(None, description="Key of provider `openai`.")
     threads: Positive = Field(1, description="Threads of the local model.")
 
@@ -157,18 +217,20 @@ class EmbeddingSettings(Section):
 class StoreSettings(Section):
     """Where memories live."""
 
-    backend: Literal["edge", "qdrant", "postgres"] = Field("edge", description="`edge`: embedded Qdrant.")
-    path: Path | None = Field(None, description="Folder of the embedded store; default `<home>/store`.")
-    url: str | None = Field(None, description="Address of a Qdrant server.")
+    backend: Literal["edge", "qdrant", "postgres"] = Field("edge", description="`edge`: embedded; `qdrant`: a server.")
+    path: FilePath | None = Field(None, description="Folder of the embedded store; default `<home>/store`.")
+    url: HttpAddress | None = Field(None, description="Address of a Qdrant server.")
     api_key: SecretStr | None = Field(None, description="Key of a Qdrant server.")
-    collection: str = Field("memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Collection name.")
+    collection: str = Field(
+        "memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Collection name: letters, digits, `-`, `_`."
+    )
 
 
 class StateSettings(Section):
     """Where the journal, sessions and slots live."""
 
     backend: Literal["sqlite", "redis"] = Field("sqlite", description="`sqlite`: embedded.")
-    path: Path | None = Field(None, description="File of the embedded state; default `<home>/state.db`.")
+    path: FilePath | None = Field(None, description="File of the embedded state; default `<home>/state.db`.")
     url: str | None = Field(None, description="Address of a Redis server.")
     commit_timeout_ms: Positive = Field(2000, description="Longest an answer's end waits for the journal.")
     sync: Literal["normal", "full"] = Field("normal", description="`full`: survives a power cut, costs an fsync.")
@@ -186,7 +248,7 @@ class PrivacySettings(Section):
     """What is never stored in the clear."""
 
     redact: list[Literal["secrets", "cards", "emails", "phones"]] = Field(
-        ["secrets"], description="Token formats replaced before the journal."
+        ["secrets"], description="What is replaced in texts before they are stored, by its format."
     )
     encrypt: bool = Field(False, description="Encrypt payload text per user.")
 

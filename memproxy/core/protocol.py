@@ -112,15 +112,27 @@ class TurnsBody(msgspec.Struct, kw_only=True):
     learn_now: bool = False
 
 
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """What is deleted of the scope's owner when the plan is applied: all that matches every list given (an empty list
+    means "any"; all empty is everything of the owner). The scope's own project and agent do not narrow it.
+    """
+
+    ids: list[str] = []
+    session_ids: list[str] = []
+    project_ids: list[str] = []
+
+
 class PlanBody(msgspec.Struct, kw_only=True):
     """Journal row ``plan``, and the stored plan of a ``learn`` row: exact writes with their ids; replaying is harmless.
 
     ``upserts`` are whole memories (embedded when applied), ``changes`` payload fields by memory id, ``deletes`` ids.
+    ``delete_where`` deletes what matches at the time of applying, so that a delete by scope also covers rows before it.
     """
 
     upserts: list[Memory] = []
     changes: dict[str, dict[str, Any]] = {}
     deletes: list[str] = []
+    delete_where: Deletion | None = None
 
 
 class LearnBody(msgspec.Struct, kw_only=True):

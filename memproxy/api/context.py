@@ -1,0 +1,132 @@
+"""What the API's calls work with, and what they share: scopes, filters, and the one way to write."""
+
+import asyncio
+import logging
+import weakref
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memproxy.api.schemas import Filters
+from memproxy.auth import resolve_scope
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import Identity, PlanBody
+from memproxy.core.scope import Scope
+from memproxy.errors import NotFound
+from memproxy.learn.worker import Worker
+from memproxy.ports import Clock, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
+from memproxy.recall.pipeline import Recall
+from memproxy.settings import Settings
+
+log = logging.getLogger(__name__)
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+WRITE_TIMEOUT_S = 10.0
+"""How long a write waits to be applied; after that it is queued (202), durable all the same."""
+
+QUEUED = {"x-memproxy-write": "queued"}
+"""Header of a 202: the write is in the journal and will be applied when the store answers again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backends:
+    """The parts behind the API. ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and
+    `errors.StateUnavailable` while that part is not open; ``secret`` keys the blocks' nonces.
+    """
+
+    settings: Settings
+    state: StateStore
+    store: MemoryStore
+    recall: Recall
+    worker: Worker
+    clock: Clock
+    secret: bytes
+    require_store: Callable[[], None]
+    require_state: Callable[[], None]
+
+
+class OwnerLocks:
+    """One lock per owner for calls that read, then write what follows from it; forgotten when nobody holds it."""
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def of(self, scope: Scope) -> AbstractAsyncContextManager[None]:
+        """The lock of the scope's owner."""
+        lock = self._locks.get(scope.owner)
+        if lock is None:
+            lock = self._locks[scope.owner] = asyncio.Lock()
+        return lock
+
+
+class Writer:
+    """The one way in which the API writes: a journal row first, then wait until it is applied."""
+
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+        self._encode = msgspec.json.Encoder().encode
+
+    async def append(self, scope: Scope, kind: JournalKind, body: msgspec.Struct) -> int:
+        """Append a row; answers its number when it is durable.
+
+        Raises:
+            StateUnavailable: the journal does not take it; nothing is written.
+        """
+        self._backends.require_state()
+        return await self._backends.worker.submit(JournalEntry(kind=kind, scope=scope, body=self._encode(body)))
+
+    async def plan(self, scope: Scope, plan: PlanBody) -> bool:
+        """Write a plan; True when it is applied and flushed, False when it is queued (the store is away).
+
+        Raises:
+            StateUnavailable: the journal does not take it; nothing is written.
+        """
+        number = await self.append(scope, JournalKind.PLAN, plan)
+        return await self._backends.worker.applied(number, WRITE_TIMEOUT_S)
+
+
+def scope_and_filter(identity: Identity, filters: Filters, now: datetime) -> tuple[Scope, MemoryFilter]:
+    """What a list or search reads.
+
+    One project (agent) means what a request of that project sees: its memories and those that have none. Several mean
+    exactly theirs. Expired memories are left out.
+    """
+    project, projects = _one_or_several(filters.project_id)
+    agent, agents = _one_or_several(filters.agent_id)
+    scope = resolve_scope(identity, user=filters.user_id, project=project, agent=agent)
+    where = MemoryFilter(
+        kinds=tuple(Kind(kind) for kind in filters.kind),
+        session_ids=tuple(filters.session_id),
+        project_ids=projects,
+        agent_ids=agents,
+        categories=tuple(filters.category),
+        tags=tuple(filters.tag),
+        active=filters.active[0] if len(set(filters.active)) == 1 else None,
+        as_of=filters.as_of,
+        now=now,
+    )
+    return scope, where
+
+
+def _one_or_several(values: list[str]) -> tuple[str | None, tuple[str, ...]]:
+    return (values[0], ()) if len(values) == 1 else (None, tuple(values))
+
+
+async def find(backends: Backends, scope: Scope, memory_id: str) -> Memory:
+    """One memory of this owner.
+
+    Raises:
+        NotFound: it is not there, is somebody else's, or has expired: nobody can tell which.
+        StoreUnavailable: the store does not answer.
+    """
+    backends.require_store()
+    memory = (await backends.store.get(scope, [memory_id])).get(memory_id)
+    if memory is None or (memory.expires_at is not None and memory.expires_at <= backends.clock.now()):
+        raise NotFound(f"No memory has the id {memory_id!r}.", param="id")
+    return memory

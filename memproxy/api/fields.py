@@ -1,0 +1,185 @@
+"""The kinds of values that API fields hold, with their bounds: every refusal says what is allowed instead.
+
+No text may hold NUL: not every store can keep it, and a memory must be the same in all of them. Lone surrogates and
+numbers that no 64-bit reader understands are refused for the same reason.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+MAX_CONTENT = 100_000
+MAX_QUERY = 10_000
+MAX_METADATA_BYTES = 16_384
+MAX_METADATA_DEPTH = 8
+TEXT_PART_TYPES = frozenset({"text", "input_text", "output_text"})
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def check_text(value: str) -> str:
+    """Text that every store can keep.
+
+    Raises:
+        ValueError: it holds NUL or lone surrogates.
+    """
+    if "\x00" in value:
+        raise ValueError("must not hold NUL characters (U+0000): remove them")
+    if _SURROGATE.search(value):
+        raise ValueError("must not hold lone surrogates: send valid Unicode")
+    return value
+
+
+def check_said(value: str) -> str:
+    """Text that says something.
+
+    Raises:
+        ValueError: it is blank, or as `check_text`.
+    """
+    if not value.strip():
+        raise ValueError("must not be empty")
+    return check_text(value)
+
+
+def check_id(value: str) -> str:
+    """An id or a name: no control characters.
+
+    Raises:
+        ValueError: it is blank or holds control characters.
+    """
+    if not value.strip():
+        raise ValueError("must not be empty")
+    if _CONTROL.search(value):
+        raise ValueError("must not hold control characters or lone surrogates")
+    return value
+
+
+def parse_time(value: object) -> datetime | None:
+    """An instant: RFC 3339 text (without an offset it is UTC) or Unix seconds.
+
+    Raises:
+        ValueError: it is neither, or lies outside the years 1 to 9999.
+    """
+    if value is None:
+        return None
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, str):
+            instant = datetime.fromisoformat(value)
+            return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError("must be a time: RFC 3339 (2026-03-01T09:30:00Z) or Unix seconds") from error
+    raise ValueError("must be a time: RFC 3339 (2026-03-01T09:30:00Z) or Unix seconds")
+
+
+def parse_content(value: object) -> object:
+    """A message's content: a string, or OpenAI's list of text parts joined by newlines.
+
+    Raises:
+        ValueError: a part is not text.
+    """
+    if not isinstance(value, list):
+        return value
+    return "\n".join(_part_text(part, place) for place, part in enumerate(value))
+
+
+def _part_text(part: object, place: int) -> str:
+    if isinstance(part, Mapping) and part.get("type") in TEXT_PART_TYPES and isinstance(part.get("text"), str):
+        return str(part["text"])
+    raise ValueError(f'part {place} is not text: send {{"type": "text", "text": "…"}} parts or a string')
+
+
+def readable_text(value: object) -> object:
+    """What of a chat message's content is text: images, audio and absent content count as none."""
+    if value is None:
+        return ""
+    if not isinstance(value, list):
+        return value
+    texts = [part["text"] for part in value if isinstance(part, Mapping) and isinstance(part.get("text"), str)]
+    return "\n".join(texts)
+
+
+def as_list(value: object) -> object:
+    """One value or a list of them, as a list."""
+    return value if value is None or isinstance(value, list) else [value]
+
+
+def check_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    """A small JSON object.
+
+    Raises:
+        ValueError: it is too large or too deep, or holds text or numbers that cannot be kept.
+    """
+    _check_json(value, MAX_METADATA_DEPTH)
+    if len(msgspec.json.encode(value)) > MAX_METADATA_BYTES:
+        raise ValueError(f"must not be larger than {MAX_METADATA_BYTES} bytes of JSON")
+    return value
+
+
+def _check_json(value: object, depth: int) -> None:
+    if depth < 0:
+        raise ValueError(f"must not be nested deeper than {MAX_METADATA_DEPTH} levels")
+    if isinstance(value, str):
+        check_text(value)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("must not hold integers of more than 64 bits: send them as text")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            check_text(key)
+            _check_json(inner, depth - 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_json(inner, depth - 1)
+
+
+_TIME_SCHEMA = {
+    "anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}],
+    "description": "RFC 3339, or Unix seconds.",
+}
+_CONTENT_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "minLength": 1, "maxLength": MAX_CONTENT},
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["type", "text"],
+                "properties": {"type": {"enum": sorted(TEXT_PART_TYPES)}, "text": {"type": "string"}},
+            },
+        },
+    ]
+}
+
+Id = Annotated[str, Field(max_length=256), AfterValidator(check_id)]
+Label = Annotated[str, Field(max_length=200), AfterValidator(check_id)]
+Phrase = Annotated[str, Field(max_length=1_000), AfterValidator(check_said)]
+Content = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(check_said)]
+MessageContent = Annotated[
+    str,
+    Field(max_length=MAX_CONTENT),
+    AfterValidator(check_said),
+    BeforeValidator(parse_content),
+    WithJsonSchema(_CONTENT_SCHEMA),
+]
+ReadableContent = Annotated[str, BeforeValidator(readable_text), WithJsonSchema({})]
+Query = Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(check_said)]
+Time = Annotated[datetime, BeforeValidator(parse_time), WithJsonSchema(_TIME_SCHEMA)]
+OptionalTime = Annotated[
+    datetime | None,
+    BeforeValidator(parse_time),
+    WithJsonSchema({"anyOf": [*_TIME_SCHEMA["anyOf"], {"type": "null"}], "description": _TIME_SCHEMA["description"]}),
+]
+Unit = Annotated[float, Field(ge=0, le=1)]
+Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
+Labels = Annotated[list[Label], Field(max_length=100)]
+Limit = Annotated[int, Field(ge=1, le=200)]
+FactKind = Literal["semantic", "procedural", "episodic", "reflective"]
+AnyKind = Literal["semantic", "procedural", "episodic", "reflective", "turn"]
+Trusted = Literal["user", "assistant", "tool", "document"]
+Role = Literal["user", "assistant", "system", "developer", "tool", "function", "document"]

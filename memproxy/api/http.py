@@ -1,0 +1,176 @@
+"""Between HTTP and the calls' models: bodies and query strings read, answers and errors written."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from memproxy.auth import decode_identity, require
+from memproxy.core.protocol import IDENTITY_HEADER, Identity
+from memproxy.errors import BodyTooLarge, MemoryUnavailable, MemproxyError, RequestError, UnsupportedMedia
+
+Model = TypeVar("Model", bound=BaseModel)
+
+RETRY_AFTER_S = 5
+"""What a 503 tells the caller to wait: an outage of the store is tried again about that often."""
+
+READ_ONLY = frozenset(
+    [
+        "id",
+        "turn_ids",
+        "created_at",
+        "updated_at",
+        "active",
+        "supersedes",
+        "superseded_by",
+        "access_count",
+        "last_accessed_at",
+        "source",
+        "quarantined",
+        "wing",
+        "room",
+        "closet",
+        "pointer",
+    ]
+)
+"""Fields of a memory that the server sets."""
+
+_JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
+_INTEGER = re.compile(r"-?\d{1,18}")
+_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
+_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+_QUERY_FLAGS = frozenset({"active", "wait", "explain"})
+_ENCODE = msgspec.json.Encoder().encode
+
+
+def caller(request: Request, permission: str) -> Identity:
+    """Who calls, if that caller may.
+
+    Raises:
+        Unauthenticated: no identity.
+        Forbidden: without this permission.
+    """
+    identity = decode_identity(request.headers.get(IDENTITY_HEADER))
+    require(identity, permission)
+    return identity
+
+
+async def read_body(request: Request, model: type[Model], max_bytes: int) -> Model:
+    """The JSON body, checked.
+
+    Raises:
+        UnsupportedMedia: it is not declared as JSON (a web page's form cannot declare that).
+        BodyTooLarge: over ``max_bytes``.
+        RequestError: it is not JSON, or a field is wrong (named in ``param``).
+    """
+    _require_json(request)
+    return validate(model, _decode(await _read(request, max_bytes)))
+
+
+def _require_json(request: Request) -> None:
+    content_type = request.headers.get("content-type", "").split(";")[0].strip()
+    if not _JSON_TYPE.fullmatch(content_type):
+        got = f"not {content_type[:100]!r}" if content_type else "and none was named"
+        raise UnsupportedMedia(f"This call takes content-type: application/json, {got}.")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMedia("This call takes bodies without content-encoding.")
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    chunks, size = [], 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > max_bytes:
+                raise BodyTooLarge(f"The body is larger than {max_bytes} bytes (server.max_body_bytes).")
+            chunks.append(chunk)
+    except ClientDisconnect as error:
+        raise RequestError("The body was cut off.") from error
+    return b"".join(chunks)
+
+
+def _decode(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except RecursionError as error:
+        raise RequestError("The body is nested too deeply.") from error
+    except UnicodeDecodeError as error:
+        raise RequestError("The body is not UTF-8.") from error
+    except msgspec.DecodeError as error:
+        raise RequestError(f"The body is not JSON that can be read (RFC 8259, valid Unicode): {error}.") from error
+
+
+def read_query(request: Request, model: type[Model]) -> Model:
+    """The query string, checked.
+
+    Raises:
+        RequestError: a parameter is unknown or wrong (named in ``param``).
+    """
+    values: dict[str, list[object]] = {}
+    for name, text in request.query_params.multi_items():
+        values.setdefault(name, []).append(_typed(name, text))
+    return validate(model, {name: given[0] if len(given) == 1 else given for name, given in values.items()})
+
+
+def _typed(name: str, text: str) -> object:
+    if name == "limit" and _INTEGER.fullmatch(text):
+        return int(text)
+    if name in _QUERY_FLAGS:
+        return _FLAGS.get(text.lower(), text)
+    if name == "as_of":
+        # A plus sign that was not percent-encoded arrives as a space.
+        return float(text) if _NUMBER.fullmatch(text) else text.replace(" ", "+") if "T" in text else text
+    return text
+
+
+def validate(model: type[Model], data: object) -> Model:
+    """The data as this model.
+
+    Raises:
+        RequestError: naming the first wrong field, and how many more there are.
+    """
+    if not isinstance(data, dict):
+        raise RequestError("The body must be a JSON object.")
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise _request_error(error) from error
+
+
+def _request_error(error: ValidationError) -> RequestError:
+    problems = error.errors(include_url=False, include_input=False)
+    first = problems[0]
+    param = ".".join(str(part)[:100] for part in first["loc"]) or None
+    more = f" (Wrong fields besides this one: {len(problems) - 1}.)" if len(problems) > 1 else ""
+    return RequestError(f"{param}: {_reason(first)}.{more}" if param else f"{_reason(first)}.{more}", param=param)
+
+
+def _reason(problem: Mapping[str, Any]) -> str:
+    if problem["type"] == "extra_forbidden":
+        name = str(problem["loc"][-1])
+        return "is set by the server" if name in READ_ONLY else "is not a field of this call"
+    if problem["type"] == "missing":
+        return "is required"
+    return str(problem["msg"]).removeprefix("Value error, ")
+
+
+def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    return Response(_ENCODE(data), status_code=status, headers=headers, media_type="application/json")
+
+
+def error_answer(error: MemproxyError) -> Response:
+    """An OpenAI-shaped error answer; one that passes says when to come back."""
+    headers = {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, MemoryUnavailable) else None
+    return answer(error.body(), error.status, headers)
+
+
+def method_refused(method: str) -> Response:
+    """There is such a path, but not with this method."""
+    body = MemproxyError(f"{method} is not a method of this path; /openapi.json lists the calls.").body()
+    body["error"] |= {"type": "invalid_request_error", "code": "method_not_allowed"}
+    return answer(body, 405)

@@ -1,0 +1,105 @@
+"""`POST /v1/memory/search` and `POST /v1/memory/recall`: what is found, and what the proxy would inject."""
+
+import uuid
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memproxy.api.context import Backends, scope_and_filter
+from memproxy.api.http import answer, caller, read_body, read_query
+from memproxy.api.schemas import NoQuery, RecallBody, SearchBody
+from memproxy.auth import resolve_scope
+from memproxy.core import gate
+from memproxy.core.block import session_nonce
+from memproxy.core.memory import to_public
+from memproxy.core.protocol import RecallAnswer, RecallLimits, RecallRequest
+from memproxy.core.scope import Scope
+from memproxy.core.turn import text_digest
+from memproxy.errors import StoreUnavailable
+
+EARLIER_QUERIES = 3
+"""User messages before the current one that a vague query is completed from."""
+
+AWAY = frozenset({"store", "loading"})
+"""Reasons of a degraded recall that mean there is no memory to ask just now."""
+
+
+class Recalling:
+    """The calls that rank memories."""
+
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+        self._max_bytes = backends.settings.server.max_body_bytes
+        self._gate = backends.settings.gate
+
+    async def search(self, request: Request) -> Response:
+        """`POST /v1/memory/search`: best first, no gate, no floor, no budget.
+
+        What was superseded is left out unless ``active`` or ``as_of`` ask for it.
+        """
+        identity = caller(request, "memory:read")
+        read_query(request, NoQuery)
+        body = await read_body(request, SearchBody, self._max_bytes)
+        scope, where = scope_and_filter(identity, body, self._backends.clock.now())
+        if not body.active and body.as_of is None:
+            where = msgspec.structs.replace(where, active=True)
+        self._backends.require_store()
+        found = await self._backends.recall.search(scope, body.query, limit=body.limit, where=where)
+        data = [{"memory": to_public(one.memory), "score": one.score, "signals": one.signals} for one in found]
+        return answer({"data": data})
+
+    async def recall(self, request: Request) -> Response:
+        """`POST /v1/memory/recall`: the block, its citations, and the gate's verdict."""
+        identity = caller(request, "memory:read")
+        read_query(request, NoQuery)
+        body = await read_body(request, RecallBody, self._max_bytes)
+        scope = resolve_scope(
+            identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
+        )
+        verdict = self._verdict(body.query)
+        if not verdict.searched:
+            return answer(_recalled(RecallAnswer(result="empty"), verdict, explain=body.explain))
+        self._backends.require_store()
+        found = await self._backends.recall.recall(self._request(scope, body))
+        if found.result == "degraded" and found.reason in AWAY:
+            raise StoreUnavailable(
+                "The memory store does not answer just now; nothing was recalled. Try again shortly."
+            )
+        return answer(_recalled(found, verdict, explain=body.explain))
+
+    def _verdict(self, query: str) -> gate.Verdict:
+        if not self._gate.enabled:
+            return gate.Verdict(searched=True, reason="gate_off")
+        return gate.judge(query, frozenset[str](self._gate.skip))
+
+    def _request(self, scope: Scope, body: RecallBody) -> RecallRequest:
+        said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
+        if said and said[-1] == body.query:
+            said.pop()  # the whole conversation was sent, its last message is the query
+        present = [text_digest(message.content) for message in body.messages if message.content]
+        return RecallRequest(
+            request_id=f"api_{uuid.uuid4().hex}",
+            scope=scope,
+            queries=[*said[-EARLIER_QUERIES:], body.query],
+            nonce=session_nonce(self._backends.secret, scope.tenant, scope.user, scope.session or ""),
+            present=[*present, text_digest(body.query)],
+            limits=RecallLimits(max_tokens=body.max_tokens),
+            explain=body.explain,
+        )
+
+
+def _recalled(found: RecallAnswer, verdict: gate.Verdict, *, explain: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "context": found.context,
+        "tokens": found.tokens,
+        "citations": found.citations,
+        "decision": {"searched": verdict.searched, "reason": verdict.reason},
+        "timings": found.timings,
+    }
+    if found.result == "degraded":
+        data["degraded"] = found.reason
+    if explain:
+        data |= {"query": found.query, "candidates": found.candidates}
+    return data

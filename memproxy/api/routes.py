@@ -1,0 +1,116 @@
+"""Which call answers which path, and what no call answers yet."""
+
+import functools
+import logging
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from memproxy.api.context import Backends, Endpoint, OwnerLocks, Writer
+from memproxy.api.http import answer, caller, error_answer, method_refused
+from memproxy.api.memories import Memories
+from memproxy.api.openapi import describe
+from memproxy.api.recalling import Recalling
+from memproxy.api.turns import Turns
+from memproxy.errors import MemproxyError, NotBuilt, NotFound
+from memproxy.metrics import metrics
+
+log = logging.getLogger(__name__)
+
+NOT_BUILT = (
+    "/v1/memory/{memory_id}/history",
+    "/v1/memory/receipts/{request_id}",
+    "/v1/memory/sessions/{session_id}/end",
+    "/v1/memory/sessions/{session_id}/mine",
+    "/v1/memory/palace",
+    "/v1/memory/settings",
+    "/v1/memory/feedback",
+    "/v1/memory/entities",
+    "/v1/memory/entities/{name}/timeline",
+    "/v1/memory/categories",
+    "/v1/memory/stats",
+    "/v1/memory/activity",
+    "/v1/memory/export",
+    "/v1/memory/import",
+    "/v1/memory/working",
+    "/v1/memory/working/{key:path}",
+    "/v1/memory/dream",
+    "/memory",
+    "/mcp",
+)
+"""Paths that the product names and this version does not answer yet."""
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+def guarded(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, with every failure answered OpenAI-shaped."""
+
+    @functools.wraps(endpoint)
+    async def answered(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except MemproxyError as error:
+            return error_answer(error)
+        except Exception:
+            # The last line of defence: a fault of ours is logged and counted, and the caller gets one clear answer.
+            metrics().internal_errors.labels(where="engine.api").inc()
+            log.exception("%s %s failed", request.method, getattr(endpoint, "__name__", "?"))
+            return error_answer(MemproxyError("memproxy failed on this request; its log says why."))
+
+    return answered
+
+
+def api_routes(backends: Backends) -> list[Route]:
+    """The routes of the memory API, first match first."""
+    writer, locks = Writer(backends), OwnerLocks()
+    memories = Memories(backends, writer, locks)
+    turns, recalling = Turns(backends, writer), Recalling(backends)
+    calls: list[tuple[str, str, Endpoint]] = [
+        ("POST", "/v1/memory/search", recalling.search),
+        ("POST", "/v1/memory/recall", recalling.recall),
+        ("POST", "/v1/memory/turns", turns.ingest),
+        ("POST", "/v1/memory", memories.create),
+        ("GET", "/v1/memory", memories.page),
+        ("DELETE", "/v1/memory", memories.forget_scope),
+        ("DELETE", "/v1/memory/sessions/{session_id}", memories.forget_session),
+        ("DELETE", "/v1/memory/users/{user_id}", memories.forget_user),
+        ("GET", "/openapi.json", _openapi),
+    ]
+    by_id: dict[str, Endpoint] = {"GET": memories.read, "PATCH": memories.edit, "DELETE": memories.forget}
+    return [
+        *(Route(path, guarded(endpoint), methods=[method]) for method, path, endpoint in calls),
+        *(Route(path, guarded(_not_built), methods=METHODS) for path in NOT_BUILT),
+        *(Route("/v1/memory/{memory_id}", guarded(endpoint), methods=[method]) for method, endpoint in by_id.items()),
+        Route("/v1/memory/{rest:path}", guarded(_SlashedId(by_id)), methods=METHODS),
+    ]
+
+
+class _SlashedId:
+    """An id that holds a slash: percent-encoded in the URL, where the router cannot tell it from a path's."""
+
+    __name__ = "slashed_id"
+
+    def __init__(self, by_id: dict[str, Endpoint]) -> None:
+        self._by_id = by_id
+
+    async def __call__(self, request: Request) -> Response:
+        raw = request.scope.get("raw_path", b"").decode("latin-1").removeprefix("/v1/memory/")
+        if "/" in raw or not raw:
+            raise NotFound(f"Nothing is served at {request.url.path[:200]}; /openapi.json lists the calls.")
+        endpoint = self._by_id.get(request.method)
+        if endpoint is None:
+            return method_refused(request.method)
+        request.path_params["memory_id"] = unquote(raw)
+        return await endpoint(request)
+
+
+async def _not_built(request: Request) -> Response:
+    caller(request, "memory:read")
+    raise NotBuilt(f"{request.url.path[:200]} is not built yet; /openapi.json lists the calls of this version.")
+
+
+async def _openapi(_request: Request) -> Response:
+    return answer(describe())

@@ -1,0 +1,118 @@
+"""`POST /v1/memory/turns`: ingest a conversation as verbatim turns."""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memproxy.api.context import QUEUED, Backends, Writer
+from memproxy.api.http import answer, caller, read_body, read_query
+from memproxy.api.schemas import MessageBody, NewTurns, TurnsQuery
+from memproxy.auth import resolve_scope
+from memproxy.core.block import strip_blocks
+from memproxy.core.memory import Source
+from memproxy.core.protocol import TurnsBody
+from memproxy.core.redact import redact
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message, turn_id
+from memproxy.errors import StoreUnavailable
+from memproxy.ports import JournalKind
+
+WAIT_S = 55.0
+"""How long `?wait=true` (and the indexing of a large call) may take; the contract's number."""
+
+STEP_S = 5.0
+"""Between two looks at whether the store answers at all: a large call is waited for, an outage is not."""
+
+UNTIMED = datetime(1, 1, 1, tzinfo=UTC)
+"""Stands for "no timestamp" in a turn's identity: the same turns sent twice without one are the same turns."""
+
+
+class Turns:
+    """The ingest call."""
+
+    def __init__(self, backends: Backends, writer: Writer) -> None:
+        self._backends = backends
+        self._writer = writer
+        self._max_bytes = backends.settings.server.max_body_bytes
+        self._redact = frozenset[str](backends.settings.privacy.redact)
+
+    async def ingest(self, request: Request) -> Response:
+        """Store the messages in order; 201 when they can be found, 202 when they wait for the store."""
+        identity = caller(request, "memory:write")
+        wait = read_query(request, TurnsQuery).wait
+        body = await read_body(request, NewTurns, self._max_bytes)
+        scope = resolve_scope(
+            identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
+        )
+        if scope.session is None:
+            scope = msgspec.structs.replace(scope, session=f"ses_{uuid.uuid4().hex}")
+        deadline = asyncio.get_running_loop().time() + WAIT_S
+        messages = self._messages(scope, body)
+        indexed = await self._index(scope, body, messages, deadline)
+        data: dict[str, object] = {"turn_ids": [message.id for message in messages], "session_id": scope.session}
+        if wait:
+            learned = indexed and await self._backends.worker.learned(scope, _left(deadline))
+            data["learning"] = "done" if learned else "pending"
+        return answer(data, 201) if indexed else answer(data, 202, QUEUED)
+
+    def _messages(self, scope: Scope, body: NewTurns) -> list[Message]:
+        """The messages as they are kept, each with the id that it will have."""
+        given = [self._kept(message, body.timestamp) for message in body.messages]
+        return [
+            msgspec.structs.replace(message, id=name) for message, name in zip(given, _names(scope, given), strict=True)
+        ]
+
+    def _kept(self, message: MessageBody, default_time: datetime | None) -> Message:
+        return Message(
+            role=message.role,
+            content=redact(strip_blocks(message.content), self._redact),
+            id=message.id,
+            name=message.name,
+            timestamp=message.timestamp or default_time,
+        )
+
+    async def _index(self, scope: Scope, body: NewTurns, messages: list[Message], deadline: float) -> bool:
+        """Journal the turns that say something and wait until they are indexed; False when the store is away."""
+        turns = TurnsBody(
+            messages=[message for message in messages if message.content.strip()],
+            said_at=self._backends.clock.now(),
+            source=Source.API,
+            metadata=body.metadata,
+        )
+        if not turns.messages:
+            return True
+        number = await self._writer.append(scope, JournalKind.TURNS, turns)
+        while not await self._backends.worker.applied(number, min(STEP_S, _left(deadline))):
+            if _left(deadline) <= 0 or not await self._store_answers():
+                return False
+        return True
+
+    async def _store_answers(self) -> bool:
+        try:
+            self._backends.require_store()
+            await self._backends.store.points()
+        except StoreUnavailable:
+            return False
+        return True
+
+
+def _names(scope: Scope, messages: Sequence[Message]) -> list[str]:
+    """The turn ids (CONTRACT section 6): a message's own id, else what identifies it; occurrence within this call."""
+    seen: dict[tuple[str, str, datetime], int] = {}
+    names = []
+    for message in messages:
+        said_at = message.timestamp or UNTIMED
+        key = (message.role, message.content, said_at)
+        occurrence = seen.get(key, 0)
+        seen[key] = occurrence + 1
+        names.append(turn_id(scope, message, occurrence, said_at))
+    return names
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - asyncio.get_running_loop().time())

@@ -1,0 +1,139 @@
+"""``memproxy check``: is everything there that a start needs? One line each, with a remedy where it is not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import msgspec
+from rich.console import Console
+
+from memproxy.config_file import load_settings
+from memproxy.errors import MemproxyError
+from memproxy.home import home_dir, state_path, store_path
+from memproxy.settings import Settings
+from memproxy.supervisor import AlreadyServed, InstanceLock
+from memproxy.wiring import make_embedder, make_state, make_store
+
+TIMEOUT_S = 10.0
+EMBEDDER_PATIENCE_S = 60.0
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the report. ``works`` None: not a fault, but worth knowing."""
+
+    part: str
+    works: bool | None
+    text: str
+
+
+async def check_upstream(settings: Settings) -> Finding:
+    """Any HTTP answer means that it can be reached; only a client's key decides what it answers."""
+    upstream = settings.upstream
+    headers = {"authorization": f"Bearer {upstream.api_key.get_secret_value()}"} if upstream.api_key else {}
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+            answer = await client.get(f"{upstream.base_url.rstrip('/')}/models", headers=headers)
+    except httpx.HTTPError as error:
+        remedy = "Check upstream.base_url, the network and whether the upstream runs."
+        return Finding("upstream", False, f"{upstream.base_url} does not answer ({type(error).__name__}). {remedy}")
+    if answer.status_code in {401, 403} and upstream.api_key:
+        return Finding("upstream", False, f"{upstream.base_url} refuses upstream.api_key ({answer.status_code}).")
+    return Finding("upstream", True, f"{upstream.base_url} answers ({answer.status_code} for /models)")
+
+
+async def check_state(settings: Settings, home: Path) -> Finding:
+    """The journal opens."""
+    state = make_state(settings, home)
+    try:
+        await state.open()
+        sizes = await state.queue_sizes()
+    except MemproxyError as error:
+        return Finding("state", False, error.message)
+    finally:
+        await state.close()
+    waiting = sum(lane.get("waiting", 0) for lane in sizes.values())
+    parked = sum(lane.get("parked", 0) for lane in sizes.values())
+    return Finding("state", True, f"{state_path(settings.state, home)}: {waiting} rows waiting, {parked} parked")
+
+
+async def check_store(settings: Settings, home: Path) -> Finding:
+    """The store opens, and was built with the configured embedder."""
+    store = make_store(settings, home, make_embedder(settings, home))
+    try:
+        await store.open(None)
+        points = await store.points()
+    except MemproxyError as error:
+        return Finding("store", False, error.message)
+    finally:
+        await store.close()
+    return Finding("store", True, f"{settings.store.backend}: {points} points")
+
+
+async def check_embedder(settings: Settings, home: Path) -> Finding:
+    """The model loads; without it recall goes on by words."""
+    if settings.embedding.provider == "none":
+        return Finding("embedder", None, "embedding.provider is none: recall goes by words alone")
+    embedder = make_embedder(settings, home)
+    try:
+        await embedder.start()
+        state = await _settled(lambda: embedder.state)
+    finally:
+        await embedder.close()
+    if state == "ready":
+        return Finding("embedder", True, f"{embedder.name}, {embedder.dimension} dimensions")
+    remedy = (
+        "Recall goes by words until it is there; set embedding.model_path to a local copy where nothing can be fetched."
+    )
+    return Finding("embedder", None, f"{embedder.name}: {state}. {remedy}")
+
+
+async def _settled(state: Callable[[], str]) -> str:
+    for _ in range(int(EMBEDDER_PATIENCE_S / 0.1)):
+        if state() != "loading":
+            break
+        await asyncio.sleep(0.1)
+    return state()
+
+
+async def findings(settings: Settings, home: Path) -> list[Finding]:
+    """Everything but the configuration itself, checked one after the other."""
+    checks: list[Callable[[], Awaitable[Finding]]] = [lambda: check_upstream(settings)]
+    holder = _served_by(settings, home)
+    if holder is None:
+        checks += [lambda: check_state(settings, home), lambda: check_store(settings, home)]
+    checks.append(lambda: check_embedder(settings, home))
+    found = [await check() for check in checks]
+    return found if holder is None else [*found, Finding("store", None, f"{holder} Ask its /readyz.")]
+
+
+def _served_by(settings: Settings, home: Path) -> str | None:
+    """Who serves this store just now; its files are then left alone."""
+    paths = [state_path(settings.state, home)]
+    if settings.store.backend == "edge":
+        paths.append(store_path(settings.store, home))
+    for path in paths:
+        lock = InstanceLock(path)
+        try:
+            lock.acquire()
+        except AlreadyServed as error:
+            return error.message
+        lock.release()
+    return None
+
+
+def run_check(config: Path | None, console: Console | None = None) -> int:
+    """Print the report; 0 when nothing is in the way of a start, else 1.
+
+    Raises:
+        ConfigError: the configuration cannot be used; the message names the keys.
+    """
+    settings = load_settings(config)
+    home = home_dir()
+    console = console or Console()
+    report = [Finding("config", True, str(config or "defaults")), *asyncio.run(findings(settings, home))]
+    marks = {True: "[green]ok[/]  ", None: "[yellow]note[/]", False: "[red]FAIL[/]"}
+    for finding in report:
+        console.print(f"{marks[finding.works]} {finding.part:9}", end=" ", highlight=False)
+        console.print(finding.text, markup=False, highlight=False, soft_wrap=True)
+    return 1 if any(finding.works is False for finding in report) else 0

@@ -1,0 +1,278 @@
+"""Loads the settings: command line, then `MEMPROXY__SECTION__KEY`, then the file, then the defaults.
+
+All problems of a configuration are told at once, one per line: the key's path, its value, what is allowed. Secrets
+are never shown.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+
+from memproxy.auth import is_loopback
+from memproxy.errors import ConfigError
+from memproxy.home import home_dir, secret, state_path, store_path
+from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.settings_reference import Setting, settings_of
+from memproxy.unbuilt import refusals
+from memproxy.yaml_file import Substitution, kind_of, parse, read
+
+__all__ = ["home_dir", "load_settings", "secret", "state_path", "store_path"]
+
+PREFIX = "MEMPROXY__"
+MAX_SHOWN = 80
+"""Longest value in a message, in characters."""
+
+REMOTE = (
+    "is reachable from other machines, and in auth.mode passthrough nobody but the upstream checks a caller's key; "
+    "set auth.allow_remote: true if that is meant, or listen on 127.0.0.1"
+)
+
+Values = dict[str, Any]
+
+
+class _Variables(Settings, BaseSettings):
+    """The schema as pydantic-settings reads it from environment variables. Never instantiated."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", env_parse_none_str="null")
+
+
+class _Environment(EnvSettingsSource):
+    """`MEMPROXY__SECTION__KEY` of a given environment; lists and mappings are written in YAML (and so in JSON)."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        super().__init__(_Variables)
+        self.env_vars = {name.lower(): None if text == "null" else text for name, text in variables.items()}
+
+    def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:  # noqa: ARG002 - the source's own signature
+        return parse(value, field_name) if isinstance(value, str) else value
+
+
+class _Problems:
+    """What is wrong, in the order it was found; ``origin`` names where a path's value came from."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.origin: dict[str, str] = {}
+
+    def add(self, path: str, text: str) -> None:
+        origin = next((self.origin[key] for key in reversed(self.origin) if f"{path}.".startswith(f"{key}.")), None)
+        self.lines.append(f"{path}: {text}" + (f" (from {origin})" if origin else ""))
+
+    def unknown(self, path: str) -> None:
+        self.add(path, f"there is no such setting; {_suggestion(path)}")
+
+
+def load_settings(
+    path: Path | None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings of a file (None: no file), the environment and ``overrides`` (dotted or nested; None is left out).
+
+    Raises:
+        ConfigError: the configuration cannot be used; every problem is in the message, one per line.
+    """
+    environ = os.environ if environ is None else environ
+    problems = _Problems()
+    values: Values = {}
+    if path is not None:
+        values = Substitution(environ, problems.add).fill(read(path.expanduser()))
+    _merge(values, _from_environment(environ, problems))
+    _merge(values, _from_overrides(overrides or {}, problems))
+    _default_upstream(values, environ, problems)
+    settings = _validated(values, problems)
+    for key, allowed in refusals(settings):
+        problems.add(key, f"{_shown(key, _at(values, key))} is not built yet; for now: {allowed}")
+    _check_together(settings, problems)
+    if problems.lines:
+        title = f"The configuration {path} cannot be used:" if path else "The configuration cannot be used:"
+        raise ConfigError("\n  ".join([title, *dict.fromkeys(problems.lines)]))
+    return settings
+
+
+def _merge(values: Values, above: Mapping[str, Any]) -> None:
+    """Lay ``above`` over ``values``: mappings are merged key by key, anything else is replaced."""
+    for key, value in above.items():
+        if isinstance(value, Mapping):
+            inner = values.get(key)
+            values[key] = dict(inner) if isinstance(inner, Mapping) else {}
+            _merge(values[key], value)
+        else:
+            values[key] = value
+
+
+def _from_environment(environ: Mapping[str, str], problems: _Problems) -> Values:
+    """The values of the variables with our prefix. Unknown names and values that cannot be read are problems."""
+    usable = {}
+    for name, text in sorted(environ.items()):
+        if not name.upper().startswith(PREFIX):
+            continue
+        key = name[len(PREFIX) :].lower().replace("__", ".")
+        problems.origin[key] = name
+        if (expects_yaml := _expects_yaml(key)) is None:
+            problems.unknown(key)
+        elif not expects_yaml or _readable(key, text, problems):
+            usable[name] = text
+    return dict(_Environment(usable)())
+
+
+def _expects_yaml(path: str) -> bool | None:
+    """Whether a path is a list, mapping or section; None when there is no such path."""
+    for setting in settings_of():
+        if setting.path == path:
+            return setting.allowed.startswith(("list", "mapping"))
+        if setting.path.startswith(f"{path}."):
+            return True
+    return None
+
+
+def _readable(key: str, text: str, problems: _Problems) -> bool:
+    try:
+        value = parse(text, key)
+    except ConfigError as error:
+        problems.add(key, error.message.removeprefix(f"{key}: ").removeprefix(f"{key}, "))
+        return False
+    if not isinstance(value, list | dict):
+        problems.add(key, f"must be a list or mapping in YAML or JSON, not {kind_of(value)}")
+        return False
+    return True
+
+
+def _from_overrides(overrides: Mapping[str, object], problems: _Problems) -> Values:
+    values: Values = {}
+    for path, value in overrides.items():
+        if value is None:
+            continue
+        problems.origin[path] = "the command line"
+        nested: Any = value
+        for name in reversed(path.split(".")):
+            nested = {name: nested}
+        _merge(values, nested)
+    return values
+
+
+def _default_upstream(values: Values, environ: Mapping[str, str], problems: _Problems) -> None:
+    upstream = values.get("upstream") or {}
+    if isinstance(upstream, dict) and not upstream.get("base_url") and environ.get("OPENAI_BASE_URL"):
+        values["upstream"] = {**upstream, "base_url": environ["OPENAI_BASE_URL"]}
+        problems.origin["upstream.base_url"] = "OPENAI_BASE_URL"
+
+
+def _validated(values: Values, problems: _Problems) -> Settings:
+    """The settings; what is wrong is noted, taken out and the rest tried again, so that all problems come at once."""
+    while True:
+        for name in [name for name, value in values.items() if value is None]:
+            del values[name]  # `recall:` with nothing below it
+        try:
+            return Settings.model_validate(values)
+        except ValidationError as error:
+            details = error.errors()
+            for detail in details:
+                _note(detail, values, problems)
+            removed = [_remove(values, detail["loc"]) for detail in details]
+            if not any(removed):
+                return Settings()  # not reached: each problem is at a value that was given; never loop on a doubt
+
+
+def _note(detail: Mapping[str, Any], values: Values, problems: _Problems) -> None:
+    path = ".".join(str(part) for part in detail["loc"] if part != "[key]")
+    if detail["type"] == "extra_forbidden":
+        problems.unknown(path)
+        return
+    value, setting = _at(values, path), _setting(path)
+    if setting is None:
+        problems.add(path, f"is a section, with keys and values below it; here it is {kind_of(value)}")
+        return
+    allowed = f"allowed: {setting.allowed}"
+    if detail["type"] in ("value_error", "string_pattern_mismatch"):
+        said = detail["msg"].removeprefix("Value error, ").replace("String should", "must")
+        allowed = f"{said}; {allowed}"
+    problems.add(path, f"{_shown(path, value)} cannot be used; {allowed}")
+
+
+def _remove(values: Any, location: tuple[int | str, ...]) -> bool:
+    """Take the value at ``location`` out (of a list or a text, the whole); False if there was none."""
+    name: int | str = ""
+    for name in location:
+        inner = values.get(name)
+        if not isinstance(inner, dict) or name == location[-1]:
+            break
+        values = inner
+    return values.pop(name, values) is not values
+
+
+def _setting(path: str) -> Setting | None:
+    """The setting that ``path`` is, or is a part of."""
+    return next((each for each in settings_of() if path == each.path or path.startswith(f"{each.path}.")), None)
+
+
+def _at(values: Any, path: str) -> object:
+    for name in path.split("."):
+        if isinstance(values, dict) and name in values:
+            values = values[name]
+        elif isinstance(values, list) and name.isdigit() and int(name) < len(values):
+            values = values[int(name)]
+        else:
+            return None
+    return values
+
+
+def _shown(path: str, value: object) -> str:
+    """A value for a message: short, and never a secret."""
+    setting = _setting(path)
+    if setting is None or isinstance(value, dict | list):
+        return kind_of(value)
+    if value is None or isinstance(value, bool):
+        return "an empty value" if value is None else str(value).lower()
+    if setting.secret:
+        return "the value (not shown)"
+    if isinstance(value, str) and "@" in value:
+        value = f"…@{value.rpartition('@')[2]}"  # what stands before it in an address is a user and a password
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        text = "a very long number"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def _suggestion(path: str) -> str:
+    """The nearest name in the same section, else the same name in another one, else what there is."""
+    section, _, name = path.rpartition(".")
+    prefix = f"{section}." if section else ""
+    paths = [setting.path for setting in settings_of()]
+    here = list(dict.fromkeys(each.removeprefix(prefix).split(".")[0] for each in paths if each.startswith(prefix)))
+    near = [f"{prefix}{each}" for each in difflib.get_close_matches(name, here, n=1)]
+    elsewhere = [each for each in paths if each.rpartition(".")[2] == name]
+    if found := (near or elsewhere)[:3]:
+        return f"did you mean {' or '.join(found)}?"
+    return f"allowed: {', '.join(here)}" if here else "remove it"
+
+
+def _check_together(settings: Settings, problems: _Problems) -> None:
+    """What each setting allows alone, but not together."""
+    for path, text in _conflicts(settings):
+        if not any(line.startswith(f"{path}:") for line in problems.lines):
+            problems.add(path, text)
+
+
+def _conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
+    server, auth, store, dedup = settings.server, settings.auth, settings.store, settings.dedup
+    if auth.mode == "passthrough" and not auth.allow_remote and not is_loopback(server.host):
+        yield "server.host", f"{server.host!r} {REMOTE}"
+    if store.backend == "qdrant" and store.url is None:
+        yield "store.url", "must be the address of the Qdrant server, because store.backend is qdrant"
+    if store.backend == "edge" and (store.url or store.api_key):
+        yield "store.url" if store.url else "store.api_key", "is for a server; set store.backend: qdrant or remove it"
+    if dedup.related_above > dedup.update_above:
+        yield (
+            "dedup.related_above",
+            f"{dedup.related_above} is above dedup.update_above ({dedup.update_above})",
+        )
+    if settings.embedding.provider == "openai" and settings.embedding.model == EmbeddingSettings().model:
+        yield "embedding.model", "must name a model of the embeddings API, because embedding.provider is openai"

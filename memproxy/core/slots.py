@@ -1,0 +1,182 @@
+"""Names of slots, and values made comparable: what makes two statements answers to the same question.
+
+A slot is what at most one active memory of a scope may hold: project and agent, subject, predicate, aspect, and for
+predicates that have many answers at once ("has dog", "speaks") the object too.
+"""
+
+import re
+import unicodedata
+from datetime import UTC
+from decimal import Decimal, InvalidOperation
+
+from memproxy.core.memory import Kind, Memory
+
+_USER = frozenset({"user", "i", "me", "my", "myself", "mine", "you", "your", "human", "speaker"})
+_ARTICLES = frozenset({"a", "an", "the"})
+_EMPTY = _ARTICLES | frozenset(
+    {"is", "are", "was", "were", "be", "been", "am", "has", "have", "had", "having", "do", "does", "did"}
+    | {"current", "currently", "new", "now", "own", "of", "s"}
+)
+"""Words of a predicate that change neither what it asks nor its answer ("has_budget", "current_budget")."""
+
+_NEGATIONS = frozenset(
+    {"not", "no", "never", "without", "longer", "stopped", "quit", "cancelled", "canceled", "dont", "doesnt", "isnt"}
+    | {"wasnt", "didnt", "wont", "cannot", "cant", "hasnt", "havent", "t"}
+)
+_LIKING = {
+    **dict.fromkeys(("like", "love", "enjoy", "adore", "favor"), True),
+    **dict.fromkeys(("dislike", "hate", "loathe", "detest"), False),
+}
+_MANY = frozenset(
+    {"dog", "cat", "pet", "animal", "child", "kid", "son", "daughter", "sibling", "brother", "sister", "friend"}
+    | {"dog_name", "cat_name", "pet_name", "child_name", "name_dog", "name_cat", "name_pet", "name_child"}
+    | {"colleague", "coworker", "language", "hobby", "interest", "interested", "skill", "allergy", "instrument"}
+    | {"know", "use", "want", "plan", "prefer", "need", "go", "study", "member", "follow", "collect", "avoid"}
+    | {"possession", "sport", "tool", "goal", "medication", "symptom", "condition", "include", "contain", "feel_about"}
+    | {"event", "experience", "responsible", "working", "work", "use_for", "belong"}
+)
+"""Predicates that several memories may answer at once, prepositions at their end aside."""
+
+_MANY_ACTIONS = frozenset(
+    {"speak", "visit", "visited", "attend", "attended", "read", "watch", "watched", "bought", "buy", "purchased"}
+    | {"went", "met", "made", "tried", "play", "played", "allergic", "traveled", "travelled", "mentioned", "discussed"}
+    | {"asked", "said", "learned", "finished", "completed", "ate", "cooked", "saw", "joined", "won", "ran", "collected"}
+)
+"""First words of predicates that name things done or true many times, whatever follows ("visited_in_2020")."""
+
+_PREPOSITIONS = frozenset({"to", "in", "on", "at", "for", "with", "about", "from", "by", "as", "named", "called"})
+
+_MULTIPLIERS = {"k": 3, "thousand": 3, "m": 6, "mn": 6, "million": 6, "bn": 9, "billion": 9}
+_CURRENCIES = {
+    **dict.fromkeys(("$", "usd", "dollar", "dollars", "us$", "bucks"), "usd"),
+    **dict.fromkeys(("€", "eur", "euro", "euros"), "eur"),
+    **dict.fromkeys(("£", "gbp", "pound", "pounds"), "gbp"),
+    **dict.fromkeys(("¥", "yen", "jpy"), "jpy"),
+}
+_CURRENCY_NAMES = frozenset(_CURRENCIES.values())
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_TOKEN = re.compile(r"[$€£¥]|\d[\d,]*(?:\.\d+)?|[^\W\d_]+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def words(text: str) -> list[str]:
+    """The words of a name in lower case (snake, kebab and camel case taken apart), plurals made singular."""
+    plain = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold()
+    plain = plain.replace("’", "'").replace("n't", " not")
+    return [singular(word) for word in re.findall(r"[^\W_]+", re.sub(r"'s\b|s'(?=\W|$)", "", plain))]
+
+
+def singular(word: str) -> str:
+    """An English plural's singular, by ending alone; other words as they are."""
+    if word in _EMPTY:
+        return word
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ches", "shes", "xes", "sses")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def subject_name(subject: str) -> str:
+    """The subject as a slot names it: ``user`` for the user however referred to, else its words joined."""
+    kept = [word for word in words(subject) if word not in _ARTICLES]
+    if not kept or all(word in _USER for word in kept):
+        return "user"
+    return "_".join(word for word in kept if word not in {"my", "your"})
+
+
+def predicate_name(predicate: str) -> tuple[str, bool]:
+    """The predicate as a slot names it, and whether it affirms ("no longer has dog" -> ``dog``, False)."""
+    said = words(predicate)
+    affirms = not any(word in _NEGATIONS for word in said)
+    kept = [word for word in said if word not in _EMPTY and word not in _NEGATIONS]
+    if kept and kept[0] in _LIKING:
+        return "feel_about", _LIKING[kept[0]] == affirms
+    return "_".join(kept or said), affirms
+
+
+def has_many(predicate: str) -> bool:
+    """Whether several memories may answer this normalised predicate at once ("dog", "speak", "allergic_to")."""
+    parts = predicate.split("_")
+    if parts[0] in _MANY_ACTIONS:
+        return True
+    while len(parts) > 1 and parts[-1] in _PREPOSITIONS:
+        parts.pop()
+    return "_".join(parts) in _MANY
+
+
+def value_name(value: str) -> str:
+    """A value made comparable: "$10,000", "10000 dollars", "10k USD" and "US$10,000.00" are one."""
+    parts = [_number(token) or _CURRENCIES.get(token) or token for token in _value_tokens(value)]
+    amounts = sorted(part for part in parts if part in _CURRENCY_NAMES)
+    return "_".join([*(part for part in parts if part not in amounts and part not in _ARTICLES), *amounts])
+
+
+def same_value(one: str, other: str) -> bool:
+    """Whether two normalised values are one; a currency that only one of them names makes no difference."""
+    if one == other:
+        return True
+    bare_one, bare_other = _without_currency(one), _without_currency(other)
+    return bare_one == bare_other and (bare_one == one or bare_other == other)
+
+
+def _without_currency(value: str) -> str:
+    kept = [part for part in value.split("_") if part.lstrip("+-") not in _CURRENCY_NAMES]
+    return "_".join(kept)
+
+
+def numbers(text: str) -> frozenset[str]:
+    """All numbers in a text, made comparable ("10,000", "10k" and "10000.0" are ``10000``)."""
+    return frozenset(found for token in _value_tokens(text) if (found := _number(token)))
+
+
+def _value_tokens(text: str) -> list[str]:
+    tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold().replace("us$", "$"))
+    merged: list[str] = []
+    for token in tokens:
+        before = _number(merged[-1]) if merged else None
+        if before is not None and token in _MULTIPLIERS:
+            merged[-1] = f"{Decimal(before).scaleb(_MULTIPLIERS[token]):f}"
+        else:
+            merged.append(token)
+    return merged
+
+
+def _number(token: str) -> str | None:
+    if not _NUMBER.fullmatch(token):
+        return None
+    try:
+        value = Decimal(token.replace(",", ""))
+    except InvalidOperation:
+        return None
+    return f"{value.normalize():f}" if value.is_finite() else None
+
+
+def slot_name(memory: Memory) -> str | None:
+    """The slot that a memory holds or would hold; None for turns and for statements without subject and predicate.
+
+    Episodes carry their object and day: that something happened again does not end that it happened before.
+    """
+    if memory.kind is Kind.TURN or not memory.subject or not memory.predicate:
+        return None
+    predicate, _ = predicate_name(memory.predicate)
+    subject = subject_name(memory.subject)
+    if not predicate:
+        return None
+    parts = [subject, predicate, "_".join(words(memory.aspect or ""))]
+    if memory.kind is Kind.EPISODIC or has_many(predicate):
+        parts.append(value_name(memory.object or memory.content))
+    if memory.kind is Kind.EPISODIC:
+        day = memory.valid_from or memory.created_at
+        parts.append(day.astimezone(UTC).date().isoformat())
+    place = [f"project={memory.project_id}"] if memory.project_id else []
+    place += [f"agent={memory.agent_id}"] if memory.agent_id else []
+    return "|".join([*place, *parts])
+
+
+def slot_value(memory: Memory) -> str:
+    """What a memory says in its slot, made comparable: whether it affirms, and its object (or its content)."""
+    _, affirms = predicate_name(memory.predicate or "")
+    return f"{'+' if affirms else '-'}{value_name(memory.object or memory.content)}"

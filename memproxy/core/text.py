@@ -1,0 +1,165 @@
+"""Words and parts of text: what is searched by words, what is added to a vague query, what the embedder can read.
+
+Everything here is pure, takes any `str` (lone surrogates too) and runs in time linear in its length.
+"""
+
+import re
+import unicodedata
+
+MAX_PARTS = 32
+"""Most parts of one message that are embedded; longer messages are searched by words in full, by vector up to here."""
+
+PART_TOKENS = 200
+"""Tokens of one part: MiniLM reads 256, and the estimate below may be a quarter off."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f"  # Myanmar
+    "\u1780-\u17ff"  # Khmer
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Japanese
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"  # Chinese characters
+    "\uff66-\uff9f"  # half-width Japanese
+)
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_](?:[^\W_{_UNSPACED}]|['’](?=[^\W_]))*")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+
+STOPWORDS = frozenset(
+    """
+    a about above actually after again all almost already also always am an and another any anybody anyone anything are
+    aren aren't around as ask at away back be because been before being below between both but by can can't cannot come
+    could couldn't did didn't do does doesn't doing don't done down during each either else ever every everyone
+    everything exactly few for from further get gets getting give go goes going gone gonna good got great had hadn't has
+    hasn't have haven't having he hello her here hers herself hey hi him himself his how however i i'd i'll i'm i've if
+    in instead into is isn't it it's its itself just know let let's like look looking lot made make many may maybe me
+    might mine more most much must my myself need never new next no nor not now of off oh ok okay on once one only onto
+    or other our ours out over own perhaps plan planning please quite rather really right said same say see she should
+    shouldn't since so some somebody someone something still such sure take tell than thank thanks that that's the their
+    theirs them then there there's these they thing things think this those though through to today together too
+    tomorrow tonight toward towards under until up upon us use used using very want wants was wasn't way we we'd we'll
+    we're we've well were weren't what what's whatever when where which while who who's whom whose why will with within
+    without won't would wouldn't yeah yes yesterday yet you you'd you'll you're you've your yours yourself
+    """.split()  # noqa: SIM905 - a list of two hundred quoted words reads worse
+)
+"""English words that carry no topic; other languages have none taken out, which costs a little precision only."""
+
+
+GENERIC_WORDS = frozenset(
+    """
+    amount call called color date day days detail details favorite favourite first hour hours information item items
+    kind kinds last list long main month months name named names number often order people person place places prefer
+    preference prefers recent recently recommend recommendation remember remind sort suggest suggestion thing things
+    time times told type types user users week weeks whole work works year years
+    """.split()  # noqa: SIM905
+)
+"""Words that many questions and memories share whatever they are about: found, they say little."""
+
+
+def clean(text: str) -> str:
+    """The text in Unicode's compatibility form (full-width letters and the like become plain), lone surrogates
+    replaced, so that every library takes it.
+    """
+    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def spaced(text: str) -> str:
+    """The text as a tokenizer that splits at spaces should see it.
+
+    Runs of scripts without spaces become their characters and overlapping pairs of characters (``狗狗`` is found by
+    ``狗``, and pairs keep most of the order); thousands separators go (``10,000`` and ``10000`` are one word).
+    """
+    return _UNSPACED_RUN.sub(_pairs, _THOUSANDS.sub("", clean(text)))
+
+
+def _pairs(match: re.Match[str]) -> str:
+    run = match.group()
+    return f" {' '.join([*run, *(run[i : i + 2] for i in range(len(run) - 1))])} "
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in lower case, in order; a run of an unspaced script is one word."""
+    return [word.replace("’", "'") for word in _WORD.findall(clean(text).lower())]
+
+
+def key_terms(text: str, limit: int = 12) -> list[str]:
+    """The words that carry the topic: no stopwords, no single letters, each once, in order, at most ``limit``."""
+    terms = (word.removesuffix("'s") for word in words(text))
+    kept = (term for term in terms if term not in STOPWORDS and (len(term) > 1 or not term.isascii()))
+    return list(dict.fromkeys(kept))[:limit]
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether the character belongs to a script that is written without spaces."""
+    return _UNSPACED_RUN.match(character) is not None
+
+
+def embedder_tokens(text: str) -> int:
+    """How many tokens a WordPiece embedder makes of it, about: one per four letters of a word (at least one), one per
+    character of an unspaced script, one per punctuation mark. Meant to be too high rather than too low.
+    """
+    return sum(_piece_count(piece) for piece in re.findall(r"\w+|[^\w\s]", text))
+
+
+def _piece_count(word: str) -> int:
+    unspaced = sum(len(run) for run in _UNSPACED_RUN.findall(word))
+    plain = len(word) - unspaced
+    if not word.isascii():
+        return unspaced + plain
+    return 1 if plain <= 7 else -(-plain // 4)
+
+
+def split_parts(text: str, *, max_tokens: int = PART_TOKENS, max_parts: int = MAX_PARTS) -> list[str]:
+    """The text in parts of at most about ``max_tokens`` embedder tokens, cut at sentence ends where possible.
+
+    Always at least one part (the text itself when it is short, also when empty), at most ``max_parts``; what is beyond
+    is left out.
+    """
+    if len(text) <= max_tokens:  # a token has at least one character
+        return [text]
+    parts: list[str] = []
+    current: list[str] = []
+    size = 0
+    for sentence in _sentences(text, max_tokens):
+        tokens = embedder_tokens(sentence)
+        if current and size + tokens > max_tokens:
+            parts.append(" ".join(current))
+            current, size = [], 0
+            if len(parts) == max_parts:
+                return parts
+        current.append(sentence)
+        size += tokens
+    return [*parts, " ".join(current)] if current else parts or [text[:max_tokens]]
+
+
+def sentences(text: str) -> list[str]:
+    """The text cut at sentence ends and line breaks, empty ones left out."""
+    return [stripped for piece in _SENTENCE_END.split(text) if (stripped := piece.strip())]
+
+
+def _sentences(text: str, max_tokens: int) -> list[str]:
+    found = []
+    for sentence in sentences(text):
+        if embedder_tokens(sentence) <= max_tokens:
+            found.append(sentence)
+        else:
+            found.extend(_cut(sentence, max_tokens))
+    return found
+
+
+def _cut(sentence: str, max_tokens: int) -> list[str]:
+    """A sentence that is too long by itself: cut between words, or within one that is too long."""
+    pieces: list[str] = []
+    start = size = 0
+    for match in re.finditer(r"\S\s*", sentence) if _is_dense(sentence) else re.finditer(r"\S+\s*", sentence):
+        tokens = embedder_tokens(match.group())
+        if size and size + tokens > max_tokens:
+            pieces.append(sentence[start : match.start()].strip())
+            start, size = match.start(), 0
+        size += tokens
+    return [*pieces, sentence[start:].strip()]
+
+
+def _is_dense(sentence: str) -> bool:
+    """Whether it has words that are longer than a part: unspaced script, base64 and the like."""
+    return any(len(word) > PART_TOKENS // 2 for word in sentence.split())

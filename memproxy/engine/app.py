@@ -1,0 +1,77 @@
+"""Process two's routes: the relay's own, hot one first, and the memory API."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from memproxy.api.http import answer, error_answer, method_refused
+from memproxy.api.routes import api_routes, guarded
+from memproxy.core.protocol import CAPTURED_PATH, READY_PATH, RECALL_PATH, Captured, RecallRequest
+from memproxy.engine.parts import Engine
+from memproxy.errors import NotFound, RequestError
+
+Message = TypeVar("Message")
+
+
+class Internal:
+    """What the relay asks: the block for a request, and that it captured a turn."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._recalls = msgspec.json.Decoder(RecallRequest)
+        self._captures = msgspec.json.Decoder(Captured)
+
+    async def recall(self, request: Request) -> Response:
+        """`POST` of a `RecallRequest`; answers a `RecallAnswer`, degraded when memory is not there."""
+        return answer(await self._engine.recall(await _read(request, self._recalls)))
+
+    async def captured(self, request: Request) -> Response:
+        """`POST` of a `Captured`: the journal has a new row."""
+        self._engine.captured(await _read(request, self._captures))
+        return Response(status_code=204)
+
+    async def ready(self, _request: Request) -> Response:
+        """`GET`: the state of each part."""
+        return answer(self._engine.readiness())
+
+
+async def _read(request: Request, decoder: msgspec.json.Decoder[Message]) -> Message:
+    try:
+        return decoder.decode(await request.body())
+    except msgspec.DecodeError as error:
+        raise RequestError(f"The relay sent something that the engine cannot read: {error}.") from error
+
+
+def build_app(engine: Engine) -> Starlette:
+    """The engine's ASGI application; its lifespan starts and closes the engine."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        await engine.start()
+        try:
+            yield
+        finally:
+            await engine.close(engine.settings.server.shutdown_grace_s)
+
+    internal = Internal(engine)
+    routes = [
+        Route(RECALL_PATH, guarded(internal.recall), methods=["POST"]),
+        Route(CAPTURED_PATH, guarded(internal.captured), methods=["POST"]),
+        Route(READY_PATH, guarded(internal.ready), methods=["GET"]),
+        *api_routes(engine.backends()),
+    ]
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """The router's own refusals, OpenAI-shaped."""
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        return method_refused(request.method)
+    return error_answer(NotFound(f"Nothing is served at {request.url.path[:200]}; /openapi.json lists the calls."))

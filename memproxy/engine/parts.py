@@ -1,0 +1,221 @@
+"""The engine's parts: opened in the background, so that the engine answers (how ready it is) from its first moment."""
+
+import asyncio
+import logging
+import secrets
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
+
+from memproxy.api.context import Backends
+from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest
+from memproxy.errors import ConfigError, MemoryUnavailable, StateUnavailable, StoreUnavailable
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.worker import Worker
+from memproxy.metrics import metrics
+from memproxy.ports import Clock, Embedder, MemoryStore, StateStore
+from memproxy.recall.pipeline import Recall
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+STORE_ID = "store_id"
+"""Key in the state's facts: the id of the store that belongs to this state."""
+
+MEASURE_EVERY_S = 10.0
+_BACK_OFF = wait_exponential(multiplier=0.2, max=5.0)
+
+READY = "ready"
+LOADING = "loading"
+
+
+class Engine:
+    """Holds the parts and says how ready each is. All are given; nothing is opened before `start`.
+
+    Args:
+        settings: The configuration.
+        state: The journal, slots and sessions.
+        store: Where memories live.
+        embedder: Text to vectors.
+        recall: The pipeline over store and embedder.
+        worker: Applies journal rows and learns.
+        access: How each tenant's requests reach their model.
+        clock: The time.
+        secret: Keys the nonces of blocks (the installation's own); by default one for this process.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        state: StateStore,
+        store: MemoryStore,
+        embedder: Embedder,
+        recall: Recall,
+        worker: Worker,
+        access: ModelAccess,
+        clock: Clock,
+        secret: bytes | None = None,
+    ) -> None:
+        self.settings = settings
+        self.access = access
+        self._state = state
+        self._store = store
+        self._embedder = embedder
+        self._recall = recall
+        self._worker = worker
+        self._clock = clock
+        self._secret = secret or secrets.token_bytes(32)
+        self._tasks = TaskOwner("engine")
+        self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
+        self._opened: set[str] = set()
+        self._all_open = asyncio.Event()
+
+    async def start(self) -> None:
+        """Begin to open everything, and return at once."""
+        await self._embedder.start()
+        self._tasks.start(self._open(), "open")
+        self._tasks.start(self._measure(), "measure")
+
+    async def wait_open(self) -> None:
+        """Returns when state, store and worker are open (never, while the store is refused)."""
+        await self._all_open.wait()
+
+    async def close(self, grace_s: float) -> None:
+        """Close in this order, each before what it stands on.
+
+        1. our own tasks: nothing is opened or measured any more;
+        2. the worker: takes no new rows, finishes what it applies (``grace_s`` at most), the rest stays in the journal;
+        3. the store: flushes what the worker wrote;
+        4. the state: last of the two, because rows are acknowledged after the store's flush;
+        5. the embedder.
+        """
+        await self._tasks.cancel()
+        await self._worker.close(grace_s)
+        if "store" in self._opened:
+            await self._store.close()
+        if "state" in self._opened:
+            await self._state.close()
+        await self._embedder.close()
+
+    def backends(self) -> Backends:
+        """What the API's calls work with."""
+        return Backends(
+            settings=self.settings,
+            state=self._state,
+            store=self._store,
+            recall=self._recall,
+            worker=self._worker,
+            clock=self._clock,
+            secret=self._secret,
+            require_store=self._require_store,
+            require_state=self._require_state,
+        )
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """The block for a request; degraded while the store is loading, away or refused."""
+        if "store" in self._opened:
+            return await self._recall.recall(request)
+        reason = "loading" if self._parts["store"] == LOADING else "store"
+        return RecallAnswer(result="degraded", reason=reason)
+
+    def captured(self, captured: Captured) -> None:
+        """The relay wrote a journal row: note how its request reached the model, and look at the journal."""
+        tenant = captured.scope.tenant
+        if captured.access is not None and self.access.remember(tenant, captured.access):
+            self._worker.new_key(tenant)
+        self._worker.wake()
+
+    def readiness(self) -> dict[str, str]:
+        """Each part: ``ready``, ``loading``, ``off``, ``degraded: why`` or ``refused: why``."""
+        embedder = self._embedder.state
+        if embedder.startswith("unavailable"):
+            embedder = f"degraded{embedder.removeprefix('unavailable')}"
+        return {**self._parts, "embedder": embedder}
+
+    def _require_store(self) -> None:
+        if "store" not in self._opened:
+            raise StoreUnavailable(f"The memory store is not open ({self._parts['store']}). Try again in a moment.")
+
+    def _require_state(self) -> None:
+        if "state" not in self._opened:
+            raise StateUnavailable(f"The state is not open ({self._parts['state']}). Try again in a moment.")
+
+    async def _open(self) -> None:
+        async for attempt in self._attempts("state", StateUnavailable):
+            with attempt:
+                await self._state.open()
+        self._became_ready("state")
+        try:
+            async for attempt in self._attempts("store", StoreUnavailable, StateUnavailable):
+                with attempt:
+                    await self._open_store()
+        except ConfigError as error:
+            self._parts["store"] = f"refused: {error.message}"
+            self._parts["worker"] = "degraded: the store is refused; the journal keeps what comes"
+            log.critical("memory stays OFF, chat goes on without it: %s", error.message)
+            return
+        self._became_ready("store")
+        async for attempt in self._attempts("worker", StateUnavailable):
+            with attempt:
+                await self._state.recover()
+        await self._worker.start()
+        self._became_ready("worker")
+        self._all_open.set()
+
+    async def _open_store(self) -> None:
+        expected = await self._state.get_meta(STORE_ID)
+        found = await self._store.open(expected)
+        if found != expected:
+            await self._state.set_meta(STORE_ID, found)
+
+    def _attempts(self, part: str, *errors: type[MemoryUnavailable]) -> AsyncRetrying:
+        """Try without end: what is down at the start heals later."""
+
+        def note(attempt: RetryCallState) -> None:
+            error = attempt.outcome.exception() if attempt.outcome else None
+            reason = error.message if isinstance(error, MemoryUnavailable) else "it does not answer"
+            if self._parts[part] != (now := f"degraded: {reason}"):
+                log.warning("the %s cannot be opened, memory is off until it can: %s", part, reason)
+            self._parts[part] = now
+
+        return AsyncRetrying(retry=retry_if_exception_type(errors), wait=_BACK_OFF, before_sleep=note, reraise=True)
+
+    def _became_ready(self, part: str) -> None:
+        if self._parts[part] != LOADING:
+            log.info("the %s is open now", part)
+        self._parts[part] = READY
+        self._opened.add(part)
+
+    async def _measure(self) -> None:
+        """Keep the gauges and the store's state true."""
+        while True:
+            await asyncio.sleep(MEASURE_EVERY_S)
+            if "store" in self._opened:
+                await self._measure_store()
+            if "state" in self._opened:
+                await self._measure_state()
+
+    async def _measure_store(self) -> None:
+        try:
+            metrics().store_points.set(await self._store.points())
+        except StoreUnavailable as error:
+            self._note_outage("store", error)
+        else:
+            self._parts["store"] = READY
+
+    async def _measure_state(self) -> None:
+        try:
+            sizes = await self._state.queue_sizes()
+        except StateUnavailable as error:
+            self._note_outage("state", error)
+            return
+        self._parts["state"] = READY
+        for lane, states in sizes.items():
+            for state, rows in states.items():
+                metrics().learn_jobs.labels(lane=lane, state=state).set(rows)
+
+    def _note_outage(self, part: str, error: MemoryUnavailable) -> None:
+        if self._parts[part] == READY:
+            log.warning("the %s does not answer any more: %s", part, error.message)
+        self._parts[part] = f"degraded: {error.message}"

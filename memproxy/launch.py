@@ -1,0 +1,82 @@
+"""How the supervisor starts a process of ours: what it hands over, and how the process notices that it is alone.
+
+The settings go over a private pipe, never over the command line, where others could read keys. The pipe stays open:
+when it closes, the supervisor is gone, and the process ends at once, so that the next one finds the port and the store
+free.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, SecretStr
+
+from memproxy.settings import Settings
+
+RELAY = "_relay"
+ENGINE = "_engine"
+"""Names of the processes, as their last argument shows."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a process of ours needs to know."""
+
+    settings: dict[str, Any]
+    home: str
+    secret: str
+    engine_socket: str
+    listen_fd: int = -1
+    restarts: int = 0
+
+    def read_settings(self) -> Settings:
+        """The settings, as the supervisor read them."""
+        return Settings.model_validate(self.settings)
+
+    @property
+    def secret_bytes(self) -> bytes:
+        """The installation's secret."""
+        return bytes.fromhex(self.secret)
+
+
+def reveal(value: object) -> Any:
+    """Settings as JSON types, keys in the clear: for the private pipe only."""
+    if isinstance(value, BaseModel):
+        return {name: reveal(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: reveal(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [reveal(item) for item in value]
+    return value
+
+
+def receive() -> Launch:
+    """Read what the supervisor hands over, and from then on live no longer than it does."""
+    _die_with_parent()
+    launch = msgspec.json.decode(sys.stdin.buffer.readline(), type=Launch)
+    threading.Thread(target=_wait_for_the_end, name="lifeline", daemon=True).start()
+    # Ctrl-C reaches the whole group; the supervisor alone answers it, in its written order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return launch
+
+
+def _wait_for_the_end() -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os._exit(1)
+
+
+def _die_with_parent() -> None:
+    """On Linux the kernel itself ends us with our parent, even while a library holds the interpreter's lock."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,57 @@
+"""How learning reaches a chat model: the configured one, else the upstream with the request's own model and key."""
+
+from collections import OrderedDict
+
+from memproxy.core.protocol import UpstreamAccess
+from memproxy.ports import Credential
+from memproxy.settings import ModelSettings, Settings
+
+_MOST_TENANTS = 10_000
+
+
+class ModelAccess:
+    """Remembers, in memory only, how each tenant's last request reached its model. Nothing of it is ever written."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._upstream = settings.upstream
+        self._latest: OrderedDict[str, UpstreamAccess] = OrderedDict()
+
+    def remember(self, tenant: str, access: UpstreamAccess) -> bool:
+        """Note how a request reached its model; True when that is new for the tenant (`Worker.new_key` is due)."""
+        changed = self._latest.get(tenant) != access
+        self._latest[tenant] = access
+        self._latest.move_to_end(tenant)
+        if len(self._latest) > _MOST_TENANTS:
+            self._latest.popitem(last=False)
+        return changed
+
+    def model_of(self, tenant: str) -> str | None:
+        """The model that the tenant's last request named."""
+        access = self._latest.get(tenant)
+        return access.model if access else None
+
+    def credential(self, tenant: str, role: ModelSettings, model: str | None = None) -> Credential | None:
+        """How to call the model of ``role`` for this tenant, or None while that is not known.
+
+        ``model`` is a name noted earlier (a journal row's), for when the tenant made no request since the start. The
+        request's own key goes to the host it was meant for and to no other one.
+        """
+        access = self._latest.get(tenant)
+        base_url = role.base_url or (access.base_url if access else self._upstream.base_url)
+        name = role.model or (access.model if access else model)
+        if not name:
+            return None
+        if role.api_key is not None:
+            return Credential(base_url=base_url, model=name, api_key=role.api_key.get_secret_value())
+        own_host = access.base_url if access else self._upstream.base_url
+        if role.base_url is not None and role.base_url.rstrip("/") != own_host.rstrip("/"):
+            return Credential(base_url=base_url, model=name)
+        return self._upstream_credential(base_url, name, access)
+
+    def _upstream_credential(self, base_url: str, model: str, access: UpstreamAccess | None) -> Credential | None:
+        configured = self._upstream.api_key
+        if configured is not None:
+            return Credential(base_url=base_url, model=model, api_key=configured.get_secret_value())
+        if access is None:
+            return None
+        return Credential(base_url=base_url, model=model, api_key=access.api_key)

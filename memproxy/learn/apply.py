@@ -1,0 +1,80 @@
+"""Carries a plan out. Doing it twice is harmless, at any point of the first time."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Memory
+from memproxy.core.protocol import PlanBody
+from memproxy.core.scope import Scope
+from memproxy.core.supersede import begins
+from memproxy.learn.vectors import Vectors, merged
+from memproxy.ports import MemoryFilter, MemoryStore, StateStore
+
+log = logging.getLogger(__name__)
+
+_SEARCHED_FIELDS = frozenset({"content", "tags", "entities", "category", "metadata"})
+"""Fields whose text is in a vector."""
+
+
+class Applier:
+    """Writes plans to the store and flushes. Callers hold the owner's lock."""
+
+    def __init__(self, *, store: MemoryStore, state: StateStore, vectors: Vectors) -> None:
+        self._store = store
+        self._state = state
+        self._vectors = vectors
+
+    async def apply(self, scope: Scope, plan: PlanBody, *, now: datetime) -> None:
+        """Write everything the plan holds; durable when it returns.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: nothing is lost, apply the same plan again.
+        """
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        memories = await self._still_due(owner, plan.upserts, now)
+        whole, fields = await self._changed(owner, plan.changes)
+        points = await self._vectors.points(owner, memories) + await self._vectors.with_neighbours(owner, whole)
+        if points:
+            await self._store.upsert(owner, points)
+        if fields:
+            await self._store.set_fields(owner, fields)
+        if plan.deletes:  # an empty filter would delete everything
+            await self._store.delete(owner, MemoryFilter(ids=tuple(plan.deletes)))
+        await self._store.flush()
+
+    async def _still_due(self, owner: Scope, memories: Sequence[Memory], now: datetime) -> list[Memory]:
+        """The memories as they are to be written now.
+
+        Between a plan's saving and this (a crash, an outage) another row may have taken or freed its slots; the
+        register is right: what lost its slot is written as superseded, what was freed is not written at all.
+        """
+        claimed = [memory.slot for memory in memories if memory.slot and memory.active]
+        held = await self._state.slots(owner, claimed) if claimed else {}
+        due = []
+        for memory in memories:
+            holder = held.get(memory.slot or "")
+            if not memory.slot or not memory.active or holder == memory.id:
+                due.append(memory)
+            elif holder is not None:
+                due.append(await self._overtaken(owner, memory, holder, now))
+            else:
+                log.info("a planned memory was forgotten before it was written; it is left out")
+        return due
+
+    async def _overtaken(self, owner: Scope, memory: Memory, holder: str, now: datetime) -> Memory:
+        by = (await self._store.get(owner, [holder])).get(holder)
+        end = max(begins(by) if by else now, begins(memory))
+        return msgspec.structs.replace(memory, active=False, superseded_by=holder, valid_to=end)
+
+    async def _changed(
+        self, owner: Scope, changes: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[list[Memory], dict[str, Mapping[str, Any]]]:
+        """What must be embedded again as a whole, and what changes in its payload only."""
+        searched = [name for name, fields in changes.items() if _SEARCHED_FIELDS & fields.keys()]
+        stored = await self._store.get(owner, searched) if searched else {}
+        whole = [merged(stored[name], changes[name]) for name in searched if name in stored]
+        return whole, {name: fields for name, fields in changes.items() if name not in searched}

@@ -1,0 +1,170 @@
+"""Points for memories: their vectors by words always, by meaning when the embedder is there, else filled in later."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.scope import Scope
+from memproxy.core.turn import in_order
+from memproxy.errors import EmbedderUnavailable
+from memproxy.learn.locks import Owner, OwnerLocks
+from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Point, StateStore
+from memproxy.recall.documents import bm25_text, dense_text
+
+log = logging.getLogger(__name__)
+
+PENDING_KEY = "embedding.pending"
+"""Where the state notes the owners that have memories without vectors: a JSON list of ``[tenant, user]``."""
+
+_BATCH = 64
+
+Around = tuple[Memory | None, Memory | None]
+
+
+def turn_key(turn: Memory) -> tuple[str | None, str]:
+    """What tells a turn from all others of its owner: a client may use one id in two sessions."""
+    return (turn.session_id, turn.id)
+
+
+def adjacency(turns: Sequence[Memory]) -> dict[tuple[str | None, str], Around]:
+    """The turns right before and after each, within its session, as far as they are among those given."""
+    sessions: dict[str | None, list[Memory]] = {}
+    for turn in turns:
+        sessions.setdefault(turn.session_id, []).append(turn)
+    found: dict[tuple[str | None, str], Around] = {}
+    for group in sessions.values():
+        order: list[Memory | None] = [None, *in_order(group), None]
+        for place in range(1, len(order) - 1):
+            if (middle := order[place]) is not None:
+                found[turn_key(middle)] = (order[place - 1], order[place + 1])
+    return found
+
+
+class Vectors:
+    """Makes points, and remembers durably whose vectors are missing until they are filled in."""
+
+    def __init__(
+        self, *, store: MemoryStore, state: StateStore, embedder: Embedder, lexical: LexicalEncoder, locks: OwnerLocks
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._embedder = embedder
+        self._lexical = lexical
+        self._locks = locks
+        self._pending: set[Owner] | None = None
+        self._noting = asyncio.Lock()
+
+    async def points(
+        self, scope: Scope, memories: Sequence[Memory], around: Mapping[tuple[str | None, str], Around] | None = None
+    ) -> list[Point]:
+        """Points of these memories. Without an embedder they have no dense vector, and the owner is noted before.
+
+        ``around`` gives the turns next to a turn; what is not given has none.
+        """
+        dense = await self._embed(scope.owner, [dense_text(memory) for memory in memories])
+        points = []
+        for memory, vectors in zip(memories, dense, strict=True):
+            before, after = (around or {}).get(turn_key(memory), (None, None))
+            text = bm25_text(memory, before, after)
+            points.append(Point(memory=memory, dense=vectors, bm25=self._lexical.encode_document(text)))
+        return points
+
+    async def with_neighbours(self, scope: Scope, memories: Sequence[Memory]) -> list[Point]:
+        """Points of stored memories; the text around turns is read from the store."""
+        turns = [memory for memory in memories if memory.kind is Kind.TURN]
+        near = await self._store.neighbours(scope, turns, reach=1) if turns else []
+        return await self.points(scope, memories, adjacency([*near, *turns]))
+
+    async def statement_vectors(self, texts: Sequence[str]) -> list[list[float] | None]:
+        """One vector for each short text, None for all while the embedder is not there."""
+        try:
+            return [parts[0] for parts in await self._embedder.embed_texts(texts)] if texts else []
+        except EmbedderUnavailable:
+            return [None] * len(texts)
+
+    async def _embed(self, owner: Owner, texts: Sequence[str]) -> list[list[list[float]]]:
+        if not texts:
+            return []
+        try:
+            return await self._embedder.embed_texts(texts)
+        except EmbedderUnavailable:
+            await self._note(owner)
+            return [[] for _ in texts]
+
+    async def _note(self, owner: Owner) -> None:
+        async with self._noting:
+            pending = await self._known()
+            if owner not in pending:
+                await self._save(pending | {owner})
+
+    async def _known(self) -> set[Owner]:
+        if self._pending is None:
+            stored = await self._state.get_meta(PENDING_KEY)
+            self._pending = {(tenant, user) for tenant, user in json.loads(stored or "[]")}
+        return self._pending
+
+    async def _save(self, pending: set[Owner]) -> None:
+        await self._state.set_meta(PENDING_KEY, json.dumps(sorted(pending)))
+        self._pending = pending
+
+    async def fill(self) -> int:
+        """Give vectors to all memories that lack them, if the embedder is ready; answers how many got theirs.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: try again later; what is not done stays noted.
+        """
+        filled = 0
+        if self._embedder.state != "ready" or not await self._known():
+            return 0
+        for owner in sorted(await self._known()):
+            try:
+                filled += await self._fill(Scope(tenant=owner[0], user=owner[1]))
+            except EmbedderUnavailable:
+                return filled
+            await self._store.flush()
+            async with self._noting:
+                await self._save(await self._known() - {owner})
+        if filled:
+            log.info("Embedded %d memories that had been stored without vectors", filled)
+        return filled
+
+    async def _fill(self, scope: Scope) -> int:
+        probe = await self._embedder.embed_query("memory")
+        cursor, filled = None, 0
+        while True:
+            # One page at a time under the lock, so that the owner's own rows come between.
+            async with self._locks.of(scope.owner):
+                page = await self._store.page(scope, MemoryFilter(), limit=_BATCH, cursor=cursor)
+                missing = await self._without_vector(scope, page.memories, probe)
+                if missing:
+                    points = await self.with_neighbours(scope, missing)
+                    if not all(point.dense for point in points):
+                        raise EmbedderUnavailable("the embedder went away while filling in vectors; tried again later")
+                    await self._store.upsert(scope, points)
+                    filled += len(points)
+            if page.next_cursor is None:
+                return filled
+            cursor = page.next_cursor
+
+    async def _without_vector(self, scope: Scope, memories: Sequence[Memory], probe: list[float]) -> list[Memory]:
+        if not memories:
+            return []
+        where = MemoryFilter(ids=tuple({memory.id for memory in memories}))
+        query = HybridQuery(dense=probe, limit=4 * len(memories), where=where)
+        found = await self._store.search(scope, query)
+        there = {turn_key(candidate.memory) for candidate in found if candidate.cosine is not None}
+        return [memory for memory in memories if turn_key(memory) not in there]
+
+
+def merged(memory: Memory, fields: Mapping[str, object]) -> Memory:
+    """The memory with some fields changed; values may be JSON types.
+
+    Raises:
+        msgspec.ValidationError: a field does not take the value.
+    """
+    payload = {**msgspec.to_builtins(memory), **msgspec.to_builtins(dict(fields))}
+    return msgspec.convert(payload, Memory)

@@ -1,0 +1,161 @@
+"""The chat model behind memproxy's own calls (extraction, rewriting, judging), through the `openai` client.
+
+Providers differ in what they accept beyond the messages: JSON mode, the name of the token limit, a temperature. What a
+provider rejects is left out and, once the call succeeded without it, remembered for that base URL and model.
+"""
+
+import asyncio
+import enum
+from collections import OrderedDict
+from typing import Any, TypeVar
+
+import httpx
+import openai
+
+from memproxy.errors import ModelError, ModelRefused
+from memproxy.ports import Credential, ModelReply
+from memproxy.settings import ModelSettings
+
+INTERNAL_HEADERS = {"X-Memproxy-Internal": "extract", "X-Memproxy-Memory": "off"}
+"""Sent with every call of ours: an upstream that is a memproxy itself neither recalls for it nor learns from it."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+_MOST_CLIENTS = 64
+_MOST_REMEMBERED = 256
+_KEYLESS = "none"
+"""The client insists on some key; without one of ours no Authorization header is sent at all."""
+
+
+class _Without(enum.Enum):
+    """What a provider was found not to accept."""
+
+    JSON_MODE = "json mode"
+    MAX_TOKENS = "max_tokens"
+    TEMPERATURE = "temperature"
+
+
+class OpenAIChatModel:
+    """Implements `ports.ChatModel` for every OpenAI-compatible chat API. One instance serves all tenants of a role."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self._settings = settings
+        # Ours, so that all credentials share one connection pool, and because the client's own default differs
+        # between its versions (httpx, httpx2); it takes this one in all of them.
+        self._http = httpx.AsyncClient(timeout=settings.timeout_s, follow_redirects=True)
+        self._clients: OrderedDict[tuple[str, str | None], openai.AsyncOpenAI] = OrderedDict()
+        self._rejected: OrderedDict[tuple[str, str], frozenset[_Without]] = OrderedDict()
+
+    async def complete(self, credential: Credential, *, system: str, user: str, json_mode: bool) -> ModelReply:
+        """Ask once; the settings' ``timeout_s`` bounds it all, repetitions without a rejected parameter included.
+
+        Raises:
+            ModelRefused: 401 or 403 (a missing key looks the same).
+            ModelError: timeouts, connection errors, every other status, an answer that is no chat completion.
+        """
+        host = httpx.URL(credential.base_url).host or credential.base_url
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return _reply(await self._adapted(credential, messages, json_mode), host)
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            message = f"{host} refused the model call ({error.status_code}); give a key that may use {credential.model}"
+            raise ModelRefused(message) from error
+        except (TimeoutError, openai.APITimeoutError) as error:
+            message = f"{host} did not answer the model call within {self._settings.timeout_s:g} s; it is tried again"
+            raise ModelError(message) from error
+        except openai.APIStatusError as error:
+            message = f"{host} answered the model call with status {error.status_code}; check the model's name and host"
+            raise ModelError(message) from error
+        except (openai.OpenAIError, httpx.HTTPError, ValueError) as error:
+            message = f"the model call to {host} failed ({type(error).__name__}); check that it can be reached"
+            raise ModelError(message) from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._clients.clear()
+        await self._http.aclose()
+
+    async def _adapted(self, credential: Credential, messages: list[dict[str, str]], json_mode: bool) -> Any:
+        place = (credential.base_url, credential.model)
+        without = self._rejected.get(place, frozenset())
+        while True:
+            try:
+                answer = await self._ask(credential, messages, json_mode, without)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                named = _named(error, without, json_mode)
+                if named is None:
+                    raise
+                without |= {named}
+            else:
+                _remember(self._rejected, place, without, _MOST_REMEMBERED)
+                return answer
+
+    async def _ask(
+        self, credential: Credential, messages: list[dict[str, str]], json_mode: bool, without: frozenset[_Without]
+    ) -> Any:
+        limit = "max_completion_tokens" if _Without.MAX_TOKENS in without else "max_tokens"
+        options: dict[str, Any] = {limit: self._settings.max_tokens}
+        if _Without.TEMPERATURE not in without:
+            options["temperature"] = self._settings.temperature
+        if json_mode and _Without.JSON_MODE not in without:
+            options["response_format"] = {"type": "json_object"}
+        headers: dict[str, Any] = dict(INTERNAL_HEADERS)
+        if credential.api_key is None:
+            headers["Authorization"] = openai.Omit()
+        create: Any = self._client(credential).chat.completions.create
+        return await create(model=credential.model, messages=messages, extra_headers=headers, **options)
+
+    def _client(self, credential: Credential) -> openai.AsyncOpenAI:
+        place = (credential.base_url, credential.api_key)
+        client = self._clients.get(place)
+        if client is None:
+            http: Any = self._http
+            client = openai.AsyncOpenAI(
+                base_url=credential.base_url,
+                api_key=credential.api_key or _KEYLESS,
+                # An organisation of this process's environment has nothing to do with the key that is used.
+                default_headers={"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()},  # type: ignore[dict-item]
+                timeout=self._settings.timeout_s,
+                max_retries=0,
+                http_client=http,
+            )
+        _remember(self._clients, place, client, _MOST_CLIENTS)
+        return client
+
+
+def _remember(table: "OrderedDict[_K, _V]", key: _K, value: _V, most: int) -> None:
+    table[key] = value
+    table.move_to_end(key)
+    while len(table) > most:
+        table.popitem(last=False)
+
+
+def _named(error: openai.APIStatusError, without: frozenset[_Without], json_mode: bool) -> _Without | None:
+    """Which of the optional parameters the rejection names, if it is one that was sent."""
+    said = f"{error.message} {error.body}".lower()
+    for option, words in (
+        (_Without.JSON_MODE, ("response_format", "json_object", "json mode")),
+        (_Without.MAX_TOKENS, ("max_tokens", "max_completion_tokens")),
+        (_Without.TEMPERATURE, ("temperature",)),
+    ):
+        sent = option not in without and (json_mode or option is not _Without.JSON_MODE)
+        if sent and any(word in said for word in words):
+            return option
+    return None
+
+
+def _reply(answer: Any, host: str) -> ModelReply:
+    choices = getattr(answer, "choices", None)
+    if not choices or choices[0].message is None:
+        raise ModelError(
+            f"{host} answered the model call with something that is no chat completion; check its base URL"
+        )
+    text = choices[0].message.content
+    usage = getattr(answer, "usage", None)
+    return ModelReply(
+        text=text if isinstance(text, str) else "",
+        input_tokens=getattr(usage, "prompt_tokens", 0) or 0,
+        output_tokens=getattr(usage, "completion_tokens", 0) or 0,
+    )

@@ -1,0 +1,323 @@
+"""Embedders: a local ONNX model through fastembed, a remote one that speaks OpenAI's API, and none."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import openai
+from fastembed import TextEmbedding
+from fastembed.common.model_description import ModelSource, PoolingType
+
+from memproxy.core.text import split_parts
+from memproxy.errors import ConfigError, EmbedderUnavailable
+from memproxy.metrics import metrics
+from memproxy.models.batching import Batcher, QueryCache
+from memproxy.settings import EmbeddingSettings
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 300.0
+"""How long after a failed load the model is tried again."""
+
+TEXT_BATCH = 4
+"""Parts embedded in one go when turns are indexed: a query that arrives meanwhile waits for one such batch at most."""
+
+Vectors = list[list[float]]
+
+
+class Encoder(Protocol):
+    """A loaded model: texts to vectors, blocking. Raises whatever the library does."""
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """One vector of length 1 for each text."""
+
+
+def load_fastembed(settings: EmbeddingSettings, cache_dir: Path) -> tuple[Encoder, int]:
+    """Load the local model (downloading it once where it may): the encoder and its dimension. Blocking, slow.
+
+    Raises:
+        EmbedderUnavailable: it cannot be had; the message says why and what to do.
+    """
+    model = _open_fastembed(settings, cache_dir)
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        return [_unit(vector) for vector in model.embed(list(texts), batch_size=TEXT_BATCH)]
+
+    return encode, len(encode(["dimension"])[0])
+
+
+def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path) -> TextEmbedding:
+    name, options = settings.model, dict[str, Any]()
+    if settings.model_path is not None:
+        name, options = _local_model(settings, settings.model_path)
+    try:
+        return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, **options)
+    except (ValueError, OSError, RuntimeError) as error:
+        remedy = "allow the download, or put the files on this machine and set embedding.model_path"
+        if settings.model_path is not None:
+            remedy = "check that embedding.model_path holds model.onnx, tokenizer.json and config.json of that model"
+        raise EmbedderUnavailable(
+            f"embedding model {settings.model} could not be loaded ({error}); {remedy}"
+        ) from error
+
+
+def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[str, Any]]:
+    """The name and options under which fastembed loads a folder: as the model it knows when the file is where it looks
+    for it, else as a custom one (mean pooling, as sentence-transformers models have it).
+    """
+    known = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
+    model = known.get(settings.model.lower())
+    options = {"specific_model_path": str(folder)}
+    if model is not None and (folder / model["model_file"]).is_file():
+        return settings.model, options
+    file = next((name for name in ("model.onnx", "onnx/model.onnx") if (folder / name).is_file()), None)
+    if file is None:
+        raise EmbedderUnavailable(
+            f"no ONNX model in embedding.model_path ({folder}); it must hold model.onnx (or onnx/model.onnx), "
+            "tokenizer.json and config.json"
+        )
+    custom = f"local/{settings.model}#{file}"
+    if custom.lower() not in known:
+        TextEmbedding.add_custom_model(
+            custom,
+            pooling=PoolingType.MEAN,
+            normalization=True,
+            sources=ModelSource(url="file:///"),
+            dim=settings.dimension or (model["dim"] if model else 0),
+            model_file=file,
+        )
+    return custom, options
+
+
+def _unit(vector: "np.ndarray[Any, Any]") -> list[float]:
+    length = float(np.linalg.norm(vector))
+    result: list[float] = (vector / length if length else vector).astype(np.float32).tolist()
+    return result
+
+
+class FastembedEmbedder:
+    """`ports.Embedder` on a local ONNX model: loaded in the background, one session, one worker thread.
+
+    ``start`` returns at once, also without network, where fastembed retries for 39 s. Until the model is there (and
+    again every ``RETRY_SECONDS`` after a failure) both calls raise `EmbedderUnavailable` at once. Queries that wait
+    together are embedded together; the last ones are cached.
+    """
+
+    def __init__(
+        self,
+        settings: EmbeddingSettings,
+        cache_dir: Path,
+        load: Callable[[EmbeddingSettings, Path], tuple[Encoder, int]] = load_fastembed,
+    ) -> None:
+        self._settings = settings
+        self._cache_dir = cache_dir
+        self._load = load
+        self._tasks = TaskOwner("embedder")
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="embedder-load")
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedder")
+        self._dimension = settings.dimension
+        self._encoder: Encoder | None = None
+        self._state = "loading"
+        self._cache = QueryCache()
+        self._queries = Batcher(self._tasks, self._encode)
+
+    @property
+    def name(self) -> str:
+        return f"fastembed:{self._settings.model}"
+
+    @property
+    def dimension(self) -> int | None:
+        return self._dimension
+
+    @property
+    def state(self) -> str:
+        return self._state
+
+    async def start(self) -> None:
+        self._tasks.start(self._keep_loading(), "load")
+
+    async def close(self) -> None:
+        """Stop loading and release the model. A download under way ends with its thread, which nobody waits for."""
+        await self._tasks.cancel()
+        self._loader.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._worker.shutdown, wait=True, cancel_futures=True)
+        self._encoder = None
+        self._state = "unavailable: closed"
+
+    async def embed_query(self, text: str) -> list[float]:
+        self._require()
+        if (cached := self._cache.get(text)) is not None:
+            return cached
+        vector = await self._queries.submit(split_parts(text, max_parts=1)[0])
+        self._cache.put(text, vector)
+        return vector
+
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
+        self._require()
+        parts = [split_parts(text) for text in texts]
+        flat = [part for own in parts for part in own]
+        vectors: Vectors = []
+        for start in range(0, len(flat), TEXT_BATCH):
+            vectors.extend(await self._encode(flat[start : start + TEXT_BATCH]))
+        return _regroup(vectors, parts)
+
+    async def _encode(self, texts: Sequence[str]) -> Vectors:
+        encoder = self._require()
+        return await asyncio.get_running_loop().run_in_executor(self._worker, encoder, texts)
+
+    def _require(self) -> Encoder:
+        if self._encoder is None:
+            raise EmbedderUnavailable(f"the embedding model is not there: {self._state}; recall goes on by words")
+        return self._encoder
+
+    async def _keep_loading(self) -> None:
+        told = False
+        while not await self._try_load(told):
+            told = True
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _try_load(self, told: bool) -> bool:
+        """Load once; the first failure is a warning, repeated ones are not."""
+        loop = asyncio.get_running_loop()
+        try:
+            encoder, dimension = await loop.run_in_executor(self._loader, self._load, self._settings, self._cache_dir)
+            self._check(dimension)
+        except (EmbedderUnavailable, ConfigError) as error:
+            self._state = f"unavailable: {error.message}"
+            log.log(logging.DEBUG if told else logging.WARNING, "recall is lexical only for now: %s", error.message)
+            return False
+        except Exception as error:  # the runtime raises its own types; whatever it is, recall goes on by words
+            metrics().internal_errors.labels(where="embedder").inc()
+            self._state = f"unavailable: {type(error).__name__}: {error}"
+            log.log(logging.DEBUG if told else logging.WARNING, "the embedding model failed to load", exc_info=error)
+            return False
+        self._dimension, self._encoder, self._state = dimension, encoder, "ready"
+        log.info("embedding model %s is ready, %d dimensions", self._settings.model, dimension)
+        return True
+
+    def _check(self, dimension: int) -> None:
+        if self._settings.dimension not in (None, dimension):
+            raise ConfigError(
+                f"embedding.dimension is {self._settings.dimension}, but {self._settings.model} has {dimension}; "
+                f"set embedding.dimension: {dimension} or leave it out"
+            )
+
+
+class OpenAIEmbedder:
+    """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API."""
+
+    def __init__(self, settings: EmbeddingSettings, *, timeout_s: float = 10.0) -> None:
+        self._settings = settings
+        key = settings.api_key.get_secret_value() if settings.api_key else "none"
+        self._client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=key, timeout=timeout_s, max_retries=1)
+        self._tasks = TaskOwner("embedder")
+        self._dimension = settings.dimension
+        self._state = "ready"
+        self._cache = QueryCache()
+        self._queries = Batcher(self._tasks, self._encode)
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self._settings.model}"
+
+    @property
+    def dimension(self) -> int | None:
+        return self._dimension
+
+    @property
+    def state(self) -> str:
+        return self._state
+
+    async def start(self) -> None:
+        """Ask once in the background, so that the dimension and the state are known."""
+        self._tasks.start(self._probe(), "probe")
+
+    async def _probe(self) -> None:
+        try:
+            await self._encode(["dimension"])
+        except EmbedderUnavailable as error:
+            log.warning("recall is lexical only for now: %s", error.message)
+
+    async def close(self) -> None:
+        await self._tasks.cancel()
+        await self._client.close()
+
+    async def embed_query(self, text: str) -> list[float]:
+        if (cached := self._cache.get(text)) is not None:
+            return cached
+        vector = await self._queries.submit(split_parts(text, max_parts=1)[0])
+        self._cache.put(text, vector)
+        return vector
+
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
+        parts = [split_parts(text) for text in texts]
+        flat = [part for own in parts for part in own]
+        vectors: Vectors = []
+        for start in range(0, len(flat), 4 * TEXT_BATCH):
+            vectors.extend(await self._encode(flat[start : start + 4 * TEXT_BATCH]))
+        return _regroup(vectors, parts)
+
+    async def _encode(self, texts: Sequence[str]) -> Vectors:
+        options: dict[str, Any] = {"dimensions": self._settings.dimension} if self._settings.dimension else {}
+        try:
+            # The API refuses empty input; a space stands for it.
+            inputs = [text if text.strip() else " " for text in texts]
+            answer = await self._client.embeddings.create(
+                model=self._settings.model, input=inputs, encoding_format="float", **options
+            )
+        except openai.OpenAIError as error:
+            self._state = f"unavailable: {type(error).__name__} from {self._client.base_url.host}"
+            raise EmbedderUnavailable(
+                f"the embedding service at {self._client.base_url.host} failed ({type(error).__name__}); check "
+                "embedding.base_url, embedding.api_key and embedding.model"
+            ) from error
+        return self._read(answer, len(texts))
+
+    def _read(self, answer: openai.types.CreateEmbeddingResponse, expected: int) -> Vectors:
+        rows = sorted(answer.data or [], key=lambda row: row.index)
+        vectors = [_unit(np.asarray(row.embedding, dtype=np.float32)) for row in rows]
+        lengths = {len(vector) for vector in vectors}
+        if len(vectors) != expected or lengths != {self._dimension or max(lengths, default=0)}:
+            self._state = "unavailable: unexpected answer"
+            raise EmbedderUnavailable(
+                f"the embedding service answered {len(vectors)} vectors of {sorted(lengths)} numbers, expected {expected} "
+                f"of {self._dimension}; check embedding.model and embedding.dimension"
+            )
+        self._dimension, self._state = lengths.pop(), "ready"
+        return vectors
+
+
+class NoEmbedder:
+    """`ports.Embedder` that has none: recall by words alone, as configured (``embedding.provider: none``)."""
+
+    name = "none"
+    state = "off"
+
+    def __init__(self, dimension: int | None = None) -> None:
+        self._dimension = dimension
+
+    @property
+    def dimension(self) -> int | None:
+        return self._dimension
+
+    async def start(self) -> None:
+        """Nothing to load."""
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    async def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 - the port's signature
+        raise EmbedderUnavailable("embedding.provider is none: recall goes by words")
+
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:  # noqa: ARG002 - the port's signature
+        raise EmbedderUnavailable("embedding.provider is none: recall goes by words")
+
+
+def _regroup(vectors: Vectors, parts: Sequence[Sequence[str]]) -> list[Vectors]:
+    remaining = iter(vectors)
+    return [[next(remaining) for _ in own] for own in parts]

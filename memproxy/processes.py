@@ -1,0 +1,69 @@
+"""What runs in the relay's and the engine's process (``python -m memproxy.processes _relay``, by `supervisor`)."""
+
+import asyncio
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import uvloop
+
+from memproxy import __version__, logs
+from memproxy.engine.app import build_app
+from memproxy.launch import ENGINE, RELAY, Launch, receive
+from memproxy.metrics import metrics
+from memproxy.server import Server, quiet_logs, server_config
+from memproxy.settings import Settings
+from memproxy.wiring import make_engine, make_relay
+
+
+async def run_relay(launch: Launch, settings: Settings) -> None:
+    """Serve until told to stop."""
+    process = make_relay(settings, Path(launch.home), launch.secret_bytes, Path(launch.engine_socket))
+    await process.start()
+    server = Server(server_config(process.app, settings.server))
+
+    def stop() -> None:
+        process.drain()
+        server.should_exit = True
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    listening = socket.socket(fileno=launch.listen_fd)
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        await process.stop()
+
+
+async def run_engine(launch: Launch, settings: Settings) -> None:
+    """Serve on the private socket until told to stop."""
+    engine = make_engine(settings, Path(launch.home), launch.secret_bytes)
+    server = Server(server_config(build_app(engine), settings.server, uds=launch.engine_socket))
+
+    def stop() -> None:
+        server.should_exit = True
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    await engine.start()
+    try:
+        await server.serve()
+    finally:
+        await engine.close(settings.server.shutdown_grace_s)
+
+
+def main() -> None:
+    """Run the process that the last argument names."""
+    launch = receive()
+    settings = launch.read_settings()
+    name = sys.argv[-1]
+    logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, name.removeprefix("_"))
+    quiet_logs()
+    metrics().build_info.labels(version=__version__).set(1)
+    if launch.restarts:
+        metrics().process_restarts.labels(process=name.removeprefix("_")).inc()
+    run = {RELAY: run_relay, ENGINE: run_engine}[name]
+    uvloop.run(run(launch, settings))
+
+
+if __name__ == "__main__":
+    main()

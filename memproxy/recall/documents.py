@@ -1,0 +1,45 @@
+"""Which text of a memory is searched: by the embedder, and by words."""
+
+from datetime import datetime
+
+from memproxy.core.memory import Kind, Memory
+
+OWN_WEIGHT = 3
+"""How often a turn's own words count against one time for its neighbours' (see docs/decisions on recall)."""
+
+_NEIGHBOUR_CHARACTERS = 600
+"""What is read of a neighbour: a long message next to a short one must not drown it."""
+
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+def dense_text(memory: Memory) -> str:
+    """What the embedder reads: the statement itself; for a turn by a named speaker the name stands before it."""
+    name = memory.metadata.get("name") if memory.kind is Kind.TURN else None
+    return f"{name}: {memory.content}" if isinstance(name, str) and name else memory.content
+
+
+def bm25_text(memory: Memory, before: Memory | None, after: Memory | None) -> str:
+    """What is searched by words: its own text above all, its tags and category, its date in words ("8 May 2023"), and
+    for a turn the messages around it.
+
+    A turn is often found by what stands next to it: the question before an answer, the remark after a picture.
+    """
+    own = [dense_text(memory)] * (OWN_WEIGHT if before or after else 1)
+    labels = [*memory.tags, *memory.entities, (memory.category or "").replace("/", " "), _date(memory)]
+    around = [dense_text(near)[:_NEIGHBOUR_CHARACTERS] for near in (before, after) if near is not None]
+    return "\n".join(part for part in (*own, *labels, *around) if part)
+
+
+def _date(memory: Memory) -> str:
+    """When a turn was said, or a fact began to hold; a fact's date of learning says nothing about it."""
+    when = memory.created_at if memory.kind is Kind.TURN else memory.valid_from
+    return _words(when) if when is not None else ""
+
+
+def _words(when: datetime) -> str:
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"

@@ -1,0 +1,110 @@
+"""The relay: a plain ASGI callable that routes, bounds, refuses and counts. What a route does is elsewhere."""
+
+import logging
+
+from memproxy.auth import BrowserGuard
+from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded
+from memproxy.metrics import metrics
+from memproxy.relay.handler import ChatHandler
+from memproxy.relay.health import Health
+from memproxy.relay.memory_api import MemoryApi
+from memproxy.relay.passthrough import Passthrough
+from memproxy.relay.request import AsgiScope, ClientGone, Receive, Request, Send
+from memproxy.wire.errors import error_response
+
+log = logging.getLogger(__name__)
+
+CLIENT_CLOSED = 499
+"""Status in our metrics for a request whose client left (nginx's convention)."""
+
+
+class Relay:
+    """Process one."""
+
+    def __init__(
+        self,
+        *,
+        chat: ChatHandler,
+        passthrough: Passthrough,
+        memory_api: MemoryApi,
+        health: Health,
+        guard: BrowserGuard,
+        max_concurrent_requests: int,
+    ) -> None:
+        self._chat = chat
+        self._passthrough = passthrough
+        self._memory_api = memory_api
+        self._health = health
+        self._guard = guard
+        self._limit = max_concurrent_requests
+        self._running = 0
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """One ASGI connection."""
+        if scope["type"] == "http":
+            await self._request(Request(scope, receive, send))
+
+    async def _request(self, request: Request) -> None:
+        self._running += 1
+        route = _route(request)
+        try:
+            self._guard.check(request.headers)
+            status = await self._dispatch(route, request)
+        except ClientGone:
+            status = CLIENT_CLOSED
+        except MemproxyError as error:
+            status = await _refuse(request, error)
+        except Exception:
+            # The last line of defence: a fault of ours is logged and counted, and the client gets one clear answer.
+            metrics().internal_errors.labels(where="relay").inc()
+            log.exception("a request failed inside the relay (route %s)", route)
+            status = await _refuse(request, MemproxyError("memproxy failed on this request; its log says why."))
+        finally:
+            self._running -= 1
+        metrics().requests.labels(route=route, status=str(status)).inc()
+
+    async def _dispatch(self, route: str, request: Request) -> int:
+        if route in _HEALTH:
+            return await _HEALTH[route](self._health, request)
+        if self._running > self._limit:
+            raise Overloaded(f"More than {self._limit} requests at once (server.max_concurrent_requests). Try again.")
+        if (
+            request.headers.get(b"upgrade") is not None
+            and "websocket" in (request.headers.get(b"upgrade") or "").lower()
+        ):
+            raise NotBuilt("Websockets are not relayed. Use the HTTP API.")
+        if route == "chat":
+            return await self._chat.handle(request)
+        if route == "memory":
+            return await self._memory_api.handle(request)
+        if route == "relayed":
+            return await self._passthrough.stream(request)
+        raise NotFound(f"Nothing is served at {request.path[:200]}. The API is below /v1.")
+
+
+_HEALTH = {"healthz": Health.healthz, "readyz": Health.readyz, "metrics": Health.metrics}
+
+
+def _route(request: Request) -> str:
+    path = request.path
+    if path == "/v1/chat/completions" and request.method == "POST":
+        return "chat"
+    if path.removeprefix("/") in _HEALTH:
+        return path.removeprefix("/")
+    if MemoryApi.claims(path):
+        return "memory"
+    return "relayed" if path.startswith("/v1/") else "none"
+
+
+async def _refuse(request: Request, error: MemproxyError) -> int:
+    """Answer with an error of ours.
+
+    When an answer has begun it is left unfinished: the server then closes the connection, so that nobody takes a part
+    for the whole, as the upstream's own client would see it.
+    """
+    if request.started_answer:
+        log.warning("an answer broke off: %s", error.message)
+        return error.status
+    status, headers, body = error_response(error)
+    await request.answer(status, headers, body)
+    return status

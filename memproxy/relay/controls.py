@@ -1,0 +1,125 @@
+"""What a chat request asks of memory: whose, which session, which of recall, injection and capture, within what limits.
+
+Headers win over the body's own fields (CONTRACT section 3, request controls).
+"""
+
+import enum
+
+import msgspec
+
+from memproxy.auth import Authenticator, Headers, chat_user, clean_id
+from memproxy.core.protocol import Identity, RecallLimits
+from memproxy.errors import RequestError, Unauthenticated
+from memproxy.wire.chat import ChatRequest
+
+
+class Mode(enum.StrEnum):
+    """What memory does for one request."""
+
+    ON = "on"
+    READ = "read"
+    WRITE = "write"
+    OFF = "off"
+    SHADOW = "shadow"
+
+    @property
+    def recalls(self) -> bool:
+        """Whether memories are searched for."""
+        return self in {Mode.ON, Mode.READ, Mode.SHADOW}
+
+    @property
+    def injects(self) -> bool:
+        """Whether what is found is put into the request."""
+        return self in {Mode.ON, Mode.READ}
+
+    @property
+    def captures(self) -> bool:
+        """Whether the exchange is kept."""
+        return self in {Mode.ON, Mode.WRITE, Mode.SHADOW}
+
+
+class Controls(msgspec.Struct, frozen=True, kw_only=True):
+    """The reading of one request. ``user`` None: memory cannot be used, for the reason in ``problem``."""
+
+    mode: Mode
+    tenant: str = ""
+    user: str | None = None
+    problem: str | None = None
+    project: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    limits: RecallLimits = RecallLimits()
+
+
+def read_mode(headers: Headers, chat: ChatRequest | None) -> Mode:
+    """The request's mode.
+
+    Raises:
+        RequestError: the header has another value than the five.
+    """
+    value = headers.single(b"x-memproxy-memory")
+    if value is not None:
+        try:
+            return Mode(value.lower())
+        except ValueError:
+            allowed = ", ".join(Mode)
+            raise RequestError(
+                f"X-Memproxy-Memory is {value[:40]!r}; allowed are {allowed}.", param="X-Memproxy-Memory"
+            ) from None
+    if chat is None:
+        return Mode.ON
+    if chat.config.enabled is False:
+        return Mode.OFF
+    return Mode.READ if chat.config.auto_store is False else Mode.ON
+
+
+def read_controls(headers: Headers, chat: ChatRequest, authenticator: Authenticator) -> Controls:
+    """Everything that one request says about memory.
+
+    Raises:
+        RequestError: a header or field of ours cannot be used; the message names it.
+    """
+    mode = read_mode(headers, chat)
+    if mode is Mode.OFF:
+        return Controls(mode=mode)
+    try:
+        identity = authenticator.identify(headers)
+    except Unauthenticated:
+        return Controls(mode=mode, problem="no_identity")
+    user, problem = _user(identity, chat)
+    config = chat.config
+    return Controls(
+        mode=mode,
+        tenant=identity.tenant,
+        user=user,
+        problem=problem,
+        project=identity.project or _field(chat.context.project_id, "memory_context.project_id"),
+        agent=identity.agent or _field(chat.context.agent_id, "memory_context.agent_id"),
+        session=identity.session or _field(chat.context.session_id, "memory_context.session_id"),
+        limits=RecallLimits(
+            memory_types=config.memory_types,
+            retrieval_limit=config.retrieval_limit,
+            similarity_threshold=config.similarity_threshold,
+            max_tokens=config.max_tokens,
+        ),
+    )
+
+
+def _user(identity: Identity, chat: ChatRequest) -> tuple[str | None, str | None]:
+    ours = _field(chat.context.user_id, "memory_context.user_id")
+    fields = {
+        "memory_context.user_id": ours,
+        "metadata.user_id": chat.metadata_user_id,
+        "safety_identifier": chat.safety_identifier,
+        "user": chat.user,
+    }
+    try:
+        user = chat_user(identity, fields)
+    except RequestError:
+        # The provider's own fields may hold anything; what we cannot use as a name must not refuse the request.
+        return None, "unusable_user"
+    return user, None if user is not None else "no_user"
+
+
+def _field(value: str | None, name: str) -> str | None:
+    return clean_id(value.strip(), name) or None if value is not None else None

@@ -1,0 +1,169 @@
+"""The relay's way to the engine: HTTP over a Unix socket, bounded in time, never in a request's way."""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from memproxy.core.protocol import (
+    CAPTURED_PATH,
+    READY_PATH,
+    RECALL_PATH,
+    Captured,
+    RecallAnswer,
+    RecallRequest,
+)
+from memproxy.errors import EngineUnavailable
+from memproxy.metrics import metrics
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+HOP_ALLOWANCE_S = 0.05
+"""What the hop may take on top of recall's own deadline before the request goes on without memory."""
+
+FAILURES_TO_OPEN = 3
+OPEN_S = 1.0
+"""After this many failures in a row the engine is left alone for a second, so that a hung one costs no request."""
+
+API_TIMEOUT_S = 70.0
+"""For API calls: longer than the longest one (``/turns?wait=true`` answers after 55 s)."""
+
+
+class Breaker:
+    """Remembers whether the engine answered lately."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._open_until = 0.0
+
+    @property
+    def open(self) -> bool:
+        """Whether calls are not worth trying just now; every second one call may try."""
+        if self._failures < FAILURES_TO_OPEN:
+            return False
+        now = time.monotonic()
+        if now < self._open_until:
+            return True
+        self._open_until = now + OPEN_S
+        return False
+
+    def failed(self) -> None:
+        """A call failed."""
+        self._failures += 1
+        if self._failures >= FAILURES_TO_OPEN:
+            self._open_until = time.monotonic() + OPEN_S
+
+    def succeeded(self) -> None:
+        """A call was answered."""
+        self._failures = 0
+
+
+class EngineClient:
+    """Calls the engine."""
+
+    def __init__(self, socket: Path, *, deadline_s: float) -> None:
+        self._socket = socket
+        self._deadline = aiohttp.ClientTimeout(total=deadline_s + HOP_ALLOWANCE_S)
+        self._session: aiohttp.ClientSession | None = None
+        self._breaker = Breaker()
+        self._tasks = TaskOwner("relay.engine")
+        self._encode = msgspec.json.Encoder()
+        self._answers = msgspec.json.Decoder(RecallAnswer)
+
+    async def open(self) -> None:
+        """Make the pool."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.UnixConnector(path=str(self._socket), limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+
+    async def close(self) -> None:
+        """Let notices finish, close the pool."""
+        await self._tasks.drain(1.0)
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def _pool(self) -> aiohttp.ClientSession:
+        assert self._session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
+        return self._session
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """Ask for the block; whatever goes wrong is answered as ``degraded`` with its reason."""
+        if self._breaker.open:
+            return RecallAnswer(result="degraded", reason="engine")
+        try:
+            async with self._pool.post(
+                _url(RECALL_PATH), data=self._encode.encode(request), timeout=self._deadline
+            ) as response:
+                body = await response.read()
+                if response.status != 200:
+                    raise EngineUnavailable(f"The engine answered recall with {response.status}.")
+            answer = self._answers.decode(body)
+        except TimeoutError:
+            self._breaker.failed()
+            return RecallAnswer(result="degraded", reason="timeout")
+        except (aiohttp.ClientError, OSError, msgspec.DecodeError, EngineUnavailable) as error:
+            self._breaker.failed()
+            log.warning("recall failed, the request goes on without memory: %s", type(error).__name__)
+            return RecallAnswer(result="degraded", reason="engine")
+        self._breaker.succeeded()
+        return answer
+
+    def captured(self, captured: Captured) -> None:
+        """Tell the engine, in the background, that the journal has a new row. It would find it anyway, later."""
+        if not self._breaker.open:
+            self._tasks.start(self._send_captured(captured), "captured")
+
+    async def _send_captured(self, captured: Captured) -> None:
+        try:
+            async with self._pool.post(
+                _url(CAPTURED_PATH), data=self._encode.encode(captured), timeout=aiohttp.ClientTimeout(total=2.0)
+            ) as response:
+                await response.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            metrics().internal_errors.labels(where="relay.captured").inc()
+            log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
+
+    async def readiness(self) -> dict[str, str]:
+        """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer."""
+        try:
+            async with self._pool.get(_url(READY_PATH), timeout=aiohttp.ClientTimeout(total=1.0)) as response:
+                parts = msgspec.json.decode(await response.read(), type=dict[str, str])
+        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
+            return {"engine": f"degraded: it does not answer ({type(error).__name__})"}
+        return {"engine": "ready", **parts}
+
+    async def api(
+        self, method: str, raw_path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, list[tuple[bytes, bytes]], AsyncIterator[bytes]]:
+        """Pass an API request on; its answer's status, headers and body.
+
+        Raises:
+            EngineUnavailable: the engine does not answer.
+        """
+        try:
+            response = await self._pool.request(
+                method, _url(raw_path), headers=headers, data=body, timeout=aiohttp.ClientTimeout(total=API_TIMEOUT_S)
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise EngineUnavailable(
+                "The memory engine does not answer just now; chat goes on without it. Try again in a moment."
+            ) from error
+        return response.status, list(response.raw_headers), _body(response)
+
+
+async def _body(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async with response:
+        while chunk := await response.content.readany():
+            yield chunk
+
+
+def _url(raw_path: str) -> URL:
+    return URL("http://engine" + raw_path, encoded=True)

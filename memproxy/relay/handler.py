@@ -1,0 +1,146 @@
+"""A chat request, in order: read, decide what memory does, inject, send, relay, capture."""
+
+import logging
+import time
+import uuid
+
+import msgspec
+
+from memproxy.auth import client_key
+from memproxy.core.protocol import UpstreamAccess
+from memproxy.metrics import metrics
+from memproxy.relay.capture import Exchange, Journal
+from memproxy.relay.controls import Mode, read_mode
+from memproxy.relay.decide import Decider, Decision
+from memproxy.relay.hangup import Hangup
+from memproxy.relay.passthrough import Passthrough
+from memproxy.relay.request import Request
+from memproxy.relay.stream import Tap, relay_body
+from memproxy.relay.upstream import Upstream, UpstreamAnswer
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
+from memproxy.wire.chat import ChatRequest, read_request
+from memproxy.wire.splice import Unreadable
+
+log = logging.getLogger(__name__)
+
+REJECTED = frozenset({400, 413, 422})
+"""Statuses by which an upstream may refuse what we injected (role order, context length): CONTRACT section 7.5."""
+
+
+class ChatHandler:
+    """Handles ``POST /v1/chat/completions``."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        decider: Decider,
+        upstream: Upstream,
+        journal: Journal,
+        passthrough: Passthrough,
+        tasks: TaskOwner,
+    ) -> None:
+        position = settings.inject.position
+        self._position = "before_last_user" if position == "auto" else position
+        self._max_body_bytes = settings.server.max_body_bytes
+        self._decider = decider
+        self._upstream = upstream
+        self._journal = journal
+        self._passthrough = passthrough
+        self._tasks = tasks
+
+    async def handle(self, request: Request) -> int:
+        """Answer the request; the status that went out.
+
+        Raises:
+            MemproxyError: to be answered as an error of ours, if nothing went out yet.
+            ClientGone: the client left.
+        """
+        body = await request.body(self._max_body_bytes)
+        began = time.perf_counter()
+        request_id = f"req_{uuid.uuid4().hex}"
+        try:
+            chat = _read(request, body)
+        except Unreadable as problem:
+            return await self._untouched(request, body, problem.reason, request_id)
+        decision = await self._decider.decide(request.headers, chat, request_id)
+        decision.count()
+        sent = chat.rebuild(decision.block, self._position)
+        metrics().request_overhead.labels(route="chat").observe(time.perf_counter() - began)
+        with Hangup(request, self._tasks):
+            return await self._exchange(request, chat, decision, sent, request_id)
+
+    async def _untouched(self, request: Request, body: bytes, reason: str, request_id: str) -> int:
+        """A body that we cannot read goes on as it is; the upstream says what it thinks of it."""
+        off = read_mode(request.headers, None) is Mode.OFF
+        decision = Decision(result="off") if off else Decision(result="skipped", reason=reason)
+        decision.count()
+        return await self._passthrough.send(request, body, extra=decision.headers(request_id))
+
+    async def _exchange(
+        self, request: Request, chat: ChatRequest, decision: Decision, sent: bytes, request_id: str
+    ) -> int:
+        began = time.perf_counter()
+        answer = await self._send(request, sent)
+        try:
+            if decision.block is not None and answer.status in REJECTED:
+                decision = _rejected(decision, answer)
+                answer = await self._send(request, chat.rebuild(None))
+            _count_injected(decision)
+            tap = self._tap(request, chat, decision, answer, request_id)
+            await request.begin(answer.status, [*answer.headers, *decision.headers(request_id)])
+            await relay_body(request, answer, tap)
+        finally:
+            answer.close()
+            metrics().upstream.observe(time.perf_counter() - began)
+        return answer.status
+
+    async def _send(self, request: Request, body: bytes) -> UpstreamAnswer:
+        headers = self._upstream.headers_for(request.headers, len(body))
+        return await self._upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
+
+    def _tap(
+        self, request: Request, chat: ChatRequest, decision: Decision, answer: UpstreamAnswer, request_id: str
+    ) -> Tap | None:
+        if decision.scope is None or decision.conversation is None or not decision.captures:
+            return None
+        if not 200 <= answer.status < 300:
+            return None
+        access = UpstreamAccess(
+            base_url=self._upstream.base_url,
+            model=chat.model or "",
+            api_key=None if self._upstream.own_key else client_key(request.headers),
+        )
+        exchange = Exchange(
+            scope=decision.scope,
+            conversation=decision.conversation,
+            messages=chat.new_messages(),
+            request_id=request_id,
+            access=access,
+        )
+        return Tap(answer, exchange, self._journal)
+
+
+def _read(request: Request, body: bytes) -> ChatRequest:
+    content_type = (request.headers.get(b"content-type") or "application/json").partition(";")[0].strip().lower()
+    if content_type != "application/json" and not content_type.endswith("+json"):
+        raise Unreadable("content_type")
+    if (request.headers.get(b"content-encoding") or "identity").lower() != "identity":
+        raise Unreadable("encoding")
+    return read_request(body)
+
+
+def _rejected(decision: Decision, answer: UpstreamAnswer) -> Decision:
+    """The upstream refused a request that we injected into: the client's own bytes are sent once instead."""
+    answer.close()
+    log.warning("the upstream answered %d to an injected request; sent again without memory", answer.status)
+    decision = msgspec.structs.replace(decision, result="degraded", reason="upstream_rejected")
+    decision.count()
+    return decision
+
+
+def _count_injected(decision: Decision) -> None:
+    if decision.block is not None:
+        metrics().injected_memories.observe(len(decision.answer.citations))
+        metrics().injected_tokens.observe(decision.answer.tokens)

@@ -1,0 +1,63 @@
+"""Liveness, readiness and metrics."""
+
+import hmac
+
+import msgspec
+
+from memproxy import metrics as all_metrics
+from memproxy.auth import Headers
+from memproxy.errors import NotFound, Unauthenticated
+from memproxy.relay.engine import EngineClient
+from memproxy.relay.request import Request
+from memproxy.settings import TelemetrySettings
+
+_JSON = [(b"content-type", b"application/json")]
+
+
+class Health:
+    """Answers ``/healthz``, ``/readyz`` and ``/metrics``."""
+
+    def __init__(self, engine: EngineClient, telemetry: TelemetrySettings) -> None:
+        self._engine = engine
+        self._telemetry = telemetry
+        self.serving = False
+        """Whether chat can be relayed: false while starting and while draining."""
+
+    async def healthz(self, request: Request) -> int:
+        """The process lives."""
+        return await _json(request, 200, {"status": "ok"})
+
+    async def readyz(self, request: Request) -> int:
+        """200 while chat can be relayed, whatever memory does; each part's state beside it."""
+        parts = {"relay": "ready" if self.serving else "draining", **await self._engine.readiness()}
+        if not self.serving:
+            return await _json(request, 503, {"status": "draining", "parts": parts})
+        memory_works = all(state.startswith(("ready", "off")) for state in parts.values())
+        return await _json(request, 200, {"status": "ready" if memory_works else "degraded", "parts": parts})
+
+    async def metrics(self, request: Request) -> int:
+        """The Prometheus text of all processes.
+
+        Raises:
+            NotFound: metrics are switched off.
+            Unauthenticated: a token is configured and this request does not have it.
+        """
+        if not self._telemetry.metrics:
+            raise NotFound("Metrics are switched off (telemetry.metrics).")
+        self._check_token(request.headers)
+        headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+        await request.answer(200, headers, all_metrics.render())
+        return 200
+
+    def _check_token(self, headers: Headers) -> None:
+        token = self._telemetry.metrics_token
+        if token is None:
+            return
+        given = (headers.get(b"authorization") or "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
+            raise Unauthenticated("/metrics needs the token of telemetry.metrics_token as `Authorization: Bearer …`.")
+
+
+async def _json(request: Request, status: int, body: object) -> int:
+    await request.answer(status, _JSON, msgspec.json.encode(body))
+    return status

@@ -1,0 +1,63 @@
+"""Passes memory API requests to the engine, with the caller's identity in a private header."""
+
+from collections.abc import Iterable
+
+from memproxy.auth import Authenticator, BrowserGuard, encode_identity
+from memproxy.core.protocol import IDENTITY_HEADER
+from memproxy.relay.engine import EngineClient
+from memproxy.relay.request import RawHeaders, Request
+from memproxy.relay.upstream import HOP_BY_HOP
+
+_PASSED = (b"content-type", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
+_OPEN_PATHS = frozenset({"/openapi.json"})
+
+
+class MemoryApi:
+    """Answers ``/v1/memory*``, ``/memory``, ``/mcp`` and ``/openapi.json``."""
+
+    def __init__(
+        self, engine: EngineClient, authenticator: Authenticator, guard: BrowserGuard, *, max_body_bytes: int
+    ) -> None:
+        self._engine = engine
+        self._authenticator = authenticator
+        self._guard = guard
+        self._max_body_bytes = max_body_bytes
+
+    @staticmethod
+    def claims(path: str) -> bool:
+        """Whether a path is the memory API's."""
+        return path in {"/v1/memory", "/memory", "/mcp", "/openapi.json"} or path.startswith("/v1/memory/")
+
+    async def handle(self, request: Request) -> int:
+        """Pass the request on; the status that went out.
+
+        Raises:
+            EngineUnavailable: the engine does not answer.
+            Unauthenticated: nobody is identified, and the path needs somebody.
+        """
+        cors = self._guard.cors_headers(request.headers)
+        if request.method == "OPTIONS" and cors:
+            return await self._preflight(request, cors)
+        headers = {name.decode(): value for name in _PASSED if (value := request.headers.get(name)) is not None}
+        if request.path not in _OPEN_PATHS:
+            headers[IDENTITY_HEADER] = encode_identity(self._authenticator.identify(request.headers))
+        body = await request.body(self._max_body_bytes)
+        path = request.raw_path.decode("latin-1")
+        status, answered, chunks = await self._engine.api(request.method, path, headers, body)
+        await request.begin(status, [*_end_to_end(answered), *cors])
+        async for chunk in chunks:
+            await request.write(chunk)
+        await request.end()
+        return status
+
+    async def _preflight(self, request: Request, cors: RawHeaders) -> int:
+        allowed = [
+            (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+            (b"access-control-allow-headers", (request.headers.get(b"access-control-request-headers") or "").encode()),
+        ]
+        await request.answer(204, [*cors, *allowed], b"")
+        return 204
+
+
+def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
+    return [(name, value) for name, value in headers if name.lower() not in HOP_BY_HOP]

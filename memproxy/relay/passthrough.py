@@ -1,0 +1,68 @@
+"""Everything below ``/v1`` that carries no memory: relayed in both directions as it comes."""
+
+import time
+from collections.abc import AsyncIterable, Iterable
+
+from memproxy.metrics import metrics
+from memproxy.relay.hangup import Hangup
+from memproxy.relay.request import Request
+from memproxy.relay.stream import relay_body
+from memproxy.relay.upstream import Upstream
+from memproxy.tasks import TaskOwner
+
+
+class Passthrough:
+    """Relays a request untouched."""
+
+    def __init__(self, upstream: Upstream, tasks: TaskOwner) -> None:
+        self._upstream = upstream
+        self._tasks = tasks
+
+    async def stream(self, request: Request) -> int:
+        """Relay a request whose body is not read first (uploads, audio, anything); the status that went out.
+
+        Raises:
+            UpstreamError: the upstream cannot be reached or broke off.
+            ClientGone: the client left.
+        """
+        if _has_body(request):
+            return await self._relay(request, request.chunks(), _declared_length(request), ())
+        request.received_all = True
+        return await self._relay(request, None, None, ())
+
+    async def send(self, request: Request, body: bytes, *, extra: Iterable[tuple[bytes, bytes]]) -> int:
+        """Relay a request whose body was read, with headers of ours on its answer.
+
+        Raises:
+            UpstreamError: the upstream cannot be reached or broke off.
+            ClientGone: the client left.
+        """
+        return await self._relay(request, body, len(body), extra)
+
+    async def _relay(
+        self,
+        request: Request,
+        body: bytes | AsyncIterable[bytes] | None,
+        length: int | None,
+        extra: Iterable[tuple[bytes, bytes]],
+    ) -> int:
+        began = time.perf_counter()
+        headers = self._upstream.headers_for(request.headers, length)
+        with Hangup(request, self._tasks):
+            answer = await self._upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
+            try:
+                await request.begin(answer.status, [*answer.headers, *extra])
+                await relay_body(request, answer, None)
+            finally:
+                answer.close()
+                metrics().upstream.observe(time.perf_counter() - began)
+        return answer.status
+
+
+def _has_body(request: Request) -> bool:
+    return request.headers.get(b"transfer-encoding") is not None or _declared_length(request) not in {None, 0}
+
+
+def _declared_length(request: Request) -> int | None:
+    value = request.headers.get(b"content-length")
+    return int(value) if value is not None and value.isdigit() else None

@@ -1,0 +1,74 @@
+"""The relay's life: what is opened before it serves and closed after it, in order."""
+
+import logging
+
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
+
+from memproxy.errors import StateUnavailable
+from memproxy.ports import StateStore
+from memproxy.relay.app import Relay
+from memproxy.relay.capture import Journal
+from memproxy.relay.engine import EngineClient
+from memproxy.relay.health import Health
+from memproxy.relay.upstream import Upstream
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+
+class RelayProcess:
+    """Opens and closes what the relay uses.
+
+    Start: the pools, then serving; the journal opens beside it, for a request does not wait for memory.
+    Stop: the server stops accepting and lets open requests end (uvicorn's part), then commits that are under way, then
+    notices to the engine, then the pools, and the journal's file last.
+    """
+
+    def __init__(
+        self,
+        *,
+        app: Relay,
+        state: StateStore,
+        engine: EngineClient,
+        upstream: Upstream,
+        journal: Journal,
+        health: Health,
+        tasks: TaskOwner,
+    ) -> None:
+        self.app = app
+        self._state = state
+        self._engine = engine
+        self._upstream = upstream
+        self._journal = journal
+        self._health = health
+        self._tasks = tasks
+
+    async def start(self) -> None:
+        """Make ready to serve."""
+        await self._upstream.open()
+        await self._engine.open()
+        self._tasks.start(self._open_state(), "open state")
+        self._health.serving = True
+
+    async def _open_state(self) -> None:
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(StateUnavailable), wait=wait_exponential(min=0.2, max=10)
+        ):
+            with attempt:
+                try:
+                    await self._state.open()
+                except StateUnavailable as error:
+                    log.error("turns are not kept until the state opens: %s", error.message)
+                    raise
+
+    def drain(self) -> None:
+        """From now on ``/readyz`` says so."""
+        self._health.serving = False
+
+    async def stop(self) -> None:
+        """Close everything, in the order that the class describes."""
+        await self._journal.close()
+        await self._tasks.cancel()
+        await self._engine.close()
+        await self._upstream.close()
+        await self._state.close()

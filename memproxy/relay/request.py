@@ -1,0 +1,94 @@
+"""One HTTP request as the relay sees it: a thin reading of the ASGI scope, and the body within its limit."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from memproxy.auth import Headers
+from memproxy.errors import BodyTooLarge
+
+AsgiScope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+class ClientGone(Exception):
+    """The client closed its connection before its answer was complete. Nobody is left to be told."""
+
+
+class Request:
+    """Method, path, headers and body of one request, and where its answer goes."""
+
+    __slots__ = ("_receive", "headers", "method", "path", "raw_path", "received_all", "send", "started_answer")
+
+    def __init__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        query: bytes = scope.get("query_string", b"")
+        path: bytes = scope.get("raw_path") or self.path.encode()
+        self.raw_path = path + (b"?" + query if query else b"")
+        self.headers = Headers(scope["headers"])
+        self._receive = receive
+        self.send = send
+        self.received_all = False
+        self.started_answer = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives.
+
+        Raises:
+            ClientGone: the client left before the end of its body.
+        """
+        while not self.received_all:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            self.received_all = not message.get("more_body", False)
+            if chunk := message.get("body", b""):
+                yield chunk
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            BodyTooLarge: it is longer than ``limit`` bytes.
+            ClientGone: the client left before the end of its body.
+        """
+        declared = self.headers.get(b"content-length")
+        if declared is not None and declared.isdigit() and int(declared) > limit:
+            raise _too_large(limit)
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in self.chunks():
+            size += len(chunk)
+            if size > limit:
+                raise _too_large(limit)
+            parts.append(chunk)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def gone(self) -> None:
+        """Returns when the client closes its connection; only after the body was read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Send the answer's status and headers."""
+        self.started_answer = True
+        await self.send({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+    async def write(self, data: bytes) -> None:
+        """Send a part of the answer's body; waits while the client reads slowly."""
+        await self.send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self, data: bytes = b"") -> None:
+        """Send the last part of the answer's body."""
+        await self.send({"type": "http.response.body", "body": data, "more_body": False})
+
+    async def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a whole answer."""
+        await self.begin(status, headers)
+        await self.end(b"" if self.method == "HEAD" else body)
+
+
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The request's body is over {limit} bytes (server.max_body_bytes). Send less, or raise it.")

@@ -1,0 +1,139 @@
+"""Which conversation a request belongs to, when the client does not say.
+
+A continued conversation is recognised by the user's messages alone: clients alter the assistant's (they trim, merge,
+re-render them) and put dates into system prompts. A conversation is named by a chain of digests over its user messages;
+a request with messages 1..n continues the session that was noted for 1..n-1. Clients that trim old messages are met by
+a second key over the last two. The digest of the assistant's last answer only breaks ties between conversations that
+began alike.
+"""
+
+import hashlib
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.scope import Scope
+from memproxy.core.turn import text_digest
+from memproxy.ports import KnownSession, StateStore
+
+CACHE_SIZE = 20_000
+"""Prefixes that one relay remembers in memory before it asks the state store."""
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A request's session: its id, the time its last user message first came, and the keys to remember it by."""
+
+    session: str
+    said_at: datetime
+    keys: tuple[str, ...] = ()
+
+
+class PrefixKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys of a list of user messages: as a whole, without the last, and for trimmed histories."""
+
+    whole: str
+    before: str | None
+    pair: str | None
+    pair_before: str | None
+
+
+def prefix_keys(texts: Sequence[str]) -> PrefixKeys:
+    """Chain digests of the user's messages, oldest first (at least one)."""
+    digests = [text_digest(text) for text in texts]
+    chain = ""
+    before: str | None = None
+    for digest in digests:
+        before = chain or None
+        chain = hashlib.blake2b(f"{chain}/{digest}".encode(), digest_size=16).hexdigest()
+    return PrefixKeys(
+        whole=f"c:{chain}",
+        before=f"c:{before}" if before else None,
+        pair=_pair(digests[-2:]),
+        pair_before=_pair(digests[-3:-1]),
+    )
+
+
+def _pair(digests: Sequence[str]) -> str | None:
+    return f"p:{'/'.join(digests)}" if len(digests) == 2 else None
+
+
+class Sessions:
+    """Finds and remembers sessions; a bounded cache in front of the state store."""
+
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
+        self._cache: OrderedDict[tuple[str, str, str], list[KnownSession]] = OrderedDict()
+
+    async def find(
+        self, scope: Scope, texts: Sequence[str], *, answer: str | None, tool_followup: bool, now: datetime
+    ) -> Conversation:
+        """The session that these user messages continue, or a new one.
+
+        ``answer`` is the text of the request's last assistant message. A conversation's first message always begins a
+        new session, for it has no prefix, unless it is a tool loop's follow-up.
+
+        Raises:
+            StateUnavailable: the state store does not answer.
+        """
+        if not texts:
+            return Conversation(session=new_session(), said_at=now)
+        keys = prefix_keys(texts)
+        remembered = tuple(key for key in (keys.whole, keys.pair) if key)
+        if len(texts) == 1 and not tool_followup:
+            return Conversation(session=new_session(), said_at=now, keys=remembered)
+        wanted = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
+        known = await self._look_up(scope, wanted)
+        if same := known.get(keys.whole):
+            return Conversation(session=same[0].session, said_at=same[0].said_at, keys=remembered)
+        for key in wanted[1:]:
+            if candidates := known.get(key):
+                return Conversation(session=_choose(candidates, answer).session, said_at=now, keys=remembered)
+        return Conversation(session=new_session(), said_at=now, keys=remembered)
+
+    async def _look_up(self, scope: Scope, keys: list[str]) -> dict[str, list[KnownSession]]:
+        owner = scope.owner
+        found = {key: self._cache[*owner, key] for key in keys if (*owner, key) in self._cache}
+        if found:
+            return found
+        return await self._state.find_session(scope, keys)
+
+    async def remember(self, scope: Scope, conversation: Conversation, answer: str | None) -> None:
+        """Note that these messages, followed by ``answer``, belong to this session.
+
+        Raises:
+            StateUnavailable: the state store does not answer.
+        """
+        if not conversation.keys:
+            return
+        known = KnownSession(
+            session=conversation.session,
+            said_at=conversation.said_at,
+            answer=text_digest(answer) if answer else None,
+        )
+        for key in conversation.keys:
+            self._note(scope, key, known)
+        await self._state.remember_session(scope, conversation.keys, known)
+
+    def _note(self, scope: Scope, key: str, known: KnownSession) -> None:
+        place = (*scope.owner, key)
+        others = [other for other in self._cache.pop(place, []) if other.session != known.session]
+        self._cache[place] = [known, *others[:3]]
+        while len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
+
+
+def _choose(candidates: list[KnownSession], answer: str | None) -> KnownSession:
+    if answer is not None and len(candidates) > 1:
+        digest = text_digest(answer)
+        for candidate in candidates:
+            if candidate.answer == digest:
+                return candidate
+    return candidates[0]
+
+
+def new_session() -> str:
+    """A fresh session id."""
+    return f"ses_{uuid.uuid4().hex}"

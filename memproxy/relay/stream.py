@@ -1,0 +1,105 @@
+"""Relays an answer: every byte as it arrives, except the very end, which waits until the turn is in the journal."""
+
+from typing import Protocol
+
+from memproxy.metrics import metrics
+from memproxy.relay.capture import Exchange, Journal
+from memproxy.relay.request import Request
+from memproxy.relay.upstream import UpstreamAnswer
+from memproxy.wire.answer import ChatJsonAnswer, ChatStreamAnswer
+from memproxy.wire.encoding import BodyDecoder
+from memproxy.wire.hold import TailHolder
+
+
+class Holder(Protocol):
+    """Passes bytes on, but keeps the end of an answer back."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What may go out now."""
+
+    def release(self) -> bytes:
+        """What was kept back."""
+
+
+class LastByteHolder:
+    """For bodies of a declared length: keeps one byte, so that the client cannot take the answer for complete."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """All but the last byte seen so far."""
+        sent = self._kept + chunk[:-1]
+        self._kept = chunk[-1:]
+        return sent
+
+    def release(self) -> bytes:
+        """The byte kept back."""
+        kept, self._kept = self._kept, b""
+        return kept
+
+
+class Tap:
+    """Reads a copy of one answer and writes its exchange to the journal when the answer is complete."""
+
+    def __init__(self, answer: UpstreamAnswer, exchange: Exchange, journal: Journal) -> None:
+        streamed = (answer.header("content-type") or "").lower().startswith("text/event-stream")
+        encoding = answer.header("content-encoding")
+        self._decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None)
+        self.reader: ChatStreamAnswer | ChatJsonAnswer = ChatStreamAnswer() if streamed else ChatJsonAnswer()
+        self.holder: Holder = TailHolder() if streamed else LastByteHolder()
+        self._exchange = exchange
+        self._journal = journal
+        self._written = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Look at a copy of the chunk; what of it may go out now."""
+        self.reader.feed(self._decoder.feed(chunk))
+        return self.holder.feed(chunk)
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer said its own end (``[DONE]``), although more bytes may come."""
+        return isinstance(self.reader, ChatStreamAnswer) and self.reader.done
+
+    async def finish(self) -> bytes:
+        """Write the exchange if the answer is complete; the bytes that were kept back."""
+        if not self._written:
+            self._written = True
+            await self._write()
+        return self.holder.release()
+
+    async def _write(self) -> None:
+        self.reader.finish()
+        metrics().upstream_cached_tokens.inc(self.reader.cached_tokens)
+        if not self._decoder.usable:
+            metrics().capture_skipped.labels(reason="encoding").inc()
+        elif not self.reader.complete:
+            metrics().capture_skipped.labels(reason="incomplete").inc()
+        else:
+            await self._journal.write(self._exchange, self.reader.text)
+
+
+async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) -> None:
+    """Relay the answer's body; with a tap, its end waits for the journal.
+
+    Raises:
+        UpstreamError: the upstream broke off; nothing is captured.
+    """
+    if tap is None or request.method == "HEAD":
+        async for chunk in answer:
+            await request.write(chunk)
+        await request.end()
+        return
+    async for chunk in answer:
+        if ready := tap.feed(chunk):
+            await request.write(ready)
+        if tap.done:
+            await request.write(await tap.finish())
+            break
+    else:
+        await request.end(await tap.finish())
+        return
+    async for chunk in answer:
+        await request.write(chunk)
+    await request.end()

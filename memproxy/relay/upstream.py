@@ -1,0 +1,196 @@
+"""The upstream's side: one pool of connections, raw bytes in both directions, nothing interpreted.
+
+The pool keeps no cookies (they must not cross tenants), follows no redirects, decompresses nothing and has no total
+timeout: an answer may stream for hours, but not be silent for longer than ``upstream.timeout_s``.
+"""
+
+from collections.abc import AsyncIterable, Callable, Sequence
+from typing import Self
+from urllib.parse import urlsplit
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from memproxy.auth import Headers
+from memproxy.errors import MemproxyError, UpstreamTimeout, UpstreamUnreachable
+from memproxy.relay.request import RawHeaders
+from memproxy.settings import UpstreamSettings
+
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"trailers",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""Headers that concern one connection only (RFC 9110, section 7.6.1)."""
+
+_OURS = b"x-memproxy-"
+_NEVER_UPSTREAM = frozenset({b"host", b"expect", b"content-length"})
+_KEY_HEADERS = frozenset({b"authorization", b"api-key", b"x-api-key"})
+_AUTOMATIC = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+KEEP_ALIVE_S = 15.0
+"""Idle connections are closed after this long: sooner than servers do, so that few requests meet a stale one."""
+
+READ_BUFFER = 2**18
+
+
+class Upstream:
+    """Sends requests to ``upstream.base_url`` and hands out its answers unread."""
+
+    def __init__(self, settings: UpstreamSettings) -> None:
+        self._settings = settings
+        self._base = settings.base_url.rstrip("/")
+        self.host = urlsplit(self._base).netloc.rpartition("@")[2]
+        self._key = settings.api_key.get_secret_value() if settings.api_key else None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Make the pool."""
+        settings = self._settings
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=settings.connect_timeout_s, sock_read=settings.timeout_s
+            ),
+            skip_auto_headers=_AUTOMATIC,
+            max_line_size=65536,
+            max_field_size=65536,
+            read_bufsize=READ_BUFFER,
+        )
+
+    async def close(self) -> None:
+        """Close the pool."""
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def base_url(self) -> str:
+        """The base URL, without a slash at its end."""
+        return self._base
+
+    @property
+    def own_key(self) -> str | None:
+        """The configured key, which replaces the client's."""
+        return self._key
+
+    def headers_for(self, headers: Headers, length: int | None) -> CIMultiDict[str]:
+        """The client's headers as the upstream gets them: ours and hop-by-hop ones removed, the key perhaps replaced.
+
+        ``length`` is the body's, if it is known.
+        """
+        dropped = HOP_BY_HOP | _NEVER_UPSTREAM | _connection_named(headers.raw)
+        if self._key is not None:
+            dropped = dropped | _KEY_HEADERS
+        sent: CIMultiDict[str] = CIMultiDict()
+        for name, value in headers.raw:
+            lower = name.lower()
+            if lower not in dropped and not lower.startswith(_OURS):
+                sent.add(name.decode("latin-1"), _header_text(value))
+        if self._key is not None:
+            sent["authorization"] = f"Bearer {self._key}"
+        if length is not None:
+            sent["content-length"] = str(length)
+        return sent
+
+    async def send(
+        self, method: str, raw_path: bytes, headers: CIMultiDict[str], body: bytes | AsyncIterable[bytes] | None
+    ) -> "UpstreamAnswer":
+        """Send one request (``raw_path`` below ``/v1``, with its query) and wait for the answer's headers.
+
+        Raises:
+            UpstreamUnreachable: no connection, or it broke before the answer began.
+            UpstreamTimeout: no connection or no answer in time.
+        """
+        assert self._session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
+        url = URL(self._base + raw_path.decode("latin-1"), encoded=True)
+        try:
+            response = await self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise self._explain(error) from error
+        return UpstreamAnswer(response, self._explain)
+
+    def _explain(self, error: Exception) -> MemproxyError:
+        if isinstance(error, TimeoutError):
+            return UpstreamTimeout(
+                f"The upstream {self.host} did not answer in time. Try again, or raise upstream.timeout_s "
+                f"({self._settings.timeout_s:g} s) or upstream.connect_timeout_s "
+                f"({self._settings.connect_timeout_s:g} s)."
+            )
+        what = type(error).__name__
+        if isinstance(error, aiohttp.ClientConnectorError) and error.os_error is not None:
+            what = error.os_error.strerror or what
+        return UpstreamUnreachable(
+            f"The upstream {self.host} cannot be reached ({what}). Check upstream.base_url and the network."
+        )
+
+
+class UpstreamAnswer:
+    """An answer whose body is still to be read."""
+
+    __slots__ = ("_explain", "_response", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse, explain: Callable[[Exception], MemproxyError]) -> None:
+        self._response = response
+        self._explain = explain
+        self.status = response.status
+
+    @property
+    def headers(self) -> RawHeaders:
+        """The answer's headers as they came, hop-by-hop ones removed, duplicates and order kept."""
+        raw = self._response.raw_headers
+        dropped = HOP_BY_HOP | _connection_named(raw)
+        return [(name, value) for name, value in raw if name.lower() not in dropped]
+
+    def header(self, name: str) -> str | None:
+        """One header's value."""
+        return self._response.headers.get(name)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next part of the body, as it arrived.
+
+        Raises:
+            UpstreamUnreachable: the connection broke in the middle.
+            UpstreamTimeout: the upstream fell silent.
+        """
+        try:
+            chunk = await self._response.content.readany()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._explain(error) from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    def close(self) -> None:
+        """Done with it: an answer read to its end gives its connection back, any other is cut off."""
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
+
+
+def _connection_named(raw: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    for name, value in raw:
+        if name.lower() == b"connection":
+            return frozenset(part.strip().lower() for part in value.split(b","))
+    return frozenset()
+
+
+def _header_text(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,0 +1,98 @@
+"""The few things a vector engine must be able to do; what memories mean is built on them once, in `vector_store`."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from memproxy.ports import SparseVector
+from memproxy.stores.filters import Where
+
+DENSE = "dense"
+"""Name of the embedder's vector: a multi-vector, one row for each part of the text, compared by its best part."""
+
+BM25 = "bm25"
+"""Name of the sparse vector; the engine weighs it by inverse document frequency."""
+
+KEYWORD_FIELDS = (
+    "id",
+    "project_id",
+    "agent_id",
+    "session_id",
+    "kind",
+    "category",
+    "tags",
+    "entities",
+    "subject",
+    "slot",
+    "turn_ids",
+    "trust",
+)
+OWNER_FIELDS = ("tenant", "user_id")
+TIME_FIELDS = ("created_at", "valid_from", "valid_to", "expires_at")
+FLAG_FIELDS = ("active", "quarantined")
+ORDER_FIELD = "created_at"
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A point as it is written."""
+
+    id: str
+    payload: dict[str, Any]
+    dense: list[list[float]]
+    bm25: SparseVector
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A point as it is read: its id and the payload fields that were asked for."""
+
+    id: str
+    payload: dict[str, Any]
+
+
+class Ranking(msgspec.Struct, frozen=True, kw_only=True):
+    """One search: the nearest ``limit`` points to ``dense`` or ``bm25`` (exactly one is set) within ``where``.
+
+    ``corpus`` is what IDF is counted over.
+    """
+
+    where: Where
+    limit: int
+    dense: list[float] | None = None
+    bm25: SparseVector | None = None
+    corpus: Where | None = None
+
+
+class Backend(Protocol):
+    """A vector engine, open and of the right shape. Every call raises `errors.StoreUnavailable` when it fails."""
+
+    async def upsert(self, points: Sequence[Written]) -> None:
+        """Insert or replace whole points."""
+
+    async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
+        """Merge payload fields into existing points; null removes a field."""
+
+    async def delete(self, where: Where) -> int:
+        """Delete what matches, and answer exactly how many that were."""
+
+    async def scroll(
+        self,
+        where: Where,
+        *,
+        limit: int,
+        fields: Sequence[str] | None = None,
+        order: str | None = None,
+        after_id: str | None = None,
+    ) -> list[Found]:
+        """Points that match: in the order of their ids, ``after_id`` excluded, or by ``created_at`` (``order`` is
+        ``asc`` or ``desc``; points of one time come in any order). ``fields`` None is the whole payload.
+        """
+
+    async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
+        """For each ranking the point ids with their scores, best first."""
+
+    async def retrieve(self, ids: Sequence[str]) -> list[Found]:
+        """These points, whole payload, in any order; those that are gone are left out."""
+
+    async def count(self, where: Where) -> int:
+        """Exactly how many match."""

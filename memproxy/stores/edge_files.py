@@ -1,0 +1,163 @@
+"""The folder of an embedded store: who holds it, what it was built with, and whether its files are still there.
+
+``memproxy-store.json`` (the marker) is written last, so a folder without it holds nothing that was acknowledged.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from memproxy.errors import ConfigError, StoreUnavailable
+
+VERSION = 1
+"""Version of the folder's layout and of the points' form; a newer one is refused, an older one is migrated."""
+
+MARKER = "memproxy-store.json"
+LOCK = "lock"
+SHARD = "shard"
+
+
+class Marker(msgspec.Struct, kw_only=True):
+    """What the folder holds: the store's own id and what it was built with."""
+
+    version: int
+    store_id: str
+    dimension: int
+    embedder: str | None
+
+
+class StoreFolder:
+    """The folder of one embedded store, held by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shard = path / SHARD
+        self._lock: int | None = None
+        self._inode: int | None = None
+
+    def marker(self) -> Marker | None:
+        """What the folder says it holds; None when there is no store.
+
+        Raises:
+            StoreUnavailable: the marker cannot be read.
+            ConfigError: a newer version wrote it.
+        """
+        try:
+            found = msgspec.json.decode((self.path / MARKER).read_bytes(), type=Marker)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise StoreUnavailable(
+                f"The marker {self.path / MARKER} cannot be read ({error}). Restore the store's folder from a backup."
+            ) from error
+        if found.version > VERSION:
+            raise ConfigError(
+                f"The store in {self.path} has layout version {found.version}; this memproxy knows up to {VERSION}. "
+                "Start the version that wrote it, or a newer one."
+            )
+        return found
+
+    def write_marker(self, marker: Marker) -> None:
+        """Write the marker so that after a crash either the old or the new one is there."""
+        new = self.path / f"{MARKER}.new"
+        with new.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(marker)) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path / MARKER)
+        self.sync()
+
+    def sync(self) -> None:
+        """Make the folder's own entries durable."""
+        entry = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(entry)
+        finally:
+            os.close(entry)
+
+    def hold(self, *, wait_s: float, pause: Callable[[float], bool]) -> None:
+        """Take the folder for this process. A killed predecessor may need a moment to be gone, hence the wait.
+        ``pause`` waits for so many seconds and answers whether to give up.
+
+        Raises:
+            StoreUnavailable: another process holds it after ``wait_s`` seconds.
+        """
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        until = time.monotonic() + wait_s
+        while not _taken(lock):
+            gave_up = pause(0.05)
+            if gave_up or time.monotonic() >= until:
+                holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+                os.close(lock)
+                raise StoreUnavailable(
+                    f"The store in {self.path} is in use by process {holder}. Stop that process, or use another "
+                    "`store.path`; with a server running, commands go through its API."
+                )
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        self._lock = lock
+
+    def release(self) -> None:
+        """Give the folder back."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def remember(self) -> None:
+        """Note which files were opened, for `check`."""
+        self._inode = self.shard.stat().st_ino
+
+    def check(self) -> None:
+        """See that the files opened are still those in the folder: mapped memory goes on answering without them.
+
+        Raises:
+            StoreUnavailable: they are gone or were replaced.
+        """
+        try:
+            (self.path / MARKER).stat()
+            inode = self.shard.stat().st_ino
+        except OSError as error:
+            raise StoreUnavailable(
+                f"The store's files in {self.path} are gone ({error.strerror}). Restore a backup and start again, or, "
+                "if the memories are meant to be gone, remove the state file too."
+            ) from error
+        if inode != self._inode:
+            raise StoreUnavailable(f"The store's files in {self.path} were replaced while in use. Start again.")
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def missing_store(path: Path, expected_id: str, found_id: str | None) -> StoreUnavailable:
+    """The store that the state knows is not here."""
+    here = "holds no store" if found_id is None else f"holds another store ({found_id})"
+    return StoreUnavailable(
+        f"The folder {path} {here}, but the state belongs to the store {expected_id}. Restore a backup of the folder, "
+        "or, if the memories are meant to be gone, remove the state file too."
+    )
+
+
+def check_built_with(path: object, *, built: tuple[int, str | None], wanted: tuple[int, str | None]) -> None:
+    """Compare (dimension, embedder) of a store with those configured.
+
+    Raises:
+        ConfigError: they differ (an embedder that is not known on one side differs from none).
+    """
+    same_name = built[1] is None or wanted[1] is None or built[1] == wanted[1]
+    if built[0] == wanted[0] and same_name:
+        return
+    raise ConfigError(
+        f"embedding.model: the store in {path} was built with {built[1] or 'no embedder'} ({built[0]} dimensions), "
+        f"the configuration asks for {wanted[1] or 'no embedder'} ({wanted[0]} dimensions). "
+        "Configure the former, or run `memproxy reindex`."
+    )

@@ -1,0 +1,132 @@
+"""What a read or a delete is limited to, as plain conditions that each vector engine translates for itself.
+
+Every `Where` made here starts with the owner: there is no way to build one without tenant and user.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.memory import Kind
+from memproxy.core.scope import Scope
+from memproxy.ports import MemoryFilter
+
+
+class OneOf(msgspec.Struct, frozen=True):
+    """The field (or one element of a list field) is one of these strings or booleans."""
+
+    key: str
+    values: tuple[str | bool, ...]
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """The field is absent, null or an empty list."""
+
+    key: str
+
+
+class Between(msgspec.Struct, frozen=True, kw_only=True):
+    """The time lies within the bounds given (aware datetimes)."""
+
+    key: str
+    after: datetime | None = None
+    at_or_after: datetime | None = None
+    at_or_before: datetime | None = None
+    before: datetime | None = None
+
+
+class HasId(msgspec.Struct, frozen=True):
+    """The point is one of these point ids."""
+
+    ids: tuple[str, ...]
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """At least one of these holds."""
+
+    conditions: "tuple[Condition, ...]"
+
+
+Condition = OneOf | Missing | Between | HasId | AnyOf
+
+
+class Where(msgspec.Struct, frozen=True):
+    """All of ``must`` hold and none of ``must_not``."""
+
+    must: tuple[Condition, ...]
+    must_not: tuple[Condition, ...] = ()
+
+    def also(self, *conditions: Condition) -> "Where":
+        """The same, narrowed further."""
+        return Where((*self.must, *conditions), self.must_not)
+
+
+def owned(scope: Scope) -> Where:
+    """Everything of the scope's owner: the corpus of IDF, and the start of every other filter."""
+    return Where((OneOf("tenant", (scope.tenant,)), OneOf("user_id", (scope.user,))))
+
+
+def readable(scope: Scope, where: MemoryFilter) -> Where:
+    """What the scope may see: with a project (agent) set, that one's memories and those that have none."""
+    return _narrowed(
+        owned(scope).also(*_visible("project_id", scope.project), *_visible("agent_id", scope.agent)), where
+    )
+
+
+def erasable(scope: Scope, where: MemoryFilter) -> Where:
+    """What a delete covers: with a project (agent) set, exactly that one's memories."""
+    return _narrowed(
+        owned(scope).also(*_exactly("project_id", scope.project), *_exactly("agent_id", scope.agent)), where
+    )
+
+
+def turns_of(scope: Scope, session: str | None) -> Where:
+    """The turns of one session that the scope may see."""
+    within: Condition = OneOf("session_id", (session,)) if session is not None else Missing("session_id")
+    return readable(scope, MemoryFilter(kinds=(Kind.TURN,))).also(within)
+
+
+def _visible(key: str, value: str | None) -> tuple[Condition, ...]:
+    return () if value is None else (AnyOf((OneOf(key, (value,)), Missing(key))),)
+
+
+def _exactly(key: str, value: str | None) -> tuple[Condition, ...]:
+    return () if value is None else (OneOf(key, (value,)),)
+
+
+def _narrowed(base: Where, where: MemoryFilter) -> Where:
+    must = [*_listed(where), *_flags(where), *_times(where)]
+    must_not = (OneOf("id", where.exclude_ids),) if where.exclude_ids else ()
+    return Where((*base.must, *must), must_not)
+
+
+def _listed(where: MemoryFilter) -> list[Condition]:
+    wanted: list[tuple[str, Sequence[str]]] = [
+        ("id", where.ids),
+        ("kind", [kind.value for kind in where.kinds]),
+        ("session_id", where.session_ids),
+        ("project_id", where.project_ids),
+        ("agent_id", where.agent_ids),
+        ("category", where.categories),
+        ("tags", where.tags),
+        ("subject", where.subjects),
+        ("slot", where.slots),
+        ("turn_ids", where.turn_ids),
+    ]
+    return [OneOf(key, tuple(values)) for key, values in wanted if values]
+
+
+def _flags(where: MemoryFilter) -> list[Condition]:
+    wanted = [("active", where.active), ("quarantined", where.quarantined)]
+    return [OneOf(key, (value,)) for key, value in wanted if value is not None]
+
+
+def _times(where: MemoryFilter) -> list[Condition]:
+    found: list[Condition] = []
+    if where.as_of is not None:
+        found.append(AnyOf((Missing("valid_from"), Between(key="valid_from", at_or_before=where.as_of))))
+        found.append(AnyOf((Missing("valid_to"), Between(key="valid_to", after=where.as_of))))
+    if where.now is not None:
+        found.append(AnyOf((Missing("expires_at"), Between(key="expires_at", after=where.now))))
+    return found

@@ -1,0 +1,138 @@
+"""One SQLite file, used from one thread of this process: opening, transactions, and its errors in our words.
+
+The standard library's module in a thread of its own, not one awaited call for each statement: a transaction is one
+piece of work, so that neither another caller nor a cancelled one can ever stand inside it.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from memproxy.errors import RequestError, StateUnavailable
+from memproxy.stores.sqlite_schema import migrate
+from memproxy.stores.thread import OwnThread
+
+Result = TypeVar("Result")
+
+BUSY_TIMEOUT_S = 5.0
+"""Longest wait for another process's transaction; ours take milliseconds."""
+
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: "the disk (or the file's size limit) is full; free some space",
+    sqlite3.SQLITE_READONLY: "the file or its folder is read-only; make both writable for this user",
+    sqlite3.SQLITE_BUSY: "another process holds it; end that process",
+    sqlite3.SQLITE_LOCKED: "another process holds it; end that process",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a backup, or move it away to start with an empty state",
+    sqlite3.SQLITE_NOTADB: "the file is no state file; restore a backup, or move it away to start with an empty state",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check the folder's existence and permissions",
+    sqlite3.SQLITE_PERM: "access is not permitted; check the file's permissions",
+    sqlite3.SQLITE_IOERR: "reading or writing failed; check the disk and its free space",
+}
+
+
+class SqliteFile:
+    """The connection to a state file. Every call is one transaction in the file's own thread."""
+
+    def __init__(self, path: Path, *, sync: Literal["normal", "full"]) -> None:
+        self.path = path
+        self._sync = sync
+        self._thread = OwnThread("memproxy-state")
+        self._db: sqlite3.Connection | None = None
+        self._inode: int | None = None
+
+    async def open(self) -> None:
+        """Open, create or migrate.
+
+        Raises:
+            StateUnavailable: it cannot be opened, or is damaged.
+            ConfigError: a newer memproxy wrote it.
+        """
+        await self._run(self._open)
+
+    async def close(self) -> None:
+        """Close after all that was asked for."""
+        try:
+            await self._run(self._close)
+        finally:
+            self._thread.close()
+
+    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run ``work`` in a read transaction."""
+        return await self._run(lambda: self._transaction("BEGIN", work))
+
+    async def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run ``work`` in a write transaction: all of it is durable on return, or none of it happened."""
+        return await self._run(lambda: self._transaction("BEGIN IMMEDIATE", work))
+
+    async def wipe(self) -> None:
+        """Move everything from the write-ahead log into the file and empty the log: erased text is in neither then."""
+        await self._run(self._wipe)
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        def guarded() -> Result:
+            try:
+                return work()
+            except (sqlite3.DataError, UnicodeEncodeError) as error:
+                raise RequestError(f"This cannot be written to the state: {type(error).__name__}.") from error
+            except (sqlite3.IntegrityError, sqlite3.InterfaceError):
+                raise  # a mistake of ours; waiting does not mend it
+            except (sqlite3.Error, OSError) as error:
+                raise self._failed(error) from error
+
+        return await self._thread.run(guarded)
+
+    def _failed(self, error: sqlite3.Error | OSError) -> StateUnavailable:
+        code = getattr(error, "sqlite_errorcode", 0) or 0
+        remedy = _REMEDIES.get(code & 0xFF, "check the file, its folder and the disk")
+        return StateUnavailable(f"The state in {self.path} does not work ({error}): {remedy}.")
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its side files the same mode
+        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {self._sync}")
+            db.execute("PRAGMA secure_delete = ON")
+            db.execute("PRAGMA foreign_keys = ON")
+            migrate(db)
+        except BaseException:
+            db.close()
+            raise
+        self._inode = self.path.stat().st_ino
+        self._db = db
+
+    def _close(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        db = self._opened()
+        db.execute(begin)
+        try:
+            result = work(db)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:  # some errors, a full disk among them, have rolled back already
+                db.execute("ROLLBACK")
+            raise
+        return result
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None:
+            raise StateUnavailable(f"The state in {self.path} is not open; open it, or wait until it is.")
+        # an unlinked file would go on taking writes that nobody can ever read
+        if self.path.stat().st_ino != self._inode:
+            raise StateUnavailable(f"The state file {self.path} was replaced while in use. Start again.")
+        return self._db
+
+    def _wipe(self) -> None:
+        db = self._opened()
+        busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StateUnavailable(
+                f"The write-ahead log of {self.path} cannot be emptied while another process reads; try again."
+            )

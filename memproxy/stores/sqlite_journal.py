@@ -1,0 +1,183 @@
+"""The journal's statements. Each function runs inside a transaction that its caller opened."""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from memproxy.core.scope import Scope
+from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LANES = {JournalKind.TURNS: "index", JournalKind.PLAN: "index", JournalKind.LEARN: "learn"}
+STATES = ("waiting", "running", "parked")
+
+
+def micros(time: datetime) -> int:
+    """Microseconds since 1970."""
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def moment(stored: int) -> datetime:
+    """The instant that `micros` counted."""
+    return EPOCH + timedelta(microseconds=stored)
+
+
+def insert(db: sqlite3.Connection, entries: Sequence[JournalEntry]) -> list[int]:
+    """Append entries in order; answers their numbers."""
+    return [_insert(db, entry) for entry in entries]
+
+
+def _insert(db: sqlite3.Connection, entry: JournalEntry) -> int:
+    scope, lane = entry.scope, LANES[entry.kind]
+    cursor = db.execute(
+        """
+        INSERT INTO journal (lane, kind, version, tenant, user, session, scope, request_id, body, head)
+        VALUES (:lane, :kind, :version, :tenant, :user, :session, :scope, :request, :body, NOT EXISTS (
+            SELECT 1 FROM journal WHERE tenant = :tenant AND user = :user AND lane = :lane AND state != 'parked'))
+        """,
+        {
+            "lane": lane,
+            "kind": entry.kind.value,
+            "version": entry.version,
+            "tenant": scope.tenant,
+            "user": scope.user,
+            "session": scope.session,
+            "scope": msgspec.json.encode(scope).decode(),
+            "request": entry.request_id,
+            "body": entry.body,
+        },
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def recover(db: sqlite3.Connection) -> int:
+    """Running rows become waiting."""
+    return db.execute("UPDATE journal SET state = 'waiting' WHERE state = 'running'").rowcount
+
+
+def claim(db: sqlite3.Connection, lane: str, limit: int, now: datetime) -> list[JournalRow]:
+    """Take the oldest heads that are due."""
+    rows = db.execute(
+        """
+        SELECT number, kind, version, scope, request_id, body, plan, attempts FROM journal
+        WHERE lane = ? AND head = 1 AND state = 'waiting' AND due <= ? ORDER BY number LIMIT ?
+        """,
+        (lane, micros(now), limit),
+    ).fetchall()
+    db.executemany("UPDATE journal SET state = 'running' WHERE number = ?", [(row[0],) for row in rows])
+    return [_claimed(row) for row in rows]
+
+
+def _claimed(row: tuple[Any, ...]) -> JournalRow:
+    number, kind, version, scope, request_id, body, plan, attempts = row
+    entry = JournalEntry(
+        kind=JournalKind(kind),
+        scope=msgspec.json.decode(scope, type=Scope),
+        body=body,
+        request_id=request_id,
+        version=version,
+    )
+    return JournalRow(number=number, entry=entry, attempts=attempts, plan=plan)
+
+
+def set_plan(db: sqlite3.Connection, number: int, plan: bytes) -> bool:
+    """Store a row's plan; False when the row is gone."""
+    return db.execute("UPDATE journal SET plan = ? WHERE number = ?", (plan, number)).rowcount == 1
+
+
+def owner_of(db: sqlite3.Connection, number: int) -> tuple[str, str] | None:
+    """Tenant and user of a row."""
+    found: tuple[str, str] | None = db.execute(
+        "SELECT tenant, user FROM journal WHERE number = ?", (number,)
+    ).fetchone()
+    return found
+
+
+def remove(db: sqlite3.Connection, number: int, *, refused: bool) -> None:
+    """Delete a row (`secure_delete` overwrites it) and let the next of its owner be claimed."""
+    row = db.execute("DELETE FROM journal WHERE number = ? RETURNING tenant, user, lane", (number,)).fetchone()
+    if row is None:
+        return
+    if refused:
+        db.execute("INSERT INTO refused VALUES (?, 1) ON CONFLICT (lane) DO UPDATE SET rows = rows + 1", (row[2],))
+    _advance(db, *row)
+
+
+def put_back(db: sqlite3.Connection, number: int, *, error: str, due: datetime, counted: bool) -> None:
+    """Wait until ``due``."""
+    db.execute(
+        "UPDATE journal SET state = 'waiting', due = ?, error = ?, attempts = attempts + ? WHERE number = ?",
+        (micros(due), error, int(counted), number),
+    )
+
+
+def park(db: sqlite3.Connection, number: int, *, error: str, now: datetime) -> None:
+    """Set a row aside and let the next of its owner be claimed."""
+    row = db.execute(
+        """
+        UPDATE journal SET state = 'parked', head = 0, attempts = attempts + 1, error = ?, parked_at = ?
+        WHERE number = ? RETURNING tenant, user, lane
+        """,
+        (error, micros(now), number),
+    ).fetchone()
+    if row is not None:
+        _advance(db, *row)
+
+
+def _advance(db: sqlite3.Connection, tenant: str, user: str, lane: str) -> None:
+    """The oldest unfinished row of an owner and lane becomes the head."""
+    db.execute(
+        """
+        UPDATE journal SET head = 1 WHERE number = (
+            SELECT min(number) FROM journal WHERE tenant = ? AND user = ? AND lane = ? AND state != 'parked')
+        """,
+        (tenant, user, lane),
+    )
+
+
+def parked(db: sqlite3.Connection, scope: Scope | None, limit: int) -> list[ParkedRow]:
+    """Parked rows, newest first."""
+    where, owner = ("AND tenant = ? AND user = ?", scope.owner) if scope is not None else ("", ())
+    rows = db.execute(
+        "SELECT number, kind, scope, error, attempts, parked_at FROM journal "  # noqa: S608 (no value in the text)
+        f"WHERE state = 'parked' {where} ORDER BY parked_at DESC, number DESC LIMIT ?",
+        (*owner, limit),
+    )
+    return [
+        ParkedRow(
+            number=number,
+            kind=JournalKind(kind),
+            scope=msgspec.json.decode(stored, type=Scope),
+            error=error or "",
+            attempts=attempts,
+            parked_at=moment(at),
+        )
+        for number, kind, stored, error, attempts, at in rows
+    ]
+
+
+def sizes(db: sqlite3.Connection) -> dict[str, dict[str, int]]:
+    """Rows by lane and state, zeros included."""
+    counted = {lane: dict.fromkeys(STATES, 0) for lane in ("index", "learn")}
+    for lane, state, rows in db.execute("SELECT lane, state, count(*) FROM journal GROUP BY lane, state"):
+        counted[lane][state] = rows
+    return counted
+
+
+def refused(db: sqlite3.Connection) -> dict[str, int]:
+    """Rows ever refused, by lane."""
+    return dict(db.execute("SELECT lane, rows FROM refused").fetchall())
+
+
+def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
+    """Delete the rows of an owner, or of one of its sessions."""
+    where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
+    db.execute(
+        f"DELETE FROM journal WHERE tenant = ? AND user = ? {where}",  # noqa: S608 (no value in the text)
+        (*scope.owner, *values),
+    )
+    for lane in ("index", "learn"):
+        _advance(db, *scope.owner, lane)

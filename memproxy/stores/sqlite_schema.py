@@ -1,0 +1,105 @@
+"""The tables of the embedded state, as migrations: each brings a file from one version to the next, none ever changes.
+
+``PRAGMA user_version`` is the number of migrations a file has been through. Times are microseconds since 1970 (UTC).
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from memproxy.errors import ConfigError
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        # ``head``: the oldest unfinished row of its owner and lane, the only one that may be claimed
+        """
+        CREATE TABLE journal (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            lane TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            session TEXT,
+            scope TEXT NOT NULL,
+            request_id TEXT,
+            body BLOB NOT NULL,
+            plan BLOB,
+            state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'running', 'parked')),
+            head INTEGER NOT NULL DEFAULT 0,
+            attempts INTEGER NOT NULL DEFAULT 0,
+            due INTEGER NOT NULL DEFAULT 0,
+            error TEXT,
+            parked_at INTEGER
+        )
+        """,
+        "CREATE INDEX journal_of_owner ON journal (tenant, user, lane, number) WHERE state != 'parked'",
+        "CREATE INDEX journal_claimable ON journal (lane, number) WHERE head = 1 AND state = 'waiting'",
+        "CREATE INDEX journal_states ON journal (lane, state)",
+        "CREATE TABLE refused (lane TEXT PRIMARY KEY, rows INTEGER NOT NULL) WITHOUT ROWID",
+        """
+        CREATE TABLE slots (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            slot TEXT NOT NULL,
+            holder TEXT NOT NULL,
+            PRIMARY KEY (tenant, user, slot)
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE progress (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            session TEXT NOT NULL,
+            scope TEXT NOT NULL,
+            unlearned INTEGER NOT NULL,
+            last_turn_at INTEGER NOT NULL,
+            PRIMARY KEY (tenant, user, session)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX progress_open ON progress (last_turn_at) WHERE unlearned > 0",
+        """
+        CREATE TABLE session_keys (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            key TEXT NOT NULL,
+            session TEXT NOT NULL,
+            said_at INTEGER NOT NULL,
+            answer TEXT,
+            PRIMARY KEY (tenant, user, key, session)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX session_keys_age ON session_keys (said_at)",
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    ),
+)
+
+
+def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
+    """Bring the file to the newest version; several processes may try at once.
+
+    Raises:
+        ConfigError: a newer memproxy wrote the file.
+    """
+    if _version(db) == len(migrations):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        done = _version(db)
+        if done > len(migrations):
+            raise ConfigError(
+                f"state.path: the file has version {done}, this memproxy knows up to {len(migrations)}. "
+                "Start the version that wrote it, or a newer one."
+            )
+        for script in migrations[done:]:
+            for statement in script:
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(migrations)}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])

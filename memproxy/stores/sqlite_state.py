@@ -1,0 +1,199 @@
+"""The embedded state store: journal, slots, sessions and learning progress in one SQLite file.
+
+Several processes open the same file: relays append, the engine claims. Appends that come together share one commit.
+Erased bodies are overwritten (`secure_delete`), and `forget` empties the write-ahead log as well.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from memproxy.core.scope import Scope
+from memproxy.errors import NotFound, RequestError, StateUnavailable
+from memproxy.ports import (
+    JournalEntry,
+    JournalRow,
+    KnownSession,
+    ParkedRow,
+    SessionProgress,
+    SlotChange,
+)
+from memproxy.stores import sqlite_journal as journal
+from memproxy.stores import sqlite_sessions as sessions
+from memproxy.stores.sqlite_file import SqliteFile
+from memproxy.tasks import TaskOwner
+
+PRUNE_EVERY = 500
+"""Remembered sessions between two prunings of old keys."""
+
+_Waiting = tuple[JournalEntry, "asyncio.Future[int]"]
+
+
+class SqliteState:
+    """`ports.StateStore` in one SQLite file."""
+
+    def __init__(self, path: Path, *, sync: Literal["normal", "full"]) -> None:
+        self._file = SqliteFile(path, sync=sync)
+        self._tasks = TaskOwner("state")
+        self._appends: list[_Waiting] = []
+        self._committing = False
+        self._remembered = 0
+
+    async def open(self) -> None:
+        await self._file.open()
+
+    async def close(self) -> None:
+        await self._tasks.drain(grace_s=10.0)
+        await self._file.close()
+
+    async def append(self, entry: JournalEntry) -> int:
+        number: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._appends.append((entry, number))
+        if not self._committing:
+            self._committing = True
+            self._tasks.start(self._commit_appends(), "commit")
+        return await number
+
+    async def _commit_appends(self) -> None:
+        """Commit what waits, together; what comes meanwhile waits for the next commit."""
+        batch: list[_Waiting] = []
+        try:
+            while self._appends:
+                batch, self._appends = self._appends, []
+                await self._commit(batch)
+        finally:
+            self._committing = False
+            # only after a cancellation or a mistake of ours is anything left here; nobody may wait for ever
+            left, self._appends = batch + self._appends, []
+            _fail(left, StateUnavailable("The journal's commit was broken off; what was to be written is not there."))
+
+    async def _commit(self, batch: list[_Waiting]) -> None:
+        entries = [entry for entry, _ in batch]
+        try:
+            numbers = await self._file.write(lambda db: journal.insert(db, entries))
+        except RequestError as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+            else:
+                for one in batch:  # one entry that cannot be written must not take the others with it
+                    await self._commit([one])
+        except StateUnavailable as error:
+            _fail(batch, error)
+        else:
+            for (_, waiting), number in zip(batch, numbers, strict=True):
+                if not waiting.done():
+                    waiting.set_result(number)
+
+    async def recover(self) -> int:
+        return await self._file.write(journal.recover)
+
+    async def claim(self, lane: str, *, limit: int, now: datetime) -> list[JournalRow]:
+        return await self._file.write(lambda db: journal.claim(db, lane, limit, now))
+
+    async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
+        """As the port says.
+
+        Raises:
+            NotFound: the row is gone (its owner was erased meanwhile): there is nothing to plan for.
+        """
+
+        def work(db: sqlite3.Connection) -> None:
+            owner = journal.owner_of(db, number)
+            if owner is None:
+                raise NotFound(f"Journal row {number} is gone: its owner was erased. Nothing is left to do for it.")
+            sessions.change_slots(db, owner, slots)
+            journal.set_plan(db, number, plan)
+
+        return await self._unless_taken(work)
+
+    async def finish(self, number: int, *, error: str | None = None) -> None:
+        await self._file.write(lambda db: journal.remove(db, number, refused=error is not None))
+
+    async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
+        await self._file.write(lambda db: journal.put_back(db, number, error=error, due=due, counted=counted))
+
+    async def park(self, number: int, *, error: str) -> None:
+        now = datetime.now(UTC)
+        await self._file.write(lambda db: journal.park(db, number, error=error, now=now))
+
+    async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
+        return await self._file.read(lambda db: journal.parked(db, scope, limit))
+
+    async def queue_sizes(self) -> dict[str, dict[str, int]]:
+        return await self._file.read(journal.sizes)
+
+    async def refused(self) -> dict[str, int]:
+        """Rows that were refused for good since the file was made, by lane."""
+        return await self._file.read(journal.refused)
+
+    async def slots(self, scope: Scope, names: Sequence[str]) -> dict[str, str]:
+        return await self._file.read(lambda db: sessions.slots(db, scope.owner, names))
+
+    async def change_slots(self, scope: Scope, changes: Sequence[SlotChange]) -> bool:
+        return await self._unless_taken(lambda db: sessions.change_slots(db, scope.owner, changes))
+
+    async def _unless_taken(self, work: Callable[[sqlite3.Connection], None]) -> bool:
+        with suppress(sessions.SlotTaken):
+            await self._file.write(work)
+            return True
+        return False
+
+    async def forget(self, scope: Scope, *, session: str | None) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            journal.erase(db, scope, session)
+            sessions.erase(db, scope, session)
+
+        await self._file.write(work)
+        await self._file.wipe()
+
+    async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
+        await self._file.write(lambda db: sessions.note_turns(db, scope, count, at))
+
+    async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
+        return await self._file.read(lambda db: sessions.due_sessions(db, every, idle_before, limit))
+
+    async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
+        def work(db: sqlite3.Connection) -> int | None:
+            if sessions.is_learning(db, entry.scope):
+                return None
+            sessions.take_unlearned(db, entry.scope, unlearned)
+            return journal.insert(db, [entry])[0]
+
+        return await self._file.write(work)
+
+    async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
+        return await self._file.read(lambda db: sessions.find_sessions(db, scope.owner, keys))
+
+    async def remember_session(self, scope: Scope, keys: Sequence[str], known: KnownSession) -> None:
+        self._remembered += 1
+        prune = self._remembered % PRUNE_EVERY == 1
+
+        def work(db: sqlite3.Connection) -> None:
+            sessions.remember_session(db, scope.owner, keys, known)
+            if prune:
+                sessions.prune_sessions(db, datetime.now(UTC))
+
+        await self._file.write(work)
+
+    async def get_meta(self, key: str) -> str | None:
+        def work(db: sqlite3.Connection) -> str | None:
+            row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+            return str(row[0]) if row is not None else None
+
+        return await self._file.read(work)
+
+    async def set_meta(self, key: str, value: str) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+        await self._file.write(work)
+
+
+def _fail(batch: Sequence[_Waiting], error: BaseException) -> None:
+    for _, waiting in batch:
+        if not waiting.done():
+            waiting.set_exception(error)

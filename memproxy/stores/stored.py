@@ -1,0 +1,36 @@
+"""The stored form of a memory: written slim, read back with care."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Memory, from_payload, to_payload
+from memproxy.metrics import metrics
+from memproxy.stores.backend import Found
+
+log = logging.getLogger(__name__)
+
+
+def slim_payload(memory: Memory) -> dict[str, Any]:
+    """The payload without nulls and empty lists, which read back as the defaults: halves the time to read it."""
+    return {name: value for name, value in to_payload(memory).items() if value is not None and value not in ([], {})}
+
+
+def placed(found: Sequence[Found]) -> list[tuple[str, Memory]]:
+    """The memories read, each with its point id."""
+    read = []
+    for one in found:
+        try:
+            read.append((one.id, from_payload(one.payload)))
+        except msgspec.ValidationError as error:
+            # one damaged point must not hide all others; it is counted and named so that somebody looks
+            metrics().internal_errors.labels(where="store.payload").inc()
+            log.error("the stored point %s is not a memory and is passed over: %s", one.id, error)
+    return read
+
+
+def memories(found: Sequence[Found]) -> list[Memory]:
+    """The memories read."""
+    return [memory for _, memory in placed(found)]

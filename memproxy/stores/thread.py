@@ -1,0 +1,23 @@
+"""One thread of one's own: for libraries that block and have a single owner."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+class OwnThread:
+    """Runs blocking calls one after the other in a single thread, in the order they were asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Wait for ``work()``. A cancelled caller leaves; work that has begun is finished."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def close(self) -> None:
+        """Let the thread end after what was asked for; does not wait."""
+        self._executor.shutdown(wait=False)

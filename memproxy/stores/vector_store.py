@@ -1,0 +1,175 @@
+"""What a memory store does, built once over any vector engine (`backend.Backend`)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.scope import Scope
+from memproxy.core.turn import point_id
+from memproxy.errors import ConfigError, RequestError, StoreUnavailable
+from memproxy.metrics import metrics
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point
+from memproxy.stores.backend import Backend, Found, Ranking, Written
+from memproxy.stores.filters import HasId, OneOf, Where, erasable, owned, readable
+from memproxy.stores.neighbours import around
+from memproxy.stores.paging import Cursor, newest
+from memproxy.stores.stored import memories, placed, slim_payload
+
+BATCH = 256
+"""Points written or read in one call of the engine: bounds the memory of one call."""
+
+
+class VectorStore:
+    """The part of `ports.MemoryStore` that is the same for every engine. Subclasses open, close and flush."""
+
+    def __init__(self, *, dimension: int, embedder_name: str | None) -> None:
+        self._dimension = dimension
+        self._embedder = embedder_name
+        self._backend: Backend | None = None
+
+    async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        written = [self._written(scope, point) for point in points]
+        async with self._using("upsert") as backend:
+            for start in range(0, len(written), BATCH):
+                await backend.upsert(written[start : start + BATCH])
+
+    async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        plain = {name: msgspec.to_builtins(dict(fields)) for name, fields in changes.items()}
+        async with self._using("set_fields") as backend:
+            places = await self._places(backend, scope, list(plain))
+            for group, fields in _alike(plain):
+                ids = [place for name in group for place in places.get(name, ())]
+                if ids and fields:
+                    await backend.set_payload(ids, fields)
+
+    async def get(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
+        async with self._using("get") as backend:
+            places = await self._places(backend, scope, ids)
+            found = await backend.retrieve([place for group in places.values() for place in group])
+        return {memory.id: memory for memory in sorted(memories(found), key=lambda memory: memory.created_at)}
+
+    async def page(self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None) -> Page:
+        begin = Cursor.read(cursor) if cursor is not None else None
+        async with self._using("page") as backend:
+            found, following = await newest(backend, readable(scope, where), limit=limit, cursor=begin)
+        return Page(memories=memories(found), next_cursor=following.text() if following else None)
+
+    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
+        corpus, where = owned(scope), readable(scope, query.where)
+        if query.dense is not None and len(query.dense) != self._dimension:
+            raise ConfigError(self._wrong_dimension(len(query.dense)))
+        async with self._using("search") as backend:
+            dense, bm25 = await _both_sides(backend, query, where, corpus)
+            found = await backend.retrieve(list(dense | bm25))
+        by_words = query.bm25 is not None
+        return [
+            Candidate(memory=memory, cosine=dense.get(place), bm25=bm25.get(place, 0.0) if by_words else None)
+            for place, memory in placed(found)
+        ]
+
+    async def neighbours(self, scope: Scope, turns: Sequence[Memory], *, reach: int) -> list[Memory]:
+        if reach < 1 or not turns:
+            return []
+        async with self._using("neighbours") as backend:
+            groups = await asyncio.gather(*(around(backend, scope, turn, reach=reach) for turn in turns))
+        given = {(turn.session_id, turn.id) for turn in turns}
+        near = {(memory.session_id, memory.id): memory for group in groups for memory in group}
+        return [memory for key, memory in near.items() if key not in given]
+
+    async def delete(self, scope: Scope, where: MemoryFilter) -> int:
+        async with self._using("delete") as backend:
+            return await backend.delete(erasable(scope, where))
+
+    async def count(self, scope: Scope, where: MemoryFilter) -> int:
+        async with self._using("count") as backend:
+            return await backend.count(readable(scope, where))
+
+    @asynccontextmanager
+    async def _using(self, operation: str) -> AsyncIterator[Backend]:
+        if self._backend is None:
+            raise StoreUnavailable("The memory store is not open; open it, or wait until it is.")
+        begin = perf_counter()
+        yield self._backend
+        metrics().store_seconds.labels(operation=operation).observe(perf_counter() - begin)
+
+    async def _places(self, backend: Backend, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Where these memories are: id to point ids.
+
+        A turn's id may come twice, in two sessions of one user; then the scope's own session decides.
+        """
+        places: dict[str, list[tuple[bool, str]]] = {}
+        for start in range(0, len(ids), BATCH):
+            wanted = readable(scope, MemoryFilter()).also(OneOf("id", tuple(ids[start : start + BATCH])))
+            async for found in _all(backend, wanted, ["id", "session_id"]):
+                here = scope.session is not None and found.payload.get("session_id") == scope.session
+                places.setdefault(found.payload["id"], []).append((here, found.id))
+        return {name: [place for here, place in some if here == max(some)[0]] for name, some in places.items()}
+
+    def _written(self, scope: Scope, point: Point) -> Written:
+        memory = point.memory
+        if (memory.tenant, memory.user_id) != scope.owner:
+            raise RequestError("A memory can only be written in its owner's scope; tenant or user differ.")
+        for part in point.dense:
+            if len(part) != self._dimension:
+                raise ConfigError(self._wrong_dimension(len(part)))
+        session = memory.session_id if memory.kind is Kind.TURN else None
+        place = point_id(memory.tenant, memory.user_id, session, memory.id)
+        return Written(place, slim_payload(memory), point.dense, point.bm25)
+
+    def _wrong_dimension(self, got: int) -> str:
+        return (
+            f"The embedder gives vectors of {got} numbers, the store holds vectors of {self._dimension}. "
+            "Configure the embedding model the store was built with, or run `memproxy reindex`."
+        )
+
+
+async def _both_sides(
+    backend: Backend, query: HybridQuery, where: Where, corpus: Where
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Raw scores by point id, of the best of each side, then of what only the other side found."""
+    sides = [
+        Ranking(where=where, limit=query.limit, dense=query.dense, corpus=corpus) if query.dense is not None else None,
+        Ranking(where=where, limit=query.limit, bm25=query.bm25, corpus=corpus) if query.bm25 is not None else None,
+    ]
+    best = await _ranked(backend, sides)
+    fill = [_rest(sides[0], best[1], best[0]), _rest(sides[1], best[0], best[1])]
+    more = await _ranked(backend, fill)
+    return best[0] | more[0], best[1] | more[1]
+
+
+def _rest(side: Ranking | None, there: Mapping[str, float], here: Mapping[str, float]) -> Ranking | None:
+    ids = tuple(there.keys() - here.keys())
+    if side is None or not ids:
+        return None
+    # the ids come from a scoped search; the corpus keeps the same IDF
+    return Ranking(where=Where((HasId(ids),)), limit=len(ids), dense=side.dense, bm25=side.bm25, corpus=side.corpus)
+
+
+async def _ranked(backend: Backend, sides: Sequence[Ranking | None]) -> list[dict[str, float]]:
+    asked = [side for side in sides if side is not None]
+    answers = iter(await backend.rank(asked) if asked else ())
+    return [dict(next(answers)) if side is not None else {} for side in sides]
+
+
+async def _all(backend: Backend, where: Where, fields: Sequence[str]) -> AsyncIterator[Found]:
+    last: str | None = None
+    while True:
+        found = await backend.scroll(where, limit=BATCH, fields=fields, after_id=last)
+        for one in found:
+            yield one
+        if len(found) < BATCH:
+            return
+        last = found[-1].id
+
+
+def _alike(changes: Mapping[str, dict[str, Any]]) -> list[tuple[list[str], dict[str, Any]]]:
+    """Memories with the same changed fields together, so that each group is one call."""
+    groups: dict[bytes, tuple[list[str], dict[str, Any]]] = {}
+    for name, fields in changes.items():
+        groups.setdefault(msgspec.json.encode(fields, order="deterministic"), ([], fields))[0].append(name)
+    return list(groups.values())

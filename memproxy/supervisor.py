@@ -1,0 +1,293 @@
+"""``memproxy serve``: takes the port and the store, starts relays and the engine, restarts what dies.
+
+The order of shutdown (SIGTERM or Ctrl-C; a second one ends everything at once):
+
+1. The relays stop accepting. Open requests get ``server.shutdown_grace_s`` seconds to finish and commit their turns.
+2. The engine stops taking new work, lets what runs finish within the same time, flushes and closes the store. What is
+   left waits in the journal for the next start.
+3. The socket, the locks and the runtime folder are given back.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    stop_after_delay,
+    wait_fixed,
+)
+
+from memproxy import __version__
+from memproxy.errors import ConfigError
+from memproxy.home import home_dir, secret, state_path, store_path
+from memproxy.launch import ENGINE, RELAY, Launch, reveal
+from memproxy.settings import Settings
+
+log = logging.getLogger(__name__)
+
+BIND_PATIENCE_S = 2.0
+"""A predecessor that was killed may need a moment to give its port back."""
+
+FIRST_RESTART_S = 0.1
+LAST_RESTART_S = 5.0
+LONG_LIFE_S = 30.0
+"""A process that lived this long starts again at once; one that keeps dying waits up to `LAST_RESTART_S`."""
+
+
+class AlreadyServed(ConfigError):
+    """Another ``serve`` has this store; the message names it."""
+
+
+class InstanceLock:
+    """One ``serve`` per store: a file lock that holds the pid and address of whoever has it."""
+
+    def __init__(self, guarded: Path) -> None:
+        self._path = guarded.with_name(guarded.name + ".lock")
+        self._guarded = guarded
+        self._file: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            AlreadyServed: another process has it.
+            ConfigError: the folder cannot be written.
+        """
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._path.parent} cannot be written ({error.strerror}). Choose another place with MEMPROXY_HOME, "
+                "store.path or state.path."
+            ) from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._file, 200, 0).decode("utf-8", "replace").strip() or "another process"
+            os.close(self._file)
+            raise AlreadyServed(
+                f"{self._guarded} is already served by {holder}. Stop that one first, or give this one its own "
+                "MEMPROXY_HOME."
+            ) from None
+        self.announce("an address it is about to take")
+
+    def announce(self, address: str) -> None:
+        """Say where the holder listens, for those who come second."""
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"pid {os.getpid()} at {address}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Give it back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """The listening socket, shared by all relays.
+
+    Raises:
+        ConfigError: the address is taken or not ours; the message says what to do.
+    """
+    patience = Retrying(
+        retry=retry_if_exception_type(OSError) & retry_if_not_exception_type(socket.gaierror),
+        stop=stop_after_delay(BIND_PATIENCE_S),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    try:
+        return patience(_listen, host, port)
+    except socket.gaierror as error:
+        raise ConfigError(f"server.host: {host!r} is no address of this machine ({error.strerror}).") from error
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot listen on {host}:{port} ({error.strerror}). Stop what uses it, or choose another port with "
+            "--port or server.port."
+        ) from error
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+@contextlib.contextmanager
+def runtime_folder(state: Path) -> Iterator[Path]:
+    """A private folder for the engine's socket and the metrics of all processes; its path is short, as sockets need."""
+    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    digest = hashlib.blake2b(str(state).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+    folder = base / f"memproxy-{os.getuid()}-{digest}"
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o700)
+    (folder / "metrics").mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Child:
+    """One process of ours, started again when it ends on its own."""
+
+    def __init__(self, name: str, launch: Launch, environment: dict[str, str]) -> None:
+        self._name = name
+        self._launch = launch
+        self._environment = environment
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Keep it running until `stop`."""
+        delay, restarts = FIRST_RESTART_S, 0
+        while True:
+            began = time.monotonic()
+            code = await self._once(restarts)
+            if self._stopping:
+                return
+            lived = time.monotonic() - began
+            delay = FIRST_RESTART_S if lived > LONG_LIFE_S else min(delay * 2, LAST_RESTART_S)
+            restarts += 1
+            log.error("the %s ended (%s); starting it again", self._name.removeprefix("_"), _ending(code))
+            await asyncio.sleep(delay)
+
+    async def _once(self, restarts: int) -> int:
+        fds = (self._launch.listen_fd,) if self._launch.listen_fd >= 0 else ()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "memproxy.processes",
+            self._name,
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=fds,
+            env=self._environment,
+        )
+        self._process = process
+        if self._stopping:
+            process.kill()
+        assert process.stdin is not None, "asked for above"  # noqa: S101 - a programming error, not an input
+        with contextlib.suppress(ConnectionError):
+            handed = msgspec.structs.replace(self._launch, restarts=restarts)
+            process.stdin.write(msgspec.json.encode(handed) + b"\n")
+            await process.stdin.drain()
+        return await process.wait()
+
+    async def stop(self, grace_s: float) -> None:
+        """Ask it to end; make it, after ``grace_s``."""
+        self._stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), grace_s)
+        except TimeoutError:
+            log.warning("the %s did not end in %g s; ending it now", self._name.removeprefix("_"), grace_s)
+            self.kill()
+            await process.wait()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._stopping = True
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+
+def _ending(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+class Supervisor:
+    """Runs relays and engine over one listening socket."""
+
+    def __init__(self, settings: Settings, launch: Launch, environment: dict[str, str]) -> None:
+        self._grace_s = settings.server.shutdown_grace_s
+        self._relays = [Child(RELAY, launch, environment) for _ in range(settings.server.workers)]
+        self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT; then the order of the module's first lines."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked)
+        children = [*self._relays, self._engine]
+        async with asyncio.TaskGroup() as group:
+            for child in children:
+                group.create_task(child.run())
+            await self._stop.wait()
+            log.info("stopping: open requests have %g s to finish", self._grace_s)
+            await asyncio.gather(*(relay.stop(self._grace_s + 2) for relay in self._relays))
+            await self._engine.stop(self._grace_s + 2)
+
+    def _asked(self) -> None:
+        if self._stop.is_set():
+            for child in [*self._relays, self._engine]:
+                child.kill()
+        self._stop.set()
+
+
+def serve(settings: Settings, environ: dict[str, str]) -> None:
+    """Run the proxy until it is told to stop.
+
+    Raises:
+        ConfigError: the port or the store is taken, or a folder cannot be written.
+    """
+    home = home_dir(environ)
+    key = secret(environ, home)
+    state = state_path(settings.state, home)
+    with contextlib.ExitStack() as held:
+        locks = _lock(held, [state, *([store_path(settings.store, home)] if settings.store.backend == "edge" else [])])
+        listening = held.enter_context(contextlib.closing(bind(settings.server.host, settings.server.port)))
+        folder = held.enter_context(runtime_folder(state))
+        address = f"http://{settings.server.host}:{listening.getsockname()[1]}"
+        for lock in locks:
+            lock.announce(address)
+        log.info("memproxy %s listens on %s, upstream %s", __version__, address, settings.upstream.base_url)
+        launch = Launch(
+            settings=reveal(settings),
+            home=str(home),
+            secret=key.hex(),
+            engine_socket=str(folder / "engine.sock"),
+            listen_fd=listening.fileno(),
+        )
+        environment = {**environ, "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
+        supervisor = Supervisor(settings, launch, environment)
+        asyncio.run(supervisor.run())
+
+
+def _lock(held: contextlib.ExitStack, guarded: list[Path]) -> list[InstanceLock]:
+    locks = [InstanceLock(path) for path in guarded]
+    for lock in locks:
+        lock.acquire()
+        held.callback(lock.release)
+    return locks

@@ -1,0 +1,262 @@
+"""Read a chat answer from a copy of its bytes, streamed or whole, while the original goes on untouched."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from memproxy.wire.chat_message import is_filled, lenient_text
+from memproxy.wire.encoding import BodyDecoder
+from memproxy.wire.hold import LengthHolder, TailHolder
+from memproxy.wire.sse import SseEvent, SseParser
+
+__all__ = ["BodyDecoder", "ChatAnswer", "ChatJsonAnswer", "ChatStreamAnswer", "LengthHolder", "TailHolder"]
+
+MAX_TEXT = 4 * 1024 * 1024
+"""Characters of an answer that are captured; what is longer is cut and flagged."""
+
+MAX_JSON_BYTES = 64 * 1024 * 1024
+"""Bytes of a whole (not streamed) answer that are read; a longer one is not captured."""
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for cached_tokens
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    tool_calls: msgspec.Raw | None = None
+    function_call: msgspec.Raw | None = None
+
+
+class _Choice(msgspec.Struct):
+    index: int = 0
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    model: str | None = None
+    usage: _Usage | None = None
+    error: msgspec.Raw | None = None
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_DONE = b"[DONE]"
+
+
+class ChatAnswer:
+    """What an answer said, filled in as it comes. Of several choices (``n`` > 1) only choice 0 is read.
+
+    ``text`` is the content without reasoning and refusals. ``error`` means that the upstream reported one within the
+    answer; ``truncated`` that the text went over the bound; ``unreadable`` counts events that were no JSON.
+    Token counts are 0 until the upstream states them.
+    """
+
+    __slots__ = (
+        "_parts",
+        "_size",
+        "cached_tokens",
+        "done",
+        "error",
+        "finish_reason",
+        "has_tool_calls",
+        "input_tokens",
+        "max_text",
+        "model",
+        "output_tokens",
+        "truncated",
+        "unreadable",
+    )
+
+    def __init__(self, max_text: int = MAX_TEXT) -> None:
+        self.max_text = max_text
+        self.model: str | None = None
+        self.finish_reason: str | None = None
+        self.done = False
+        self.error = False
+        self.has_tool_calls = False
+        self.truncated = False
+        self.unreadable = 0
+        self.cached_tokens = 0
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self._parts: list[str] = []
+        self._size = 0
+
+    @property
+    def text(self) -> str:
+        """The answer's text so far; half surrogates that met across pieces are joined, others replaced."""
+        joined = "".join(self._parts)
+        self._parts = [joined]
+        try:
+            joined.encode()
+        except UnicodeEncodeError:
+            return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return joined
+
+    @property
+    def complete(self) -> bool:
+        """The upstream said all it had to say: a finish reason or the end mark came, and no error."""
+        return (self.done or self.finish_reason is not None) and not self.error
+
+    def _add_text(self, text: str) -> None:
+        room = self.max_text - self._size
+        if len(text) > room:
+            self.truncated = True
+            text = text[:room]
+        if text:
+            self._parts.append(text)
+            self._size += len(text)
+
+    def _read(self, data: bytes) -> None:
+        """Read one JSON object of the answer, strictly where it is shaped as the API says, else as far as it goes."""
+        try:
+            chunk = _CHUNK.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            chunk = self._lenient(data)
+        if is_filled(chunk.error):
+            self.error = True
+        if chunk.choices:
+            self._choices(chunk.choices)
+        if chunk.model and self.model is None:
+            self.model = chunk.model
+        if chunk.usage is not None:
+            self._usage(chunk.usage)
+
+    def _choices(self, choices: list[_Choice]) -> None:
+        for choice in choices:
+            if choice.index != 0:
+                continue
+            said = choice.delta or choice.message
+            if said is not None:
+                if said.content:
+                    self._add_text(said.content)
+                if is_filled(said.tool_calls) or is_filled(said.function_call):
+                    self.has_tool_calls = True
+            if choice.finish_reason:
+                self.finish_reason = choice.finish_reason
+                self.error = self.error or choice.finish_reason == "error"
+
+    def _usage(self, usage: _Usage) -> None:
+        details = usage.prompt_tokens_details
+        cached = (details.cached_tokens if details else None) or usage.prompt_cache_hit_tokens
+        self.cached_tokens = cached or self.cached_tokens
+        self.input_tokens = usage.prompt_tokens or self.input_tokens
+        self.output_tokens = usage.completion_tokens or self.output_tokens
+
+    def _lenient(self, data: bytes) -> _Chunk:
+        """Providers differ (content in parts, numbers as floats, half surrogates): take what can be understood."""
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            self.unreadable += 1
+            return _Chunk()
+        return _lenient_chunk(value) if isinstance(value, dict) else _Chunk()
+
+
+class ChatStreamAnswer(ChatAnswer):
+    """A streamed answer. Feed it every chunk as it passes; it may be cut anywhere and keeps no copy."""
+
+    __slots__ = ("_parser",)
+
+    def __init__(self, max_text: int = MAX_TEXT) -> None:
+        super().__init__(max_text)
+        self._parser = SseParser()
+
+    def feed(self, chunk: bytes) -> None:
+        """Look at the next bytes of the (decoded) stream."""
+        for event in self._parser.feed(chunk):
+            self._event(event)
+
+    def finish(self) -> None:
+        """The stream is over; an event without its closing blank line is still read."""
+        for event in self._parser.close():
+            self._event(event)
+
+    def _event(self, event: SseEvent) -> None:
+        if event.data.strip() == _DONE:
+            self.done = True
+            return
+        if event.event == "error":
+            self.error = True
+        if event.data.strip():
+            self._read(event.data)
+
+
+class ChatJsonAnswer(ChatAnswer):
+    """A whole answer in one JSON body. Feed it every chunk, then `finish`; memory is bounded by ``max_bytes``."""
+
+    __slots__ = ("_chunks", "_received", "max_bytes")
+
+    def __init__(self, max_text: int = MAX_TEXT, max_bytes: int = MAX_JSON_BYTES) -> None:
+        super().__init__(max_text)
+        self.max_bytes = max_bytes
+        self._chunks: list[bytes] = []
+        self._received = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Keep the next bytes of the (decoded) body."""
+        self._received += len(chunk)
+        if self._received <= self.max_bytes:
+            self._chunks.append(chunk)
+        else:
+            self.truncated = True
+            self._chunks.clear()
+
+    def finish(self) -> None:
+        """The body is over: read it. A body that is no JSON object leaves everything empty and ``complete`` false."""
+        if not self.truncated:
+            self._read(b"".join(self._chunks))
+        self._chunks.clear()
+
+
+def _lenient_chunk(value: dict[str, Any]) -> _Chunk:
+    choices, usage, model = value.get("choices"), value.get("usage"), value.get("model")
+    return _Chunk(
+        choices=[_lenient_choice(choice) for choice in choices if isinstance(choice, dict)]
+        if isinstance(choices, list)
+        else None,
+        model=model if isinstance(model, str) else None,
+        usage=_lenient_usage(usage) if isinstance(usage, dict) else None,
+        error=msgspec.Raw(b"true") if value.get("error") else None,
+    )
+
+
+def _lenient_choice(value: dict[str, Any]) -> _Choice:
+    index, finish = value.get("index"), value.get("finish_reason")
+    said = value.get("delta") or value.get("message")
+    return _Choice(
+        index=int(index) if isinstance(index, int | float) else 0,
+        delta=_lenient_delta(said) if isinstance(said, dict) else None,
+        finish_reason=finish if isinstance(finish, str) else None,
+    )
+
+
+def _lenient_delta(value: dict[str, Any]) -> _Delta:
+    calls = value.get("tool_calls") or value.get("function_call")
+    return _Delta(content=lenient_text(value.get("content")), tool_calls=msgspec.Raw(b"[true]") if calls else None)
+
+
+def _lenient_usage(value: dict[str, Any]) -> _Usage:
+    details = value.get("prompt_tokens_details")
+    return _Usage(
+        prompt_tokens=_number(value, "prompt_tokens"),
+        completion_tokens=_number(value, "completion_tokens"),
+        prompt_tokens_details=_Details(_number(details, "cached_tokens")) if isinstance(details, dict) else None,
+        prompt_cache_hit_tokens=_number(value, "prompt_cache_hit_tokens"),
+    )
+
+
+def _number(value: dict[str, Any], name: str) -> int | None:
+    number = value.get(name)
+    return int(number) if isinstance(number, int | float) else None

@@ -1,0 +1,150 @@
+"""Messages of a chat request: their role and their text, read without touching images, audio or tool arguments."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from memproxy.wire.splice import ObjectSpans, decode_array, past_space
+
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_NOTHING = frozenset({b"null", b"[]", b"{}", b'""', b"false"})
+_COMMA = ord(",")
+_LONG_MESSAGE = 2048
+
+
+class Part(msgspec.Struct, gc=False):
+    """One part of list content; what is not text is skipped unread."""
+
+    type: str = ""
+    text: str | None = None
+
+
+class ChatMessage(msgspec.Struct, gc=False, rename={"start": "start in body", "end": "end in body"}):
+    """One message: what it says, and where it stands in the body (``body[start:end]`` is its JSON object).
+
+    It is decoded straight from the request, which is why the two offsets, set afterwards, go by names that no message
+    has. Everything else in a message is skipped at C speed.
+    """
+
+    role: str = ""
+    content: str | list[Part] | None = None
+    name: str | None = None
+    tool_calls: msgspec.Raw | None = None
+    function_call: msgspec.Raw | None = None
+    start: int = 0
+    end: int = 0
+
+    @property
+    def text(self) -> str:
+        """String content, or the text parts of list content joined by line breaks, else empty."""
+        content = self.content
+        if isinstance(content, str):
+            return content
+        if not content:
+            return ""
+        return "\n".join(part.text for part in content if part.text is not None and part.type in _TEXT_PARTS)
+
+    @property
+    def has_tool_calls(self) -> bool:
+        """Whether it calls tools (``tool_calls``, or the older ``function_call``)."""
+        return is_filled(self.tool_calls) or is_filled(self.function_call)
+
+
+_MESSAGES = msgspec.json.Decoder(list[ChatMessage])
+
+
+def read_messages(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessage]:
+    """All messages of the array that begins at ``start`` of ``text``; none if it is no array.
+
+    A message that is not shaped as the API says is read as far as it goes: the upstream judges it, not we.
+
+    Raises:
+        Unreadable: a message says twice what its role or content is.
+    """
+    if not text.startswith(b"[", start):
+        return []
+    elements = decode_array(array)
+    try:
+        messages = _MESSAGES.decode(array)
+    except msgspec.ValidationError:
+        messages = [_lenient(element) for element in elements]
+    _locate(text, start + 1, elements, messages)
+    _refuse_duplicates(text, messages)
+    return messages
+
+
+def _locate(text: bytes, position: int, elements: list[msgspec.Raw], messages: list[ChatMessage]) -> None:
+    """Set the messages' offsets: every raw element's length is known, and only white space and commas lie between."""
+    for message, raw in zip(messages, elements, strict=True):
+        position = past_space(text, position)
+        message.start = position
+        position += len(raw)
+        message.end = position
+        if text[position] != _COMMA:
+            position = past_space(text, position)
+        position += 1
+
+
+def _refuse_duplicates(text: bytes, messages: list[ChatMessage]) -> None:
+    """Duplicate members of a message have no agreed meaning, so such a body is not ours to read.
+
+    Long messages are walked one by one. For many short ones counting the two names in the whole array is cheaper;
+    only where a count is too high, or a name may be written with escapes, the messages in question are walked.
+    """
+    if not messages:
+        return
+    start, end, count = messages[0].start, messages[-1].end, len(messages)
+    every = end - start > _LONG_MESSAGE * count
+    if not every and not _suspicious(text, start, end, count):
+        return
+    for message in messages:
+        if text.startswith(b"{", message.start) and (every or _suspicious(text, message.start, message.end, 1)):
+            ObjectSpans(text, message.start, message.end)
+
+
+def _suspicious(text: bytes, start: int, end: int, count: int) -> bool:
+    return (
+        text.count(b'"content"', start, end) > count
+        or text.count(b'"role"', start, end) > count
+        or text.find(b"\\u00", start, end) >= 0
+    )
+
+
+def is_filled(raw: msgspec.Raw | None) -> bool:
+    """Whether a raw JSON value is there and is neither null, false nor empty."""
+    return raw is not None and (len(raw) > 8 or bytes(raw).translate(None, b" \t\r\n") not in _NOTHING)
+
+
+def _lenient(raw: msgspec.Raw) -> ChatMessage:
+    try:
+        value = json.loads(bytes(raw))
+    except ValueError:  # an integer of more digits than Python reads
+        value = None
+    if not isinstance(value, dict):
+        return ChatMessage()
+    role, name = value.get("role"), value.get("name")
+    return ChatMessage(
+        role=role if isinstance(role, str) else "",
+        content=lenient_text(value.get("content")),
+        name=name if isinstance(name, str) else None,
+        tool_calls=msgspec.Raw(b"[true]") if value.get("tool_calls") or value.get("function_call") else None,
+    )
+
+
+def lenient_text(content: Any) -> str:
+    """The text of any decoded ``content``: a string, or a list with strings and text parts among other things."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(text for text in map(_part_text, content) if text is not None)
+
+
+def _part_text(part: Any) -> str | None:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str):
+        text: str = part["text"]
+        return text
+    return None

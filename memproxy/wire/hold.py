@@ -1,0 +1,106 @@
+"""Hold back the very end of an answer until its turn is in the journal; everything before passes at once.
+
+What was sent, and then `release`, is always exactly what came in, in order.
+"""
+
+_DONE = b"[DONE]"
+_FIELDS = (b"data: ", b"data:")
+_MARKS = tuple(field + _DONE for field in _FIELDS)
+_LONGEST = max(map(len, _MARKS))
+
+
+class TailHolder:
+    """For event streams: holds everything from the line ``data: [DONE]`` on, wherever pieces are cut.
+
+    A piece that ends with the beginning of such a line (at most 11 bytes) keeps those back until the next one decides.
+    ``found`` says that the end mark was seen. Other pieces pass as the very same object.
+    """
+
+    __slots__ = ("_at_line_start", "_held", "_undecided", "found")
+
+    def __init__(self) -> None:
+        self.found = False
+        self._held: list[bytes] = []
+        self._undecided = b""
+        self._at_line_start = True
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The bytes to send now (possibly none)."""
+        if self.found:
+            self._held.append(chunk)
+            return b""
+        if self._undecided:
+            chunk = self._undecided + chunk
+            self._undecided = b""
+        if _DONE in chunk:
+            mark = self._find(chunk)
+            if mark >= 0:
+                self.found = True
+                self._held.append(chunk[mark:])
+                return chunk[:mark]
+        return self._keep_beginning(chunk)
+
+    def release(self) -> bytes:
+        """The withheld rest, once; nothing is withheld afterwards."""
+        rest = b"".join((self._undecided, *self._held))
+        self._undecided = b""
+        self._held.clear()
+        return rest
+
+    def _find(self, chunk: bytes) -> int:
+        """Where the end mark's line begins, or -1."""
+        place = chunk.find(_DONE)
+        while place >= 0:
+            for field in _FIELDS:
+                line = place - len(field)
+                if chunk.startswith(field, max(line, 0)) and self._starts_line(chunk, line):
+                    return line
+            place = chunk.find(_DONE, place + 1)
+        return -1
+
+    def _starts_line(self, chunk: bytes, place: int) -> bool:
+        return chunk[place - 1] in b"\r\n" if place > 0 else place == 0 and self._at_line_start
+
+    def _keep_beginning(self, chunk: bytes) -> bytes:
+        """Send all but an unfinished last line that may yet become the end mark."""
+        if chunk.endswith((b"\n", b"\r")):
+            self._at_line_start = True
+            return chunk
+        tail = chunk[-_LONGEST:]
+        line = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
+        begins_line = line > 0 or (len(chunk) == len(tail) and self._at_line_start)
+        beginning = tail[line:]
+        if begins_line and beginning and any(mark.startswith(beginning) for mark in _MARKS):
+            self._undecided = beginning
+            self._at_line_start = True
+            return chunk[: len(chunk) - len(beginning)]
+        self._at_line_start = self._at_line_start and not chunk
+        return chunk
+
+
+class LengthHolder:
+    """For bodies of a known length: holds the last byte, so that the body's end is not seen too early."""
+
+    __slots__ = ("_held", "_left")
+
+    def __init__(self, length: int) -> None:
+        self._left = length
+        self._held: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The bytes to send now (possibly none)."""
+        self._left -= len(chunk)
+        if self._left > 0 or not chunk:
+            return chunk
+        if self._held:
+            self._held.append(chunk)
+            return b""
+        keep = len(chunk) + self._left - 1
+        self._held.append(chunk[keep:])
+        return chunk[:keep]
+
+    def release(self) -> bytes:
+        """The withheld rest, once."""
+        rest = b"".join(self._held)
+        self._held.clear()
+        return rest

@@ -1,0 +1,123 @@
+"""Server-sent events, sans-IO: bytes in whatever pieces they come, events out.
+
+Follows the parsing rules of the HTML standard (section 9.2.6, "Interpreting an event stream"), except that an event
+that the stream's end cut off before its blank line is still given by `SseParser.close`, because real upstreams end so.
+"""
+
+from typing import NamedTuple
+
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseEvent(NamedTuple):
+    """One event: its type (None when the stream does not name one) and its data, lines joined by a line feed."""
+
+    event: str | None
+    data: bytes
+
+
+class SseParser:
+    """Takes a stream apart. CRLF, LF and CR end a line, alone or mixed; pieces may be cut anywhere.
+
+    Memory is bounded: an event over ``max_event_bytes`` is dropped as a whole and counted in ``dropped``.
+    """
+
+    __slots__ = (
+        "_after_cr",
+        "_data",
+        "_event",
+        "_partial",
+        "_partial_size",
+        "_size",
+        "_started",
+        "dropped",
+        "max_event_bytes",
+    )
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self.max_event_bytes = max_event_bytes
+        self.dropped = 0
+        self._partial: list[bytes] = []
+        self._partial_size = 0
+        self._after_cr = False
+        self._started = False
+        self._event: str | None = None
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """The events that these bytes complete."""
+        if self._after_cr and data:
+            self._after_cr = False
+            if data.startswith(b"\n"):
+                data = data[1:]
+        if not data:
+            return []
+        self._after_cr = data.endswith(b"\r")
+        lines = data.splitlines()
+        rest = b"" if self._after_cr or data.endswith(b"\n") else lines.pop()
+        events: list[SseEvent] = []
+        if lines and self._partial:
+            lines[0] = self._joined(lines[0])
+        for line in lines:
+            self._line(line, events)
+        if rest:
+            self._keep(rest)
+        return events
+
+    def close(self) -> list[SseEvent]:
+        """The stream is over: the event that was not finished, if there is one."""
+        events: list[SseEvent] = []
+        if self._partial:
+            self._line(self._joined(b""), events)
+        self._dispatch(events)
+        return events
+
+    def _keep(self, rest: bytes) -> None:
+        """Keep an unfinished line; past the bound only its size, which is what condemns the event."""
+        self._partial_size += len(rest)
+        if self._partial_size <= self.max_event_bytes:
+            self._partial.append(rest)
+
+    def _joined(self, end: bytes) -> bytes:
+        if self._partial_size > self.max_event_bytes:
+            self._size = self.max_event_bytes + 1
+        self._partial.append(end)
+        line = b"".join(self._partial)
+        self._partial = []
+        self._partial_size = 0
+        return line
+
+    def _line(self, line: bytes, events: list[SseEvent]) -> None:
+        if not self._started:
+            self._started = True
+            line = line.removeprefix(_BOM)
+        if line.startswith(b"data:"):
+            self._add_data(line[6:] if line.startswith(b" ", 5) else line[5:])
+        elif not line:
+            self._dispatch(events)
+        elif line.startswith(b"event:"):
+            self._event = line[6:].removeprefix(b" ").decode("utf-8", "replace")
+        elif line == b"data":
+            self._add_data(b"")
+        elif line == b"event":
+            self._event = None
+
+    def _add_data(self, value: bytes) -> None:
+        self._size += len(value) + 1
+        if self._size <= self.max_event_bytes:
+            self._data.append(value)
+        else:
+            self._data = [b""]
+
+    def _dispatch(self, events: list[SseEvent]) -> None:
+        if self._data:
+            if self._size > self.max_event_bytes:
+                self.dropped += 1
+            else:
+                data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+                events.append(SseEvent(self._event or None, data))
+            self._data = []
+        self._event = None
+        self._size = 0

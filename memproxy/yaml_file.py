@@ -1,0 +1,174 @@
+"""Reads a configuration file: YAML with its mistakes named by line, then `${ENV}` filled in from the environment."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from memproxy.errors import ConfigError
+
+MAX_BYTES = 1024 * 1024
+MAX_VALUES = 20_000
+"""Most values of a file, aliases counted as often as they are used."""
+
+VARIABLE = re.compile(
+    r"\$(?:(?P<dollar>\$)|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<open>\{))"
+)
+
+UNSET = object()
+"""Stands for a text that could not be filled, until it is left out."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses what is likely a mistake: a key given twice, a value that contains itself."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None:
+            _weigh(node, {})
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            _refuse_twice(node)
+        try:
+            return super().construct_object(node, deep=deep)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            # PyYAML lets the errors of its converters through, for instance for `!!int "x"`.
+            raise yaml.constructor.ConstructorError(
+                None, None, f"a value that is not of its type ({node.tag})", node.start_mark
+            ) from error
+
+
+# Dates stay text: no setting is a date, and PyYAML fails on those that do not exist.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in rules if tag != "tag:yaml.org,2002:timestamp"]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _weigh(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values ``node`` stands for; refuses a file that aliases blow up, or that contains itself."""
+    if (weight := known.get(id(node))) is not None:
+        if weight < 0:
+            raise yaml.MarkedYAMLError(problem="a value that contains itself", problem_mark=node.start_mark)
+        return weight
+    known[id(node)] = -1
+    children: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        children = [each for pair in node.value for each in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        children = node.value
+    weight = 1 + sum(_weigh(child, known) for child in children)
+    if weight > MAX_VALUES:
+        raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES} values", problem_mark=node.start_mark)
+    known[id(node)] = weight
+    return weight
+
+
+def _refuse_twice(node: yaml.MappingNode) -> None:
+    seen: dict[str, int] = {}
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        if key.value in seen:
+            problem = f"the key `{key.value}` a second time (first in line {seen[key.value]})"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+        seen[key.value] = key.start_mark.line + 1
+
+
+def parse(text: str, where: str) -> Any:
+    """The YAML value of ``text``.
+
+    Raises:
+        ConfigError: it is no YAML; the message has ``where``, line and column, never the text.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ConfigError(f"{where}{place}: cannot be read as YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: cannot be read as YAML: it holds characters that YAML does not allow") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where}: cannot be read as YAML: it is nested too deeply") from error
+
+
+def read(path: Path) -> dict[Any, Any]:
+    """The mapping in a file; an empty file is an empty mapping.
+
+    Raises:
+        ConfigError: missing, unreadable, too long, no UTF-8, no YAML, or no mapping.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        text = raw.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
+        raise ConfigError(f"{path}: cannot be read ({reason}); give the path of a YAML file with --config") from error
+    if len(raw) > MAX_BYTES:
+        raise ConfigError(f"{path}: is longer than {MAX_BYTES} bytes; a configuration is short")
+    value = parse(text, str(path))
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: must hold sections such as `server:` and `upstream:`, not {kind_of(value)}")
+    return value
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words."""
+    names: dict[type, str] = {dict: "a mapping", list: "a list", str: "text", bool: "true or false"}
+    return names.get(type(value), "a number" if isinstance(value, int | float) else "an empty value")
+
+
+class Substitution:
+    """Fills `${NAME}` and `${NAME:-default}` into texts; `$$` is a dollar sign.
+
+    What cannot be filled is reported to ``problem(path, text)`` and left out.
+    """
+
+    def __init__(self, environ: Mapping[str, str], problem: Callable[[str, str], None]) -> None:
+        self._environ = environ
+        self._problem = problem
+
+    def fill(self, value: Any, path: str = "") -> Any:
+        """``value`` with all its texts filled, at any depth; keys that are no text are reported and left out."""
+        if isinstance(value, str):
+            return self._filled(value, path)
+        if isinstance(value, list):
+            items = [self.fill(each, f"{path}.{index}") for index, each in enumerate(value)]
+            return [each for each in items if each is not UNSET]
+        if isinstance(value, dict):
+            pairs = [(key, self.fill(each, f"{path}.{key}".lstrip("."))) for key, each in self._named(value, path)]
+            return {key: each for key, each in pairs if each is not UNSET}
+        return value
+
+    def _named(self, value: dict[Any, Any], path: str) -> list[tuple[str, Any]]:
+        for key in value:
+            if not isinstance(key, str):
+                self._problem(path or "the file", f"a key is {kind_of(key)}; put it in quotes")
+        return [(key, each) for key, each in value.items() if isinstance(key, str)]
+
+    def _filled(self, text: str, path: str) -> Any:
+        missing = [problem for match in VARIABLE.finditer(text) if (problem := self._missing(match))]
+        for problem in missing:
+            self._problem(path, problem)
+        return UNSET if missing else VARIABLE.sub(self._value, text)
+
+    def _missing(self, match: re.Match[str]) -> str | None:
+        name = match["name"]
+        if match["open"]:
+            return "`${` must be followed by a name and `}`: `${NAME}` or `${NAME:-default}` (`$$` is a dollar)"
+        if name and match["default"] is None and name not in self._environ:
+            return f"the environment variable {name} is not set; set it or write ${{{name}:-default}}"
+        return None
+
+    def _value(self, match: re.Match[str]) -> str:
+        if match["dollar"]:
+            return "$"
+        return self._environ.get(match["name"]) or match["default"] or ""

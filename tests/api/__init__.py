@@ -1,0 +1,1 @@
+"""The memory API, over real sockets, stores and state."""

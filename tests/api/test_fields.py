@@ -1,0 +1,86 @@
+import contextlib
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.api.fields import MAX_METADATA_BYTES, check_metadata, parse_content, parse_time
+from memproxy.api.http import validate
+from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory, NewTurns, SearchBody
+from memproxy.errors import RequestError
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=20,
+)
+FIELDS = st.sampled_from(
+    ["content", "kind", "tags", "metadata", "messages", "timestamp", "query", "limit", "user_id", "as_of", "relations"]
+)
+
+
+@given(st.datetimes(timezones=st.just(UTC), min_value=datetime(1000, 1, 1), max_value=datetime(9000, 1, 1)))  # noqa: DTZ001
+def test_a_time_is_the_same_instant_however_it_is_written(instant: datetime) -> None:
+    fixed = instant.astimezone(timezone(timedelta(hours=2)))
+    assert parse_time(fixed.isoformat()) == instant
+    assert parse_time(fixed.astimezone(UTC).isoformat().replace("+00:00", "Z")) == instant
+
+
+def test_a_time_without_an_offset_is_utc_and_a_number_is_unix_seconds() -> None:
+    assert parse_time("2023-05-08T13:56:00") == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    assert parse_time("2023-05-08") == datetime(2023, 5, 8, tzinfo=UTC)
+    assert parse_time(1683554160) == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    assert parse_time(1683554160.5) == datetime(2023, 5, 8, 13, 56, 0, 500_000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "value", ["yesterday", "", "2023-13-01", 1e18, -1e18, 10**400, True, [], {}, "0001-01-01T00:00:00+14:00"]
+)
+def test_what_is_no_time_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="RFC 3339"):
+        parse_time(value)
+
+
+def test_text_parts_are_joined_and_other_parts_refused() -> None:
+    assert parse_content([{"type": "text", "text": "one"}, {"type": "input_text", "text": "two"}]) == "one\ntwo"
+    with pytest.raises(ValueError, match="part 1 is not text"):
+        parse_content([{"type": "text", "text": "one"}, {"type": "image_url", "image_url": {}}])
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"a": "x" * MAX_METADATA_BYTES},
+        {"a": 2**64},
+        {"a\x00": 1},
+        {"a": ["b\x00"]},
+        {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": 1}}}}}}}}},
+    ],
+)
+def test_metadata_that_cannot_be_kept_is_refused(metadata: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="must not"):
+        check_metadata(metadata)
+
+
+@given(
+    model=st.sampled_from([NewMemory, MemoryEdit, NewTurns, SearchBody, ListQuery]),
+    data=JSON | st.dictionaries(FIELDS, JSON, max_size=5),
+)
+def test_whatever_comes_is_a_model_or_a_request_error(model: type[NewMemory], data: object) -> None:
+    with contextlib.suppress(RequestError):
+        validate(model, data)
+
+
+def test_a_wrong_field_is_named_with_the_reason() -> None:
+    with pytest.raises(RequestError, match=r"relations\.0\.object: is required") as caught:
+        validate(NewMemory, {"content": "x", "relations": [{"subject": "a", "predicate": "b"}]})
+    assert caught.value.param == "relations.0.object"
+    with pytest.raises(RequestError, match="colour: is not a field of this call"):
+        validate(NewMemory, {"content": "x", "colour": "red"})
+    with pytest.raises(RequestError, match="created_at: is set by the server"):
+        validate(MemoryEdit, {"created_at": "2024-01-01T00:00:00Z"})
+    with pytest.raises(RequestError, match="POST /v1/memory/turns"):
+        validate(NewMemory, {"content": "x", "kind": "turn"})
+    with pytest.raises(RequestError, match="besides this one: 1"):
+        validate(NewMemory, {"content": "x", "confidence": 2, "importance": -1})

@@ -1,0 +1,276 @@
+from typing import Any
+
+import pytest
+
+from memproxy.core.protocol import Identity
+from tests.support.engine import Api
+
+PUBLIC_FIELDS = {
+    "id",
+    "kind",
+    "content",
+    "user_id",
+    "project_id",
+    "agent_id",
+    "session_id",
+    "category",
+    "tags",
+    "entities",
+    "subject",
+    "predicate",
+    "object",
+    "aspect",
+    "stance",
+    "confidence",
+    "importance",
+    "trust",
+    "quarantined",
+    "source",
+    "turn_ids",
+    "created_at",
+    "updated_at",
+    "valid_from",
+    "valid_to",
+    "active",
+    "supersedes",
+    "superseded_by",
+    "access_count",
+    "last_accessed_at",
+    "expires_at",
+    "relations",
+    "wing",
+    "room",
+    "closet",
+    "pointer",
+    "metadata",
+}
+
+
+async def test_a_stored_memory_is_answered_whole_and_can_be_read(api: Api) -> None:
+    fields: dict[str, Any] = {
+        "kind": "procedural",
+        "category": "user-preferences/timezone",
+        "tags": ["work"],
+        "entities": ["Berlin"],
+        "subject": "user",
+        "predicate": "timezone",
+        "object": "Europe/Berlin",
+        "confidence": 0.75,
+        "importance": 1,
+        "valid_from": "2023-05-08T13:56:00+02:00",
+        "expires_at": "2999-01-01T00:00:00Z",
+        "metadata": {"nested": {"list": [1, 2.5, None, "é"]}},
+        "user_id": "alice",
+        "project_id": "atlas",
+        "agent_id": "helper",
+        "session_id": "s1",
+        "relations": [{"subject": "user", "predicate": "lives in", "object": "Berlin"}],
+    }
+    memory = await api.store("User's timezone is Europe/Berlin", **fields)
+    assert set(memory) == PUBLIC_FIELDS
+    expected = fields | {"valid_from": "2023-05-08T11:56:00Z"}
+    expected["relations"] = [{**fields["relations"][0], "valid_from": None, "valid_to": None}]
+    assert {name: memory[name] for name in expected} == expected
+    assert memory["source"] == "api"
+    assert memory["active"] is True
+    assert memory["created_at"].endswith("Z")
+    read = await api.call("GET", f"/v1/memory/{memory['id']}", params={"user_id": "alice"})
+    assert read.status_code == 200
+    assert read.json() == memory
+
+
+async def test_the_same_content_stored_twice_is_two_memories(api: Api) -> None:
+    first, second = await api.store("likes tea"), await api.store("likes tea")
+    assert first["id"] != second["id"]
+    assert {memory["id"] for memory in await api.page()} == {first["id"], second["id"]}
+
+
+async def test_a_list_is_newest_first_and_its_cursor_visits_everything_once(api: Api) -> None:
+    stored = [(await api.store(f"fact {number}"))["id"] for number in range(7)]
+    seen: list[str] = []
+    query: dict[str, Any] = {"limit": 3}
+    while True:
+        page = (await api.call("GET", "/v1/memory", params=query)).json()
+        seen += [memory["id"] for memory in page["data"]]
+        if page["next_cursor"] is None:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert seen == stored[::-1]
+
+
+async def test_a_list_is_narrowed_by_each_filter(api: Api) -> None:
+    plain = await api.store("plain")
+    special = await api.store("special", kind="procedural", category="how/to", tags=["ops"], session_id="s1")
+    ended = await api.store("ended", valid_from="2020-01-01T00:00:00Z", valid_to="2021-01-01T00:00:00Z")
+
+    async def ids(**query: Any) -> set[str]:
+        return {memory["id"] for memory in await api.page(**query)}
+
+    for query in ({"kind": "procedural"}, {"category": "how/to"}, {"tag": "ops"}, {"session_id": "s1"}):
+        assert await ids(**query) == {special["id"]}
+    assert await ids(active="false") == {ended["id"]}
+    assert await ids(active="true") == {plain["id"], special["id"]}
+    assert await ids(as_of="2020-06-01T00:00:00Z") == {plain["id"], special["id"], ended["id"]}
+    assert await ids(as_of="2022-06-01T00:00:00Z") == {plain["id"], special["id"]}
+    assert await ids(kind=["procedural", "semantic"]) == {plain["id"], special["id"], ended["id"]}
+
+
+async def test_a_project_sees_its_own_memories_and_those_of_no_project(api: Api) -> None:
+    mine = await api.store("atlas fact", project_id="atlas")
+    general = await api.store("general fact")
+    other = await api.store("borealis fact", project_id="borealis")
+    identity = Identity(tenant="acme", default_user="default", project="atlas")
+    assert {memory["id"] for memory in await api.page(identity=identity)} == {mine["id"], general["id"]}
+    assert {memory["id"] for memory in await api.page(project_id="atlas")} == {mine["id"], general["id"]}
+    assert {memory["id"] for memory in await api.page()} == {mine["id"], general["id"], other["id"]}
+    assert (await api.call("GET", f"/v1/memory/{other['id']}", identity=identity)).status_code == 404
+
+
+async def test_an_expired_memory_is_not_there_any_more(api: Api) -> None:
+    memory = await api.store("short-lived", expires_at="2020-01-01T00:00:00Z")
+    assert await api.page() == []
+    assert (await api.call("GET", f"/v1/memory/{memory['id']}")).status_code == 404
+
+
+async def test_an_edit_changes_what_is_given_and_is_found_by_its_new_words(api: Api) -> None:
+    memory = await api.store("User drinks coffee", tags=["drinks"], metadata={"a": 1})
+    edited = await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"content": "User drinks rooibos"})
+    assert edited.status_code == 200
+    expected = memory | {"content": "User drinks rooibos", "updated_at": edited.json()["updated_at"]}
+    assert edited.json() == expected
+    assert (await api.call("GET", f"/v1/memory/{memory['id']}")).json() == expected
+    found = await api.search("rooibos")
+    assert [one["id"] for one in found] == [memory["id"]]
+    assert all(one["content"] != "User drinks coffee" for one in await api.search("coffee"))
+
+
+async def test_an_edit_of_fields_that_are_not_searched_keeps_the_rest(api: Api) -> None:
+    memory = await api.store("User drinks coffee", category="drinks", stance="likes")
+    edited = await api.call(
+        "PATCH", f"/v1/memory/{memory['id']}", json={"importance": 0.9, "stance": None, "metadata": {"b": [2]}}
+    )
+    assert edited.status_code == 200, edited.text
+    changed = {"importance": 0.9, "stance": None, "metadata": {"b": [2]}, "updated_at": edited.json()["updated_at"]}
+    assert edited.json() == memory | changed
+    assert [one["id"] for one in await api.search("coffee")] == [memory["id"]]
+
+
+async def test_an_edit_of_nothing_changes_nothing(api: Api) -> None:
+    memory = await api.store("as it is")
+    assert (await api.call("PATCH", f"/v1/memory/{memory['id']}", json={})).json() == memory
+    assert (await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"content": "as it is"})).json() == memory
+
+
+async def test_a_memory_that_ended_is_not_active_and_one_that_goes_on_is_again(api: Api) -> None:
+    memory = await api.store("lives in Bonn")
+    path = f"/v1/memory/{memory['id']}"
+    ended = await api.call("PATCH", path, json={"valid_to": "2021-01-01T00:00:00Z"})
+    assert ended.json()["active"] is False
+    assert (await api.call("PATCH", path, json={"valid_to": None})).json()["active"] is True
+    wrong = await api.call(
+        "PATCH", path, json={"valid_from": "2022-01-01T00:00:00Z", "valid_to": "2021-01-01T00:00:00Z"}
+    )
+    assert wrong.status_code == 400
+    assert wrong.json()["error"]["param"] == "valid_to"
+
+
+async def test_a_forgotten_memory_is_gone(api: Api) -> None:
+    memory, kept = await api.store("secret plan"), await api.store("other plan")
+    path = f"/v1/memory/{memory['id']}"
+    gone = await api.call("DELETE", path)
+    assert (gone.status_code, gone.json()) == (200, {"deleted": 1})
+    assert (await api.call("GET", path)).status_code == 404
+    assert (await api.call("DELETE", path)).status_code == 404
+    assert (await api.call("PATCH", path, json={"content": "again"})).status_code == 404
+    assert [one["id"] for one in await api.search("plan")] == [kept["id"]]
+
+
+async def test_forgetting_by_scope_takes_exactly_that_scope(api: Api) -> None:
+    for user in ("alice", "bob"):
+        await api.store("general", user_id=user)
+        await api.store("project", user_id=user, project_id="atlas")
+        await api.store("session", user_id=user, project_id="atlas", session_id="s1")
+
+    async def forget(**query: str) -> Any:
+        return (await api.call("DELETE", "/v1/memory", params=query)).json()
+
+    async def left(user: str) -> list[str]:
+        return sorted(memory["content"] for memory in await api.page(user_id=user))
+
+    assert await forget(user_id="alice", session_id="s1") == {"deleted": 1}
+    assert await left("alice") == ["general", "project"]
+    assert await forget(user_id="alice", project_id="atlas") == {"deleted": 1}
+    assert await left("alice") == ["general"]
+    assert await forget(user_id="alice") == {"deleted": 1}
+    assert await left("alice") == []
+    assert await left("bob") == ["general", "project", "session"]
+
+
+async def test_nothing_is_deleted_without_a_scope(api: Api) -> None:
+    await api.store("kept")
+    refused = await api.call("DELETE", "/v1/memory")
+    assert refused.status_code == 400
+    assert "without a scope" in refused.json()["error"]["message"]
+    assert len(await api.page()) == 1
+
+
+async def test_a_session_and_a_user_can_be_forgotten(api: Api) -> None:
+    await api.store("one", user_id="alice", session_id="s1")
+    await api.store("two", user_id="alice", session_id="s2")
+    await api.store("three", user_id="bob", session_id="s1")
+    gone = await api.call("DELETE", "/v1/memory/sessions/s1", params={"user_id": "alice"})
+    assert gone.json() == {"deleted": 1}
+    assert [memory["content"] for memory in await api.page(user_id="alice")] == ["two"]
+    assert (await api.call("DELETE", "/v1/memory/users/alice")).json() == {"deleted": 1}
+    assert await api.page(user_id="alice") == []
+    assert [memory["content"] for memory in await api.page(user_id="bob")] == ["three"]
+    assert (await api.store("back", user_id="alice"))["content"] == "back"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/memory/stats"),
+        ("GET", "/v1/memory/x/history"),
+        ("PUT", "/v1/memory/working/a/b"),
+        ("GET", "/memory"),
+    ],
+)
+async def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> None:
+    answer = await api.call(method, path)
+    assert answer.status_code == 501
+    assert answer.json()["error"]["code"] == "not_implemented"
+
+
+async def test_unknown_paths_and_methods_are_refused_in_the_same_shape(api: Api) -> None:
+    for method, path, status in (
+        ("GET", "/v1/memory/a/b/c", 404),
+        ("GET", "/nowhere", 404),
+        ("PUT", "/v1/memory", 405),
+        ("PUT", "/v1/memory/some-id", 405),
+        ("POST", "/v1/memory/some-id", 405),
+        ("DELETE", "/v1/memory/sessions/x/y", 404),
+    ):
+        answer = await api.call(method, path)
+        assert answer.status_code == status, (method, path)
+        assert answer.json()["error"]["type"] in {"not_found_error", "invalid_request_error"}
+
+
+async def test_the_description_names_every_call_and_nothing_internal(api: Api) -> None:
+    described = (await api.client.get("/openapi.json")).json()
+    assert described["openapi"].startswith("3.1")
+    calls = {(method, path) for path, methods in described["paths"].items() for method in methods}
+    assert ("post", "/v1/memory/turns") in calls
+    assert len(calls) == 11
+    assert set(described["components"]["schemas"]["Memory"]["properties"]) == PUBLIC_FIELDS
+    schemas = described["components"]["schemas"]
+    assert _references(described) <= {f"#/components/schemas/{name}" for name in schemas}
+
+
+def _references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return own.union(*(_references(inner) for inner in value.values()))
+    if isinstance(value, list):
+        return set().union(*(_references(inner) for inner in value))
+    return set()

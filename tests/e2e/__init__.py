@@ -1,0 +1,1 @@
+"""The whole product over real sockets: a scripted upstream, a real `memproxy serve`, the real `openai` client."""

@@ -1,0 +1,108 @@
+"""Kill -9 and full disks: what a client saw the end of is there afterwards, once."""
+
+import asyncio
+import resource
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.talk import body, chat, found, listed, word
+from tests.support.answers import chat_events, stream
+from tests.support.proxy import Proxy, running_proxy
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("e2e-crashes")
+
+
+async def test_a_turn_survives_a_kill_between_its_answer_and_learning(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    secret = word()
+    async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
+        (await proxy.engine()).suspend()  # nothing is indexed or learned from here on
+        async with proxy.client() as client:
+            answer = await chat(client, f"My locker code is {secret}.", stream=True)
+        assert (answer.status, answer.recall.split(";")[0]) == (200, "degraded")
+        assert answer.body.endswith(b"data: [DONE]\n\n")
+        proxy.kill()
+        await proxy.restart()
+        await eventually(lambda: found(proxy, secret), what="the turn is indexed after the restart")
+        turns = [turn for turn in await listed(proxy, kind="turn") if secret in turn["content"]]
+    assert sorted(turn["metadata"]["role"] for turn in turns) == ["assistant", "user"]
+
+
+async def test_what_was_learned_survives_a_kill(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    secrets = [word() for _ in range(5)]
+    async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
+        for secret in secrets:
+            async with proxy.client() as client:
+                assert (await chat(client, f"My locker code is {secret}.")).status == 200
+            proxy.kill()
+            await proxy.restart()
+        for secret in secrets:
+            await eventually(lambda secret=secret: found(proxy, secret), what=f"{secret} is there")  # type: ignore[misc]
+        turns = await listed(proxy, kind="turn")
+    assert len(turns) == len({turn["id"] for turn in turns}) == 2 * len(secrets)
+
+
+async def test_when_the_supervisor_alone_is_killed_everything_ends(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
+        family = proxy.family()
+        assert len(family) >= 2
+        proxy.process.kill()
+        _, alive = psutil.wait_procs(family, timeout=10)
+        assert not alive
+        proxy.process.wait(10)
+        await proxy.restart()
+
+
+def limit_files(proxy: Proxy, size: int) -> None:
+    """No file of the proxy's processes may grow beyond ``size`` bytes: what a full disk looks like to them."""
+    for process in [*proxy.family(), psutil.Process(proxy.process.pid)]:
+        process.rlimit(psutil.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+async def test_a_full_disk_costs_memory_and_never_an_answer(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    long = "the quick brown fox " * 20_000
+    async with running_proxy(upstream.base_url, tmp_path / "home", clean=False) as proxy:
+        limit_files(proxy, 1024)
+        async with proxy.client() as client:
+            for number in range(6):
+                answer = await chat(client, f"Read this, number {number}: {long}", stream=True)
+                assert answer.status == 200
+                assert answer.body.endswith(b"data: [DONE]\n\n")
+            assert (await client.get("/healthz")).status_code == 200
+        limit_files(proxy, resource.RLIM_INFINITY)
+        secret = word()
+
+        async def remembers_again() -> list[dict[str, object]]:
+            async with proxy.client() as client:
+                await chat(client, f"My locker code is {secret}.")
+            return await found(proxy, secret)
+
+        await eventually(remembers_again, 30, what="memory works again once there is room")
+
+
+async def test_sigterm_lets_an_open_stream_finish(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    first, *rest = chat_events("one", " two")
+    go_on = asyncio.Event()
+    async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
+        upstream.script(stream([first, go_on, *rest]))
+        async with (
+            proxy.client() as client,
+            client.stream("POST", "/v1/chat/completions", content=body("Talk slowly", stream=True)) as answer,
+        ):
+            chunks = answer.aiter_raw()
+            assert await anext(chunks) == first
+            proxy.process.terminate()
+            await eventually(lambda: _refuses(proxy), what="no new connections are taken")
+            go_on.set()
+            assert b"".join([chunk async for chunk in chunks]) == b"".join(rest)
+        await eventually(lambda: proxy.process.poll() is not None, what="the proxy ended")
+        assert proxy.process.returncode == 0
+
+
+async def _refuses(proxy: Proxy) -> bool:
+    return (await proxy.readiness())[0] != 200

@@ -1,0 +1,103 @@
+"""Memory breaks under load: every request is answered, says so, and memory comes back by itself."""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.load import Load, under_load
+from tests.e2e.talk import chat, found
+from tests.support.proxy import Proxy, free_port, running_proxy
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("e2e-memory-trouble")
+
+FACT = "My budget for the Hawaii vacation is $10,000."
+
+
+@pytest.fixture
+async def proxy(upstream: ScriptedUpstream, tmp_path: Path) -> AsyncIterator[Proxy]:
+    """A proxy that knows one fact."""
+    async with running_proxy(upstream.base_url, tmp_path / "home", {"recall": {"deadline_ms": 500}}) as it:
+        async with it.client() as client:
+            assert (await chat(client, FACT)).status == 200
+        await eventually(lambda: found(it, FACT), what="the fact is searchable")
+        yield it
+
+
+async def until_recall(load: Load, wanted: str, deadline_s: float = 30.0) -> None:
+    """Wait for an answer from now on whose recall header says ``wanted``."""
+    begin = len(load.answers)
+    await eventually(
+        lambda: wanted in load.recalls_since(begin), deadline_s, what=f"an answer whose recall is {wanted}"
+    )
+
+
+def all_answered(load: Load) -> None:
+    assert set(load.statuses) == {200}
+    assert all(b"[DONE]" in answer.body for answer in load.answers)
+
+
+async def test_a_killed_engine_costs_memory_and_never_a_request(proxy: Proxy) -> None:
+    async with under_load(proxy) as load:
+        await until_recall(load, "injected")
+        (await proxy.engine()).kill()
+        await until_recall(load, "degraded")
+        await until_recall(load, "injected")
+    all_answered(load)
+
+
+async def test_a_hung_engine_costs_memory_and_never_a_request(proxy: Proxy) -> None:
+    engine = await proxy.engine()
+    async with under_load(proxy) as load:
+        await until_recall(load, "injected")
+        engine.suspend()
+        await until_recall(load, "degraded")
+        engine.resume()
+        await until_recall(load, "injected")
+    all_answered(load)
+
+
+async def test_a_store_whose_files_are_gone_costs_memory_and_never_a_request(proxy: Proxy) -> None:
+    async with under_load(proxy) as load:
+        await until_recall(load, "injected")
+        shutil.rmtree(proxy.home / "store")
+        await until_recall(load, "degraded")
+    all_answered(load)
+    status, parts = await proxy.readiness()
+    assert status == 200
+    assert "degraded" in str(parts)
+
+
+async def test_a_killed_relay_is_started_again(proxy: Proxy) -> None:
+    (relay,) = proxy.family("_relay")
+    relay.kill()
+
+    async def answers() -> bool:
+        return (await proxy.readiness())[0] == 200 and proxy.family("_relay") != [relay]
+
+    await eventually(answers, what="another relay serves")
+    async with proxy.client() as client:
+        assert (await chat(client, "What is my budget for the Hawaii vacation?")).recall == "injected"
+
+
+async def test_a_remote_store_that_is_down_at_start_costs_memory_only(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    store = {"store": {"backend": "qdrant", "url": f"http://127.0.0.1:{free_port()}"}}
+    async with running_proxy(upstream.base_url, tmp_path / "home", store, memory=False) as proxy:
+        await proxy.engine()
+
+        async def says_so() -> bool:
+            status, parts = await proxy.readiness()
+            return status == 200 and "degraded" in str(parts)
+
+        await eventually(says_so, what="/readyz calls the store degraded")
+        async with proxy.client() as client:
+            answer = await chat(client, "What is my budget for the Hawaii vacation?")
+            api = await client.post("/v1/memory/search", json={"query": "budget"})
+        assert (answer.status, answer.recall.split(";")[0]) == (200, "degraded")
+        assert api.status_code == 503
+        assert set(api.json()["error"]) == {"message", "type", "param", "code"}

@@ -1,0 +1,154 @@
+"""What one conversation tells, the next one knows; and nobody else."""
+
+import json
+
+import pytest
+
+from tests.e2e.talk import body, chat, extract_by_rules, found, listed, word
+from tests.support.answers import chat_events, error, stream, text_of
+from tests.support.proxy import KEY, Proxy
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-remembers")]
+
+QUESTION = "What is my budget for the Hawaii vacation?"
+
+
+async def tell(proxy: Proxy, text: str, *, key: str = KEY, user: str | None = None) -> None:
+    """Say something in a conversation of its own and wait until it can be searched for."""
+    headers = {"x-memproxy-user": user} if user else {}
+    async with proxy.client(key) as client:
+        answer = await chat(client, text, headers=headers)
+    assert answer.status == 200
+    await eventually(lambda: found(proxy, text, key=key, user=user), what=f"{text!r} is searchable")
+
+
+async def test_a_fact_of_one_conversation_is_injected_in_the_next(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+    user = word()
+    await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
+    async with shared_proxy.client() as client:
+        answer = await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    assert answer.recall == "injected"
+    assert int(answer.header("x-memproxy-memories")) >= 1
+    *before, last = model.last.messages
+    assert last == {"content": QUESTION, "role": "user"}
+    assert [message["role"] for message in before] == ["system"]
+    assert "$10,000" in text_of(before[0])
+
+
+async def test_an_injected_request_differs_only_by_the_block(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+    user = word()
+    await tell(shared_proxy, "My sister Greta plays the violin in Graz.", user=user)
+    sent = body("Which instrument does my sister Greta play?", temperature=1.0, top_p=1e-6)
+    async with shared_proxy.client(KEY, **{"x-memproxy-user": user}) as client:
+        answer = await client.post("/v1/chat/completions", content=sent)
+    assert answer.headers["x-memproxy-recall"] == "injected"
+    received = model.last.body
+    start = next(place for place, (a, b) in enumerate(zip(sent, received, strict=False)) if a != b)
+    end = len(sent) - start
+    assert received.endswith(sent[-end:]), "what follows the block is the client's own bytes"
+    assert json.loads(received)["messages"][-1] == json.loads(sent)["messages"][-1]
+
+
+@pytest.mark.usefixtures("model")
+async def test_a_streamed_answer_is_remembered_too(shared_proxy: Proxy) -> None:
+    user, secret = word(), word()
+    async with shared_proxy.client() as client:
+        await chat(client, f"My locker code word is {secret}.", headers={"x-memproxy-user": user}, stream=True)
+    await eventually(lambda: found(shared_proxy, f"You said: My locker code word is {secret}.", user=user))
+    assert {turn["metadata"]["role"] for turn in await found(shared_proxy, secret, user=user)} == {"user", "assistant"}
+
+
+async def test_another_key_and_another_user_never_see_it(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+    user = word()
+    await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
+    for key, name in ((KEY, word()), ("sk-test-two", user), ("sk-test-two", None)):
+        headers = {"x-memproxy-user": name} if name else {}
+        async with shared_proxy.client(key) as client:
+            answer = await chat(client, QUESTION, headers=headers)
+        assert answer.recall == "empty", (key, name)
+        assert model.last.body == body(QUESTION)
+        assert not await found(shared_proxy, "Hawaii vacation is $10,000", key=key, user=name)
+
+
+async def test_facts_are_extracted_behind_the_answer(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+    model.extractor = extract_by_rules
+    user = word()
+    await tell(shared_proxy, "I also have a dog named Biscuit.", user=user)
+
+    async def facts() -> list[str]:
+        memories = await listed(shared_proxy, user_id=user, active="true")
+        return [memory["content"] for memory in memories if memory["kind"] != "turn"]
+
+    assert await eventually(facts, 30, what="the dog is learned") == ["The user has a dog named Biscuit"]
+    async with shared_proxy.client() as client:
+        await chat(client, "What's my dog's name?", headers={"x-memproxy-user": user})
+    assert "Biscuit" in text_of(model.last.messages[0])
+
+
+async def test_a_changed_fact_supersedes_the_old_one(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+    model.extractor = extract_by_rules
+    user = word()
+
+    async def budgets(*, active: bool) -> list[str]:
+        memories = await listed(shared_proxy, user_id=user, active=str(active).lower())
+        return [memory["content"] for memory in memories if memory["kind"] == "semantic"]
+
+    for amount in ("$10,000", "$15,000"):
+        await tell(shared_proxy, f"My budget for the Hawaii vacation is {amount}.", user=user)
+        current = [f"The user's budget for the Hawaii vacation is {amount}"]
+
+        async def is_current(current: list[str] = current) -> bool:
+            return await budgets(active=True) == current
+
+        await eventually(is_current, 30, what=f"{amount} is the one active budget")
+    assert await budgets(active=False) == ["The user's budget for the Hawaii vacation is $10,000"]
+    async with shared_proxy.client() as client:
+        await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    block = text_of(model.last.messages[0])
+    assert "$15,000" in block
+    stale = [line for line in block.splitlines() if "$10,000" in line and "$15,000" not in line]
+    assert not [line for line in stale if "superseded" not in line.lower()], block
+
+
+async def test_an_answer_that_failed_is_not_remembered(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+    user, refused, cut, whole = word(), word(), word(), word()
+    headers = {"x-memproxy-user": user}
+    model.script(error(500, "no"), stream(chat_events("half")[:2], cut=True))
+    async with shared_proxy.client() as client:
+        await chat(client, f"My code is {refused}", headers=headers)
+        with pytest.raises(Exception, match=r"(?i)peer closed|incomplete|disconnect"):
+            await chat(client, f"My code is {cut}", headers=headers, stream=True)
+    await tell(shared_proxy, f"My code is {whole}", user=user)
+    contents = " ".join(memory["content"] for memory in await listed(shared_proxy, user_id=user))
+    assert whole in contents
+    assert refused not in contents
+    assert cut not in contents
+
+
+async def test_write_mode_remembers_without_recalling_and_read_mode_the_other_way(
+    shared_proxy: Proxy, model: ScriptedUpstream
+) -> None:
+    user = word()
+    await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
+    async with shared_proxy.client() as client:
+        wrote = await chat(client, QUESTION, headers={"x-memproxy-user": user, "x-memproxy-memory": "write"})
+        assert model.last.body == body(QUESTION)
+        shadow = await chat(client, QUESTION, headers={"x-memproxy-user": user, "x-memproxy-memory": "shadow"})
+        assert model.last.body == body(QUESTION)
+        read = await chat(client, QUESTION, headers={"x-memproxy-user": user, "x-memproxy-memory": "read"})
+    assert wrote.recall.startswith("off")
+    assert shadow.recall.startswith("shadow")
+    assert read.recall == "injected"
+
+
+@pytest.mark.usefixtures("model")
+async def test_a_conversation_continues_in_its_session(shared_proxy: Proxy) -> None:
+    user = {"x-memproxy-user": word()}
+    async with shared_proxy.client() as client:
+        first = await chat(client, "Plan my week in Porto", headers=user)
+        second = await chat(client, "Plan my week in Porto", "Sure", "Add a museum on Monday", headers=user)
+        other = await chat(client, "Write a poem about rain", headers=user)
+    sessions = [answer.header("x-memproxy-session") for answer in (first, second, other)]
+    assert sessions[0] == sessions[1] != sessions[2]

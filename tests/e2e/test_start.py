@@ -1,0 +1,76 @@
+"""Starts that must be refused: exit code 1 and a message that says what to do."""
+
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.proxy import base_config, free_port, memproxy, merged, running_proxy
+from tests.support.upstream import ScriptedUpstream
+
+pytestmark = pytest.mark.xdist_group("e2e-start")
+
+
+def config_file(folder: Path, **changes: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(merged(base_config("http://127.0.0.1:9/v1", free_port()), changes)))
+    return file
+
+
+async def test_a_second_serve_on_one_store_is_refused_and_names_the_first(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    async with running_proxy(upstream.base_url, home, memory=False) as proxy:
+        second = memproxy(home, "serve", "--config", str(config_file(tmp_path)))
+        assert second.returncode == 1
+        assert str(proxy.process.pid) in second.stderr
+        assert str(proxy.port) in second.stderr
+        assert (await proxy.readiness())[0] == 200, "the first is not disturbed"
+
+
+def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = memproxy(tmp_path / "home", "serve", "--config", str(config_file(tmp_path)), "--port", str(port))
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+INVALID = {
+    "unknown key": ({"recall": {"limmit": 3}}, "recall.limmit"),
+    "unknown section": ({"recal": {"limit": 3}}, "recal"),
+    "bad value": ({"recall": {"limit": "many"}}, "recall.limit"),
+    "out of range": ({"recall": {"similarity_threshold": 7}}, "recall.similarity_threshold"),
+    "unset environment variable": ({"upstream": {"api_key": "${SURELY_NOT_SET_ANYWHERE}"}}, "SURELY_NOT_SET_ANYWHERE"),
+    "remote passthrough": ({"server": {"host": "0.0.0.0"}}, "auth.allow_remote"),
+}
+
+
+@pytest.mark.parametrize(("changes", "named"), INVALID.values(), ids=INVALID.keys())
+def test_an_invalid_configuration_is_refused_and_names_the_key(
+    tmp_path: Path, changes: dict[str, object], named: str
+) -> None:
+    done = memproxy(tmp_path / "home", "serve", "--config", str(config_file(tmp_path, **changes)))
+    assert done.returncode == 1, done.stderr
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_configuration_file_that_is_missing_or_no_yaml_is_refused(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("server: [unclosed")
+    for file in (tmp_path / "absent.yaml", broken):
+        done = memproxy(tmp_path / "home", "serve", "--config", str(file))
+        assert done.returncode == 1
+        assert file.name in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_bad_usage_is_exit_code_2(tmp_path: Path) -> None:
+    assert memproxy(tmp_path / "home", "serve", "--no-such-option").returncode == 2

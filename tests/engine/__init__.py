@@ -1,0 +1,1 @@
+"""The engine: its parts and its routes."""

@@ -1,0 +1,82 @@
+"""The example configuration, the profiles, and what the generated pages say."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from memproxy import docs_check
+from memproxy.config_file import load_settings
+from memproxy.errors import ConfigError
+from memproxy.settings import Settings
+from memproxy.settings_reference import settings_of
+
+ROOT = docs_check.ROOT
+ENVIRONMENT = {"AZURE_OPENAI_RESOURCE": "somebody", "MEMPROXY_MODEL_PATH": "/models/minilm"}
+PROFILES = sorted((ROOT / "config").glob("*.yaml"))
+
+
+def test_the_example_is_the_defaults() -> None:
+    assert load_settings(ROOT / "config.example.yaml", environ={}) == Settings()
+
+
+def test_the_example_takes_its_upstream_from_the_environment() -> None:
+    environ = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    settings = load_settings(ROOT / "config.example.yaml", environ=environ)
+    assert settings.upstream.base_url == "http://127.0.0.1:9/v1"
+
+
+def test_the_example_has_every_setting() -> None:
+    example = yaml.safe_load((ROOT / "config.example.yaml").read_text(encoding="utf-8"))
+    for setting in settings_of():
+        value = example
+        for name in setting.path.split("."):
+            assert name in value, setting.path
+            value = value[name]
+
+
+def test_all_profiles_are_there() -> None:
+    assert {path.stem for path in PROFILES} >= {"openai", "azure", "anthropic", "ollama", "vllm", "air-gapped"}
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+def test_a_profile_loads(path: Path) -> None:
+    settings = load_settings(path, environ=ENVIRONMENT)
+    assert settings.upstream.base_url.startswith(("http://", "https://"))
+    assert settings.server == Settings().server
+
+
+@pytest.mark.parametrize("name", ["azure", "air-gapped"])
+def test_a_profile_says_which_variable_it_needs(name: str) -> None:
+    with pytest.raises(ConfigError, match="environment variable"):
+        load_settings(ROOT / "config" / f"{name}.yaml", environ={})
+
+
+def test_the_generated_parts_are_what_the_code_says() -> None:
+    changed = [str(path) for path, text in docs_check.wanted().items() if path.read_text(encoding="utf-8") != text]
+    assert not changed, f"run: python -m memproxy.docs_check --write ({changed})"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    assert not docs_check.broken_links()
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("[a](docs/a.md) [b](#b) [c](http://x.test) [d](README.md#x)")
+    assert docs_check.broken_links(tmp_path) == ["README.md: the link docs/a.md leads nowhere"]
+
+
+def test_a_page_is_filled_between_its_marks_and_nowhere_else() -> None:
+    page = "before\n<!-- generated: metrics -->\nold\n<!-- end -->\nafter\n"
+    filled = docs_check.filled(page)
+    assert filled.startswith("before\n<!-- generated: metrics -->\n\n| metric |")
+    assert filled.endswith("<!-- end -->\nafter\n")
+    assert "old" not in filled
+    assert docs_check.filled(filled) == filled
+
+
+def test_every_metric_of_the_code_is_found() -> None:
+    source = (ROOT / "memproxy" / "metrics.py").read_text(encoding="utf-8")
+    names = {name for name, *_ in docs_check.metrics_in_code()}
+    assert len(names) == source.count('"memproxy_')
+    assert {"memproxy_requests_total", "memproxy_store_points", "memproxy_learn_seconds"} <= names

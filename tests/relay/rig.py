@@ -1,0 +1,168 @@
+"""A relay on a real port, with a scripted engine behind a real Unix socket and the real SQLite state."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+from aiohttp import web
+
+from memproxy.auth import Authenticator, BrowserGuard
+from memproxy.core.protocol import CAPTURED_PATH, READY_PATH, RECALL_PATH, Captured, RecallAnswer, RecallRequest
+from memproxy.ports import StateStore
+from memproxy.relay.app import Relay
+from memproxy.relay.capture import Journal
+from memproxy.relay.decide import Decider
+from memproxy.relay.engine import EngineClient
+from memproxy.relay.gate import Gate
+from memproxy.relay.handler import ChatHandler
+from memproxy.relay.health import Health
+from memproxy.relay.memory_api import MemoryApi
+from memproxy.relay.passthrough import Passthrough
+from memproxy.relay.process import RelayProcess
+from memproxy.relay.sessions import Sessions
+from memproxy.relay.upstream import Upstream
+from memproxy.server import Server, server_config
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
+
+Recall = Callable[[RecallRequest], Awaitable[RecallAnswer]]
+
+
+async def nothing(_request: RecallRequest) -> RecallAnswer:
+    """A recall that finds nothing."""
+    return RecallAnswer(result="empty")
+
+
+class ScriptedEngine:
+    """Answers the relay's calls by script and records them."""
+
+    def __init__(self) -> None:
+        self.recall: Recall = nothing
+        self.asked: list[RecallRequest] = []
+        self.captured: list[Captured] = []
+        self.api_calls: list[tuple[str, str, dict[str, str], bytes]] = []
+
+    def app(self) -> web.Application:
+        """The routes."""
+        app = web.Application()
+        app.router.add_post(RECALL_PATH, self._recall)
+        app.router.add_post(CAPTURED_PATH, self._captured)
+        app.router.add_get(READY_PATH, self._ready)
+        app.router.add_route("*", "/{path:.*}", self._api)
+        return app
+
+    async def _recall(self, request: web.Request) -> web.Response:
+        asked = msgspec.json.decode(await request.read(), type=RecallRequest)
+        self.asked.append(asked)
+        return web.Response(body=msgspec.json.encode(await self.recall(asked)))
+
+    async def _captured(self, request: web.Request) -> web.Response:
+        self.captured.append(msgspec.json.decode(await request.read(), type=Captured))
+        return web.Response(status=204)
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        return web.json_response({"store": "ready"})
+
+    async def _api(self, request: web.Request) -> web.Response:
+        self.api_calls.append((request.method, request.path_qs, dict(request.headers), await request.read()))
+        return web.json_response({"data": []})
+
+
+class Rig:
+    """A running relay and what stands around it."""
+
+    def __init__(self, base_url: str, engine: ScriptedEngine, client: httpx.AsyncClient, process: RelayProcess) -> None:
+        self.base_url = base_url
+        self.engine = engine
+        self.client = client
+        self.process = process
+
+    async def chat(self, *texts: str, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
+        """One chat request whose user messages are ``texts``, each but the last answered."""
+        messages: list[dict[str, Any]] = []
+        for text in texts:
+            messages += [{"role": "user", "content": text}, {"role": "assistant", "content": f"You said: {text}"}]
+        body = {"model": "test-model", "messages": messages[:-1], **fields}
+        return await self.client.post("/v1/chat/completions", json=body, headers=headers)
+
+
+@asynccontextmanager
+async def unix_server(app: web.Application, path: Path) -> AsyncIterator[None]:
+    """An aiohttp application on a Unix socket."""
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.UnixSite(runner, str(path)).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def running_relay(
+    upstream_url: str, journal: StateStore, folder: Path, *, engine_runs: bool = True, **sections: dict[str, Any]
+) -> AsyncIterator[Rig]:
+    """The relay, serving until the block ends. ``sections`` are settings."""
+    settings = Settings.model_validate({"upstream": {"base_url": upstream_url}, **sections})
+    engine = ScriptedEngine()
+    async with contextlib.AsyncExitStack() as held:
+        if engine_runs:
+            await held.enter_async_context(unix_server(engine.app(), folder / "engine.sock"))
+        process = build(settings, journal, folder / "engine.sock")
+        await process.start()
+        held.push_async_callback(process.stop)
+        base_url = await held.enter_async_context(_served(process.app))
+        client = await held.enter_async_context(httpx.AsyncClient(base_url=base_url, timeout=20))
+        yield Rig(base_url, engine, client, process)
+
+
+@asynccontextmanager
+async def _served(app: Relay) -> AsyncIterator[str]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = Server(server_config(app, Settings().server))
+    serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listening]))
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        await serving
+
+
+def build(settings: Settings, state: StateStore, engine_socket: Path) -> RelayProcess:
+    """The relay's parts, put together as `memproxy.wiring` does, around a given state."""
+    tasks = TaskOwner("test relay")
+    sessions = Sessions(state)
+    engine = EngineClient(engine_socket, deadline_s=settings.recall.deadline_ms / 1000)
+    upstream = Upstream(settings.upstream)
+    authenticator = Authenticator(settings.auth, settings.server, b"secret")
+    guard = BrowserGuard(settings.server)
+    commit_s = settings.state.commit_timeout_ms / 1000
+    redact = frozenset[str](settings.privacy.redact)
+    journal = Journal(state, sessions, engine, commit_timeout_s=commit_s, redact_kinds=redact)
+    passthrough = Passthrough(upstream, tasks)
+    decider = Decider(
+        secret=b"secret", authenticator=authenticator, sessions=sessions, gate=Gate(settings.gate), engine=engine
+    )
+    chat = ChatHandler(
+        settings=settings, decider=decider, upstream=upstream, journal=journal, passthrough=passthrough, tasks=tasks
+    )
+    limit = settings.server.max_body_bytes
+    health = Health(engine, settings.telemetry)
+    relay = Relay(
+        chat=chat,
+        passthrough=passthrough,
+        memory_api=MemoryApi(engine, authenticator, guard, max_body_bytes=limit),
+        health=health,
+        guard=guard,
+        max_concurrent_requests=settings.server.max_concurrent_requests,
+    )
+    return RelayProcess(
+        app=relay, state=state, engine=engine, upstream=upstream, journal=journal, health=health, tasks=tasks
+    )

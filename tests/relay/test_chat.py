@@ -1,0 +1,341 @@
+"""Chat through the relay: what goes up, what comes back, what is kept."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest, TurnsBody
+from memproxy.errors import StateUnavailable
+from memproxy.ports import JournalEntry, JournalRow
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.rig import Rig, running_relay
+from tests.support.answers import DONE, Answer, chat_events, error, refusing_late_system, stream
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+BLOCK = '<recalled-memory id="abc">\n- [2026-11-20] the budget is $10,000 [m:1a2b]\n</recalled-memory>'
+
+
+async def recalled(_request: RecallRequest) -> RecallAnswer:
+    citation = Citation(memory_id="m1", turn_id=None, score=0.9, snippet="the budget")
+    return RecallAnswer(
+        result="injected", context=BLOCK, tokens=20, citations=[citation], timings={"embed": 1.0, "search": 0.5}
+    )
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> SqliteState:
+    return SqliteState(tmp_path / "state.db", sync="normal")
+
+
+@pytest.fixture
+async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with running_relay(upstream.base_url, state, tmp_path) as rig:
+        yield rig
+
+
+async def captured(state: SqliteState) -> list[tuple[JournalRow, TurnsBody]]:
+    rows = await state.claim("index", limit=50, now=datetime.now(UTC))
+    return [(row, msgspec.json.decode(row.entry.body, type=TurnsBody)) for row in rows]
+
+
+async def test_without_memories_the_upstream_gets_the_clients_own_bytes(relay: Rig, upstream: ScriptedUpstream) -> None:
+    body = (
+        b'{ "model":"m", "x": 1.0, "big": 12345678901234567890,\n "messages":[{"role":"user","content":"my \\u00e9"}] }'
+    )
+    answer = await relay.client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 200
+    assert upstream.last.body == body
+    assert answer.headers["x-memproxy-recall"] == "empty"
+    assert answer.headers["x-memproxy-memories"] == "0"
+
+
+async def test_a_block_is_injected_right_before_the_last_user_message(relay: Rig, upstream: ScriptedUpstream) -> None:
+    relay.engine.recall = recalled
+    answer = await relay.chat("I plan a trip", "What is my budget?")
+    roles = [message["role"] for message in upstream.last.messages]
+    assert roles == ["user", "assistant", "system", "user"]
+    assert upstream.last.messages[2]["content"] == BLOCK
+    assert answer.headers["x-memproxy-recall"] == "injected"
+    assert answer.headers["x-memproxy-memories"] == "1"
+    assert answer.headers["server-timing"].startswith("gate;dur=")
+
+
+async def test_recall_is_asked_with_the_last_user_messages_and_the_scope(relay: Rig) -> None:
+    headers = {"X-Memproxy-User": "ada", "X-Memproxy-Session": "s1", "authorization": "Bearer sk-1"}
+    await relay.chat("one is mine", "two is mine", "three is mine", "four is mine", "five is mine", headers=headers)
+    asked = relay.engine.asked[-1]
+    assert asked.queries == ["two is mine", "three is mine", "four is mine", "five is mine"]
+    assert (asked.scope.user, asked.scope.session) == ("ada", "s1")
+    assert asked.scope.tenant.startswith("key:")
+
+
+async def test_a_greeting_is_not_searched(relay: Rig) -> None:
+    answer = await relay.chat("Hello!")
+    assert answer.headers["x-memproxy-recall"] == "skipped; reason=greeting"
+    assert relay.engine.asked == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "recall", "captures"),
+    [("off", "off", 0), ("read", "injected", 0), ("write", "off; reason=write", 1), ("shadow", "shadow", 1)],
+)
+async def test_each_mode_recalls_and_captures_as_it_says(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, mode: str, recall: str, captures: int
+) -> None:
+    relay.engine.recall = recalled
+    answer = await relay.chat("What is my budget?", headers={"X-Memproxy-Memory": mode})
+    assert answer.headers["x-memproxy-recall"] == recall
+    assert ("system" in [message["role"] for message in upstream.last.messages]) == (recall == "injected")
+    assert len(await captured(state)) == captures
+
+
+async def test_an_unknown_mode_is_refused_with_the_allowed_ones(relay: Rig, upstream: ScriptedUpstream) -> None:
+    answer = await relay.chat("hello there, my friend", headers={"X-Memproxy-Memory": "maybe"})
+    assert answer.status_code == 400
+    assert "shadow" in answer.json()["error"]["message"]
+    assert upstream.received == []
+
+
+async def test_controls_in_the_body_are_stripped_and_obeyed(relay: Rig, upstream: ScriptedUpstream) -> None:
+    await relay.chat(
+        "What is my budget?",
+        memory_context={"user_id": "bob", "session_id": "s9", "project_id": "p1"},
+        memory_config={"enabled": True, "retrieval_limit": 3},
+        user="somebody-else",
+    )
+    assert not {"memory_context", "memory_config"} & upstream.last.json.keys()
+    assert upstream.last.json["user"] == "somebody-else"
+    asked = relay.engine.asked[-1]
+    assert (asked.scope.user, asked.scope.session, asked.scope.project) == ("bob", "s9", "p1")
+    assert asked.limits.retrieval_limit == 3
+
+
+async def test_our_headers_do_not_reach_the_upstream(relay: Rig, upstream: ScriptedUpstream) -> None:
+    await relay.chat("my turn", headers={"X-Memproxy-User": "ada", "X-Memproxy-Memory": "on", "X-Other": "kept"})
+    names = {name.lower() for name, _ in upstream.last.headers}
+    assert not [name for name in names if name.startswith("x-memproxy")]
+    assert upstream.last.header("x-other") == "kept"
+    assert upstream.last.header("host") == f"127.0.0.1:{upstream.port}"
+
+
+async def test_the_exchange_is_captured_before_the_stream_ends(relay: Rig, state: SqliteState) -> None:
+    answer = await relay.chat("My dog is called Biscuit", stream=True)
+    assert answer.content.endswith(DONE)
+    ((row, body),) = await captured(state)
+    assert [(message.role, message.content) for message in body.messages] == [
+        ("user", "My dog is called Biscuit"),
+        ("assistant", "You said: My dog is called Biscuit"),
+    ]
+    assert row.entry.scope.user == "default"
+    assert row.entry.request_id == answer.headers["x-memproxy-request-id"]
+
+
+async def test_only_the_new_exchange_of_a_conversation_is_captured(relay: Rig, state: SqliteState) -> None:
+    await relay.chat("My first message", headers={"X-Memproxy-Session": "s"})
+    await relay.chat("My first message", "My second message", headers={"X-Memproxy-Session": "s"})
+    bodies = [body for _, body in await captured(state)]
+    assert bodies[0].messages[0].content == "My first message"
+    rows = await state.queue_sizes()
+    assert sum(rows["index"].values()) == 2
+
+
+async def test_a_continued_conversation_keeps_its_session(relay: Rig) -> None:
+    first = await relay.chat("My trip is to Hawaii")
+    second = await relay.chat("My trip is to Hawaii", "My hotel is booked")
+    third = await relay.chat("My trip is to Hawaii", "My hotel is booked", "And my flight?")
+    other = await relay.chat("My trip is to Hawaii")
+    session = first.headers["x-memproxy-session"]
+    assert second.headers["x-memproxy-session"] == session == third.headers["x-memproxy-session"]
+    assert other.headers["x-memproxy-session"] != session
+
+
+async def test_secrets_are_redacted_before_the_journal(relay: Rig, state: SqliteState) -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    await relay.chat(f"My key is {key}, keep it")
+    ((_, body),) = await captured(state)
+    assert key not in json.dumps([message.content for message in body.messages])
+
+
+async def test_an_injected_block_that_comes_back_is_not_captured(relay: Rig, state: SqliteState) -> None:
+    await relay.chat(f"My question {BLOCK} is this")
+    ((_, body),) = await captured(state)
+    assert "10,000" not in "".join(message.content for message in body.messages)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+async def test_upstream_errors_pass_unchanged_and_are_not_captured(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, status: int
+) -> None:
+    script = error(
+        status, "the upstream's own words", headers=[("retry-after", "7"), ("set-cookie", "a=1"), ("set-cookie", "b=2")]
+    )
+    upstream.script(script)
+    answer = await relay.chat("my question")
+    assert answer.status_code == status
+    assert answer.content == script.parts[0]
+    assert answer.headers["retry-after"] == "7"
+    assert answer.headers.get_list("set-cookie") == ["a=1", "b=2"]
+    assert await captured(state) == []
+
+
+async def test_a_rejected_injection_is_sent_again_as_the_client_wrote_it(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    relay.engine.recall = recalled
+    upstream.default = refusing_late_system
+    answer = await relay.chat("my trip", "What is my budget?")
+    assert answer.status_code == 200
+    assert answer.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
+    assert len(upstream.received) == 2
+    assert "system" not in [message["role"] for message in upstream.last.messages]
+
+
+async def test_a_stream_that_is_cut_breaks_for_the_client_and_is_not_captured(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    upstream.script(stream(chat_events("half", " a")[:2], cut=True))
+    with pytest.raises(httpx.RemoteProtocolError):
+        await relay.chat("my question", stream=True)
+    assert await captured(state) == []
+
+
+async def test_a_stream_without_its_done_mark_is_captured_when_it_said_why_it_stopped(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    upstream.script(stream(chat_events("all", " of", " it")[:-1]))
+    await relay.chat("my question", stream=True)
+    ((_, body),) = await captured(state)
+    assert body.messages[-1].content == "all of it"
+
+
+async def test_malformed_json_goes_on_untouched(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.script(error(400, "We could not parse the JSON body of your request."))
+    headers = {"content-type": "application/json"}
+    answer = await relay.client.post("/v1/chat/completions", content=b'{"model": ', headers=headers)
+    assert answer.status_code == 400
+    assert "parse" in answer.json()["error"]["message"]
+    assert upstream.last.body == b'{"model": '
+    assert answer.headers["x-memproxy-recall"].startswith("skipped; reason=")
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"messages": []}, {"messages": "text"}, {"messages": [{"role": "system", "content": "x"}]}]
+)
+async def test_a_request_without_user_messages_goes_on_untouched(
+    relay: Rig, upstream: ScriptedUpstream, fields: dict[str, Any]
+) -> None:
+    upstream.script(error(400, "messages is required"))
+    answer = await relay.client.post("/v1/chat/completions", json={"model": "m", **fields})
+    assert answer.status_code == 400
+    assert upstream.last.json == {"model": "m", **fields}
+
+
+async def test_an_exchange_in_one_language_keeps_every_character(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    relay.engine.recall = recalled
+    text = "我的预算是多少? 🙂 \u2028 “quoted” é"
+    await relay.chat(text)
+    assert upstream.last.messages[-1]["content"] == text
+    ((_, body),) = await captured(state)
+    assert body.messages[0].content == text
+
+
+class FailingState(SqliteState):
+    """A journal whose disk is full."""
+
+    async def append(self, entry: JournalEntry) -> int:
+        raise StateUnavailable("The disk is full.")
+
+
+async def test_an_answer_goes_out_although_the_journal_fails(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    state = FailingState(tmp_path / "state.db", sync="normal")
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        answer = await relay.chat("my question", stream=True)
+    assert answer.content.endswith(DONE)
+
+
+class WaitingState(SqliteState):
+    """A journal that commits when the test says so."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, sync="normal")
+        self.asked = asyncio.Event()
+        self.may_commit = asyncio.Event()
+
+    async def append(self, entry: JournalEntry) -> int:
+        self.asked.set()
+        await self.may_commit.wait()
+        return await super().append(entry)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_the_end_of_an_answer_waits_for_the_journal(
+    upstream: ScriptedUpstream, tmp_path: Path, streamed: bool
+) -> None:
+    state = WaitingState(tmp_path / "state.db")
+    async with running_relay(upstream.base_url, state, tmp_path, state={"commit_timeout_ms": 60_000}) as relay:
+        body = {"model": "m", "messages": [{"role": "user", "content": "my question"}], "stream": streamed}
+        async with relay.client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            await state.asked.wait()
+            parts = answer.aiter_raw()
+            early = await anext(parts)
+            state.may_commit.set()
+            rest = b"".join([part async for part in parts])
+    assert b"[DONE]" not in early
+    assert rest.endswith(DONE) if streamed else rest == b"}"
+
+
+async def test_a_journal_that_hangs_holds_an_answer_back_no_longer_than_its_limit(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    state = WaitingState(tmp_path / "state.db")
+    async with running_relay(upstream.base_url, state, tmp_path, state={"commit_timeout_ms": 50}) as relay:
+        answer = await relay.chat("my question")
+        state.may_commit.set()
+    assert answer.status_code == 200
+
+
+async def test_a_client_that_leaves_cancels_the_upstream_call(relay: Rig, upstream: ScriptedUpstream) -> None:
+    never = asyncio.Event()
+    upstream.script(Answer(wait=never))
+    with pytest.raises(httpx.ReadTimeout):
+        await relay.client.post(
+            "/v1/chat/completions", json={"messages": [{"role": "user", "content": "my question"}]}, timeout=0.5
+        )
+    await asyncio.wait_for(upstream.last.left.wait(), 5)
+
+
+async def test_a_client_that_leaves_in_mid_stream_cancels_it_and_nothing_is_captured(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    never = asyncio.Event()
+    upstream.script(stream([*chat_events("one", " two")[:2], never]))
+    body = {"messages": [{"role": "user", "content": "my question"}], "stream": True}
+    async with relay.client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        await anext(answer.aiter_raw())
+    await asyncio.wait_for(upstream.last.left.wait(), 5)
+    assert await captured(state) == []
+
+
+async def test_housekeeping_prompts_are_neither_recalled_for_nor_captured(relay: Rig, state: SqliteState) -> None:
+    prompt = "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Output:"
+    answer = await relay.chat(prompt)
+    assert answer.headers["x-memproxy-recall"] == "skipped; reason=housekeeping"
+    assert relay.engine.asked == []
+    assert await captured(state) == []
+
+
+async def test_the_engine_is_told_of_a_new_turn_and_how_its_model_was_reached(relay: Rig) -> None:
+    await relay.chat("my question", headers={"authorization": "Bearer sk-client"})
+    (told,) = await eventually(lambda: relay.engine.captured)
+    assert told.access is not None
+    assert (told.access.model, told.access.api_key) == ("test-model", "sk-client")

@@ -1,0 +1,22 @@
+"""One store of each backend for the contract tests."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from memproxy.ports import MemoryStore
+from tests.stores.making import OpenStore, stores_under
+
+
+@pytest.fixture(params=["edge", "local", "server"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    """Opens the same store again at each call."""
+    return stores_under(request.param, tmp_path)
+
+
+@pytest.fixture
+async def store(open_store: OpenStore) -> AsyncIterator[MemoryStore]:
+    """An empty store."""
+    async with open_store() as opened:
+        yield opened

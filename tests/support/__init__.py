@@ -1,0 +1,1 @@
+"""Helpers of the tests: scripted upstreams, running proxies, shared data, deadlines."""

@@ -1,0 +1,137 @@
+"""A real engine (Edge, SQLite, worker, recall by words) behind a real server on a loopback port."""
+
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import uvicorn
+from memproxy.learn.worker import Worker
+
+from memproxy.core.protocol import IDENTITY_HEADER, Identity
+from memproxy.engine.app import build_app
+from memproxy.engine.parts import Engine
+from memproxy.learn.access import ModelAccess
+from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.embed import NoEmbedder
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.ports import MemoryStore
+from memproxy.recall.pipeline import Recall
+from memproxy.settings import LearnSettings, RecallSettings, Settings
+from memproxy.stores.edge import EdgeStore
+from memproxy.stores.sqlite_state import SqliteState
+from memproxy.tasks import TaskOwner
+
+DIMENSION = 8
+
+
+class WallClock:
+    """The real time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class QuietServer(uvicorn.Server):
+    """A server in this process's loop: it leaves our signal handlers alone."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def test_settings() -> Settings:
+    """No extraction (no model is there), and recall with time to spare on a busy machine."""
+    return Settings(learn=LearnSettings(enabled=False), recall=RecallSettings(deadline_ms=5_000))
+
+
+test_settings.__test__ = False  # type: ignore[attr-defined]
+
+
+def make_engine(folder: Path, *, settings: Settings | None = None, store: MemoryStore | None = None) -> Engine:
+    """An engine over real parts below ``folder``; words alone, so that no model is needed."""
+    settings = settings or test_settings()
+    clock = WallClock()
+    state = SqliteState(folder / "state.db", sync="normal")
+    store = store or EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=None)
+    embedder, lexical, access = NoEmbedder(DIMENSION), Bm25Encoder(), ModelAccess(settings)
+    worker = Worker(
+        settings=settings,
+        state=state,
+        store=store,
+        embedder=embedder,
+        lexical=lexical,
+        model=OpenAIChatModel(settings.models.extract),
+        access=access,
+        clock=clock,
+    )
+    recall = Recall(settings=settings, store=store, embedder=embedder, lexical=lexical, clock=clock)
+    return Engine(
+        settings=settings,
+        state=state,
+        store=store,
+        embedder=embedder,
+        recall=recall,
+        worker=worker,
+        access=access,
+        clock=clock,
+    )
+
+
+class Api:
+    """A client of the engine's routes, as the relay would be one for each caller."""
+
+    def __init__(self, client: httpx.AsyncClient, engine: Engine) -> None:
+        self.client = client
+        self.engine = engine
+
+    async def call(
+        self, method: str, path: str, *, identity: Identity | None = None, **arguments: Any
+    ) -> httpx.Response:
+        """One call, by default as tenant ``acme`` with the default user ``default``."""
+        identity = identity or Identity(tenant="acme", default_user="default")
+        headers = {IDENTITY_HEADER: msgspec.json.encode(identity).decode()} | arguments.pop("headers", {})
+        return await self.client.request(method, path, headers=headers, **arguments)
+
+    async def store(self, content: str, *, identity: Identity | None = None, **fields: Any) -> dict[str, Any]:
+        """Store one memory; the memory."""
+        response = await self.call("POST", "/v1/memory", identity=identity, json={"content": content, **fields})
+        assert response.status_code == 201, response.text
+        memory: dict[str, Any] = response.json()
+        return memory
+
+    async def page(self, *, identity: Identity | None = None, **query: Any) -> list[dict[str, Any]]:
+        """The memories that a list call finds."""
+        response = await self.call("GET", "/v1/memory", identity=identity, params=query)
+        assert response.status_code == 200, response.text
+        data: list[dict[str, Any]] = response.json()["data"]
+        return data
+
+    async def search(self, query: str, *, identity: Identity | None = None, **fields: Any) -> list[dict[str, Any]]:
+        """The memories that a search finds, best first."""
+        response = await self.call("POST", "/v1/memory/search", identity=identity, json={"query": query, **fields})
+        assert response.status_code == 200, response.text
+        return [found["memory"] for found in response.json()["data"]]
+
+
+@contextlib.asynccontextmanager
+async def serve_engine(engine: Engine, *, wait: bool = True) -> AsyncIterator[Api]:
+    """The engine behind a real server; closed with it."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    server = QuietServer(uvicorn.Config(build_app(engine), log_config=None, lifespan="on", timeout_graceful_shutdown=2))
+    tasks = TaskOwner("test.server")
+    task = tasks.start(server.serve(sockets=[listener]), "serve")
+    host, port = listener.getsockname()
+    try:
+        if wait:
+            await engine.wait_open()
+        async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=60) as client:
+            yield Api(client, engine)
+    finally:
+        server.should_exit = True
+        await task

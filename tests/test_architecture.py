@@ -1,0 +1,318 @@
+"""The rules of the house, read from the source: import directions, file sizes, tasks, caught errors, dependencies."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "memproxy"
+MAX_LINES = 600
+
+ALL = frozenset({"*"})
+SEAMS = frozenset({"core", "errors", "ports", "settings", "metrics", "tasks", "logs"})
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    # pure
+    "core": frozenset(),
+    "errors": frozenset(),
+    "logs": frozenset(),
+    "metrics": frozenset(),
+    # the seams
+    "ports": frozenset({"core", "errors"}),
+    "settings": frozenset({"core", "errors"}),
+    "tasks": frozenset({"metrics", "errors", "logs"}),
+    # the configuration
+    "settings_reference": frozenset({"settings"}),
+    "unbuilt": frozenset({"settings"}),
+    "yaml_file": frozenset({"errors"}),
+    "home": frozenset({"errors", "settings"}),
+    "config_file": frozenset({"auth", "errors", "home", "settings", "settings_reference", "unbuilt", "yaml_file"}),
+    # rooms that do not know each other
+    "wire": SEAMS,
+    "auth": SEAMS,
+    "recall": SEAMS,
+    "models": SEAMS,
+    "stores": SEAMS,
+    "learn": SEAMS | {"recall"},
+    # process one knows the journal (a port) and the engine's address; process two everything but concrete parts
+    "relay": SEAMS | {"wire", "auth"},
+    "api": SEAMS | {"auth", "recall", "learn"},
+    "mcp": SEAMS | {"auth", "recall", "learn", "api"},
+    "engine": SEAMS | {"auth", "recall", "learn", "api", "mcp"},
+    # the only importer of concrete stores and models
+    "wiring": SEAMS
+    | {"home", "config_file", "auth", "wire", "recall", "models", "stores", "learn", "relay", "api", "mcp", "engine"},
+    "launch": SEAMS | {"home"},
+    "server": SEAMS | {"home", "launch"},
+    "processes": SEAMS | {"home", "launch", "server", "wiring", "relay", "engine"},
+    "supervisor": SEAMS | {"home", "launch", "wiring", "processes", "config_file"},
+    "check": SEAMS | {"home", "config_file", "wiring", "supervisor"},
+    "evals": ALL - {"cli"},
+    "demo": ALL - {"cli"},
+    "docs_check": ALL,
+    "cli": ALL,
+    "__main__": ALL,
+}
+NOT_EVEN_ALL = {"evals": {"cli"}, "demo": {"cli"}}
+
+CORE_MAY_IMPORT = {"tokens": {"tiktoken"}}
+"""Counting tokens exactly needs the model family's table; its files are read once, only if they are local."""
+
+NOT_IMPORTED_BUT_USED = {
+    "httptools": "uvicorn's parser, chosen by name",
+    "uvloop": "uvicorn's event loop, chosen by name",
+}
+NOT_IMPORTED_YET = {
+    "aiosqlite": "declared for the state store",
+    "dateparser": "declared for dates in questions",
+}
+IMPORT_NAMES = {"pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
+
+
+@dataclass(frozen=True)
+class Module:
+    path: Path
+    source: str
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        parts = self.path.relative_to(PACKAGE).with_suffix("").parts
+        return parts[0] if parts else "__init__"
+
+    @property
+    def name(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+    @property
+    def lines(self) -> list[str]:
+        return self.source.splitlines()
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        found.append(Module(path, source, ast.parse(source)))
+    return tuple(found)
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every imported module's dotted name with its line; `from memproxy import x` names `memproxy.x`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            if node.module == "memproxy":
+                yield from ((f"memproxy.{alias.name}", node.lineno) for alias in node.names)
+            else:
+                yield node.module, node.lineno
+
+
+def own_imports(module: Module) -> Iterator[tuple[str, int]]:
+    """The rooms of ours that a module imports."""
+    for name, line in imports(module.tree):
+        package, _, rest = name.partition(".")
+        room = rest.partition(".")[0]
+        if package == "memproxy" and room not in {"", "__version__", module.room}:
+            yield room, line
+
+
+def test_every_room_has_its_place() -> None:
+    unknown = {module.room for module in modules()} - set(MAY_IMPORT) - {"__init__"}
+    assert not unknown, f"say in MAY_IMPORT what these may import: {unknown}"
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for module in modules():
+        allowed = MAY_IMPORT.get(module.room, frozenset())
+        for room, line in own_imports(module):
+            refused = room in NOT_EVEN_ALL.get(module.room, set())
+            if refused or (allowed != ALL and "*" not in allowed and room not in allowed):
+                wrong.append(f"{module.name}:{line} imports {room}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_of_imports_has_no_circle() -> None:
+    def reach(room: str, path: tuple[str, ...]) -> None:
+        assert room not in path, f"a circle: {path} -> {room}"
+        for each in MAY_IMPORT.get(room, frozenset()) - {"*"}:
+            reach(each, (*path, room))
+
+    for room in MAY_IMPORT:
+        reach(room, ())
+
+
+def test_the_relay_knows_neither_recall_nor_learning_nor_models_nor_stores() -> None:
+    assert not MAY_IMPORT["relay"] & {"recall", "learn", "models", "stores", "wiring", "engine", "api"}
+
+
+def test_the_core_is_pure() -> None:
+    """No I/O, no async. What else a module of the core may import is said in CORE_MAY_IMPORT, with the reason."""
+    impure = {"asyncio", "socket", "subprocess", "threading", "sqlite3", "tempfile", "http", "urllib.request"}
+    own = {*sys.stdlib_module_names, "msgspec", "memproxy"}
+    wrong = [
+        f"{module.name}:{line} imports {name}"
+        for module in modules()
+        if module.room == "core"
+        for name, line in imports(module.tree)
+        if name in impure or name.split(".")[0] not in own | CORE_MAY_IMPORT.get(module.path.stem, set())
+    ]
+    assert not wrong, "\n".join(wrong)
+    has_async = [module.name for module in modules() if module.room == "core" and "async def" in module.source]
+    assert not has_async
+
+
+def test_no_file_outgrew_its_room() -> None:
+    long = [f"{module.name}: {len(module.lines)} lines" for module in modules() if len(module.lines) > MAX_LINES]
+    assert not long, "split them: " + ", ".join(long)
+
+
+def test_tasks_have_owners() -> None:
+    """`create_task` and its like are called in tasks.py alone (a TaskGroup owns what it starts)."""
+    wrong = []
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Call) or module.name.endswith("memproxy/tasks.py"):
+                continue
+            called = ast.unparse(node.func)
+            owned = called.rpartition(".")[0].endswith(("group", "tasks"))
+            if called.rpartition(".")[2] in {"create_task", "ensure_future"} and not owned:
+                wrong.append(f"{module.name}:{node.lineno} {called}")
+    assert not wrong, "\n".join(wrong)
+
+
+def broad(handler: ast.ExceptHandler) -> bool:
+    caught = ast.unparse(handler.type) if handler.type else "BaseException"
+    return bool(re.search(r"\b(Base)?Exception\b", caught))
+
+
+def reraises(handler: ast.ExceptHandler) -> bool:
+    return isinstance(handler.body[-1], ast.Raise)
+
+
+def test_broad_handlers_have_a_reason_and_tell() -> None:
+    """Whatever is not raised again is logged and counted, or handed to whoever waits for it; a comment says why."""
+    wrong = []
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.ExceptHandler) or not broad(node) or reraises(node):
+                continue
+            near = module.lines[max(0, node.lineno - 2) : node.lineno + 1]
+            body = "\n".join(ast.unparse(statement) for statement in node.body)
+            told = re.search(r"\blog\.\w+\(", body) and "internal_errors" in body
+            handed_on = re.search(r"set_exception|_fail\(", body)
+            if not any("#" in line for line in near) or not (told or handed_on):
+                wrong.append(f"{module.name}:{node.lineno}")
+    assert not wrong, "give a reason, a log line and a metric: " + ", ".join(wrong)
+
+
+def test_imports_are_absolute() -> None:
+    wrong = [
+        f"{module.name}:{node.lineno}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not wrong
+
+
+def test_nothing_changes_at_module_level() -> None:
+    """No `global` statement: state lives in objects that somebody made."""
+    wrong = [
+        f"{module.name}:{node.lineno}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Global)
+    ]
+    assert not wrong
+
+
+def shipped_files() -> list[Path]:
+    """What goes into a commit, tests excepted (they may speak of such paths)."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    paths = [ROOT / line for line in listed.stdout.splitlines() if not line.startswith("tests/")]
+    return [path for path in paths if path.is_file()]
+
+
+MACHINE_PATH = re.compile(r"(?<![\w.~}$-])/(work|home/[a-z]+|root|Users/\w+)/")
+SCRATCH_PATH = re.compile(r"(?<![\w.~}$-])/tmp/\w")
+SECRET = re.compile(r"sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|ghp_[A-Za-z0-9]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY")
+
+
+def test_no_file_names_a_machine_or_holds_a_secret() -> None:
+    wrong = []
+    for path in shipped_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        wrong += [
+            f"{path.relative_to(ROOT)}: {match[0]}"
+            for pattern in (MACHINE_PATH, SCRATCH_PATH, SECRET)
+            for match in pattern.finditer(text)
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_locks_hold_versions_and_hashes_and_no_address(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert not re.search(r"https?://|--(extra-)?index-url|--find-links|--trusted-host", text)
+    pinned = re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?(==)?", text, re.MULTILINE)
+    assert pinned
+    assert all(exact for package, exact in pinned if package)
+    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", text)) >= len(pinned)
+
+
+@cache
+def declared(section: str = "") -> frozenset[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = project["optional-dependencies"][section] if section else project["dependencies"]
+    return frozenset(re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0].lower() for line in lines)
+
+
+def import_name(distribution: str) -> str:
+    return IMPORT_NAMES.get(distribution, distribution.replace("-", "_"))
+
+
+def third_party() -> dict[str, str]:
+    """Every foreign package that our code imports, with one place."""
+    return {
+        name.split(".")[0]: f"{module.name}:{line}"
+        for module in modules()
+        for name, line in imports(module.tree)
+        if name.split(".")[0] not in {*sys.stdlib_module_names, "memproxy"}
+    }
+
+
+def test_what_is_imported_is_declared() -> None:
+    known = {import_name(each) for each in declared()}
+    missing = {name: place for name, place in third_party().items() if name not in known}
+    assert not missing, f"declare in pyproject.toml: {missing}"
+
+
+def test_what_is_declared_is_used() -> None:
+    unused = {each for each in declared() if import_name(each) not in third_party()}
+    assert unused <= {*NOT_IMPORTED_BUT_USED, *NOT_IMPORTED_YET}, unused
+
+
+def test_what_is_declared_is_locked() -> None:
+    for lock, wanted in (("requirements.lock", declared()), ("requirements-dev.lock", declared() | declared("dev"))):
+        text = (ROOT / lock).read_text(encoding="utf-8").lower()
+        missing = [each for each in wanted if not re.search(rf"^{re.escape(each)}(\[.*\])?==", text, re.MULTILINE)]
+        assert not missing, f"{lock} lacks {missing}; run: make lock"

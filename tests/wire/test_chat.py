@@ -1,0 +1,408 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.core.turn import text_digest
+from memproxy.errors import RequestError
+from memproxy.wire.chat import ChatRequest, Position, Unreadable, read_request
+from tests.wire.strategies import chat_bodies, exactly
+
+BLOCK = '<recalled-memory id="1">\n- "é" 😀 \u2028 \\ /\n</recalled-memory>'
+POSITIONS: list[Position] = ["auto", "before_last_user", "after_system", "system"]
+INSTRUCTIONS = ("system", "developer")
+
+
+def request_of(**members: Any) -> ChatRequest:
+    return read_request(json.dumps(members).encode())
+
+
+def conversation(*messages: tuple[str, Any] | dict[str, Any]) -> ChatRequest:
+    listed = [
+        message if isinstance(message, dict) else dict(zip(("role", "content"), message, strict=True))
+        for message in messages
+    ]
+    return request_of(model="m", messages=listed)
+
+
+def without_ours(document: Any) -> list[Any]:
+    return [pair for pair in document if pair[0] not in {"memory_context", "memory_config"}]
+
+
+@given(chat_bodies(ours=False))
+def test_a_request_that_nothing_is_done_to_is_the_very_same_object(body: bytes) -> None:
+    assert read_request(body).rebuild(None) is body
+
+
+@given(chat_bodies(ours=True))
+def test_our_fields_are_stripped_and_nothing_else(body: bytes) -> None:
+    request = read_request(body)
+    after = request.rebuild(None)
+    assert request.has_ours
+    assert exactly(after) == without_ours(exactly(body))
+    assert not read_request(after).has_ours
+
+
+@given(chat_bodies(ours=False), st.sampled_from(POSITIONS), st.text(min_size=1, max_size=20))
+def test_an_injected_request_differs_by_one_inserted_span(body: bytes, position: Position, block: str) -> None:
+    request = read_request(body)
+    after = request.rebuild(block, position)
+    if not request.messages:
+        assert after is body
+        return
+    added = len(after) - len(body)
+    same = next((index for index in range(len(body)) if after[index] != body[index]), len(body))
+    starts = range(max(0, same - added), same + 1)
+    assert any(after[:start] + after[start + added :] == body for start in starts)
+    assert block in json.dumps(json.loads(after), ensure_ascii=False) or json.dumps(block, ensure_ascii=False)[
+        1:-1
+    ] in (json.dumps(json.loads(after), ensure_ascii=False))
+
+
+@given(chat_bodies(), st.sampled_from(["auto", "before_last_user"]))
+def test_the_block_stands_right_before_the_last_user_message(body: bytes, position: Position) -> None:
+    before = json.loads(body)["messages"]
+    users = [index for index, message in enumerate(before) if message["role"] == "user"]
+    after = read_request(body).rebuild(BLOCK, position)
+    if users:
+        expected = [*before[: users[-1]], {"role": "system", "content": BLOCK}, *before[users[-1] :]]
+        assert json.loads(after)["messages"] == expected
+
+
+@given(chat_bodies())
+def test_the_block_stands_after_the_leading_instructions(body: bytes) -> None:
+    before = json.loads(body)["messages"]
+    lead = next((index for index, message in enumerate(before) if message["role"] not in INSTRUCTIONS), len(before))
+    after = json.loads(read_request(body).rebuild(BLOCK, "after_system"))["messages"]
+    assert after == ([*before[:lead], {"role": "system", "content": BLOCK}, *before[lead:]] if before else [])
+
+
+@given(chat_bodies())
+def test_the_block_is_merged_into_a_system_message_at_the_beginning(body: bytes) -> None:
+    before = json.loads(body)["messages"]
+    after = json.loads(read_request(body).rebuild(BLOCK, "system"))["messages"]
+    first = before[0] if before else {}
+    content = first.get("content")
+    if not before:
+        expected = []
+    elif first["role"] in INSTRUCTIONS and isinstance(content, str):
+        expected = [{**first, "content": f"{content}\n\n{BLOCK}" if content else BLOCK}, *before[1:]]
+    elif first["role"] in INSTRUCTIONS and isinstance(content, list):
+        expected = [{**first, "content": [*content, {"type": "text", "text": BLOCK}]}, *before[1:]]
+    else:
+        expected = [{"role": "system", "content": BLOCK}, *before]
+    assert after == expected
+
+
+@given(chat_bodies())
+def test_messages_are_read_as_a_full_decoder_reads_them(body: bytes) -> None:
+    expected = json.loads(body)["messages"]
+    request = read_request(body)
+    assert [message.role for message in request.messages] == [message["role"] for message in expected]
+    assert [message.text for message in request.messages] == [
+        plain_text(message.get("content")) for message in expected
+    ]
+    assert [message.has_tool_calls for message in request.messages] == [bool(m.get("tool_calls")) for m in expected]
+    for message, whole in zip(request.messages, expected, strict=True):
+        assert json.loads(body[message.start : message.end]) == whole
+    assert request.digests == [text_digest(message.text) for message in request.messages]
+
+
+def plain_text(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(part["text"] for part in content if part["type"] == "text")
+    return content or ""
+
+
+@given(
+    st.binary(max_size=200)
+    | chat_bodies().flatmap(
+        lambda body: st.builds(
+            lambda at, extra: body[:at] + extra + body[at:], st.integers(0, len(body)), st.binary(max_size=3)
+        )
+    )
+)
+def test_no_body_makes_reading_crash(body: bytes) -> None:
+    try:
+        request = read_request(body)
+    except (Unreadable, RequestError):
+        return
+    assert request.has_ours or request.rebuild(None) is body
+    json.loads(request.rebuild(BLOCK))
+
+
+def test_the_fields_that_matter_are_read() -> None:
+    request = request_of(
+        model="gpt-4o",
+        stream=True,
+        n=2,
+        user="u1",
+        safety_identifier="s1",
+        metadata={"user_id": "m1", "other": 1},
+        memory_context={"user_id": "a", "session_id": "b", "project_id": "c", "agent_id": "d", "unknown": 1},
+        memory_config={
+            "enabled": True,
+            "auto_store": False,
+            "memory_types": ["semantic"],
+            "retrieval_limit": 5,
+            "similarity_threshold": 0.7,
+            "max_tokens": 100,
+        },
+        tools=[{"type": "function", "function": {"name": "look"}}, {"type": "custom", "custom": {"name": "draw"}}],
+        functions=[{"name": "older"}],
+        messages=[{"role": "user", "content": "hi", "name": "Ann"}],
+    )
+    assert (request.model, request.stream, request.n) == ("gpt-4o", True, 2)
+    assert (request.user, request.safety_identifier, request.metadata_user_id) == ("u1", "s1", "m1")
+    context, config = request.context, request.config
+    assert (context.user_id, context.session_id, context.project_id, context.agent_id) == ("a", "b", "c", "d")
+    assert (config.enabled, config.auto_store, config.memory_types) == (True, False, ["semantic"])
+    assert (config.retrieval_limit, config.similarity_threshold, config.max_tokens) == (5, 0.7, 100)
+    assert request.tool_names == ["look", "draw", "older"]
+    assert request.has_tools
+    assert request.messages[0].name == "Ann"
+
+
+def test_what_is_not_there_reads_as_nothing() -> None:
+    request = read_request(b"{}")
+    assert (request.model, request.stream, request.n, request.messages) == (None, False, 1, [])
+    assert (request.user, request.safety_identifier, request.metadata_user_id) == (None, None, None)
+    assert (request.has_ours, request.has_tools, request.tool_choice_forced) == (False, False, False)
+    assert (request.user_texts, request.last_user_index, request.is_tool_followup) == ([], None, False)
+    assert (request.digests, request.new_messages(), request.tool_names) == ([], [], [])
+    assert request.rebuild(BLOCK) == b"{}"
+
+
+@pytest.mark.parametrize("messages", [b"null", b'"text"', b"{}", b"[]", b"7"])
+def test_a_request_without_messages_goes_on_untouched(messages: bytes) -> None:
+    body = b'{"messages":' + messages + b"}"
+    assert read_request(body).rebuild(BLOCK) is body
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"user": 7, "metadata": "x", "n": "3", "stream": "yes", "model": 1, "tools": {}, "safety_identifier": None},
+        {"user": None, "metadata": {"user_id": 5}, "n": -1, "stream": None, "model": None, "tools": [1, None, {}]},
+        {
+            "messages": [
+                1,
+                None,
+                "text",
+                [],
+                {},
+                {"role": 5, "content": 7},
+                {"role": "user", "content": [1, "a", {"type": 5}]},
+            ]
+        },
+    ],
+)
+def test_odd_shapes_are_the_upstreams_to_judge(members: dict[str, Any]) -> None:
+    request = request_of(**members)
+    assert (request.model, request.stream, request.n, request.user, request.metadata_user_id) == (
+        None,
+        False,
+        1,
+        None,
+        None,
+    )
+    assert request.rebuild(None) is request.body
+    assert request.tool_names == []
+
+
+def test_numbers_beyond_any_machine_type_are_the_upstreams_to_judge() -> None:
+    huge = b"1" + b"0" * 5000
+    body = b'{"n":1e999,"seed":' + huge + b',"messages":[{"role":"user","content":"hi","x":' + huge + b"}]}"
+    request = read_request(body)
+    assert request.user_texts == ["hi"]
+    assert request.n == 1
+    assert request.rebuild(None) is body
+
+
+@pytest.mark.parametrize(
+    ("members", "param"),
+    [
+        ({"memory_context": "u"}, "memory_context"),
+        ({"memory_context": {"user_id": 5}}, "memory_context.user_id"),
+        ({"memory_context": {"session_id": []}}, "memory_context.session_id"),
+        ({"memory_config": []}, "memory_config"),
+        ({"memory_config": {"enabled": "yes"}}, "memory_config.enabled"),
+        ({"memory_config": {"auto_store": 1}}, "memory_config.auto_store"),
+        ({"memory_config": {"memory_types": "semantic"}}, "memory_config.memory_types"),
+        ({"memory_config": {"memory_types": ["facts"]}}, "memory_config.memory_types"),
+        ({"memory_config": {"retrieval_limit": 0}}, "memory_config.retrieval_limit"),
+        ({"memory_config": {"retrieval_limit": 201}}, "memory_config.retrieval_limit"),
+        ({"memory_config": {"retrieval_limit": True}}, "memory_config.retrieval_limit"),
+        ({"memory_config": {"retrieval_limit": 1.5}}, "memory_config.retrieval_limit"),
+        ({"memory_config": {"similarity_threshold": 1.1}}, "memory_config.similarity_threshold"),
+        ({"memory_config": {"similarity_threshold": "0.5"}}, "memory_config.similarity_threshold"),
+        ({"memory_config": {"max_tokens": -1}}, "memory_config.max_tokens"),
+    ],
+)
+def test_a_wrong_field_of_ours_is_named(members: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        request_of(messages=[], **members)
+    assert refused.value.param == param
+    assert param in refused.value.message
+    assert refused.value.status == 400
+
+
+def test_empty_fields_of_ours_say_nothing_but_are_stripped() -> None:
+    request = request_of(model="m", memory_context=None, memory_config={"enabled": None}, messages=[])
+    assert request.has_ours
+    assert request.context.user_id is None
+    assert request.config.enabled is None
+    assert request_of(memory_context={"user_id": ""}).context.user_id is None
+    assert json.loads(request.rebuild(None)) == {"model": "m", "messages": []}
+
+
+def test_a_whole_float_is_a_whole_number() -> None:
+    assert read_request(b'{"memory_config":{"retrieval_limit":5.0}}').config.retrieval_limit == 5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"messages":[],"messages":[]}',
+        b'{"messages":[{"role":"user","content":"a","content":"b"}]}',
+        b'{"messages":[{"role":"user","role":"system","content":"a"}]}',
+        b'{"messages":[{"role":"user","content":"a","conten\\u0074":"b"}]}',
+        b'{"messages":[{"role":"user","content":"' + b"x" * 9000 + b'","content":"b"}]}',
+        b'{"memory_context":{"user_id":"a","user_id":"b"}}',
+        b'{"memory_config":{"enabled":true,"enabled":false}}',
+        b'{"metadata":{"user_id":"a","user_id":"b"}}',
+        b'{"messages":[{"role":"user"}],"memory_context":{},"memory_context":{}}',
+    ],
+)
+def test_duplicate_keys_on_our_path_are_unreadable(body: bytes) -> None:
+    with pytest.raises(Unreadable) as refused:
+        read_request(body)
+    assert refused.value.reason == "duplicate_keys"
+
+
+def test_keys_that_only_look_double_are_read() -> None:
+    parts = [{"type": "text", "text": 'a "content" \\u0041 "role": "x"', "content": {"role": 1, "content": 2}}]
+    request = conversation({"role": "user", "content": parts, "extra": {"role": 1}}, ("assistant", '"content" "role"'))
+    assert [message.role for message in request.messages] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("key", ["tools", "metadata", "anything"])
+def test_deep_nesting_is_unreadable_and_no_crash(key: str) -> None:
+    for depth in (*range(100, 1200, 10), 100_000):
+        body = b'{"messages":[{"role":"user","content":"a"}],"%s":' % key.encode() + b"[" * depth + b"]" * depth + b"}"
+        try:
+            request = read_request(body)
+        except Unreadable as refused:
+            assert refused.reason == "too_deep"
+        else:
+            assert request.rebuild(None) is body
+            request.tool_names  # noqa: B018 - it is read lazily
+
+
+def test_half_surrogates_are_read_with_a_replacement_and_sent_on_as_they_came() -> None:
+    body = rb'{"messages":[{"role":"user","content":"cut \ud83d off"}],"x":"\ude00","memory_context":{"user_id":"\ud83d\ude00"}}'
+    request = read_request(body)
+    assert request.user_texts == ["cut \ufffd off"]
+    assert request.context.user_id == "😀"
+    assert request.rebuild(None) == rb'{"messages":[{"role":"user","content":"cut \ud83d off"}],"x":"\ude00"}'
+    assert rb'{"role":"user","content":"cut \ud83d off"}' in request.rebuild(BLOCK)
+
+
+def test_a_half_surrogate_in_a_block_is_replaced() -> None:
+    after = conversation(("user", "hi")).rebuild("cut \ud83d")
+    assert json.loads(after)["messages"][0]["content"] == "cut ?"
+
+
+def test_unreadable_things_are_unreadable() -> None:
+    for body in (
+        b"",
+        b"hello",
+        b"\xef\xbb\xbf{}",
+        '{"a":1}'.encode("utf-16"),
+        b'{"a":"\xff"}',
+        b"[1]",
+        b'{"a":"\\ud800',
+    ):
+        with pytest.raises(Unreadable):
+            read_request(body)
+
+
+@pytest.mark.parametrize(
+    ("choice", "forced"),
+    [
+        ("auto", False),
+        ("none", False),
+        ("required", True),
+        ("any", True),
+        ({"type": "function", "function": {"name": "x"}}, True),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}, False),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}, True),
+        (None, False),
+    ],
+)
+def test_a_forced_tool_choice_is_seen(choice: Any, forced: bool) -> None:
+    assert request_of(tool_choice=choice).tool_choice_forced is forced
+
+
+@pytest.mark.parametrize(
+    ("tools", "filled"), [("[]", False), ("[ \n ]", False), ("null", False), ('[{"type":"x"}]', True)]
+)
+def test_tools_are_there_when_there_are_some(tools: str, filled: bool) -> None:
+    assert read_request(f'{{"tools":{tools}}}'.encode()).has_tools is filled
+
+
+CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}
+RESULT = {"role": "tool", "tool_call_id": "1", "content": "42 degrees"}
+
+
+def said(request: ChatRequest) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in request.new_messages()]
+
+
+def test_only_what_came_after_the_last_answer_is_new() -> None:
+    request = conversation(("system", "s"), ("user", "one"), ("assistant", "1"), ("system", "now"), ("user", "two"))
+    assert said(request) == [("user", "two")]
+    assert not request.is_tool_followup
+
+
+def test_a_tool_loop_belongs_to_its_users_message() -> None:
+    request = conversation(("user", "one"), ("assistant", "1"), ("user", "how warm?"), CALL, RESULT, CALL, RESULT)
+    assert said(request) == [("user", "how warm?"), ("tool", "42 degrees"), ("tool", "42 degrees")]
+    assert request.is_tool_followup
+    assert request.last_user_index == 2
+
+
+def test_what_the_assistant_said_beside_its_tool_call_is_kept() -> None:
+    request = conversation(("user", "how warm?"), {**CALL, "content": "Let me look."}, RESULT)
+    assert said(request) == [("user", "how warm?"), ("assistant", "Let me look."), ("tool", "42 degrees")]
+
+
+def test_the_older_function_call_is_a_tool_call_too() -> None:
+    call = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+    request = conversation(("user", "how warm?"), call, {"role": "function", "name": "f", "content": "42"})
+    assert said(request) == [("user", "how warm?"), ("function", "42")]
+    assert request.is_tool_followup
+
+
+def test_an_answers_beginning_at_the_end_is_no_answer_yet() -> None:
+    request = conversation(("user", "one"), ("assistant", "1"), ("user", "two"), ("assistant", "It is"))
+    assert said(request) == [("user", "two")]
+
+
+def test_messages_without_text_are_not_new() -> None:
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}
+    assert said(conversation(image, ("user", "  "), ("user", "what is it?"))) == [("user", "what is it?")]
+
+
+def test_an_injected_block_that_came_back_is_not_new() -> None:
+    assert said(conversation(("user", f"{BLOCK}\nhello"))) == [("user", "hello")]
+    assert said(conversation(("user", BLOCK))) == []
+
+
+def test_a_big_body_is_read() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 32_000_000}}
+    request = conversation(("user", [{"type": "text", "text": "what is it?"}, image]))
+    assert request.user_texts == ["what is it?"]
+    assert len(request.rebuild(BLOCK)) > 32_000_000
