@@ -13,7 +13,8 @@ from memproxy.errors import MemproxyError
 from memproxy.home import home_dir, state_path, store_path
 from memproxy.settings import Settings
 from memproxy.supervisor import AlreadyServed, InstanceLock
-from memproxy.wiring import make_embedder, make_state, make_store
+from memproxy.wiring.engine import make_embedder, make_store
+from memproxy.wiring.state import make_state
 
 TIMEOUT_S = 10.0
 EMBEDDER_PATIENCE_S = 60.0

@@ -172,7 +172,7 @@ def command_line() -> str | None:
     """The command line's help as Markdown, from typer's own generator; None while there is no command line."""
     if importlib.util.find_spec("memproxy.cli") is None:
         return None
-    command = [sys.executable, "-m", "typer", "memproxy.cli", "--app", "app", "utils", "docs", "--name", "memproxy"]
+    command = [sys.executable, "-m", "typer", "--app", "app", "memproxy.cli", "utils", "docs", "--name", "memproxy"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)  # noqa: S603 - no outside words
     return done.stdout.partition("\n")[2].strip()
 

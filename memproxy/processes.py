@@ -9,17 +9,19 @@ from pathlib import Path
 import uvloop
 
 from memproxy import __version__, logs
-from memproxy.engine.app import build_app
 from memproxy.launch import ENGINE, RELAY, Launch, receive
 from memproxy.metrics import metrics
 from memproxy.server import Server, quiet_logs, server_config
 from memproxy.settings import Settings
-from memproxy.wiring import make_engine, make_relay
+from memproxy.wiring.state import make_state
 
 
 async def run_relay(launch: Launch, settings: Settings) -> None:
     """Serve until told to stop."""
-    process = make_relay(settings, Path(launch.home), launch.secret_bytes, Path(launch.engine_socket))
+    from memproxy.wiring.relay import make_relay  # noqa: PLC0415 - the engine does not need it
+
+    state = make_state(settings, Path(launch.home))
+    process = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket))
     await process.start()
     server = Server(server_config(process.app, settings.server))
 
@@ -37,6 +39,9 @@ async def run_relay(launch: Launch, settings: Settings) -> None:
 
 async def run_engine(launch: Launch, settings: Settings) -> None:
     """Serve on the private socket until told to stop."""
+    from memproxy.engine.app import build_app  # noqa: PLC0415 - two seconds that the relay does not need
+    from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
+
     engine = make_engine(settings, Path(launch.home), launch.secret_bytes)
     server = Server(server_config(build_app(engine), settings.server, uds=launch.engine_socket))
 

@@ -41,6 +41,7 @@ UNBUILT = (
     Unbuilt("retention"),
     Unbuilt("privacy.encrypt"),
     Unbuilt("working"),
+    Unbuilt("telemetry.log_content"),
 )
 
 

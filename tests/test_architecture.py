@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from memproxy.docs_check import unbuilt_entry
+from memproxy.settings_reference import settings_of
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "memproxy"
 MAX_LINES = 600
@@ -298,6 +301,20 @@ def third_party() -> dict[str, str]:
         for name, line in imports(module.tree)
         if name.split(".")[0] not in {*sys.stdlib_module_names, "memproxy"}
     }
+
+
+SCHEMA = {"settings", "settings_reference", "unbuilt", "docs_check"}
+
+
+def test_every_setting_is_read_or_refused() -> None:
+    """By its name only, so that one reader can stand for several settings of one name; none may have no reader."""
+    sources = "\n".join(module.source for module in modules() if module.room not in SCHEMA)
+    ignored = [
+        setting.path
+        for setting in settings_of()
+        if not unbuilt_entry(setting.path) and not re.search(rf"\.{setting.path.rpartition('.')[2]}\b", sources)
+    ]
+    assert not ignored, f"read them, or list them in unbuilt.py: {ignored}"
 
 
 def test_what_is_imported_is_declared() -> None:

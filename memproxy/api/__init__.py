@@ -1,1 +1,16 @@
-"""The memory API of CONTRACT section 6."""
+"""The memory API of CONTRACT section 6.
+
+Every write is a journal row first (`context.Writer`), then waited for: 201 or 200 when it is applied, 202 with
+``x-memproxy-write: queued`` when the store is away (it is applied when the store is back). Reads answer 503 with
+``retry-after`` meanwhile.
+
+Where the contract is silent:
+
+- A list shows what is and what was; a search leaves out what was superseded, unless ``active`` or ``as_of`` is given.
+- One ``project_id`` (``agent_id``) in a list or search means what a request of that project sees: its memories and
+  those of no project. Several mean exactly theirs. A delete takes exactly the project's own.
+- ``valid_to`` in the past makes a memory inactive; an expired memory is not there, by id neither.
+- Turns sent without any time are the same turns when sent again: no time is part of their identity then.
+- A turn's content cannot be edited. ``session_id`` tells apart two turns of one id when reading or forgetting by id.
+- NUL, lone surrogates, numbers of more than 64 bits and deep nesting are refused (400), as are unknown fields.
+"""

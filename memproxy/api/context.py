@@ -36,8 +36,11 @@ QUEUED = {"x-memproxy-write": "queued"}
 
 @dataclass(frozen=True, kw_only=True)
 class Backends:
-    """The parts behind the API. ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and
-    `errors.StateUnavailable` while that part is not open; ``secret`` keys the blocks' nonces.
+    """The parts behind the API.
+
+    ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and `errors.StateUnavailable` while that
+    part is not open. ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write waits to be applied
+    before it is answered as queued.
     """
 
     settings: Settings
@@ -49,6 +52,7 @@ class Backends:
     secret: bytes
     require_store: Callable[[], None]
     require_state: Callable[[], None]
+    write_timeout_s: float = WRITE_TIMEOUT_S
 
 
 class OwnerLocks:
@@ -88,7 +92,7 @@ class Writer:
             StateUnavailable: the journal does not take it; nothing is written.
         """
         number = await self.append(scope, JournalKind.PLAN, plan)
-        return await self._backends.worker.applied(number, WRITE_TIMEOUT_S)
+        return await self._backends.worker.applied(number, self._backends.write_timeout_s)
 
 
 def scope_and_filter(identity: Identity, filters: Filters, now: datetime) -> tuple[Scope, MemoryFilter]:

@@ -12,18 +12,16 @@ from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, sco
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory, NoQuery, OneQuery, ScopeQuery, SessionQuery
 from memproxy.auth import resolve_scope
-from memproxy.core.memory import Kind, Memory, Source, to_public
+from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.protocol import Deletion, Identity, PlanBody
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError, StoreUnavailable
+from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter, SlotChange
 
 SCOPE_FIELDS = frozenset({"user_id", "project_id", "agent_id", "session_id"})
 NOT_CLEARABLE = frozenset({"kind", "content", "tags", "entities", "confidence", "importance", "trust", "metadata"})
-SEARCHED_FIELDS = frozenset({"content", "category", "tags", "entities"})
-"""A change of one of these changes what is found, so the memory is embedded anew."""
-
 TURN_METADATA = ("role", "seq", "name")
 
 
@@ -101,8 +99,8 @@ class Memories:
             changes = self._changes(current, body)
             if not changes:
                 return answer(to_public(current))
-            edited = msgspec.convert(msgspec.structs.asdict(current) | changes, Memory, from_attributes=True)
-            plan = _edit_plan(edited, frozenset(changes))
+            edited = merged(current, changes)
+            plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)})
             applied = await self._writer.plan(_place_of(scope, current), plan)
         return await self._written(_place_of(scope, current), edited, applied=applied, status=200)
 
@@ -116,7 +114,8 @@ class Memories:
             given = _with_turn_metadata(current, given)
         if "content" in given:
             given["content"] = redact(given["content"], self._redact)
-        changed = {name: value for name, value in given.items() if getattr(current, name) != value}
+        stored = to_payload(current)
+        changed = {name: value for name, value in given.items() if stored[name] != msgspec.to_builtins(value)}
         _check_interval(current, changed)
         return changed | self._stamps(current, changed) if changed else {}
 
@@ -131,14 +130,14 @@ class Memories:
         scope = _scope_of_one(request, caller(request, "memory:write"))
         async with self._locks.of(scope):
             memory = await find(self._backends, scope, request.path_params["memory_id"])
-            deletion = Deletion(ids=[memory.id], session_ids=_turn_session(memory))
-            applied = await self._writer.plan(scope, PlanBody(delete_where=deletion))
-            if applied:
-                await self._free_slots(scope, [memory])
+            applied = await self._writer.plan(scope, _forgetting(memory))
         return _deleted(1, applied=applied)
 
     async def forget_scope(self, request: Request) -> Response:
-        """`DELETE /v1/memory?user_id=…`: never without a scope that was named for this call."""
+        """`DELETE /v1/memory?user_id=…`: never without a scope that was named for this call.
+
+        A caller who stands in a project (by header) forgets in that project only.
+        """
         identity = caller(request, "memory:write")
         query = read_query(request, ScopeQuery)
         if query.user_id is None and query.project_id is None and query.session_id is None:
@@ -146,7 +145,7 @@ class Memories:
                 "Nothing is deleted without a scope: give user_id, project_id or session_id.", param="user_id"
             )
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
-        return await self._forget_where(scope, query.session_id, query.project_id)
+        return await self._forget_where(scope, query.session_id, query.project_id or identity.project)
 
     async def forget_session(self, request: Request) -> Response:
         """`DELETE /v1/memory/sessions/{id}`: the session's turns and what was learned from it."""
@@ -217,13 +216,6 @@ def _place_of(scope: Scope, memory: Memory) -> Scope:
     return Scope(tenant=scope.tenant, user=scope.user, session=memory.session_id)
 
 
-def _edit_plan(edited: Memory, changed: frozenset[str]) -> PlanBody:
-    if changed & SEARCHED_FIELDS:
-        return PlanBody(upserts=[edited])
-    fields = msgspec.to_builtins({name: getattr(edited, name) for name in changed})
-    return PlanBody(changes={edited.id: fields})
-
-
 def _check_turn_edit(given: dict[str, Any]) -> None:
     for name in ("content", "kind", "session_id"):
         if name in given:
@@ -248,8 +240,11 @@ def _holds(valid_to: datetime | None, now: datetime) -> bool:
     return valid_to is None or valid_to > now
 
 
-def _turn_session(memory: Memory) -> list[str]:
-    return [memory.session_id] if memory.kind is Kind.TURN and memory.session_id is not None else []
+def _forgetting(memory: Memory) -> PlanBody:
+    """The plan that forgets one memory; a turn's namesake in another session stays."""
+    if memory.kind is Kind.TURN and memory.session_id is not None:
+        return PlanBody(delete_where=Deletion(ids=[memory.id], session_ids=[memory.session_id]))
+    return PlanBody(deletes=[memory.id])
 
 
 def _some(value: str | None) -> list[str]:

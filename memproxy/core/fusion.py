@@ -60,14 +60,14 @@ class _Usual(msgspec.Struct, frozen=True):
 USUAL_COSINE = _Usual(0.2, 0.13)
 USUAL_BM25 = _Usual(0.5, 0.6)
 
-HYBRID = Model(0.374, (3.125, 0.453, 0.708, 1.245, -1.272))
-"""Weights of cosine, its standing, BM25's standing, coverage, and the crowd.
+HYBRID = Model(-0.419, (3.336, 0.463, 0.697, 1.595, -1.095, -0.866, 5.548))
+"""Weights of what `features` gives for a candidate with a vector.
 
-Reproduced by ``python -m memproxy.evals.calibration``, which says what it is fitted on.
+Both models are fitted, and printed again, by ``python -m memproxy.evals.calibration --shared ../shared``.
 """
 
-LEXICAL = Model(0.6, (0.81, 2.4, -1.02))
-"""Weights of BM25's standing, coverage and the crowd, for candidates without a vector and searches without a model."""
+LEXICAL = Model(0.853, (0.956, 3.188, -1.137))
+"""Weights for candidates without a vector and searches without a model."""
 
 
 def scores(evidence: Sequence[Evidence], query_terms: int) -> list[float]:
@@ -81,24 +81,32 @@ def scores(evidence: Sequence[Evidence], query_terms: int) -> list[float]:
 
 
 def features(evidence: Sequence[Evidence], query_terms: int) -> list[tuple[float, ...]]:
-    """What the models read: ``(cosine, cosine standing, BM25 standing, coverage, crowd)``, or the last three without a
-    vector.
+    """What the models read: ``(cosine, cosine standing, BM25 standing, coverage, crowd, other words, other words times
+    cosine)``, and for a candidate without a vector ``(BM25 place, coverage, crowd)``.
 
-    A standing is how many spreads a candidate lies above the mean of all candidates of the query. BM25 is taken per
-    query term, so that long and short queries compare. The crowd is the logarithm of the number of candidates (and
-    ``CROWD_BASE``): the one that matters is one of three or one of two hundred.
+    A standing is how many spreads a candidate lies above the mean of all candidates of the query, both drawn towards
+    what is usual; BM25 is taken per query term, so that long and short queries compare. A place is the same drawn
+    towards zero: without vectors only matching memories are candidates, and how many others there are is not known.
+    The crowd is the logarithm of the number of candidates (and ``CROWD_BASE``): the one that matters is one of three
+    or one of two hundred. "Other words" is 1 for a candidate that has none of the query's terms, else 0: a cosine that
+    no shared word explains says more.
     """
-    terms = max(1, query_terms) / _small_corpus(len(evidence))
     crowd = math.log(len(evidence) + CROWD_BASE)
-    bm25 = _standings([one.bm25 / terms for one in evidence], USUAL_BM25)
-    cosines = _standings([one.cosine for one in evidence if one.cosine is not None], USUAL_COSINE)
-    standing = iter(cosines)
+    bm25 = [one.bm25 for one in evidence]
+    scale = _small_corpus(len(evidence)) / max(1, query_terms)
+    standings = _standings([value * scale for value in bm25], USUAL_BM25)
+    places = _places(bm25)
+    cosines = iter(_standings([one.cosine for one in evidence if one.cosine is not None], USUAL_COSINE))
     return [
-        (word, one.coverage, crowd)
+        (place, one.coverage, crowd)
         if one.cosine is None
-        else (one.cosine, next(standing), word, one.coverage, crowd)
-        for one, word in zip(evidence, bm25, strict=True)
+        else (one.cosine, next(cosines), standing, one.coverage, crowd, *_other_words(one.coverage, one.cosine))
+        for one, standing, place in zip(evidence, standings, places, strict=True)
     ]
+
+
+def _other_words(coverage: float, cosine: float) -> tuple[float, float]:
+    return (0.0, 0.0) if coverage else (1.0, cosine)
 
 
 def _small_corpus(candidates: int) -> float:
@@ -118,6 +126,16 @@ def _standings(values: Sequence[float], usual: _Usual) -> list[float]:
     centre = (sum(values) + PRIOR_CANDIDATES * usual.mean) / total
     spread = math.sqrt((count * variance + PRIOR_CANDIDATES * usual.spread**2) / total)
     return [(value - centre) / spread for value in values]
+
+
+def _places(values: Sequence[float]) -> list[float]:
+    count = len(values)
+    if count < 2:
+        return [0.0] * count
+    mean = sum(values) / count
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / count)
+    weight = count / (count + 2 * PRIOR_CANDIDATES)
+    return [weight * (value - mean) / spread if spread > 1e-9 else 0.0 for value in values]
 
 
 def term_weights(query_terms: Set[int], generic: Set[int], documents: Sequence[Set[int]]) -> dict[int, float]:

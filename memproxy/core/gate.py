@@ -51,7 +51,7 @@ def _kind(plain: str, text: str) -> str:
     if len(text.strip()) <= GREETING_CHARACTERS and patterns.GREETING.fullmatch(plain):
         return "greeting"
     if len(plain) <= _COMMAND_CHARACTERS:
-        if _matches(patterns.SMALLTALK_WHOLE, patterns.SMALLTALK, plain):
+        if _matches(patterns.SMALLTALK_WHOLE, patterns.SMALLTALK, plain) or patterns.GREETING.fullmatch(plain):
             return "smalltalk"
         if _matches(patterns.TOOL_WHOLE, patterns.TOOL, plain):
             return "tool"
@@ -63,7 +63,10 @@ def _kind(plain: str, text: str) -> str:
 
 
 def _matches(whole: re.Pattern[str], anywhere: re.Pattern[str], plain: str) -> bool:
-    return whole.fullmatch(plain) is not None or anywhere.search(plain) is not None
+    """Whether one of the patterns fits, also without what leads up to the question ("can you tell me ...")."""
+    lead = patterns.LEAD.match(plain)
+    bare = plain[lead.end() :] if lead else plain
+    return any(whole.fullmatch(form) for form in {plain, bare}) or anywhere.search(plain) is not None
 
 
 def is_personal(text: str) -> bool:

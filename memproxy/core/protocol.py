@@ -126,18 +126,23 @@ class PlanBody(msgspec.Struct, kw_only=True):
     """Journal row ``plan``, and the stored plan of a ``learn`` row: exact writes with their ids; replaying is harmless.
 
     ``upserts`` are whole memories (embedded when applied), ``changes`` payload fields by memory id, ``deletes`` ids.
+    ``turn_changes`` are payload fields of turns by session and id (clients may use one turn id in several sessions).
     ``delete_where`` deletes what matches at the time of applying, so that a delete by scope also covers rows before it.
     """
 
     upserts: list[Memory] = []
     changes: dict[str, dict[str, Any]] = {}
+    turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
     deletes: list[str] = []
     delete_where: Deletion | None = None
 
 
 class LearnBody(msgspec.Struct, kw_only=True):
-    """Journal row ``learn``: extract from the last ``unlearned`` turns of the scope's session (with their window)."""
+    """Journal row ``learn``: extract from the last ``unlearned`` turns of the scope's session (with their window), of
+    those said until ``until`` (the newest one when the row was made; what comes later has a later row).
+    """
 
     unlearned: int
     reason: str
     model: str | None = None
+    until: datetime | None = None

@@ -14,14 +14,18 @@ KINDS = frozenset({"secrets", "cards", "emails", "phones"})
 
 
 class _Format(NamedTuple):
-    """A token format. ``hints`` are literals of which one must occur: most text has none, and a search for a literal is
-    many times cheaper than the expression.
+    """A token format. One of ``hints`` must occur, else the expression, many times dearer, is not tried: within a long
+    word, or anywhere where the format is known by the words before it (``in_context``).
     """
 
     name: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
+    in_context: bool = False
 
+
+_SHORTEST_TOKEN = 20
+"""Characters of the shortest format (an AWS key id). Text without words that long, which is most, needs no look."""
 
 _LEFT = r"(?<![A-Za-z0-9_-])"
 _BREAK = r"(?:\\[nr]|\s)*+"
@@ -38,7 +42,7 @@ def _token(name: str, hints: str, pattern: str, *, left: str = _LEFT) -> _Format
 
 
 _FORMATS = (
-    _Format("private-key", ("PRIVATE KEY",), re.compile(_PEM_KEY)),
+    _Format("private-key", ("PRIVATE KEY",), re.compile(_PEM_KEY), in_context=True),
     # The secret half has no prefix: it is known by its name before it, or by the key id right before it.
     _Format(
         "aws-secret",
@@ -48,6 +52,7 @@ _FORMATS = (
             r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}[\"'`]?[\s:,;/|&]{1,4}[\"'`]?)"
             r"(?=[A-Za-z0-9/+]{0,39}[0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"
         ),
+        in_context=True,
     ),
     _token("aws-key", "AKIA ASIA ABIA ACCA", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", left=r"(?<![A-Za-z0-9+/_-])"),
     _token("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36,255}"),
@@ -104,10 +109,14 @@ def redact(text: str, kinds: frozenset[str]) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    for name, hints, pattern in _FORMATS:
-        if any(hint in text for hint in hints):
-            replacement = f"[redacted:{name}]"
-            text = pattern.sub(rf"\g<1>{replacement}" if pattern.groups else replacement, text)
+    long_words = " ".join(word for word in text.split() if len(word) >= _SHORTEST_TOKEN)
+    if not long_words:
+        return text
+    for form in _FORMATS:
+        searched = text if form.in_context else long_words
+        if any(hint in searched for hint in form.hints):
+            replacement = f"[redacted:{form.name}]"
+            text = form.pattern.sub(rf"\g<1>{replacement}" if form.pattern.groups else replacement, text)
     return text
 
 

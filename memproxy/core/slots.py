@@ -15,7 +15,7 @@ _USER = frozenset({"user", "i", "me", "my", "myself", "mine", "you", "your", "hu
 _ARTICLES = frozenset({"a", "an", "the"})
 _EMPTY = _ARTICLES | frozenset(
     {"is", "are", "was", "were", "be", "been", "am", "has", "have", "had", "having", "do", "does", "did"}
-    | {"current", "currently", "new", "now", "own", "of", "s"}
+    | {"current", "currently", "new", "now", "of", "s"}
 )
 """Words of a predicate that change neither what it asks nor its answer ("has_budget", "current_budget")."""
 
@@ -33,12 +33,12 @@ _MANY = frozenset(
     | {"colleague", "coworker", "language", "hobby", "interest", "interested", "skill", "allergy", "instrument"}
     | {"know", "use", "want", "plan", "prefer", "need", "go", "study", "member", "follow", "collect", "avoid"}
     | {"possession", "sport", "tool", "goal", "medication", "symptom", "condition", "include", "contain", "feel_about"}
-    | {"event", "experience", "responsible", "working", "work", "use_for", "belong"}
+    | {"has", "have", "event", "experience", "responsible", "working", "work", "use_for", "belong"}
 )
 """Predicates that several memories may answer at once, prepositions at their end aside."""
 
 _MANY_ACTIONS = frozenset(
-    {"speak", "visit", "visited", "attend", "attended", "read", "watch", "watched", "bought", "buy", "purchased"}
+    {"own", "speak", "visit", "visited", "attend", "attended", "read", "watch", "watched", "bought", "buy", "purchased"}
     | {"went", "met", "made", "tried", "play", "played", "allergic", "traveled", "travelled", "mentioned", "discussed"}
     | {"asked", "said", "learned", "finished", "completed", "ate", "cooked", "saw", "joined", "won", "ran", "collected"}
 )
@@ -94,13 +94,15 @@ def predicate_name(predicate: str) -> tuple[str, bool]:
     kept = [word for word in said if word not in _EMPTY and word not in _NEGATIONS]
     if kept and kept[0] in _LIKING:
         return "feel_about", _LIKING[kept[0]] == affirms
+    if kept[:1] == ["own"] and has_many("_".join(kept[1:])):
+        del kept[0]  # "owns dog" is "has dog"
     return "_".join(kept or said), affirms
 
 
 def has_many(predicate: str) -> bool:
     """Whether several memories may answer this normalised predicate at once ("dog", "speak", "allergic_to")."""
     parts = predicate.split("_")
-    if parts[0] in _MANY_ACTIONS:
+    if parts[0] in _MANY_ACTIONS or predicate in _MANY:
         return True
     while len(parts) > 1 and parts[-1] in _PREPOSITIONS:
         parts.pop()

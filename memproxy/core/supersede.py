@@ -193,7 +193,10 @@ def _says_the_same(one: Memory, other: Memory) -> bool:
 def _same_place(one: Memory, other: Memory) -> bool:
     """Whether both could be about one thing, as far as their slots tell (another item of a list is another thing)."""
     first, second = slot_name(one), slot_name(other)
-    return first is None or second is None or first == second or not (_listed(one) or _listed(other))
+    if first is None or second is None or first == second or not (_listed(one) or _listed(other)):
+        return True
+    item, known = value_name(one.object or ""), value_name(other.object or "")
+    return bool(item and known) and (_contains(item, known) or _contains(known, item))
 
 
 def _listed(memory: Memory) -> bool:

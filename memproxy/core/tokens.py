@@ -23,6 +23,7 @@ _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2
 _PIECE = re.compile(r"[A-Za-z]+|\d+|\s+|.", re.DOTALL)
 _LETTERS_PER_TOKEN = 4.5
 _DIGITS_PER_TOKEN = 3
+_SHORT_WORD = 6
 
 
 def estimate(text: str) -> int:
@@ -34,7 +35,7 @@ def estimate(text: str) -> int:
 
 
 def approximate(text: str) -> int:
-    """Tokens by the kinds of characters: a word up to five letters is one token, longer ones one per 4.5 letters;
+    """Tokens by the kinds of characters: a word up to six letters is one token, longer ones one per 4.5 letters;
     three digits, one mark, or one character of an unspaced script are one; other letters one per two characters.
     """
     tokens = 0.0
@@ -48,8 +49,9 @@ def _piece(piece: str) -> float:
     if first.isspace():
         return len(piece) // 8 + piece.count("\n") * 0.5  # one space belongs to the word after it
     if first.isascii():
-        per_token = _LETTERS_PER_TOKEN if first.isalpha() else _DIGITS_PER_TOKEN
-        return max(1, len(piece) / per_token) if first.isalnum() else 1
+        if first.isalpha():
+            return len(piece) / _LETTERS_PER_TOKEN if len(piece) > _SHORT_WORD else 1
+        return math.ceil(len(piece) / _DIGITS_PER_TOKEN)
     if is_unspaced(first) or not first.isalpha():
         return 1 if first < "\U00010000" else 2
     return 0.5

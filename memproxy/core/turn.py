@@ -14,6 +14,9 @@ from memproxy.core.scope import Scope
 _NAMESPACE = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")
 """Root of all turn names; changing it would rename every turn ever stored."""
 
+LONG_TEXT = 2000
+"""Characters above which a message is taken as pasted."""
+
 _ROLE_TRUST = {
     "user": Trust.USER,
     "assistant": Trust.ASSISTANT,
@@ -56,8 +59,13 @@ def point_id(tenant: str, user: str, session: str | None, memory_id: str) -> str
 
 
 def text_digest(text: str) -> str:
-    """16 hex digits that stand for a message's text: tells what a request already contains without sending it."""
-    return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    """16 hex digits that stand for a message's text: tells what a request already contains without sending it.
+
+    White space does not count in short texts, which people retype; long ones are pasted, and folding theirs would cost
+    more than the rest of the request.
+    """
+    folded = " ".join(text.split()) if len(text) <= LONG_TEXT else text.strip()
+    return hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def make_turns(

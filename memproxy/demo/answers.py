@@ -11,6 +11,8 @@ GREETING = "Hello. I am a script, not a model: I answer only from what my prompt
 
 _WORD = re.compile(r"\$?[a-z0-9]+(?:[-.,][a-z0-9]+)*")
 _PREFIX = re.compile(r"^(?:[-*•]\s*|\[[^\]]*\]\s*|\([^)]*\)\s*|\d{4}-\d{2}-\d{2}\S*\s*|[#·:|—]\s*)+")
+_SUFFIX = re.compile(r"(?:\s*\[m:[0-9a-f]+\])+$")
+"""The short id at the end of a recalled line; it names the memory and is no part of what it says."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _QUESTION = re.compile(r"^(?:what|who|where|when|which|how|why|do|does|is|are|can|could|tell me|remind me)\b", re.I)
 _OUTDATED = re.compile(r"superseded|replaced by|no longer", re.I)
@@ -76,7 +78,7 @@ def _lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         text = text_of(message)
         said_by_user = message.get("role") == "user"
         for line in sentences(text) if said_by_user else text.splitlines():
-            statement = _PREFIX.sub("", line.strip())
+            statement = _SUFFIX.sub("", _PREFIX.sub("", line.strip()))
             if statement and not statement.startswith("<") and not is_question(statement):
                 yield statement
 

@@ -50,7 +50,9 @@ class ProxyProcess:
         return self._process.pid if self._process else None
 
     async def start(self, *, deadline_s: float = 60.0) -> None:
-        """Start and wait until `/readyz` says that requests are served.
+        """Start and wait until requests are served and memory answers too.
+
+        A client need not wait for memory: its requests are served without. A demonstration of memory does.
 
         Raises:
             DemoFailed: it ended by itself or was not ready in time; the message holds the end of its log.
@@ -74,7 +76,7 @@ class ProxyProcess:
 
     async def _ready(self) -> None:
         async with local_client(self.root_url) as client:
-            while not await _answers_ready(client):
+            while not (await _answers(client, "/readyz") and await _answers(client, "/v1/memory?limit=1")):
                 if self._process is None or self._process.returncode is not None:
                     raise DemoFailed(f"`memproxy serve` ended before it was ready.\n{self.log_end()}")
                 await asyncio.sleep(_POLL_S)
@@ -105,9 +107,9 @@ class ProxyProcess:
         return self._process if self._process is not None and self._process.returncode is None else None
 
 
-async def _answers_ready(client: httpx.AsyncClient) -> bool:
+async def _answers(client: httpx.AsyncClient, path: str) -> bool:
     try:
-        return (await client.get("/readyz")).status_code == 200
+        return (await client.get(path)).status_code == 200
     except httpx.TransportError:
         return False
 

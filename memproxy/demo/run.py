@@ -18,10 +18,10 @@ from memproxy.demo.session import API_KEY
 from memproxy.demo.show import Screen
 from memproxy.demo.story import Story
 
-_INTRODUCTION = (
-    f"The model behind the proxy is a script ({MODEL}), not a language model: it answers only from what its prompt\n"
-    "contains and extracts facts by simple rules. The proxy, its store, its memory and the openai client are real."
-)
+_INTRODUCTION = f"""\
+The model behind the proxy is a script ({MODEL}), not a language model:
+it answers only from what its prompt contains and extracts facts by simple rules.
+The proxy, its store, its memory and the openai client are real."""
 
 
 def run_demo(*, serve: bool) -> int:
@@ -33,7 +33,7 @@ def run_demo(*, serve: bool) -> int:
         console.print("Stopped; everything it started is gone.")
         return 0 if serve else 130
     except (DemoFailed, openai.OpenAIError, httpx.HTTPError) as error:
-        console.print(f"[red]The demonstration failed:[/red] {escape(str(error) or repr(error))}")
+        console.print(f"[red]The demonstration failed:[/red] {escape(str(error) or repr(error))}", soft_wrap=True)
         return 1
 
 

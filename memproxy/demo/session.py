@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from memproxy.demo.answers import text_of
 from memproxy.demo.model_server import MODEL, ScriptedModel
-from memproxy.demo.process import ProxyProcess, local_client
+from memproxy.demo.process import DemoFailed, ProxyProcess, local_client
 
 API_KEY = "demo-key"
 _BLOCK_OPENING = "<recalled-memory"
@@ -60,15 +60,21 @@ class MemoryApi:
     async def facts(self, *, active: bool) -> list[dict[str, Any]]:
         """The stored memories without the verbatim turns, oldest first."""
         response = await self.client.get("/v1/memory", params={"limit": 200, "active": str(active).lower()})
-        response.raise_for_status()
+        _succeeded(response)
         found = [memory for memory in response.json()["data"] if memory["kind"] != "turn"]
         return sorted(found, key=lambda memory: str(memory["created_at"]))
 
     async def recall(self, query: str) -> dict[str, Any]:
         """What the proxy would inject for ``query``, with citations and the reason."""
         response = await self.client.post("/v1/memory/recall", json={"query": query, "explain": True})
-        response.raise_for_status()
+        _succeeded(response)
         return dict(response.json())
+
+
+def _succeeded(response: httpx.Response) -> None:
+    if response.status_code != 200:
+        request = response.request
+        raise DemoFailed(f"{request.method} {request.url} answered {response.status_code}: {response.text}")
 
 
 @asynccontextmanager

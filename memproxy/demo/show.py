@@ -35,8 +35,8 @@ class Screen:
         self._console.rule(f"[bold]{escape(text)}[/bold]", align="left")
 
     def line(self, text: str) -> None:
-        """One plain line."""
-        self._console.print(escape(text))
+        """Plain text, never broken into other lines than its own (addresses and commands are copied from it)."""
+        self._console.print(escape(text), soft_wrap=True, highlight=False)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
@@ -96,8 +96,9 @@ class Screen:
 
 
 def _recall_line(reply: Reply) -> str:
-    count = reply.headers.get("x-memproxy-memories")
-    return f"{reply.headers.get('x-memproxy-recall', 'no header')}" + (f", {count} memories" if count else "")
+    return (
+        f"{reply.headers.get('x-memproxy-recall', 'no header')}, memories: {reply.headers.get('x-memproxy-memories')}"
+    )
 
 
 def _timing_line(reply: Reply) -> str:

@@ -66,8 +66,7 @@ class Story:
         async with chat_client(self._proxy) as client, memory_api(self._proxy) as memory:
             session = Session(client, self._model)
             for question, fact in QUESTIONS:
-                reply = await session.say(question)
-                await self._show(reply, memory)
+                reply = await self._ask(session, question, memory)
                 self._check(f"session two: {question!r} is answered with {fact!r}", fact in reply.text, reply.text)
                 recall = reply.headers.get("x-memproxy-recall", "no header")
                 self._check("its recall header says injected", recall.startswith("injected"), recall)
@@ -83,8 +82,7 @@ class Story:
         """Session three asks again: only the new budget counts."""
         self._screen.title("Session three: asked again")
         async with chat_client(self._proxy) as client, memory_api(self._proxy) as memory:
-            reply = await Session(client, self._model).say(BUDGET_QUESTION)
-            await self._show(reply, memory)
+            reply = await self._ask(Session(client, self._model), BUDGET_QUESTION, memory)
             stale = [line for line in reply.injected.splitlines() if "$10,000" in line and not _OUTDATED.search(line)]
             self._check("session three is answered with $15,000", "$15,000" in reply.text, reply.text)
             self._check("it is not answered with $10,000", "$10,000" not in reply.text, reply.text)
@@ -106,9 +104,13 @@ class Story:
         for text in texts:
             self._screen.said(await session.say(text))
 
-    async def _show(self, reply: Reply, memory: MemoryApi) -> None:
+    async def _ask(self, session: Session, question: str, memory: MemoryApi) -> Reply:
+        """Ask, and show what was injected. Why is asked of the memory API before: afterwards it knows the answer."""
+        why = await memory.recall(question)
+        reply = await session.say(question)
         self._screen.said(reply)
-        self._screen.injected(reply.injected, await memory.recall(reply.asked))
+        self._screen.injected(reply.injected, why)
+        return reply
 
     async def _learned(self, memory: MemoryApi, wanted: Callable[[Facts], bool], doing: str) -> Facts:
         """Ask the memory API until what was said is learned."""

@@ -6,13 +6,13 @@ import secrets
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
-from memproxy.api.context import Backends
+from memproxy.api.context import WRITE_TIMEOUT_S, Backends
 from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest
 from memproxy.errors import ConfigError, MemoryUnavailable, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, Embedder, MemoryStore, StateStore
+from memproxy.ports import ChatModel, Clock, Embedder, MemoryStore, StateStore
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
@@ -41,7 +41,9 @@ class Engine:
         worker: Applies journal rows and learns.
         access: How each tenant's requests reach their model.
         clock: The time.
+        model: The worker's chat model, closed with the engine.
         secret: Keys the nonces of blocks (the installation's own); by default one for this process.
+        write_timeout_s: How long an API write waits to be applied before it is answered as queued.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Engine:
         worker: Worker,
         access: ModelAccess,
         clock: Clock,
+        model: ChatModel | None = None,
         secret: bytes | None = None,
+        write_timeout_s: float = WRITE_TIMEOUT_S,
     ) -> None:
         self.settings = settings
         self.access = access
@@ -65,7 +69,9 @@ class Engine:
         self._recall = recall
         self._worker = worker
         self._clock = clock
+        self._model = model
         self._secret = secret or secrets.token_bytes(32)
+        self._write_timeout_s = write_timeout_s
         self._tasks = TaskOwner("engine")
         self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
         self._opened: set[str] = set()
@@ -86,12 +92,15 @@ class Engine:
 
         1. our own tasks: nothing is opened or measured any more;
         2. the worker: takes no new rows, finishes what it applies (``grace_s`` at most), the rest stays in the journal;
-        3. the store: flushes what the worker wrote;
-        4. the state: last of the two, because rows are acknowledged after the store's flush;
-        5. the embedder.
+        3. the chat model, which only the worker calls;
+        4. the store: flushes what the worker wrote;
+        5. the state: after the store, because rows are acknowledged after the store's flush;
+        6. the embedder.
         """
         await self._tasks.cancel()
         await self._worker.close(grace_s)
+        if self._model is not None:
+            await self._model.close()
         if "store" in self._opened:
             await self._store.close()
         if "state" in self._opened:
@@ -110,6 +119,7 @@ class Engine:
             secret=self._secret,
             require_store=self._require_store,
             require_state=self._require_state,
+            write_timeout_s=self._write_timeout_s,
         )
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
@@ -156,9 +166,6 @@ class Engine:
             log.critical("memory stays OFF, chat goes on without it: %s", error.message)
             return
         self._became_ready("store")
-        async for attempt in self._attempts("worker", StateUnavailable):
-            with attempt:
-                await self._state.recover()
         await self._worker.start()
         self._became_ready("worker")
         self._all_open.set()
@@ -188,7 +195,7 @@ class Engine:
         self._opened.add(part)
 
     async def _measure(self) -> None:
-        """Keep the gauges and the store's state true."""
+        """Keep what `readiness` says, and the store's gauge, true."""
         while True:
             await asyncio.sleep(MEASURE_EVERY_S)
             if "store" in self._opened:
@@ -206,14 +213,11 @@ class Engine:
 
     async def _measure_state(self) -> None:
         try:
-            sizes = await self._state.queue_sizes()
+            await self._state.queue_sizes()
         except StateUnavailable as error:
             self._note_outage("state", error)
-            return
-        self._parts["state"] = READY
-        for lane, states in sizes.items():
-            for state, rows in states.items():
-                metrics().learn_jobs.labels(lane=lane, state=state).set(rows)
+        else:
+            self._parts["state"] = READY
 
     def _note_outage(self, part: str, error: MemoryUnavailable) -> None:
         if self._parts[part] == READY:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.supersede import begins
@@ -34,7 +34,8 @@ class Applier:
         Raises:
             StoreUnavailable, StateUnavailable: nothing is lost, apply the same plan again.
         """
-        owner = Scope(tenant=scope.tenant, user=scope.user)
+        # The session only tells which turn is meant where an id is used in several.
+        owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
         memories = await self._still_due(owner, plan.upserts, now)
         whole, fields = await self._changed(owner, plan.changes)
         points = await self._vectors.points(owner, memories) + await self._vectors.with_neighbours(owner, whole)
@@ -42,9 +43,21 @@ class Applier:
             await self._store.upsert(owner, points)
         if fields:
             await self._store.set_fields(owner, fields)
-        if plan.deletes:  # an empty filter would delete everything
-            await self._store.delete(owner, MemoryFilter(ids=tuple(plan.deletes)))
+        for session, turns in plan.turn_changes.items():
+            await self._store.set_fields(msgspec.structs.replace(owner, session=session or None), turns)
+        await self._delete(owner, plan.deletes)
+        if (gone := plan.delete_where) is not None:
+            where = MemoryFilter(
+                ids=tuple(gone.ids), session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids)
+            )
+            await self._store.delete(owner, where)
         await self._store.flush()
+
+    async def _delete(self, owner: Scope, ids: Sequence[str]) -> None:
+        stored = await self._store.get(owner, ids) if ids else {}
+        for memory in stored.values():
+            sessions = (memory.session_id,) if memory.kind is Kind.TURN and memory.session_id else ()
+            await self._store.delete(owner, MemoryFilter(ids=(memory.id,), session_ids=sessions))
 
     async def _still_due(self, owner: Scope, memories: Sequence[Memory], now: datetime) -> list[Memory]:
         """The memories as they are to be written now.

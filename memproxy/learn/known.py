@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
@@ -19,12 +19,14 @@ class Known:
     """A view that changes with the plan; nothing is written. Made anew for every attempt at a plan."""
 
     def __init__(self, scope: Scope, store: MemoryStore, state: StateStore) -> None:
-        self.owner = Scope(tenant=scope.tenant, user=scope.user)
+        # The session only tells which turn is meant where an id is used in several.
+        self.owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
         self._store = store
         self._state = state
         self._seen: dict[str, Memory] = {}
         self._new: dict[str, Memory] = {}
         self._changes: dict[str, dict[str, Any]] = {}
+        self._turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
         self._deletes: list[str] = []
         self._held: dict[str, str | None] = {}
         self._registered: dict[str, str | None] = {}
@@ -88,9 +90,15 @@ class Known:
         if not changed.active or changed.slot != memory.slot:
             await self._release(memory)
 
-    def mark(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Change fields of a turn, without reading it."""
-        self._changes.setdefault(name, {}).update(fields)
+    async def turns(self, session: str | None, ids: Sequence[str]) -> list[Memory]:
+        """The turns of these ids, those of that session where an id is used in several."""
+        place = msgspec.structs.replace(self.owner, session=session)
+        found = await self._store.get(place, ids) if ids else {}
+        return [turn for turn in found.values() if turn.kind is Kind.TURN]
+
+    def mark(self, turn: Memory, fields: Mapping[str, Any]) -> None:
+        """Change fields of a turn."""
+        self._turn_changes.setdefault(turn.session_id or "", {}).setdefault(turn.id, {}).update(fields)
 
     async def delete(self, name: str) -> None:
         """Forget a memory; its slot becomes free."""
@@ -120,7 +128,12 @@ class Known:
     def plan(self) -> PlanBody:
         """The writes, JSON types only."""
         changes = {name: msgspec.to_builtins(fields) for name, fields in self._changes.items() if fields}
-        return PlanBody(upserts=list(self._new.values()), changes=changes, deletes=self._deletes)
+        return PlanBody(
+            upserts=list(self._new.values()),
+            changes=changes,
+            turn_changes=self._turn_changes,
+            deletes=self._deletes,
+        )
 
     def slot_changes(self) -> list[SlotChange]:
         """The register's changes, against what was read."""

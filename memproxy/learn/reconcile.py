@@ -165,10 +165,12 @@ class Reconciler:
             where=MemoryFilter(kinds=(Kind.TURN,)),
         )
         found = await self._store.search(known.owner, query)
-        said = [one.memory for one in found if not one.memory.superseded_by]
-        stale = {turn.id for turn in said if repeats(turn.content, old, new)} | set(old.turn_ids)
-        for name in stale - set(new.turn_ids):
-            known.mark(name, {"superseded_by": new.id})
+        stale = [one.memory for one in found if repeats(one.memory.content, old, new)]
+        stale += await known.turns(old.session_id, [name for name in old.turn_ids if name not in new.turn_ids])
+        for turn in stale:
+            said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id
+            if not turn.superseded_by and not said_by_new:
+                known.mark(turn, {"superseded_by": new.id})
 
     async def asked(self, scope: Scope, body: PlanBody, *, now: datetime) -> Planned:
         """The plan for what the API asks: statements take their slots, what goes frees them.
@@ -188,7 +190,8 @@ class Reconciler:
         for name in body.deletes:
             await known.delete(name)
             counts["delete"] += 1
-        return Planned(plan=known.plan(), known=known, operations=counts)
+        plan = msgspec.structs.replace(known.plan(), delete_where=body.delete_where)
+        return Planned(plan=plan, known=known, operations=counts)
 
     async def _put(self, known: Known, memory: Memory, now: datetime) -> str:
         memory = msgspec.structs.replace(memory, slot=slot_name(memory))

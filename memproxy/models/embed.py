@@ -285,8 +285,8 @@ class OpenAIEmbedder:
         if len(vectors) != expected or lengths != {self._dimension or max(lengths, default=0)}:
             self._state = "unavailable: unexpected answer"
             raise EmbedderUnavailable(
-                f"the embedding service answered {len(vectors)} vectors of {sorted(lengths)} numbers, expected {expected} "
-                f"of {self._dimension}; check embedding.model and embedding.dimension"
+                f"the embedding service answered {len(vectors)} vectors of {sorted(lengths)} numbers, expected "
+                f"{expected} of {self._dimension}; check embedding.model and embedding.dimension"
             )
         self._dimension, self._state = lengths.pop(), "ready"
         return vectors

@@ -8,7 +8,7 @@ import msgspec
 from memproxy.core import fusion
 from memproxy.core.memory import Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
-from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, SparseVector
+from memproxy.ports import Candidate, HybridQuery, LexicalEncoder
 from memproxy.recall.documents import dense_text
 
 CANDIDATES = 100
@@ -35,7 +35,7 @@ class Ranker:
 
     def rank(self, query: HybridQuery, candidates: Sequence[Candidate]) -> list[Scored]:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable."""
-        evidence = self._evidence(query.bm25 or SparseVector(indices=[], values=[]), candidates)
+        evidence = self.evidence(query, candidates)
         scores = fusion.scores(evidence, len(query.bm25.indices) if query.bm25 else 0)
         scored = [
             Scored(memory=candidate.memory, score=score, signals=_signals(known))
@@ -43,8 +43,9 @@ class Ranker:
         ]
         return sorted(scored, key=_best_first)
 
-    def _evidence(self, query: SparseVector, candidates: Sequence[Candidate]) -> list[fusion.Evidence]:
-        terms = frozenset(query.indices)
+    def evidence(self, query: HybridQuery, candidates: Sequence[Candidate]) -> list[fusion.Evidence]:
+        """What fusion is told of each candidate."""
+        terms = frozenset(query.bm25.indices if query.bm25 else ())
         documents = [self._terms(candidate.memory) for candidate in candidates]
         weights = fusion.term_weights(terms, self._generic, documents)
         return [

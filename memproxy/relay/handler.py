@@ -63,7 +63,8 @@ class ChatHandler:
         try:
             chat = _read(request, body)
         except Unreadable as problem:
-            return await self._untouched(request, body, problem.reason, request_id)
+            log.debug("%s cannot be read (%s) and goes on untouched", request_id, problem.reason)
+            return await self._untouched(request, body, request_id)
         decision = await self._decider.decide(request.headers, chat, request_id)
         decision.count()
         sent = chat.rebuild(decision.block, self._position)
@@ -71,10 +72,10 @@ class ChatHandler:
         with Hangup(request, self._tasks):
             return await self._exchange(request, chat, decision, sent, request_id)
 
-    async def _untouched(self, request: Request, body: bytes, reason: str, request_id: str) -> int:
+    async def _untouched(self, request: Request, body: bytes, request_id: str) -> int:
         """A body that we cannot read goes on as it is; the upstream says what it thinks of it."""
         off = read_mode(request.headers, None) is Mode.OFF
-        decision = Decision(result="off") if off else Decision(result="skipped", reason=reason)
+        decision = Decision(result="off") if off else Decision(result="skipped", reason="unreadable")
         decision.count()
         return await self._passthrough.send(request, body, extra=decision.headers(request_id))
 

@@ -1,5 +1,6 @@
 """Relays an answer: every byte as it arrives, except the very end, which waits until the turn is in the journal."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from memproxy.metrics import metrics
@@ -8,7 +9,7 @@ from memproxy.relay.request import Request
 from memproxy.relay.upstream import UpstreamAnswer
 from memproxy.wire.answer import ChatJsonAnswer, ChatStreamAnswer
 from memproxy.wire.encoding import BodyDecoder
-from memproxy.wire.hold import TailHolder
+from memproxy.wire.hold import LengthHolder, TailHolder
 
 
 class Holder(Protocol):
@@ -21,22 +22,37 @@ class Holder(Protocol):
         """What was kept back."""
 
 
-class LastByteHolder:
-    """For bodies of a declared length: keeps one byte, so that the client cannot take the answer for complete."""
+class PieceHolder:
+    """For compressed streams, whose end mark cannot be seen in the bytes: keeps all from when ``ended`` says so."""
 
-    def __init__(self) -> None:
-        self._kept = b""
+    def __init__(self, ended: Callable[[], bool]) -> None:
+        self._ended = ended
+        self._kept: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        """All but the last byte seen so far."""
-        sent = self._kept + chunk[:-1]
-        self._kept = chunk[-1:]
-        return sent
+        """The piece, unless its decoded copy held the end."""
+        if not self._ended():
+            return chunk
+        self._kept.append(chunk)
+        return b""
 
     def release(self) -> bytes:
-        """The byte kept back."""
-        kept, self._kept = self._kept, b""
+        """What was kept back."""
+        kept = b"".join(self._kept)
+        self._kept.clear()
         return kept
+
+
+class OpenEnd:
+    """For bodies without a length: their end is a signal of its own, so no byte needs to be kept back."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """All of it."""
+        return chunk
+
+    def release(self) -> bytes:
+        """Nothing."""
+        return b""
 
 
 class Tap:
@@ -46,38 +62,44 @@ class Tap:
         streamed = (answer.header("content-type") or "").lower().startswith("text/event-stream")
         encoding = answer.header("content-encoding")
         self._decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None)
-        self.reader: ChatStreamAnswer | ChatJsonAnswer = ChatStreamAnswer() if streamed else ChatJsonAnswer()
-        self.holder: Holder = TailHolder() if streamed else LastByteHolder()
+        self._reader: ChatStreamAnswer | ChatJsonAnswer = ChatStreamAnswer() if streamed else ChatJsonAnswer()
+        length = answer.header("content-length")
+        if length is not None and length.isdigit():
+            self._holder: Holder = LengthHolder(int(length))
+        elif not streamed:
+            self._holder = OpenEnd()
+        else:
+            self._holder = TailHolder() if encoding is None else PieceHolder(lambda: self.done)
         self._exchange = exchange
         self._journal = journal
         self._written = False
 
     def feed(self, chunk: bytes) -> bytes:
         """Look at a copy of the chunk; what of it may go out now."""
-        self.reader.feed(self._decoder.feed(chunk))
-        return self.holder.feed(chunk)
+        self._reader.feed(self._decoder.feed(chunk))
+        return self._holder.feed(chunk)
 
     @property
     def done(self) -> bool:
         """Whether the answer said its own end (``[DONE]``), although more bytes may come."""
-        return isinstance(self.reader, ChatStreamAnswer) and self.reader.done
+        return isinstance(self._reader, ChatStreamAnswer) and self._reader.done
 
     async def finish(self) -> bytes:
         """Write the exchange if the answer is complete; the bytes that were kept back."""
         if not self._written:
             self._written = True
             await self._write()
-        return self.holder.release()
+        return self._holder.release()
 
     async def _write(self) -> None:
-        self.reader.finish()
-        metrics().upstream_cached_tokens.inc(self.reader.cached_tokens)
+        self._reader.finish()
+        metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
         if not self._decoder.usable:
             metrics().capture_skipped.labels(reason="encoding").inc()
-        elif not self.reader.complete:
+        elif not self._reader.complete:
             metrics().capture_skipped.labels(reason="incomplete").inc()
         else:
-            await self._journal.write(self._exchange, self.reader.text)
+            await self._journal.write(self._exchange, self._reader.text)
 
 
 async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) -> None:

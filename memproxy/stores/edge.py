@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import qdrant_edge as edge
 
-from memproxy.errors import MemproxyError, RequestError, StoreUnavailable
+from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.stores.backend import (
     BM25,
@@ -30,12 +30,15 @@ from memproxy.stores.backend import (
 from memproxy.stores.edge_files import MARKER, VERSION, Marker, StoreFolder, check_built_with, missing_store
 from memproxy.stores.edge_filters import translated
 from memproxy.stores.filters import Where
+from memproxy.stores.stored import unstorable
 from memproxy.stores.thread import OwnThread
 from memproxy.stores.vector_store import VectorStore
 
 Result = TypeVar("Result")
 
 LOCK_WAIT_S = 10.0
+"""Longest wait for another process to leave the folder: a killed predecessor may need a moment to be gone."""
+
 INDEXING_THRESHOLD_KB = 100_000_000
 """No HNSW below this: a user's few thousand points are filtered by index and compared directly, in under 1 ms."""
 
@@ -43,15 +46,19 @@ INDEXING_THRESHOLD_KB = 100_000_000
 class EdgeStore(VectorStore):
     """`ports.MemoryStore` in a folder of this machine, for one process at a time."""
 
-    def __init__(self, path: Path, *, dimension: int, embedder_name: str | None) -> None:
+    def __init__(
+        self, path: Path, *, dimension: int, embedder_name: str | None, lock_wait_s: float = LOCK_WAIT_S
+    ) -> None:
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._folder = StoreFolder(path)
         self._thread = OwnThread("memproxy-store")
         self._shard: edge.EdgeShard | None = None
         self._leaving = threading.Event()
+        self._lock_wait_s = lock_wait_s
 
     async def open(self, expected_id: str | None) -> str:
-        """As the port says. Waits up to 10 seconds for another process that holds the folder to end."""
+        """As the port says. Waits up to ``lock_wait_s`` seconds for another process that holds the folder to end."""
+        self._leaving.clear()
         store_id = await self._run(lambda: self._open(expected_id))
         self._backend = _EdgeBackend(self._on_shard)
         metrics().store_points.set(await self.points())
@@ -117,7 +124,7 @@ class EdgeStore(VectorStore):
         folder = self._folder
         if folder.marker() is None and expected_id is not None:
             raise missing_store(folder.path, expected_id, None)
-        folder.hold(wait_s=LOCK_WAIT_S, pause=self._leaving.wait)
+        folder.hold(wait_s=self._lock_wait_s, pause=self._leaving.wait)
         try:
             marker = self._checked_marker(folder.marker(), expected_id)
             self._shard = self._loaded()
@@ -187,14 +194,14 @@ class EdgeStore(VectorStore):
 
 
 def _shape(dimension: int) -> edge.EdgeConfig:
-    """How points are stored. Low vacuum thresholds keep deleted text from staying in the files."""
+    """How points are stored. With no vacuum threshold at all, `optimize` drops every deleted text from the files."""
     best_part = edge.MultiVectorConfig(edge.MultiVectorComparator.MaxSim)
     dense = edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine, multivector_config=best_part)
     return edge.EdgeConfig(
         vectors={DENSE: dense},
         sparse_vectors={BM25: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
         optimizers=edge.EdgeOptimizersConfig(
-            deleted_threshold=0.001,
+            deleted_threshold=0.0,
             vacuum_min_vector_number=1,
             default_segment_number=1,
             indexing_threshold=INDEXING_THRESHOLD_KB,
@@ -228,6 +235,10 @@ class _EdgeBackend:
     async def upsert(self, points: Sequence[Written]) -> None:
         def work(shard: edge.EdgeShard) -> None:
             built = _storable(lambda: [_point(point) for point in points])
+            # a payload replaced in place would leave its old text in the files, where no vacuum counts it as deleted
+            there = shard.retrieve([point.id for point in points], False, False)
+            if there:
+                shard.update(edge.UpdateOperation.delete_points([one.id for one in there]))
             shard.update(edge.UpdateOperation.upsert_points(built))
 
         await self._on_shard(work)
@@ -284,10 +295,7 @@ def _storable(build: Callable[[], Result]) -> Result:
     try:
         return build()
     except (TypeError, ValueError, OverflowError) as error:
-        raise RequestError(
-            "A memory holds something that cannot be stored: numbers must be finite and below 2^64, text must be valid "
-            "Unicode (no lone surrogates)."
-        ) from error
+        raise unstorable() from error
 
 
 def _point(point: Written) -> edge.Point:

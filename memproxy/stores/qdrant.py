@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 import msgspec
 from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
@@ -159,15 +160,12 @@ class _Collection:
             yield
         except UnexpectedResponse as error:
             raise self._answered(error) from error
-        except (ApiException, httpx.HTTPError, OSError, RuntimeError) as error:
+        except (ApiException, QdrantException, httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
+            # ValueError: an answer that is not Qdrant's; what can be stored was checked before
             reason = str(getattr(error, "source", None) or error) or type(error).__name__
             raise StoreUnavailable(
-                f"The {self._place} does not answer ({reason}). Check that Qdrant runs and that `store.url` is right."
-            ) from error
-        except (ValueError, TypeError) as error:
-            raise RequestError(
-                "A memory holds something that cannot be stored: numbers must be finite and text must be valid Unicode "
-                "(no lone surrogates)."
+                f"The {self._place} does not answer as Qdrant does ({reason[:200]}). Check that Qdrant runs and that "
+                "`store.url` is right."
             ) from error
 
     def _answered(self, error: UnexpectedResponse) -> StoreUnavailable | RequestError:

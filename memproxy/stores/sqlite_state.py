@@ -175,7 +175,7 @@ class SqliteState:
         def work(db: sqlite3.Connection) -> None:
             sessions.remember_session(db, scope.owner, keys, known)
             if prune:
-                sessions.prune_sessions(db, datetime.now(UTC))
+                sessions.prune_sessions(db, known.said_at)
 
         await self._file.write(work)
 

@@ -7,14 +7,40 @@ from typing import Any
 import msgspec
 
 from memproxy.core.memory import Memory, from_payload, to_payload
+from memproxy.errors import RequestError
 from memproxy.metrics import metrics
 from memproxy.stores.backend import Found
 
 log = logging.getLogger(__name__)
 
 
+def unstorable() -> RequestError:
+    """A memory that no store can hold: trying again would never help."""
+    return RequestError(
+        "A memory holds something that cannot be stored: numbers must be finite and below 2^64, text must be valid "
+        "Unicode (no lone surrogates)."
+    )
+
+
+def encoded(value: Any) -> bytes:
+    """The value as JSON, always the same for the same value.
+
+    Raises:
+        RequestError: some text is no valid Unicode (a lone surrogate).
+    """
+    try:
+        return msgspec.json.encode(value, order="deterministic")
+    except UnicodeEncodeError as error:
+        raise unstorable() from error
+
+
 def slim_payload(memory: Memory) -> dict[str, Any]:
-    """The payload without nulls and empty lists, which read back as the defaults: halves the time to read it."""
+    """The payload without nulls and empty lists, which read back as the defaults: halves the time to read it.
+
+    Raises:
+        RequestError: it cannot be stored.
+    """
+    encoded(memory)
     return {name: value for name, value in to_payload(memory).items() if value is not None and value not in ([], {})}
 
 

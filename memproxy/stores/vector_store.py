@@ -18,7 +18,7 @@ from memproxy.stores.backend import Backend, Found, Ranking, Written
 from memproxy.stores.filters import HasId, OneOf, Where, erasable, owned, readable
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
-from memproxy.stores.stored import memories, placed, slim_payload
+from memproxy.stores.stored import encoded, memories, placed, slim_payload
 
 BATCH = 256
 """Points written or read in one call of the engine: bounds the memory of one call."""
@@ -40,9 +40,10 @@ class VectorStore:
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
         plain = {name: msgspec.to_builtins(dict(fields)) for name, fields in changes.items()}
+        groups = _alike(plain)
         async with self._using("set_fields") as backend:
             places = await self._places(backend, scope, list(plain))
-            for group, fields in _alike(plain):
+            for group, fields in groups:
                 ids = [place for name in group for place in places.get(name, ())]
                 if ids and fields:
                     await backend.set_payload(ids, fields)
@@ -137,7 +138,9 @@ async def _both_sides(
         Ranking(where=where, limit=query.limit, bm25=query.bm25, corpus=corpus) if query.bm25 is not None else None,
     ]
     best = await _ranked(backend, sides)
-    fill = [_rest(sides[0], best[1], best[0]), _rest(sides[1], best[0], best[1])]
+    # words are matched exactly: fewer than asked for are all there are, and every other memory has none of them
+    words_open = len(best[1]) >= query.limit
+    fill = [_rest(sides[0], best[1], best[0]), _rest(sides[1], best[0], best[1]) if words_open else None]
     more = await _ranked(backend, fill)
     return best[0] | more[0], best[1] | more[1]
 
@@ -171,5 +174,5 @@ def _alike(changes: Mapping[str, dict[str, Any]]) -> list[tuple[list[str], dict[
     """Memories with the same changed fields together, so that each group is one call."""
     groups: dict[bytes, tuple[list[str], dict[str, Any]]] = {}
     for name, fields in changes.items():
-        groups.setdefault(msgspec.json.encode(fields, order="deterministic"), ([], fields))[0].append(name)
+        groups.setdefault(encoded(fields), ([], fields))[0].append(name)
     return list(groups.values())

@@ -5,12 +5,8 @@ from typing import Any
 
 import msgspec
 
-from memproxy.wire.chat_message import is_filled, lenient_text
-from memproxy.wire.encoding import BodyDecoder
-from memproxy.wire.hold import LengthHolder, TailHolder
+from memproxy.wire.chat_message import FunctionCall, calls_tools, is_filled, lenient_calls, lenient_text
 from memproxy.wire.sse import SseEvent, SseParser
-
-__all__ = ["BodyDecoder", "ChatAnswer", "ChatJsonAnswer", "ChatStreamAnswer", "LengthHolder", "TailHolder"]
 
 MAX_TEXT = 4 * 1024 * 1024
 """Characters of an answer that are captured; what is longer is cut and flagged."""
@@ -33,7 +29,7 @@ class _Usage(msgspec.Struct):
 class _Delta(msgspec.Struct):
     content: str | None = None
     tool_calls: msgspec.Raw | None = None
-    function_call: msgspec.Raw | None = None
+    function_call: FunctionCall | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -65,6 +61,7 @@ class ChatAnswer:
     __slots__ = (
         "_parts",
         "_size",
+        "_whole",
         "cached_tokens",
         "done",
         "error",
@@ -92,6 +89,7 @@ class ChatAnswer:
         self.output_tokens = 0
         self._parts: list[str] = []
         self._size = 0
+        self._whole = False
 
     @property
     def text(self) -> str:
@@ -106,8 +104,8 @@ class ChatAnswer:
 
     @property
     def complete(self) -> bool:
-        """The upstream said all it had to say: a finish reason or the end mark came, and no error."""
-        return (self.done or self.finish_reason is not None) and not self.error
+        """The upstream said all it had to say: a finish reason, the end mark or a whole message came, and no error."""
+        return (self.done or self._whole or self.finish_reason is not None) and not self.error
 
     def _add_text(self, text: str) -> None:
         room = self.max_text - self._size
@@ -137,11 +135,12 @@ class ChatAnswer:
         for choice in choices:
             if choice.index != 0:
                 continue
+            self._whole = self._whole or choice.message is not None  # some never give a whole message a finish reason
             said = choice.delta or choice.message
             if said is not None:
                 if said.content:
                     self._add_text(said.content)
-                if is_filled(said.tool_calls) or is_filled(said.function_call):
+                if calls_tools(said.tool_calls, said.function_call):
                     self.has_tool_calls = True
             if choice.finish_reason:
                 self.finish_reason = choice.finish_reason
@@ -234,17 +233,17 @@ def _lenient_chunk(value: dict[str, Any]) -> _Chunk:
 
 def _lenient_choice(value: dict[str, Any]) -> _Choice:
     index, finish = value.get("index"), value.get("finish_reason")
-    said = value.get("delta") or value.get("message")
+    delta, message = value.get("delta"), value.get("message")
     return _Choice(
         index=int(index) if isinstance(index, int | float) else 0,
-        delta=_lenient_delta(said) if isinstance(said, dict) else None,
+        delta=_lenient_delta(delta) if isinstance(delta, dict) else None,
+        message=_lenient_delta(message) if isinstance(message, dict) else None,
         finish_reason=finish if isinstance(finish, str) else None,
     )
 
 
 def _lenient_delta(value: dict[str, Any]) -> _Delta:
-    calls = value.get("tool_calls") or value.get("function_call")
-    return _Delta(content=lenient_text(value.get("content")), tool_calls=msgspec.Raw(b"[true]") if calls else None)
+    return _Delta(content=lenient_text(value.get("content")), tool_calls=lenient_calls(value))
 
 
 def _lenient_usage(value: dict[str, Any]) -> _Usage:

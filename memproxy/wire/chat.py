@@ -13,6 +13,7 @@ from memproxy.wire.controls import OURS, MemoryConfig, MemoryContext, read_confi
 from memproxy.wire.splice import (
     ArraySpans,
     Edit,
+    Member,
     ObjectSpans,
     Unreadable,
     apply,
@@ -195,7 +196,7 @@ class ChatRequest:
         first = self.messages[0]
         if first.role not in _INSTRUCTIONS:
             return self._insert(0, block)
-        content = ObjectSpans(self._text, first.start, first.end).by_name.get("content")
+        content = self._content_of(first)
         kind = self._text[content.value_start : content.value_start + 1] if content else b""
         if content and kind == b'"':
             end = content.value_end - 1
@@ -204,6 +205,12 @@ class ChatRequest:
             parts = ArraySpans(self._text, content.value_start, content.value_end)
             return parts.insert(len(parts.elements), b'{"type":"text","text":' + _quoted(block) + b"}")
         return self._insert(0, block)
+
+    def _content_of(self, message: ChatMessage) -> Member | None:
+        try:
+            return ObjectSpans(self._text, message.start, message.end).by_name.get("content")
+        except Unreadable:  # a member that we do not read is there twice: nothing can be put into this one
+            return None
 
     def _insert(self, index: int, block: str) -> Edit:
         message = b'{"role":"system","content":' + _quoted(block) + b"}"
@@ -261,10 +268,10 @@ _POSITIONS: dict[str, Callable[[ChatRequest, str], Edit]] = {
 
 
 def _decoded(raw: msgspec.Raw | None) -> Any:
-    """A member's value, None where there is none or where it is a number that no machine type holds."""
+    """A member's value, None where there is none or no machine type holds it."""
     try:
         return None if raw is None else _ANY.decode(raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

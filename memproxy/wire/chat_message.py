@@ -20,6 +20,18 @@ class Part(msgspec.Struct, gc=False):
     text: str | None = None
 
 
+class FunctionCall(msgspec.Struct, gc=False):
+    """The older way to call a tool; some providers always send it, empty when there is none."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything is called."""
+        return bool(self.name or self.arguments)
+
+
 class ChatMessage(msgspec.Struct, gc=False, rename={"start": "start in body", "end": "end in body"}):
     """One message: what it says, and where it stands in the body (``body[start:end]`` is its JSON object).
 
@@ -31,7 +43,7 @@ class ChatMessage(msgspec.Struct, gc=False, rename={"start": "start in body", "e
     content: str | list[Part] | None = None
     name: str | None = None
     tool_calls: msgspec.Raw | None = None
-    function_call: msgspec.Raw | None = None
+    function_call: FunctionCall | None = None
     start: int = 0
     end: int = 0
 
@@ -48,7 +60,7 @@ class ChatMessage(msgspec.Struct, gc=False, rename={"start": "start in body", "e
     @property
     def has_tool_calls(self) -> bool:
         """Whether it calls tools (``tool_calls``, or the older ``function_call``)."""
-        return is_filled(self.tool_calls) or is_filled(self.function_call)
+        return calls_tools(self.tool_calls, self.function_call)
 
 
 _MESSAGES = msgspec.json.Decoder(list[ChatMessage])
@@ -111,6 +123,18 @@ def _suspicious(text: bytes, start: int, end: int, count: int) -> bool:
     )
 
 
+def calls_tools(tool_calls: msgspec.Raw | None, function_call: FunctionCall | None) -> bool:
+    """Whether a message with these fields calls tools."""
+    return is_filled(tool_calls) or (function_call is not None and function_call.is_there)
+
+
+def lenient_calls(value: dict[str, Any]) -> msgspec.Raw | None:
+    """The same of a decoded message of any shape: what stands for its ``tool_calls``."""
+    function_call = value.get("function_call")
+    called = any(function_call.values()) if isinstance(function_call, dict) else function_call
+    return msgspec.Raw(b"[true]") if value.get("tool_calls") or called else None
+
+
 def is_filled(raw: msgspec.Raw | None) -> bool:
     """Whether a raw JSON value is there and is neither null, false nor empty."""
     return raw is not None and (len(raw) > 8 or bytes(raw).translate(None, b" \t\r\n") not in _NOTHING)
@@ -128,7 +152,7 @@ def _lenient(raw: msgspec.Raw) -> ChatMessage:
         role=role if isinstance(role, str) else "",
         content=lenient_text(value.get("content")),
         name=name if isinstance(name, str) else None,
-        tool_calls=msgspec.Raw(b"[true]") if value.get("tool_calls") or value.get("function_call") else None,
+        tool_calls=lenient_calls(value),
     )
 
 

@@ -1,11 +1,23 @@
 """What the relay needs of a wire format. One module per format implements it; the relay knows no field's name."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from memproxy.core.turn import Message
 from memproxy.wire.answer import ChatJsonAnswer, ChatStreamAnswer
 from memproxy.wire.chat import Position, read_request
 from memproxy.wire.controls import MemoryConfig, MemoryContext
+
+
+class RequestMessage(Protocol):
+    """One message of a request, as far as memory reads it."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def has_tool_calls(self) -> bool: ...
 
 
 class Request(Protocol):
@@ -24,6 +36,8 @@ class Request(Protocol):
     has_tools: bool
     tool_choice_forced: bool
 
+    @property
+    def messages(self) -> Sequence[RequestMessage]: ...
     @property
     def tool_names(self) -> list[str]: ...
     @property

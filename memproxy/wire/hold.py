@@ -95,7 +95,7 @@ class LengthHolder:
         if self._held:
             self._held.append(chunk)
             return b""
-        keep = len(chunk) + self._left - 1
+        keep = max(0, len(chunk) + self._left - 1)
         self._held.append(chunk[keep:])
         return chunk[:keep]
 

@@ -20,7 +20,7 @@ class SseEvent(NamedTuple):
 class SseParser:
     """Takes a stream apart. CRLF, LF and CR end a line, alone or mixed; pieces may be cut anywhere.
 
-    Memory is bounded: an event over ``max_event_bytes`` is dropped as a whole and counted in ``dropped``.
+    Memory is bounded: an event with more than ``max_event_bytes`` of data lines is dropped and counted in ``dropped``.
     """
 
     __slots__ = (
@@ -28,7 +28,6 @@ class SseParser:
         "_data",
         "_event",
         "_partial",
-        "_partial_size",
         "_size",
         "_started",
         "dropped",
@@ -38,8 +37,7 @@ class SseParser:
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.max_event_bytes = max_event_bytes
         self.dropped = 0
-        self._partial: list[bytes] = []
-        self._partial_size = 0
+        self._partial = bytearray()
         self._after_cr = False
         self._started = False
         self._event: str | None = None
@@ -75,18 +73,13 @@ class SseParser:
         return events
 
     def _keep(self, rest: bytes) -> None:
-        """Keep an unfinished line; past the bound only its size, which is what condemns the event."""
-        self._partial_size += len(rest)
-        if self._partial_size <= self.max_event_bytes:
-            self._partial.append(rest)
+        """Keep an unfinished line, up to one byte over the bound, which is what condemns its event."""
+        self._partial += rest[: self.max_event_bytes + 1 - len(self._partial)]
 
     def _joined(self, end: bytes) -> bytes:
-        if self._partial_size > self.max_event_bytes:
-            self._size = self.max_event_bytes + 1
-        self._partial.append(end)
-        line = b"".join(self._partial)
-        self._partial = []
-        self._partial_size = 0
+        self._keep(end)
+        line = bytes(self._partial)
+        self._partial = bytearray()
         return line
 
     def _line(self, line: bytes, events: list[SseEvent]) -> None:
@@ -94,18 +87,19 @@ class SseParser:
             self._started = True
             line = line.removeprefix(_BOM)
         if line.startswith(b"data:"):
+            self._size += len(line)
             self._add_data(line[6:] if line.startswith(b" ", 5) else line[5:])
         elif not line:
             self._dispatch(events)
         elif line.startswith(b"event:"):
             self._event = line[6:].removeprefix(b" ").decode("utf-8", "replace")
         elif line == b"data":
+            self._size += len(line)
             self._add_data(b"")
         elif line == b"event":
             self._event = None
 
     def _add_data(self, value: bytes) -> None:
-        self._size += len(value) + 1
         if self._size <= self.max_event_bytes:
             self._data.append(value)
         else:

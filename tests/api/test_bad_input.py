@@ -6,6 +6,8 @@ import pytest
 from memproxy.settings import ServerSettings, Settings
 from tests.support.engine import Api, make_engine, serve_engine
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 JSON_CALLS = [
     ("POST", "/v1/memory"),
     ("PATCH", "/v1/memory/x"),

@@ -1,9 +1,11 @@
+import asyncio
 from typing import Any
 
 import pytest
 
-from memproxy.core.protocol import Identity
 from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PUBLIC_FIELDS = {
     "id",
@@ -119,7 +121,7 @@ async def test_a_project_sees_its_own_memories_and_those_of_no_project(api: Api)
     mine = await api.store("atlas fact", project_id="atlas")
     general = await api.store("general fact")
     other = await api.store("borealis fact", project_id="borealis")
-    identity = Identity(tenant="acme", default_user="default", project="atlas")
+    identity = api.identity(project="atlas")
     assert {memory["id"] for memory in await api.page(identity=identity)} == {mine["id"], general["id"]}
     assert {memory["id"] for memory in await api.page(project_id="atlas")} == {mine["id"], general["id"]}
     assert {memory["id"] for memory in await api.page()} == {mine["id"], general["id"], other["id"]}
@@ -174,6 +176,29 @@ async def test_a_memory_that_ended_is_not_active_and_one_that_goes_on_is_again(a
     assert wrong.json()["error"]["param"] == "valid_to"
 
 
+async def test_a_slot_has_one_active_memory_also_under_concurrent_writers(api: Api) -> None:
+    slot: dict[str, Any] = {"subject": "user", "predicate": "budget", "aspect": "Hawaii vacation"}
+    stored = await asyncio.gather(*(api.store(f"Budget is ${n},000", object=f"${n},000", **slot) for n in range(6)))
+    listed = {memory["id"]: memory for memory in await api.page()}
+    assert set(listed) == {memory["id"] for memory in stored}
+    [current] = [memory for memory in listed.values() if memory["active"]]
+    assert current["valid_to"] is None
+    ended = [memory for memory in listed.values() if not memory["active"]]
+    assert all(memory["superseded_by"] in listed and memory["valid_to"] is not None for memory in ended)
+    assert (await api.call("DELETE", f"/v1/memory/{current['id']}")).json() == {"deleted": 1}
+    assert (await api.store("Budget is $9,000", object="$9,000", **slot))["active"] is True
+
+
+async def test_concurrent_edits_of_different_fields_are_all_kept(api: Api) -> None:
+    memory = await api.store("User drinks coffee")
+    path = f"/v1/memory/{memory['id']}"
+    changes: list[dict[str, Any]] = [{"content": "User drinks tea"}, {"importance": 0.9}, {"tags": ["drinks"]}]
+    answers = await asyncio.gather(*(api.call("PATCH", path, json=change) for change in changes))
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    edited = (await api.call("GET", path)).json()
+    assert (edited["content"], edited["importance"], edited["tags"]) == ("User drinks tea", 0.9, ["drinks"])
+
+
 async def test_a_forgotten_memory_is_gone(api: Api) -> None:
     memory, kept = await api.store("secret plan"), await api.store("other plan")
     path = f"/v1/memory/{memory['id']}"
@@ -199,6 +224,8 @@ async def test_forgetting_by_scope_takes_exactly_that_scope(api: Api) -> None:
 
     assert await forget(user_id="alice", session_id="s1") == {"deleted": 1}
     assert await left("alice") == ["general", "project"]
+    elsewhere = api.identity("alice", project="borealis")
+    assert (await api.call("DELETE", "/v1/memory?user_id=alice", identity=elsewhere)).json() == {"deleted": 0}
     assert await forget(user_id="alice", project_id="atlas") == {"deleted": 1}
     assert await left("alice") == ["general"]
     assert await forget(user_id="alice") == {"deleted": 1}

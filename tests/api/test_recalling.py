@@ -4,6 +4,8 @@ import pytest
 
 from tests.support.engine import Api
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 async def test_a_search_is_best_first_with_scores_and_signals(api: Api) -> None:
     await api.store("User's budget for the Hawaii vacation is $10,000")

@@ -1,8 +1,11 @@
 import asyncio
 from typing import Any
 
-from memproxy.core.protocol import Identity
+import pytest
+
 from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TALK = [
     {
@@ -109,5 +112,5 @@ async def test_turns_of_many_callers_at_once_are_all_there(api: Api) -> None:
 
     await asyncio.gather(*(ingest(api, f"s{number}", talk(number), user_id=f"u{number % 4}") for number in range(20)))
     for user in range(4):
-        identity = Identity(tenant="acme", named_user=f"u{user}")
+        identity = api.identity(f"u{user}")
         assert len(await api.page(identity=identity)) == 5

@@ -74,7 +74,7 @@ def test_a_recognised_token_is_replaced_by_its_name_and_nothing_else_is(name: st
 
 @pytest.mark.parametrize(("name", "token"), TOKENS)
 def test_a_token_is_not_kept_when_it_stands_beside_another(name: str, token: str) -> None:
-    assert redact(f"{token} {token}\n{token}", SECRETS) == "[redacted:{0}] [redacted:{0}]\n[redacted:{0}]".format(name)
+    assert redact(f"{token} {token}\n{token}", SECRETS) == f"[redacted:{name}] [redacted:{name}]\n[redacted:{name}]"
 
 
 @pytest.mark.parametrize(

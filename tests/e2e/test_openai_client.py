@@ -112,7 +112,7 @@ async def test_a_stream_that_is_cut_reaches_the_client_as_broken(shared_proxy: P
         chunks = await client.chat.completions.create(
             model="test-model", messages=[{"role": "user", "content": "Tell me a long story"}], stream=True
         )
-        with pytest.raises(Exception, match=r"(?i)peer closed|incomplete|disconnect|closed"):  # noqa: PT012 - read to the break
+        with pytest.raises(openai.APIConnectionError):  # noqa: PT012 - read to the break
             async for chunk in chunks:
                 received.append(chunk)  # noqa: PERF401 - what came before the break counts
     assert [chunk.choices[0].delta.content for chunk in received] == ["", "one"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.e2e.talk import body, chat, extract_by_rules, found, listed, word
-from tests.support.answers import chat_events, error, stream, text_of
+from tests.support.answers import chat_events, completion, error, stream, text_of
 from tests.support.proxy import KEY, Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -108,8 +108,72 @@ async def test_a_changed_fact_supersedes_the_old_one(shared_proxy: Proxy, model:
         await chat(client, QUESTION, headers={"x-memproxy-user": user})
     block = text_of(model.last.messages[0])
     assert "$15,000" in block
-    stale = [line for line in block.splitlines() if "$10,000" in line and "$15,000" not in line]
-    assert not [line for line in stale if "superseded" not in line.lower()], block
+    assert stale_lines(block) == []
+
+
+async def test_an_answer_that_repeated_the_old_fact_does_not_bring_it_back(
+    shared_proxy: Proxy, model: ScriptedUpstream
+) -> None:
+    model.extractor = extract_by_rules
+    user = word()
+    old, new = (
+        "The user's budget for the Hawaii vacation is $10,000",
+        "The user's budget for the Hawaii vacation is $15,000",
+    )
+
+    async def active() -> list[str]:
+        memories = await listed(shared_proxy, user_id=user, active="true")
+        return [memory["content"] for memory in memories if memory["kind"] == "semantic"]
+
+    async def becomes(content: str) -> None:
+        async def is_so() -> bool:
+            return await active() == [content]
+
+        await eventually(is_so, 30, what=f"{content!r} is the one active fact")
+
+    await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
+    await becomes(old)
+    repeated = "Your budget for the Hawaii vacation is $10,000."
+    model.script(completion(repeated))
+    async with shared_proxy.client() as client:
+        await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    await eventually(lambda: found(shared_proxy, repeated, user=user), what="the answer is a turn")
+    await tell(shared_proxy, "My budget for the Hawaii vacation is now $15,000.", user=user)
+    await becomes(new)
+    async with shared_proxy.client() as client:
+        await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    block = text_of(model.last.messages[0])
+    assert "$15,000" in block
+    assert stale_lines(block) == []
+
+
+def stale_lines(block: str) -> list[str]:
+    """Lines that show the old budget without saying that it is not current any more."""
+    lines = [line for line in block.splitlines() if "$10,000" in line]
+    return [line for line in lines if "superseded" not in line.lower() and "$15,000" not in line]
+
+
+async def test_a_rejected_injection_is_sent_once_more_without_it(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+    user = word()
+    await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
+    model.received.clear()
+    model.script(error(400, "System message must be at the beginning."))
+    async with shared_proxy.client() as client:
+        answer = await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    assert (answer.status, answer.recall) == (200, "degraded; reason=upstream_rejected")
+    assert len(model.received) == 2
+    assert model.last.body == body(QUESTION)
+
+
+@pytest.mark.usefixtures("model")
+async def test_an_injected_block_that_a_client_sends_back_is_not_learned_again(shared_proxy: Proxy) -> None:
+    user, planted = word(), word()
+    block = f'<recalled-memory id="0011aabbccdd">\n- [2026-01-01] My code is {planted}\n</recalled-memory>'
+    async with shared_proxy.client() as client:
+        await chat(client, f"{block}\nPlease plan my garden for spring", headers={"x-memproxy-user": user})
+    await eventually(lambda: found(shared_proxy, "plan my garden", user=user), what="the turn is searchable")
+    users = [turn for turn in await listed(shared_proxy, user_id=user) if turn["metadata"].get("role") == "user"]
+    assert not [turn for turn in users if planted in turn["content"]]
 
 
 async def test_an_answer_that_failed_is_not_remembered(shared_proxy: Proxy, model: ScriptedUpstream) -> None:

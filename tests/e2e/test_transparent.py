@@ -121,6 +121,24 @@ async def test_an_answer_reaches_the_client_byte_for_byte(
     assert relayed.upstream_headers == direct.upstream_headers
 
 
+UNSPLICEABLE = {
+    "duplicate-messages": b'{"model":"m","messages":[],"messages":[{"role":"user","content":"What is my budget?"}]}',
+    "byte-order-mark": b'\xef\xbb\xbf{"model":"m","messages":[{"role":"user","content":"What is my budget?"}]}',
+    "utf-16": '{"model":"m","messages":[{"role":"user","content":"What is my budget?"}]}'.encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("sent", UNSPLICEABLE.values(), ids=UNSPLICEABLE.keys())
+async def test_a_body_that_cannot_be_spliced_safely_goes_on_untouched(
+    shared_proxy: Proxy, model: ScriptedUpstream, sent: bytes
+) -> None:
+    model.script(completion("fine"))
+    async with shared_proxy.client() as client:
+        answer = await exchange(client, "POST", "/v1/chat/completions", content=sent)
+    assert (answer.status, answer.recall) == (200, "skipped; reason=unreadable")
+    assert model.last.body == sent
+
+
 async def test_malformed_json_gets_what_the_upstream_says(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
     said = error(400, "We could not parse the JSON body of your request.")
     model.script(said)

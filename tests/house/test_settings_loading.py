@@ -298,6 +298,7 @@ OTHER_VALUES = {
     "retention.ttl_days": 3,
     "privacy.encrypt": True,
     "working.default_ttl_s": 1,
+    "telemetry.log_content": True,
 }
 
 

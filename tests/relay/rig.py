@@ -12,24 +12,13 @@ import httpx
 import msgspec
 from aiohttp import web
 
-from memproxy.auth import Authenticator, BrowserGuard
 from memproxy.core.protocol import CAPTURED_PATH, READY_PATH, RECALL_PATH, Captured, RecallAnswer, RecallRequest
 from memproxy.ports import StateStore
 from memproxy.relay.app import Relay
-from memproxy.relay.capture import Journal
-from memproxy.relay.decide import Decider
-from memproxy.relay.engine import EngineClient
-from memproxy.relay.gate import Gate
-from memproxy.relay.handler import ChatHandler
-from memproxy.relay.health import Health
-from memproxy.relay.memory_api import MemoryApi
-from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.process import RelayProcess
-from memproxy.relay.sessions import Sessions
-from memproxy.relay.upstream import Upstream
 from memproxy.server import Server, server_config
 from memproxy.settings import Settings
-from memproxy.tasks import TaskOwner
+from memproxy.wiring.relay import make_relay
 
 Recall = Callable[[RecallRequest], Awaitable[RecallAnswer]]
 
@@ -114,7 +103,7 @@ async def running_relay(
     async with contextlib.AsyncExitStack() as held:
         if engine_runs:
             await held.enter_async_context(unix_server(engine.app(), folder / "engine.sock"))
-        process = build(settings, journal, folder / "engine.sock")
+        process = make_relay(settings, journal, b"secret", folder / "engine.sock")
         await process.start()
         held.push_async_callback(process.stop)
         base_url = await held.enter_async_context(_served(process.app))
@@ -133,36 +122,3 @@ async def _served(app: Relay) -> AsyncIterator[str]:
         server.should_exit = True
         server.force_exit = True
         await serving
-
-
-def build(settings: Settings, state: StateStore, engine_socket: Path) -> RelayProcess:
-    """The relay's parts, put together as `memproxy.wiring` does, around a given state."""
-    tasks = TaskOwner("test relay")
-    sessions = Sessions(state)
-    engine = EngineClient(engine_socket, deadline_s=settings.recall.deadline_ms / 1000)
-    upstream = Upstream(settings.upstream)
-    authenticator = Authenticator(settings.auth, settings.server, b"secret")
-    guard = BrowserGuard(settings.server)
-    commit_s = settings.state.commit_timeout_ms / 1000
-    redact = frozenset[str](settings.privacy.redact)
-    journal = Journal(state, sessions, engine, commit_timeout_s=commit_s, redact_kinds=redact)
-    passthrough = Passthrough(upstream, tasks)
-    decider = Decider(
-        secret=b"secret", authenticator=authenticator, sessions=sessions, gate=Gate(settings.gate), engine=engine
-    )
-    chat = ChatHandler(
-        settings=settings, decider=decider, upstream=upstream, journal=journal, passthrough=passthrough, tasks=tasks
-    )
-    limit = settings.server.max_body_bytes
-    health = Health(engine, settings.telemetry)
-    relay = Relay(
-        chat=chat,
-        passthrough=passthrough,
-        memory_api=MemoryApi(engine, authenticator, guard, max_body_bytes=limit),
-        health=health,
-        guard=guard,
-        max_concurrent_requests=settings.server.max_concurrent_requests,
-    )
-    return RelayProcess(
-        app=relay, state=state, engine=engine, upstream=upstream, journal=journal, health=health, tasks=tasks
-    )

@@ -16,7 +16,16 @@ from memproxy.errors import StateUnavailable
 from memproxy.ports import JournalEntry, JournalRow
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
-from tests.support.answers import DONE, Answer, chat_events, error, refusing_late_system, stream
+from tests.support.answers import (
+    DONE,
+    Answer,
+    chat_events,
+    completion,
+    error,
+    gzipped,
+    refusing_late_system,
+    stream,
+)
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
@@ -216,6 +225,20 @@ async def test_a_stream_without_its_done_mark_is_captured_when_it_said_why_it_st
     assert body.messages[-1].content == "all of it"
 
 
+@pytest.mark.parametrize("answer", [stream(chat_events("all", " of", " it")), completion("all of it")])
+async def test_a_compressed_answer_passes_as_it_is_and_its_text_is_captured(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, answer: Answer
+) -> None:
+    packed = gzipped(answer)
+    upstream.script(packed)
+    body = {"messages": [{"role": "user", "content": "my question"}]}
+    async with relay.client.stream("POST", "/v1/chat/completions", json=body) as got:
+        raw = b"".join([part async for part in got.aiter_raw()])
+    assert raw == packed.parts[0]
+    ((_, kept),) = await captured(state)
+    assert kept.messages[-1].content == "all of it"
+
+
 async def test_malformed_json_goes_on_untouched(relay: Rig, upstream: ScriptedUpstream) -> None:
     upstream.script(error(400, "We could not parse the JSON body of your request."))
     headers = {"content-type": "application/json"}
@@ -223,7 +246,7 @@ async def test_malformed_json_goes_on_untouched(relay: Rig, upstream: ScriptedUp
     assert answer.status_code == 400
     assert "parse" in answer.json()["error"]["message"]
     assert upstream.last.body == b'{"model": '
-    assert answer.headers["x-memproxy-recall"].startswith("skipped; reason=")
+    assert answer.headers["x-memproxy-recall"] == "skipped; reason=unreadable"
 
 
 @pytest.mark.parametrize(

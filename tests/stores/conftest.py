@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.ports import MemoryStore
-from tests.stores.making import OpenStore, stores_under
+from tests.stores.opening import OpenStore, stores_under
 
 
 @pytest.fixture(params=["edge", "local", "server"])

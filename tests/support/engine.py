@@ -2,20 +2,21 @@
 
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import msgspec
 import uvicorn
-from memproxy.learn.worker import Worker
 
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.engine.app import build_app
 from memproxy.engine.parts import Engine
+from memproxy.errors import StoreUnavailable
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.embed import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
@@ -52,20 +53,28 @@ def test_settings() -> Settings:
 test_settings.__test__ = False  # type: ignore[attr-defined]
 
 
-def make_engine(folder: Path, *, settings: Settings | None = None, store: MemoryStore | None = None) -> Engine:
+def make_engine(
+    folder: Path,
+    *,
+    settings: Settings | None = None,
+    store: MemoryStore | None = None,
+    dimension: int = DIMENSION,
+    write_timeout_s: float = 30.0,
+) -> Engine:
     """An engine over real parts below ``folder``; words alone, so that no model is needed."""
     settings = settings or test_settings()
     clock = WallClock()
     state = SqliteState(folder / "state.db", sync="normal")
-    store = store or EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=None)
-    embedder, lexical, access = NoEmbedder(DIMENSION), Bm25Encoder(), ModelAccess(settings)
+    store = store or EdgeStore(folder / "store", dimension=dimension, embedder_name=None)
+    embedder, lexical, access = NoEmbedder(dimension), Bm25Encoder(), ModelAccess(settings)
+    model = OpenAIChatModel(settings.models.extract)
     worker = Worker(
         settings=settings,
         state=state,
         store=store,
         embedder=embedder,
         lexical=lexical,
-        model=OpenAIChatModel(settings.models.extract),
+        model=model,
         access=access,
         clock=clock,
     )
@@ -79,22 +88,52 @@ def make_engine(folder: Path, *, settings: Settings | None = None, store: Memory
         worker=worker,
         access=access,
         clock=clock,
+        model=model,
+        write_timeout_s=write_timeout_s,
     )
+
+
+class SwitchedStore:
+    """A real store that can be made to be away: every call then fails as if the store did not answer."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        self._inner = inner
+        self.away = False
+
+    def as_store(self) -> MemoryStore:
+        """This, typed as what it stands for."""
+        return cast("MemoryStore", self)
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._inner, name)
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            if self.away and name != "close":
+                raise StoreUnavailable("The store is away (switched off by the test).")
+            return await method(*arguments, **named)
+
+        return call
 
 
 class Api:
     """A client of the engine's routes, as the relay would be one for each caller."""
 
-    def __init__(self, client: httpx.AsyncClient, engine: Engine) -> None:
+    def __init__(self, client: httpx.AsyncClient, engine: Engine, *, tenant: str = "acme") -> None:
         self.client = client
         self.engine = engine
+        self.tenant = tenant
+
+    def identity(self, user: str | None = None, *, project: str | None = None) -> Identity:
+        """A caller of this tenant."""
+        return Identity(tenant=self.tenant, named_user=user, default_user="default", project=project)
 
     async def call(
         self, method: str, path: str, *, identity: Identity | None = None, **arguments: Any
     ) -> httpx.Response:
-        """One call, by default as tenant ``acme`` with the default user ``default``."""
-        identity = identity or Identity(tenant="acme", default_user="default")
-        headers = {IDENTITY_HEADER: msgspec.json.encode(identity).decode()} | arguments.pop("headers", {})
+        """One call, by default as a caller who names no user and is ``default``."""
+        headers = {IDENTITY_HEADER: msgspec.json.encode(identity or self.identity()).decode()} | arguments.pop(
+            "headers", {}
+        )
         return await self.client.request(method, path, headers=headers, **arguments)
 
     async def store(self, content: str, *, identity: Identity | None = None, **fields: Any) -> dict[str, Any]:
@@ -123,6 +162,7 @@ async def serve_engine(engine: Engine, *, wait: bool = True) -> AsyncIterator[Ap
     """The engine behind a real server; closed with it."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen()  # who connects before the server is up waits for it
     server = QuietServer(uvicorn.Config(build_app(engine), log_config=None, lifespan="on", timeout_graceful_shutdown=2))
     tasks = TaskOwner("test.server")
     task = tasks.start(server.serve(sockets=[listener]), "serve")

@@ -294,15 +294,15 @@ def test_deep_nesting_is_unreadable_and_no_crash(key: str) -> None:
         body = b'{"messages":[{"role":"user","content":"a"}],"%s":' % key.encode() + b"[" * depth + b"]" * depth + b"}"
         try:
             request = read_request(body)
-        except Unreadable as refused:
-            assert refused.reason == "too_deep"
-        else:
-            assert request.rebuild(None) is body
-            request.tool_names  # noqa: B018 - it is read lazily
+        except Unreadable:
+            continue
+        assert request.rebuild(None) is body
+        assert request.tool_names == []
 
 
 def test_half_surrogates_are_read_with_a_replacement_and_sent_on_as_they_came() -> None:
-    body = rb'{"messages":[{"role":"user","content":"cut \ud83d off"}],"x":"\ude00","memory_context":{"user_id":"\ud83d\ude00"}}'
+    own = rb',"memory_context":{"user_id":"\ud83d\ude00"}'
+    body = rb'{"messages":[{"role":"user","content":"cut \ud83d off"}],"x":"\ude00"' + own + b"}"
     request = read_request(body)
     assert request.user_texts == ["cut \ufffd off"]
     assert request.context.user_id == "😀"
@@ -346,59 +346,17 @@ def test_a_forced_tool_choice_is_seen(choice: Any, forced: bool) -> None:
     assert request_of(tool_choice=choice).tool_choice_forced is forced
 
 
+def test_a_system_message_that_cannot_be_changed_gets_the_block_before_it() -> None:
+    request = read_request(b'{"messages":[{"role":"system","content":"s","name":"a","name":"b"}]}')
+    after = json.loads(request.rebuild(BLOCK, "system"))["messages"]
+    assert after == [{"role": "system", "content": BLOCK}, {"role": "system", "content": "s", "name": "b"}]
+
+
 @pytest.mark.parametrize(
     ("tools", "filled"), [("[]", False), ("[ \n ]", False), ("null", False), ('[{"type":"x"}]', True)]
 )
 def test_tools_are_there_when_there_are_some(tools: str, filled: bool) -> None:
     assert read_request(f'{{"tools":{tools}}}'.encode()).has_tools is filled
-
-
-CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}
-RESULT = {"role": "tool", "tool_call_id": "1", "content": "42 degrees"}
-
-
-def said(request: ChatRequest) -> list[tuple[str, str]]:
-    return [(message.role, message.content) for message in request.new_messages()]
-
-
-def test_only_what_came_after_the_last_answer_is_new() -> None:
-    request = conversation(("system", "s"), ("user", "one"), ("assistant", "1"), ("system", "now"), ("user", "two"))
-    assert said(request) == [("user", "two")]
-    assert not request.is_tool_followup
-
-
-def test_a_tool_loop_belongs_to_its_users_message() -> None:
-    request = conversation(("user", "one"), ("assistant", "1"), ("user", "how warm?"), CALL, RESULT, CALL, RESULT)
-    assert said(request) == [("user", "how warm?"), ("tool", "42 degrees"), ("tool", "42 degrees")]
-    assert request.is_tool_followup
-    assert request.last_user_index == 2
-
-
-def test_what_the_assistant_said_beside_its_tool_call_is_kept() -> None:
-    request = conversation(("user", "how warm?"), {**CALL, "content": "Let me look."}, RESULT)
-    assert said(request) == [("user", "how warm?"), ("assistant", "Let me look."), ("tool", "42 degrees")]
-
-
-def test_the_older_function_call_is_a_tool_call_too() -> None:
-    call = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
-    request = conversation(("user", "how warm?"), call, {"role": "function", "name": "f", "content": "42"})
-    assert said(request) == [("user", "how warm?"), ("function", "42")]
-    assert request.is_tool_followup
-
-
-def test_an_answers_beginning_at_the_end_is_no_answer_yet() -> None:
-    request = conversation(("user", "one"), ("assistant", "1"), ("user", "two"), ("assistant", "It is"))
-    assert said(request) == [("user", "two")]
-
-
-def test_messages_without_text_are_not_new() -> None:
-    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}
-    assert said(conversation(image, ("user", "  "), ("user", "what is it?"))) == [("user", "what is it?")]
-
-
-def test_an_injected_block_that_came_back_is_not_new() -> None:
-    assert said(conversation(("user", f"{BLOCK}\nhello"))) == [("user", "hello")]
-    assert said(conversation(("user", BLOCK))) == []
 
 
 def test_a_big_body_is_read() -> None:

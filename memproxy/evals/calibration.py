@@ -1,0 +1,285 @@
+"""Fits the two models of `core.fusion` and prints them as constants.
+
+    python -m memproxy.evals.calibration --shared ../shared
+
+Fitted on LoCoMo development conversations, categories 1-4, with MiniLM, as six situations of equal weight: verbatim
+turns; turns with the data set's own one-line observations as facts beside them; the same with the speaker turned into
+"User" and the question into the first person, as chats are; a user with 2 to 21 facts, a quarter of the time without
+the right one; and questions put to another person's memories, all of them and five, where nothing is right. Four of
+them count again with every shared word taken away, because people ask in other words than they told. A memory is
+right when its source is in the question's evidence. Evidence is sparse (whatever else would help counts as wrong), so
+right ones weigh 3 times (4 by words alone).
+"""
+
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import typer
+from rich.console import Console
+
+from memproxy.core import fusion
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message, make_turns
+from memproxy.evals import locomo, logistic
+from memproxy.models.embed import load_fastembed
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.ports import Candidate, HybridQuery
+from memproxy.recall.documents import bm25_text, dense_text
+from memproxy.recall.search import CANDIDATES, Ranker
+from memproxy.settings import EmbeddingSettings
+
+POSITIVE_WEIGHT = {"hybrid": 3.0, "lexical": 4.0}
+WITHOUT_SHARED_WORDS = ("first person", "few", "others", "few others")
+_SEED = 7
+
+
+class Document(msgspec.Struct):
+    """A memory, the dia_ids it comes from, its sparse and its dense vector."""
+
+    memory: Memory
+    sources: frozenset[str]
+    sparse: dict[int, float]
+    dense: Any = None
+
+
+class Example(msgspec.Struct):
+    """The candidates of one query: what is known of each, and whether it is right (1 or 0)."""
+
+    evidence: list[fusion.Evidence]
+    terms: int
+    labels: list[int]
+
+
+Situations = dict[str, list[Example]]
+
+
+class Workshop:
+    """Makes documents and examples; embeds every text once."""
+
+    def __init__(self, model_path: Path) -> None:
+        self._encode, _ = load_fastembed(EmbeddingSettings(model_path=model_path, threads=2), model_path)
+        self._vectors: dict[str, Any] = {}
+        self._lexical = Bm25Encoder()
+        self._ranker = Ranker(self._lexical)
+
+    def document(
+        self, memory: Memory, sources: frozenset[str], before: Memory | None, after: Memory | None
+    ) -> Document:
+        """One memory as it would be stored."""
+        sparse = self._lexical.encode_document(bm25_text(memory, before, after))
+        return Document(memory, sources, dict(zip(sparse.indices, sparse.values, strict=True)))
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """The vectors of these texts, one row each."""
+        missing = sorted({text for text in texts if text not in self._vectors}, key=len)
+        self._vectors.update(zip(missing, map(np.asarray, self._encode(missing)), strict=True) if missing else ())
+        return np.stack([self._vectors[text] for text in texts])
+
+    def example(self, corpus: Sequence[Document], query: str, gold: frozenset[str], *, dense: bool) -> Example | None:
+        """The candidates that a store would find, looked at as recall does; None when there are none."""
+        sparse = self._lexical.encode_query(query)
+        words = _bm25(corpus, sparse.indices)
+        cosines = self.embed([dense_text(one.memory) for one in corpus]) @ self.embed([query])[0] if dense else None
+        found = {int(place) for place in np.argsort(-words)[:CANDIDATES] if words[place] > 0}
+        if cosines is not None:
+            found.update(int(place) for place in np.argsort(-cosines)[:CANDIDATES])
+        if not found:
+            return None
+        places = sorted(found)
+        candidates = [
+            Candidate(
+                memory=corpus[place].memory,
+                cosine=None if cosines is None else float(cosines[place]),
+                bm25=float(words[place]),
+            )
+            for place in places
+        ]
+        evidence = self._ranker.evidence(HybridQuery(bm25=sparse), candidates)
+        return Example(evidence, len(sparse.indices), [int(bool(corpus[place].sources & gold)) for place in places])
+
+
+def _bm25(corpus: Sequence[Document], terms: Sequence[int]) -> Any:
+    """Raw BM25 with the IDF of this corpus, as Qdrant computes it."""
+    having = Counter(term for one in corpus for term in terms if term in one.sparse)
+    idf = {term: np.log(1 + (len(corpus) - having[term] + 0.5) / (having[term] + 0.5)) for term in terms}
+    return np.array([sum(idf[term] * one.sparse.get(term, 0.0) for term in terms) for one in corpus])
+
+
+class Person(msgspec.Struct):
+    """One conversation as corpora: turns, facts, and both as a chat with the first speaker or the second."""
+
+    conversation: locomo.Conversation
+    turns: list[Document]
+    facts: list[Document]
+    as_user: dict[str, tuple[list[Document], list[Document]]]
+
+
+def people(workshop: Workshop, path: Path) -> list[Person]:
+    """All conversations of a LoCoMo file."""
+    samples = msgspec.json.decode(path.read_bytes())
+    return [_person(workshop, one, raw) for one, raw in zip(locomo.load(path), samples, strict=True)]
+
+
+def _person(workshop: Workshop, conversation: locomo.Conversation, raw: dict[str, Any]) -> Person:
+    speakers = (raw["conversation"]["speaker_a"], raw["conversation"]["speaker_b"])
+    return Person(
+        conversation,
+        _turns(workshop, conversation, named=True),
+        _facts(workshop, conversation, raw, None),
+        {
+            speaker: (_turns(workshop, conversation, named=False), _facts(workshop, conversation, raw, speaker))
+            for speaker in speakers
+        },
+    )
+
+
+def _turns(workshop: Workshop, conversation: locomo.Conversation, *, named: bool) -> list[Document]:
+    documents = []
+    for session in conversation.sessions:
+        messages = [
+            Message(role="user", id=turn.dia_id, content=turn.text, name=turn.speaker if named else None)
+            for turn in session.turns
+        ]
+        turns = make_turns(Scope(tenant="t", user="u", session=session.name), messages, now=session.date)
+        for place, turn in enumerate(turns):
+            before = turns[place - 1] if place else None
+            after = turns[place + 1] if place + 1 < len(turns) else None
+            documents.append(workshop.document(turn, frozenset({turn.id}), before, after))
+    return documents
+
+
+def _facts(
+    workshop: Workshop, conversation: locomo.Conversation, raw: dict[str, Any], user: str | None
+) -> list[Document]:
+    now = conversation.sessions[-1].date
+    documents = []
+    for session in raw["observation"].values():
+        for speaker, statements in session.items():
+            for text, source in statements if user in (None, speaker) else ():
+                content = text.replace(user, "User") if user else text
+                fact = Memory(
+                    id=f"{source}{content}",
+                    tenant="t",
+                    user_id="u",
+                    kind=Kind.SEMANTIC,
+                    content=content,
+                    created_at=now,
+                    updated_at=now,
+                )
+                documents.append(workshop.document(fact, locomo.parse_evidence([source]), None, None))
+    return documents
+
+
+def in_first_person(question: str, name: str) -> str:
+    """A question about somebody as that person would ask it, roughly."""
+    for pattern, replacement in (
+        (rf"\b{name}'s\b", "my"),
+        (rf"\b(?:does|do) {name}\b", "do I"),
+        (rf"\bdid {name}\b", "did I"),
+        (rf"\bis {name}\b", "am I"),
+        (rf"\bhas {name}\b", "have I"),
+        (rf"\b(was|were) {name}\b", r"\1 I"),
+        (rf"\b{name}\b", "me"),
+    ):
+        question = re.sub(pattern, replacement, question)
+    return question
+
+
+def situations(workshop: Workshop, everybody: Sequence[Person], *, dense: bool) -> Situations:
+    """All examples, by situation."""
+    chance = random.Random(_SEED)  # noqa: S311 - reproducible samples
+    examples: Situations = defaultdict(list)
+    for person, other in zip(everybody, [*everybody[1:], everybody[0]], strict=True):
+        for question in person.conversation.questions:
+            if question.category in locomo.SCORED_CATEGORIES:
+                for name, corpus, query, gold in _cases(person, other, question, chance):
+                    example = workshop.example(corpus, query, gold, dense=dense)
+                    if example is not None:
+                        examples[name].append(example)
+    return examples
+
+
+def _cases(
+    person: Person, other: Person, question: locomo.Question, chance: random.Random
+) -> Iterator[tuple[str, list[Document], str, frozenset[str]]]:
+    gold = question.evidence
+    yield "turns", person.turns, question.text, gold
+    yield "turns and facts", person.turns + person.facts, question.text, gold
+    named = [speaker for speaker in person.as_user if speaker in question.text]
+    if len(named) != 1:
+        return
+    query = in_first_person(question.text, named[0])
+    turns, facts = person.as_user[named[0]]
+    yield "first person", turns + facts, query, gold
+    right = [fact for fact in facts if fact.sources & gold]
+    wrong = [fact for fact in facts if not fact.sources & gold]
+    for _ in range(2):
+        few = chance.sample(wrong, chance.choice((1, 2, 3, 5, 8, 20)))
+        if right and chance.random() < 0.75:
+            few.append(chance.choice(right))
+        yield "few", few, query, gold
+    their_turns, their_facts = next(iter(other.as_user.values()))
+    yield "others", their_turns + their_facts, query, frozenset()
+    yield "few others", chance.sample(their_facts, 5), query, frozenset()
+
+
+def without_shared_words(examples: Situations) -> Situations:
+    """Some situations again, as if none of the query's words were in any memory."""
+    return {
+        f"{name}, other words": [
+            Example([fusion.Evidence(one.cosine, 0.0, 0.0) for one in example.evidence], example.terms, example.labels)
+            for example in examples[name]
+        ]
+        for name in WITHOUT_SHARED_WORDS
+    }
+
+
+def fit(examples: Situations, positive_weight: float) -> fusion.Model:
+    """The model that explains the labels best, every situation weighing the same."""
+    rows, labels, weights = [], [], []
+    for group in examples.values():
+        for example in group:
+            rows.append(np.array(fusion.features(example.evidence, example.terms)))
+            labels.append(np.array(example.labels))
+            weights.append(np.where(labels[-1] > 0, positive_weight, 1.0) * 1000 / len(group))
+    found = logistic.fit(np.concatenate(rows), np.concatenate(labels), np.concatenate(weights))
+    bias, *slopes = (round(float(value), 3) for value in found)
+    return fusion.Model(bias, tuple(slopes))
+
+
+def quality(model: fusion.Model, group: Sequence[Example], floor: float = 0.6) -> dict[str, float]:
+    """At the floor: memories given per query, the part of them that is right, the part of the right ones given."""
+    given = right = wanted = 0
+    for example in group:
+        kept = [
+            label
+            for values, label in zip(fusion.features(example.evidence, example.terms), example.labels, strict=True)
+            if model.probability(values) >= floor
+        ]
+        given, right, wanted = given + len(kept), right + sum(kept), wanted + sum(example.labels)
+    return {"per query": given / len(group), "precision": right / max(1, given), "recall": right / max(1, wanted)}
+
+
+def main(shared: Annotated[Path, typer.Option(help="Folder with eval/ and models/.")] = Path("../shared")) -> None:
+    """Print the fitted models, and what a floor of 0.6 does with them in each situation."""
+    console = Console()
+    workshop = Workshop(shared / "models" / "all-MiniLM-L6-v2")
+    everybody = people(workshop, shared / "eval" / "locomo_dev.json")
+    for name, dense in (("hybrid", True), ("lexical", False)):
+        examples = situations(workshop, everybody, dense=dense)
+        model = fit(examples | (without_shared_words(examples) if dense else {}), POSITIVE_WEIGHT[name])
+        console.print(f"{name.upper()} = Model({model.bias}, {model.weights})")
+        for situation, group in examples.items():
+            figures = ", ".join(f"{key} {value:.2f}" for key, value in quality(model, group).items())
+            console.print(f"  {situation}: {figures}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

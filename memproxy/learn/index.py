@@ -1,0 +1,157 @@
+"""The index lane: verbatim turns become searchable, and what the API wrote is carried out. Needs no chat model."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory, Source
+from memproxy.core.protocol import PlanBody, TurnsBody
+from memproxy.core.scope import Scope
+from memproxy.core.turn import in_order, make_turns
+from memproxy.errors import RequestError, StateUnavailable
+from memproxy.learn.apply import Applier
+from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.reconcile import Planned, Reconciler
+from memproxy.learn.vectors import Vectors, adjacency, turn_key
+from memproxy.metrics import metrics
+from memproxy.ports import Clock, JournalRow, MemoryFilter, MemoryStore, StateStore
+
+_T = TypeVar("_T")
+_MOST_IDS = 200
+_PLANNING_TRIES = 5
+
+
+class Indexer:
+    """Handles rows of kind ``turns`` and ``plan``."""
+
+    def __init__(
+        self,
+        *,
+        store: MemoryStore,
+        state: StateStore,
+        vectors: Vectors,
+        reconciler: Reconciler,
+        applier: Applier,
+        locks: OwnerLocks,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._vectors = vectors
+        self._reconciler = reconciler
+        self._applier = applier
+        self._locks = locks
+        self._clock = clock
+        self._noted: set[int] = set()
+
+    async def turns(self, row: JournalRow) -> bool:
+        """Index the row's messages; those known already change nothing. Answers whether to learn at once.
+
+        Raises:
+            RequestError: the row cannot be read; it never will.
+            StoreUnavailable, StateUnavailable: try again later.
+        """
+        body = decoded(row.entry.body, TurnsBody)
+        scope = row.entry.scope
+        turns = make_turns(
+            scope, body.messages, now=body.said_at, source=_source(body.source), metadata=body.metadata or None
+        )
+        async with self._locks.of(scope.owner):
+            new = await self._unknown(scope, turns)
+            if new:
+                await self._note(row, len(new))
+                await self._write(scope, new)
+        self._noted.discard(row.number)
+        metrics().memories_written.labels(operation="turn").inc(len(new))
+        return body.learn_now
+
+    async def _unknown(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
+        unique = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        sessions = (scope.session,) if scope.session is not None else ()
+        known: set[str] = set()
+        for start in range(0, len(unique), _MOST_IDS):
+            ids = tuple(turn.id for turn in unique[start : start + _MOST_IDS])
+            where = MemoryFilter(ids=ids, kinds=(Kind.TURN,), session_ids=sessions)
+            page = await self._store.page(owner, where, limit=_MOST_IDS)
+            known |= {turn.id for turn in page.memories}
+        return [turn for turn in unique if turn.id not in known]
+
+    async def _note(self, row: JournalRow, count: int) -> None:
+        """Count the turns as unlearned before they are written: a crash between the two then costs a look at turns
+        that were learned from already, not the learning.
+        """
+        if row.number not in self._noted:
+            await self._state.note_turns(row.entry.scope, count=count, at=self._clock.now())
+            self._noted.add(row.number)
+
+    async def _write(self, scope: Scope, new: Sequence[Memory]) -> None:
+        """Write new turns, and the turns next to them again: these are found by their neighbours' words too."""
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        near = await self._near(owner, new)
+        around = adjacency([*near, *new])
+        fresh = {turn_key(turn) for turn in new}
+        touched = [turn for turn in near if _is_beside(around[turn_key(turn)], fresh)]
+        await self._store.upsert(owner, await self._vectors.points(owner, [*new, *touched], around))
+        await self._store.flush()
+
+    async def _near(self, owner: Scope, new: Sequence[Memory]) -> list[Memory]:
+        """Two stored turns on each side of every new one (the neighbours, and the neighbours' neighbours)."""
+        order = in_order(new)
+        ends = order[:1] + order[1:][-1:]
+        near = await self._store.neighbours(owner, ends, reach=2)
+        if any(_is_between(turn, order) for turn in near):
+            near = await self._store.neighbours(owner, new, reach=2)
+        return near
+
+    async def plan(self, row: JournalRow) -> Planned | None:
+        """Carry out what the API asked for; a saved plan is applied again as it is.
+
+        Raises:
+            RequestError: the row cannot be read, or a field does not take its value; it never will.
+            StoreUnavailable, StateUnavailable: try again later.
+        """
+        scope = row.entry.scope
+        planned: Planned | None = None
+        async with self._locks.of(scope.owner):
+            if row.plan is not None:
+                plan = decoded(row.plan, PlanBody)
+            else:
+                planned = await self._planned(row)
+                plan = planned.plan
+            await self._applier.apply(scope, plan, now=self._clock.now())
+        return planned
+
+    async def _planned(self, row: JournalRow) -> Planned:
+        body = decoded(row.entry.body, PlanBody)
+        for _ in range(_PLANNING_TRIES):
+            try:
+                planned = await self._reconciler.asked(row.entry.scope, body, now=self._clock.now())
+            except msgspec.ValidationError as error:
+                raise RequestError(f"a memory's field does not take this value: {error}; correct it") from error
+            plan = msgspec.json.encode(planned.plan)
+            if await self._state.save_plan(row.number, plan, planned.known.slot_changes()):
+                return planned
+        raise StateUnavailable("the slots changed under every plan; it is tried again")
+
+
+def decoded(body: bytes, kind: type[_T]) -> _T:
+    """A journal row's body. Raises `RequestError` when it cannot be read: it never will be."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise RequestError(f"a journal row cannot be read as {kind.__name__}: {error}; it is given up") from error
+
+
+def _source(name: str) -> Source:
+    return Source(name) if name in set(Source) else Source.CONVERSATION
+
+
+def _is_beside(pair: tuple[Memory | None, Memory | None], fresh: set[tuple[str | None, str]]) -> bool:
+    return any(turn is not None and turn_key(turn) in fresh for turn in pair)
+
+
+def _is_between(turn: Memory, order: Sequence[Memory]) -> bool:
+    placed = in_order([order[0], turn, order[-1]])
+    return len(order) > 1 and placed[1] is turn

@@ -1,0 +1,53 @@
+"""Vector lengths of embedding models, known before a model is loaded: a store is made for one length."""
+
+import json
+from pathlib import Path
+
+from memproxy.errors import ConfigError
+from memproxy.settings import EmbeddingSettings
+
+DEFAULT = 384
+"""Of the default model; also what a store without an embedder is made for, so that the default one can come later."""
+
+KNOWN = {
+    "sentence-transformers/all-MiniLM-L6-v2": 384,
+    "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2": 384,
+    "BAAI/bge-small-en-v1.5": 384,
+    "BAAI/bge-base-en-v1.5": 768,
+    "BAAI/bge-large-en-v1.5": 1024,
+    "intfloat/multilingual-e5-large": 1024,
+    "nomic-ai/nomic-embed-text-v1.5": 768,
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+"""As the models' own pages give them."""
+
+
+def dimension_of(settings: EmbeddingSettings) -> int:
+    """The vector length of the configured model.
+
+    Raises:
+        ConfigError: it is not known; the message asks for ``embedding.dimension``.
+    """
+    if settings.dimension is not None:
+        return settings.dimension
+    if settings.provider == "none":
+        return DEFAULT
+    known = _from_files(settings.model_path) or KNOWN.get(settings.model)
+    if known is None:
+        raise ConfigError(
+            f"embedding.model: the vector length of {settings.model!r} is not known here; set embedding.dimension."
+        )
+    return known
+
+
+def _from_files(folder: Path | None) -> int | None:
+    """What a local model's own ``config.json`` says."""
+    if folder is None:
+        return None
+    try:
+        size = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("hidden_size")
+    except (OSError, ValueError):
+        return None
+    return size if isinstance(size, int) else None

@@ -1,0 +1,86 @@
+"""What stands behind the engine's ports: store, embedder, models."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memproxy.engine.parts import Engine
+from memproxy.home import store_path
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.worker import Worker
+from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.dimensions import dimension_of
+from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.ports import Clock, Embedder, MemoryStore
+from memproxy.recall.pipeline import Recall
+from memproxy.settings import Settings
+from memproxy.stores.edge import EdgeStore
+from memproxy.wiring.state import make_state
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """The current instant, in UTC."""
+        return datetime.now(UTC)
+
+
+def make_embedder(settings: Settings, home: Path) -> Embedder:
+    """The embedder of these settings."""
+    embedding = settings.embedding
+    if embedding.provider == "none":
+        return NoEmbedder(dimension_of(embedding))
+    if embedding.provider == "openai":
+        return OpenAIEmbedder(embedding)
+    return FastembedEmbedder(embedding, home / "models")
+
+
+def make_store(settings: Settings, home: Path, embedder: Embedder) -> MemoryStore:
+    """The memory store of these settings, for this embedder's vectors."""
+    dimension = embedder.dimension or dimension_of(settings.embedding)
+    name = None if settings.embedding.provider == "none" else embedder.name
+    store = settings.store
+    if store.backend == "qdrant":
+        from memproxy.stores.qdrant import QdrantStore  # noqa: PLC0415 - half a second that the embedded store saves
+
+        return QdrantStore(
+            url=store.url,
+            api_key=store.api_key.get_secret_value() if store.api_key else None,
+            collection=store.collection,
+            dimension=dimension,
+            embedder_name=name,
+        )
+    return EdgeStore(store_path(store, home), dimension=dimension, embedder_name=name)
+
+
+def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
+    """The engine, not started yet."""
+    clock: Clock = SystemClock()
+    state = make_state(settings, home)
+    embedder = make_embedder(settings, home)
+    store = make_store(settings, home, embedder)
+    lexical = Bm25Encoder()
+    access = ModelAccess(settings)
+    recall = Recall(settings=settings, store=store, embedder=embedder, lexical=lexical, clock=clock)
+    worker = Worker(
+        settings=settings,
+        state=state,
+        store=store,
+        embedder=embedder,
+        lexical=lexical,
+        model=OpenAIChatModel(settings.models.extract),
+        access=access,
+        clock=clock,
+    )
+    return Engine(
+        settings=settings,
+        state=state,
+        store=store,
+        embedder=embedder,
+        recall=recall,
+        worker=worker,
+        access=access,
+        clock=clock,
+        secret=secret,
+    )

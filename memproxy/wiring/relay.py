@@ -1,0 +1,62 @@
+"""What the relay is put together from."""
+
+from pathlib import Path
+
+from memproxy.auth import Authenticator, BrowserGuard
+from memproxy.ports import StateStore
+from memproxy.relay.app import Relay
+from memproxy.relay.capture import Journal
+from memproxy.relay.decide import Decider
+from memproxy.relay.engine import EngineClient
+from memproxy.relay.gate import Gate
+from memproxy.relay.handler import ChatHandler
+from memproxy.relay.health import Health
+from memproxy.relay.memory_api import MemoryApi
+from memproxy.relay.passthrough import Passthrough
+from memproxy.relay.process import RelayProcess
+from memproxy.relay.sessions import Sessions
+from memproxy.relay.upstream import Upstream
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
+
+
+def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_socket: Path) -> RelayProcess:
+    """The relay over this state, not started yet."""
+    tasks = TaskOwner("relay")
+    sessions = Sessions(state)
+    engine = EngineClient(engine_socket, deadline_s=settings.recall.deadline_ms / 1000)
+    upstream = Upstream(settings.upstream)
+    authenticator = Authenticator(settings.auth, settings.server, secret)
+    guard = BrowserGuard(settings.server)
+    journal = Journal(
+        state,
+        sessions,
+        engine,
+        commit_timeout_s=settings.state.commit_timeout_ms / 1000,
+        redact_kinds=frozenset(settings.privacy.redact),
+    )
+    passthrough = Passthrough(upstream, tasks)
+    decider = Decider(
+        secret=secret, authenticator=authenticator, sessions=sessions, gate=Gate(settings.gate), engine=engine
+    )
+    chat = ChatHandler(
+        settings=settings,
+        decider=decider,
+        upstream=upstream,
+        journal=journal,
+        passthrough=passthrough,
+        tasks=tasks,
+    )
+    memory_api = MemoryApi(engine, authenticator, guard, max_body_bytes=settings.server.max_body_bytes)
+    health = Health(engine, settings.telemetry)
+    relay = Relay(
+        chat=chat,
+        passthrough=passthrough,
+        memory_api=memory_api,
+        health=health,
+        guard=guard,
+        max_concurrent_requests=settings.server.max_concurrent_requests,
+    )
+    return RelayProcess(
+        app=relay, state=state, engine=engine, upstream=upstream, journal=journal, health=health, tasks=tasks
+    )

@@ -1,0 +1,85 @@
+"""Names of slots and comparable values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.core.memory import Kind
+from memproxy.core.slots import has_many, numbers, predicate_name, same_value, slot_name, subject_name, value_name
+from tests.learn.rig import fact
+
+
+@pytest.mark.parametrize("subject", ["user", "The user", "User's", "I", "me", "USER", "the User’s"])
+def test_the_user_has_one_name(subject: str) -> None:
+    assert subject_name(subject) == "user"
+
+
+@pytest.mark.parametrize("predicate", ["has_budget", "budget", "hasBudget", "has-budget", "current budget", "Budgets"])
+def test_a_predicate_has_one_name_however_it_is_spelled(predicate: str) -> None:
+    assert predicate_name(predicate) == ("budget", True)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "name", "affirms"),
+    [
+        ("likes", "feel_about", True),
+        ("hates", "feel_about", False),
+        ("doesn't like", "feel_about", False),
+        ("no_longer_has_dog", "dog", False),
+        ("is", "is", True),
+    ],
+)
+def test_negation_and_liking_are_told_from_the_question(predicate: str, name: str, affirms: bool) -> None:
+    assert predicate_name(predicate) == (name, affirms)
+
+
+@pytest.mark.parametrize("predicate", ["has_dog", "speaks", "allergic_to", "visited_in_2020", "owns pet", "owns"])
+def test_predicates_with_many_answers_are_known(predicate: str) -> None:
+    assert has_many(predicate_name(predicate)[0])
+
+
+@pytest.mark.parametrize("predicate", ["project_deadline", "lives_in", "trip_budget", "favorite_tool", "event_date"])
+def test_other_predicates_have_one_answer(predicate: str) -> None:
+    assert not has_many(predicate_name(predicate)[0])
+
+
+@pytest.mark.parametrize("value", ["$10,000", "10000 dollars", "10k USD", "US$10,000.00", "$10 thousand", "10000"])
+def test_one_amount_is_one_value_however_written(value: str) -> None:
+    assert same_value(value_name(value), value_name("$10,000"))
+
+
+@pytest.mark.parametrize("value", ["$15,000", "€10,000", "$10,000 per day", "$1,000"])
+def test_another_amount_is_another_value(value: str) -> None:
+    assert not same_value(value_name(value), value_name("$10,000"))
+
+
+def test_items_of_a_list_have_slots_of_their_own() -> None:
+    biscuit = fact("1", subject="user", predicate="has_dog", object="Biscuit")
+    rex = fact("2", subject="The user", predicate="has dog", object="Rex")
+    assert slot_name(biscuit) != slot_name(rex)
+
+
+def test_a_project_and_an_aspect_are_part_of_the_slot() -> None:
+    plain = fact("1", subject="user", predicate="budget", object="1")
+    slots = {
+        slot_name(plain),
+        slot_name(fact("2", subject="user", predicate="budget", object="1", project_id="x")),
+        slot_name(fact("3", subject="user", predicate="budget", object="1", aspect="food")),
+    }
+    assert len(slots) == 3
+
+
+def test_turns_and_bare_statements_have_no_slot() -> None:
+    assert slot_name(fact("1")) is None
+    assert slot_name(fact("2", kind=Kind.TURN, subject="user", predicate="budget")) is None
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_text_can_be_named(subject: str, value: str) -> None:
+    slot_name(fact("1", subject=subject, predicate=value, object=value, aspect=subject))
+    assert same_value(value_name(value), value_name(value))
+
+
+@given(st.integers(min_value=0, max_value=10**12))
+def test_thousands_separators_do_not_matter(number: int) -> None:
+    assert numbers(f"about {number:,} of them") == numbers(str(number)) == {str(number)}

@@ -1,0 +1,187 @@
+"""What a new statement does to what is known."""
+
+import itertools
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.slots import slot_name, slot_value
+from memproxy.core.supersede import Neighbour, Operation, decide, lexical_overlap, place, reinforce, repeats, said_at
+from tests.learn.rig import NOON, fact
+
+
+def said(name: str, content: str, **fields: Any) -> Memory:
+    return fact(name, content=content, **fields)
+
+
+def near(content: str, cosine: float | None = None, **fields: Any) -> Neighbour:
+    return Neighbour(said("known", content, **fields), cosine)
+
+
+HAWAII = "User's budget for the Hawaii vacation is $10,000"
+
+
+@pytest.mark.parametrize(
+    ("content", "known", "cosine", "operation"),
+    [
+        ("User's Hawaii vacation budget is $10,000", HAWAII, 0.96, Operation.DUPLICATE),
+        ("User's Hawaii vacation budget is $10,000", HAWAII, None, Operation.DUPLICATE),
+        ("User's budget for the Hawaii vacation is now $15,000", HAWAII, 0.85, Operation.UPDATE),
+        ("User's budget for the Hawaii vacation is $15,000", HAWAII, None, Operation.UPDATE),
+        ("User's budget for the Norway vacation is $15,000", HAWAII, 0.86, Operation.COEXIST),
+        ("User's budget for the Hawaii vacation is $10,000", HAWAII, 0.5, Operation.ADD),
+        ("User lives in Rome", "User lives in Berlin", 0.8, Operation.UPDATE),
+        ("User visited Rome", "User visited Berlin", 0.85, Operation.COEXIST),
+        ("User likes Thai food", "User likes Greek food", 0.85, Operation.COEXIST),
+        ("User does not eat meat", "User eats meat", 0.93, Operation.UPDATE),
+        ("User has a dog named Rex", "User has a dog named Biscuit", 0.92, Operation.COEXIST),
+        ("User plays the violin", HAWAII, None, Operation.ADD),
+    ],
+)
+def test_without_a_common_slot_values_decide(
+    content: str, known: str, cosine: float | None, operation: Operation
+) -> None:
+    decision = decide(said("new", content), chain=[], neighbours=[near(known, cosine)])
+    assert decision.operation is operation
+
+
+def test_an_episode_never_replaces_another() -> None:
+    ran = near("User ran 5 km on Monday", 0.95, kind=Kind.EPISODIC)
+    decision = decide(said("new", "User ran 10 km on Monday", kind=Kind.EPISODIC), chain=[], neighbours=[ran])
+    assert decision.operation is Operation.COEXIST
+
+
+def test_another_kind_is_not_compared() -> None:
+    decision = decide(said("new", HAWAII, kind=Kind.EPISODIC), chain=[], neighbours=[near(HAWAII, 1.0)])
+    assert decision.operation is Operation.ADD
+
+
+def test_a_slot_decides_whatever_the_similarity() -> None:
+    holder = said("old", "Completely other words, 10 grand", subject="user", predicate="budget", object="$10,000")
+    same = said("new", HAWAII, subject="User", predicate="has_budget", object="10000 dollars")
+    other = said("new", HAWAII, subject="User", predicate="has_budget", object="$15,000")
+    assert decide(same, chain=[holder], neighbours=[]).operation is Operation.DUPLICATE
+    assert decide(other, chain=[holder], neighbours=[]).operation is Operation.UPDATE
+
+
+def test_aspects_of_one_thing_live_side_by_side() -> None:
+    love = said("1", "User loves TypeScript", subject="user", predicate="loves", object="TypeScript")
+    generics = said(
+        "2",
+        "TypeScript's generics annoy the user",
+        subject="user",
+        predicate="hates",
+        object="TypeScript",
+        aspect="generics",
+    )
+    assert slot_name(love) != slot_name(generics)
+
+
+def test_a_change_of_stance_is_a_change() -> None:
+    love = said("1", "User loves TypeScript", subject="user", predicate="loves", object="TypeScript")
+    hate = said("2", "User hates TypeScript", subject="user", predicate="hates", object="TypeScript")
+    assert slot_name(love) == slot_name(hate)
+    assert decide(hate, chain=[love], neighbours=[]).operation is Operation.UPDATE
+
+
+def test_a_turn_repeats_an_old_statement_only_with_the_old_value_alone() -> None:
+    old = said("1", HAWAII, object="$10,000")
+    new = said("2", HAWAII.replace("10,000", "15,000"), object="$15,000")
+    assert repeats("Your budget is $10,000.", old, new)
+    assert repeats("with 10000 dollars for Hawaii you can go far", old, new)
+    assert not repeats("the budget went from $10,000 to $15,000", old, new)
+    assert not repeats("the car costs $10,000", old, new)
+    assert not repeats("your budget is fine", old, new)
+
+
+def test_a_name_in_passing_does_not_repeat_an_old_statement() -> None:
+    old = said("1", "User lives in Berlin", object="Berlin")
+    new = said("2", "User lives in Rome", object="Rome")
+    assert repeats("I live in Berlin with my sister", old, new)
+    assert not repeats("Berlin has great museums", old, new)
+
+
+def test_a_repetition_of_the_same_turn_changes_nothing() -> None:
+    known = said("1", HAWAII, turn_ids=["a"], confidence=0.5)
+    assert reinforce(known, said("2", HAWAII, turn_ids=["a"]), now=NOON) == {}
+    again = reinforce(known, said("2", HAWAII, turn_ids=["b"]), now=NOON)
+    assert again["turn_ids"] == ["a", "b"]
+    assert again["confidence"] > 0.5
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_overlap_is_a_share_and_symmetric(one: str, other: str) -> None:
+    assert 0 <= lexical_overlap(one, other) <= 1
+    assert lexical_overlap(one, other) == lexical_overlap(other, one)
+
+
+@given(st.text(max_size=80), st.text(max_size=80), st.one_of(st.none(), st.floats(-1, 1)))
+def test_any_two_statements_can_be_compared(one: str, other: str, cosine: float | None) -> None:
+    decide(said("new", one), chain=[], neighbours=[near(other, cosine)])
+    repeats(one, said("1", other), said("2", one))
+
+
+statements = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.booleans()), max_size=25)
+
+
+@given(statements)
+def test_after_any_sequence_one_is_active_and_the_chain_is_whole(told: Sequence[tuple[int, int, bool]]) -> None:
+    """Statements (value, minute it was said, whether it states since when) in any order of arrival."""
+    known: dict[str, Memory] = {}
+    holder: str | None = None
+    for number, (value, minute, dated) in enumerate(told):
+        at = NOON + timedelta(minutes=minute)
+        candidate = fact(
+            f"m{number}",
+            content=f"User's rent is {value}",
+            subject="user",
+            predicate="rent",
+            object=str(value),
+            turn_ids=[f"t{number}"],
+            valid_from=at - timedelta(days=minute) if dated else at,
+            metadata={"said_at": at.isoformat()},
+        )
+        chain = chain_of(known, holder)
+        decision = decide(candidate, chain=chain, neighbours=[])
+        if decision.operation is Operation.DUPLICATE:
+            assert decision.target is not None
+            change(known, decision.target.id, reinforce(decision.target, candidate, now=NOON))
+            continue
+        effects = place(candidate, chain, now=NOON)
+        for name, fields in effects.changes.items():
+            change(known, name, fields)
+        assert effects.new is not None
+        known[effects.new.id] = effects.new
+        holder = effects.new.id if effects.new.active else holder
+        check(known, holder)
+
+
+def change(known: dict[str, Memory], name: str, fields: dict[str, Any]) -> None:
+    known[name] = msgspec.structs.replace(known[name], **fields)
+
+
+def chain_of(known: dict[str, Memory], last: str | None) -> list[Memory]:
+    found: list[Memory] = []
+    while last is not None:
+        found.append(known[last])
+        last = known[last].supersedes
+    return found[::-1]
+
+
+def check(known: dict[str, Memory], holder: str | None) -> None:
+    assert [memory.id for memory in known.values() if memory.active] == [holder]
+    chain = chain_of(known, holder)
+    assert {memory.id for memory in chain} == set(known)
+    for earlier, later in itertools.pairwise(chain):
+        assert earlier.superseded_by == later.id
+        assert earlier.valid_to is not None
+        assert earlier.valid_from is not None
+        assert earlier.valid_to >= earlier.valid_from
+        assert slot_value(earlier) is not None
+        assert said_at(earlier) is not None

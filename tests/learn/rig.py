@@ -1,0 +1,246 @@
+"""A worker over a real SQLite state and a real Edge store, with a clock of its own and a scripted model server."""
+
+import hashlib
+import json
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import PlanBody, TurnsBody, UpstreamAccess
+from memproxy.core.scope import Scope
+from memproxy.core.text import key_terms
+from memproxy.core.turn import Message
+from memproxy.errors import EmbedderUnavailable
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.extract import EXTRACT_MARK
+from memproxy.learn.worker import Worker
+from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
+from memproxy.settings import LearnSettings, Settings, UpstreamSettings
+from memproxy.stores.edge import EdgeStore
+from memproxy.stores.sqlite_state import SqliteState
+
+DIMENSION = 64
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+ANN = Scope(tenant="acme", user="ann", session="s1")
+BEN = Scope(tenant="acme", user="ben", session="s1")
+KEY = "sk-test"
+PATIENCE_S = 20.0
+
+Answer = str | int | dict[str, Any] | list[Any]
+
+
+class TestClock:
+    """Time that stands still until it is moved."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def now(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class WordEmbedder:
+    """An embedder without a model: a text's vector counts its key terms in hashed places."""
+
+    name = "test:words"
+    dimension = DIMENSION
+
+    def __init__(self, state: str = "ready") -> None:
+        self.state = state
+
+    async def start(self) -> None:
+        """Nothing to load."""
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    async def embed_query(self, text: str) -> list[float]:
+        if self.state != "ready":
+            raise EmbedderUnavailable("not loaded yet")
+        vector = [1e-3] * DIMENSION
+        for term in key_terms(text, 100):
+            vector[hashlib.blake2b(term.encode(), digest_size=1).digest()[0] % DIMENSION] += 1.0
+        length = math.sqrt(sum(value * value for value in vector))
+        return [value / length for value in vector]
+
+    async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
+        return [[await self.embed_query(text)] for text in texts]
+
+
+class ModelServer:
+    """A scripted OpenAI-compatible server: answers extractions from a list, then with ``default``.
+
+    An answer is text, an object or list (sent as JSON text), or a status code.
+    """
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.default: Callable[[str], Answer] | Answer = {"candidates": []}
+        self.prompts: list[str] = []
+        self.keys: list[str | None] = []
+        self.base_url = ""
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        system, user = (message["content"] for message in body["messages"])
+        assert system.startswith(EXTRACT_MARK)
+        self.prompts.append(user)
+        self.keys.append(request.headers.get("authorization"))
+        answer = self.answers.pop(0) if self.answers else self.default
+        if callable(answer):
+            answer = answer(user)
+        if isinstance(answer, int):
+            return web.json_response({"error": {"message": "scripted"}}, status=answer)
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        message = {"role": "assistant", "content": text}
+        return web.json_response(
+            {
+                "id": "1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": body["model"],
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+            }
+        )
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["ModelServer"]:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._complete)
+        runner = web.AppRunner(app, shutdown_timeout=0.5)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+
+class Rig:
+    """The worker and all it stands on."""
+
+    def __init__(self, folder: Path, server: ModelServer, embedder: Embedder, **learn: Any) -> None:
+        self.server = server
+        self.settings = Settings(
+            upstream=UpstreamSettings(base_url=server.base_url),
+            learn=LearnSettings(**{"every_turns": 2, **learn}),
+        )
+        self.clock = TestClock()
+        self.embedder = embedder
+        self.state = SqliteState(folder / "state.db", sync="normal")
+        self.store = EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=embedder.name)
+        self.model = OpenAIChatModel(self.settings.models.extract)
+        self.access = ModelAccess(self.settings)
+        self.worker = Worker(
+            settings=self.settings,
+            state=self.state,
+            store=self.store,
+            embedder=embedder,
+            lexical=Bm25Encoder(),
+            model=self.model,
+            access=self.access,
+            clock=self.clock,
+        )
+
+    def give_key(self, scope: Scope = ANN, key: str = KEY) -> None:
+        """A request of the tenant went by."""
+        access = UpstreamAccess(base_url=self.server.base_url, model="scripted", api_key=key)
+        if self.access.remember(scope.tenant, access):
+            self.worker.new_key(scope.tenant)
+
+    async def open(self) -> None:
+        await self.state.open()
+        await self.store.open(None)
+
+    async def close(self) -> None:
+        await self.worker.close(5.0)
+        await self.model.close()
+        await self.store.close()
+        await self.state.close()
+
+    async def say(self, *said: str | Message, scope: Scope = ANN, at: datetime | None = None) -> None:
+        """Capture an exchange (texts are the user's) and wait until it is indexed."""
+        messages = [Message(role="user", content=one) if isinstance(one, str) else one for one in said]
+        number = await self.submit(TurnsBody(messages=messages, said_at=at or self.clock.now()), scope)
+        assert await self.worker.applied(number, PATIENCE_S)
+
+    async def submit(self, body: TurnsBody | PlanBody, scope: Scope = ANN) -> int:
+        kind = JournalKind.TURNS if isinstance(body, TurnsBody) else JournalKind.PLAN
+        return await self.worker.submit(JournalEntry(kind=kind, scope=scope, body=msgspec.json.encode(body)))
+
+    async def plan(self, scope: Scope = ANN, **body: Any) -> None:
+        """Write through the journal as the API does, and wait."""
+        assert await self.worker.applied(await self.submit(PlanBody(**body), scope), PATIENCE_S)
+
+    async def teach(self, said: str, *candidates: Any, scope: Scope = ANN, at: datetime | None = None) -> None:
+        """Say one thing that the extractor answers with these candidates, and wait until it is learned."""
+        self.server.answers.append({"candidates": list(candidates)})
+        await self.say(said, scope=scope, at=at)
+        assert await self.worker.learned(scope, PATIENCE_S)
+        self.clock.advance(60)
+
+    async def facts(self, scope: Scope = ANN, *, active: bool | None = None) -> list[Memory]:
+        kinds = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC)
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        return (await self.store.page(owner, MemoryFilter(kinds=kinds, active=active), limit=200)).memories
+
+    async def turns(self, scope: Scope = ANN) -> list[Memory]:
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        return (await self.store.page(owner, MemoryFilter(kinds=(Kind.TURN,)), limit=200)).memories
+
+
+@asynccontextmanager
+async def rig(
+    folder: Path, *, embedder: Embedder | None = None, started: bool = True, **learn: Any
+) -> AsyncIterator[Rig]:
+    """An open rig whose worker runs; the tenant's key is known."""
+    async with ModelServer().serving() as server:
+        made = Rig(folder, server, embedder or WordEmbedder(), **learn)
+        await made.open()
+        made.give_key()
+        if started:
+            await made.worker.start()
+        try:
+            yield made
+        finally:
+            await made.close()
+
+
+def budget(amount: str, evidence: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A candidate about the Hawaii budget."""
+    return (
+        {
+            "kind": "semantic",
+            "content": f"User's budget for the Hawaii vacation is {amount}",
+            "subject": "user",
+            "predicate": "budget_for_hawaii_vacation",
+            "object": amount,
+            "confidence": 0.9,
+        }
+        | ({"evidence": evidence} if evidence else {})
+        | fields
+    )
+
+
+def fact(name: str, scope: Scope = ANN, **fields: Any) -> Memory:
+    """A memory as the API makes it."""
+    defaults: dict[str, Any] = {"kind": Kind.SEMANTIC, "content": f"content of {name}"}
+    times = {"created_at": NOON, "updated_at": NOON}
+    return Memory(id=name, tenant=scope.tenant, user_id=scope.user, **(times | defaults | fields))

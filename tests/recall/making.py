@@ -1,0 +1,109 @@
+"""A real embedded store, a real encoder and memories for the tests of recall."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import RecallLimits, RecallRequest
+from memproxy.core.scope import Scope
+from memproxy.errors import EmbedderUnavailable
+from memproxy.models.embed import NoEmbedder
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.ports import Embedder, Point
+from memproxy.recall.documents import bm25_text, dense_text
+from memproxy.recall.pipeline import Recall
+from memproxy.settings import Settings
+from memproxy.stores.edge import EdgeStore
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ANN = Scope(tenant="acme", user="ann", session="s1")
+DIMENSION = 384
+
+
+class FixedClock:
+    """Always the same instant."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+def fact(text: str, **fields: Any) -> Memory:
+    """A fact that Ann's sessions taught."""
+    return _memory(text, Kind.SEMANTIC, fields)
+
+
+def turn(text: str, **fields: Any) -> Memory:
+    """A message of Ann's."""
+    return _memory(text, Kind.TURN, fields)
+
+
+def _memory(text: str, kind: Kind, fields: dict[str, Any]) -> Memory:
+    identifier = fields.pop("id", f"{kind.value}-{text}")
+    defaults: dict[str, Any] = {"created_at": NOW, "updated_at": NOW, "session_id": "s1"}
+    if kind is Kind.TURN:
+        defaults["turn_ids"] = [identifier]
+    return Memory(id=identifier, tenant="acme", user_id="ann", kind=kind, content=text, **(defaults | fields))
+
+
+def conversation(*texts: str) -> list[Memory]:
+    """Messages of one session, a minute apart."""
+    return [turn(text, created_at=NOW + timedelta(minutes=place)) for place, text in enumerate(texts)]
+
+
+class Bench:
+    """A store with the pipeline over it."""
+
+    def __init__(self, store: EdgeStore, embedder: Embedder, settings: Settings) -> None:
+        self.store = store
+        self.embedder = embedder
+        self.lexical = Bm25Encoder()
+        self.recall = Recall(
+            settings=settings, store=store, embedder=embedder, lexical=self.lexical, clock=FixedClock()
+        )
+
+    async def put(self, *memories: Memory, scope: Scope = ANN) -> None:
+        """Store memories as the worker would; turns stand next to each other in the order given."""
+        try:
+            vectors = await self.embedder.embed_texts([dense_text(memory) for memory in memories])
+        except EmbedderUnavailable:
+            vectors = [[] for _ in memories]
+        await self.store.upsert(scope, [self._point(memories, place, vectors[place]) for place in range(len(memories))])
+
+    def _point(self, memories: Sequence[Memory], place: int, dense: list[list[float]]) -> Point:
+        near = [memories[other] if 0 <= other < len(memories) else None for other in (place - 1, place + 1)]
+        is_turn = memories[place].kind is Kind.TURN
+        before, after = (one if is_turn and one is not None and one.kind is Kind.TURN else None for one in near)
+        return Point(
+            memory=memories[place],
+            dense=dense,
+            bm25=self.lexical.encode_document(bm25_text(memories[place], before, after)),
+        )
+
+
+@asynccontextmanager
+async def bench(
+    folder: Path, *, embedder: Embedder | None = None, settings: Settings | None = None
+) -> AsyncIterator[Bench]:
+    """A fresh store; without an embedder recall goes by words."""
+    store = EdgeStore(folder, dimension=DIMENSION, embedder_name=None)
+    await store.open(None)
+    try:
+        yield Bench(store, embedder or NoEmbedder(DIMENSION), settings or Settings())
+    finally:
+        await store.close()
+
+
+def asking(*queries: str, scope: Scope = ANN, present: Sequence[str] = (), **limits: Any) -> RecallRequest:
+    """A request for the block of these user messages."""
+    return RecallRequest(
+        request_id="r1",
+        scope=scope,
+        queries=list(queries),
+        nonce="0123456789ab",
+        present=list(present),
+        limits=RecallLimits(**limits),
+        explain=True,
+    )

@@ -1,0 +1,230 @@
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memproxy.core.memory import Kind, Trust
+from memproxy.core.scope import Scope
+from memproxy.core.turn import text_digest
+from memproxy.errors import StoreUnavailable
+from memproxy.models.embed import NoEmbedder
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter
+from memproxy.settings import Settings
+from memproxy.stores.edge import EdgeStore
+from tests.recall.making import ANN, NOW, asking, bench, fact, turn
+
+BUDGET = "User's budget for the Hawaii vacation is $10,000"
+DOG = "User's dog is named Biscuit"
+
+
+async def test_what_was_learned_is_recalled(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET), fact(DOG))
+        answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
+    assert answer.result == "injected"
+    assert BUDGET in answer.context
+    assert "Biscuit" not in answer.context
+    assert answer.citations[0].score >= 0.6
+    assert set(answer.timings) == {"embed", "search", "assemble", "recall"}
+
+
+async def test_nothing_relevant_injects_nothing(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET), fact(DOG))
+        answer = await it.recall.recall(asking("Which programming language should I learn first?"))
+    assert (answer.result, answer.context, answer.tokens, answer.citations) == ("empty", "", 0, [])
+
+
+async def test_a_user_without_memories_gets_nothing(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        answer = await it.recall.recall(asking("What's my budget?"))
+    assert answer.result == "empty"
+
+
+async def test_another_users_memories_are_never_found(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET))
+        ben = Scope(tenant="acme", user="ben")
+        assert (await it.recall.recall(asking("What's my budget for the Hawaii trip?", scope=ben))).result == "empty"
+        assert await it.recall.search(ben, "budget", limit=10, where=MemoryFilter()) == []
+
+
+async def test_a_vague_query_is_searched_with_what_was_said_before(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET), fact(DOG))
+        answer = await it.recall.recall(asking("Planning Hawaii vacation", "Looking at hotels", "How much?"))
+        alone = await it.recall.recall(asking("How much?"))
+    assert BUDGET in answer.context
+    assert alone.query == "How much?"
+    assert alone.result == "empty"
+
+
+async def test_rewriting_can_be_turned_off(tmp_path: Path) -> None:
+    async with bench(tmp_path, settings=Settings.model_validate({"rewrite": {"mode": "none"}})) as it:
+        assert (await it.recall.recall(asking("Planning Hawaii vacation", "How much?"))).query == "How much?"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"superseded_by": "other"}, "superseded"),
+        ({"trust": Trust.DOCUMENT}, "trust"),
+        ({"confidence": 0.2}, "confidence"),
+        ({"valid_to": NOW - timedelta(days=1)}, "ended"),
+    ],
+)
+async def test_what_must_not_be_injected_is_left_out_and_the_receipt_says_why(
+    tmp_path: Path, fields: dict[str, object], reason: str
+) -> None:
+    settings = Settings.model_validate({"learn": {"min_trust": "tool"}})
+    async with bench(tmp_path, settings=settings) as it:
+        await it.put(fact(BUDGET, **fields))
+        answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
+    assert answer.result == "empty"
+    assert [one["rejected"] for one in answer.candidates] == [reason]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"quarantined": True}, {"active": False}, {"expires_at": NOW - timedelta(seconds=1)}]
+)
+async def test_what_does_not_count_any_more_is_not_even_searched(tmp_path: Path, fields: dict[str, object]) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET, **fields))
+        assert (await it.recall.recall(asking("What's my budget for the Hawaii trip?"))).candidates == []
+
+
+async def test_what_the_request_already_contains_is_not_injected_again(tmp_path: Path) -> None:
+    said = "My budget for the Hawaii trip is $10,000"
+    async with bench(tmp_path) as it:
+        await it.put(turn(said))
+        question = "What's my budget for the Hawaii trip?"
+        assert (await it.recall.recall(asking(question))).result == "injected"
+        assert (await it.recall.recall(asking(question, present=[text_digest(said)]))).result == "empty"
+
+
+async def test_a_fact_displaces_the_turn_it_came_from(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        said = turn("Well, so for the trip to Hawaii we have a budget of about $10,000, flights and all", id="t1")
+        await it.put(said, fact(BUDGET, turn_ids=["t1"]))
+        answer = await it.recall.recall(asking("What's my budget for the Hawaii vacation?", similarity_threshold=0.2))
+    assert [citation.memory_id for citation in answer.citations] == [f"semantic-{BUDGET}"]
+    assert {one["memory_id"]: one["rejected"] for one in answer.candidates}["t1"] == "fact"
+
+
+async def test_a_request_narrows_what_is_recalled(tmp_path: Path) -> None:
+    question = "What's my budget for the Hawaii trip?"
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET), turn("The Hawaii budget is $10,000 for the trip"))
+        only_turns = await it.recall.recall(asking(question, memory_types=["turn"]))
+        one = await it.recall.recall(asking(question, retrieval_limit=1))
+        strict = await it.recall.recall(asking(question, similarity_threshold=1.0))
+        none = await it.recall.recall(asking(question, retrieval_limit=0))
+        tiny = await it.recall.recall(asking(question, max_tokens=20))
+    assert all("said" in line for line in only_turns.context.splitlines() if line.startswith("- "))
+    assert len(one.citations) == 1
+    assert {strict.result, none.result, tiny.result} == {"empty"}
+    assert "budget" in [candidate["rejected"] for candidate in tiny.candidates]
+
+
+async def test_the_block_stays_within_its_tokens(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(
+            *(fact(f"User's budget for the Hawaii trip, part {number}, is ${number},000") for number in range(40))
+        )
+        answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?", similarity_threshold=0.0))
+        assert 0 < answer.tokens <= Settings().recall.max_tokens
+        assert len(answer.citations) == Settings().recall.limit
+
+
+class FailingStore(EdgeStore):
+    """A store that is there but does not answer searches."""
+
+    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
+        raise StoreUnavailable("the store does not answer")
+
+
+class SlowStore(EdgeStore):
+    """A store whose searches never end."""
+
+    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize(("store", "reason"), [(FailingStore, "store"), (SlowStore, "timeout")])
+async def test_trouble_costs_the_memories_and_is_said(tmp_path: Path, store: type[EdgeStore], reason: str) -> None:
+    async with bench(tmp_path) as it:
+        it.recall._store = store(tmp_path / "other", dimension=4, embedder_name=None)
+        answer = await it.recall.recall(asking("What's my budget?"))
+        await it.recall._store.close()
+    assert (answer.result, answer.reason, answer.context) == ("degraded", reason, "")
+
+
+class LateEmbedder(NoEmbedder):
+    """An embedder that never answers in time."""
+
+    async def embed_query(self, text: str) -> list[float]:
+        await asyncio.Event().wait()
+        raise AssertionError(text)
+
+
+async def test_words_alone_are_used_when_the_embedder_is_late(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET))
+        it.recall._embedder = LateEmbedder(384)
+        answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
+    assert answer.result == "injected"
+
+
+class AlmostEmbedder(NoEmbedder):
+    """Knows queries by a made-up vector, documents not at all."""
+
+    async def embed_query(self, text: str) -> list[float]:
+        return [1.0] + [0.0] * 383
+
+
+async def test_memories_that_have_no_vector_yet_are_found_by_words(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET), fact(DOG))
+        it.recall._embedder = AlmostEmbedder(384)
+        found = await it.recall.search(ANN, "budget for the Hawaii trip", limit=10, where=MemoryFilter())
+    assert found[0].memory.content == BUDGET
+    assert found[0].score >= 0.6
+    assert "cosine" not in found[0].signals
+
+
+async def test_the_search_api_has_no_floor_and_says_its_signals(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET), fact("User's budget for books is small"), turn("budget talk"))
+        found = await it.recall.search(ANN, "Hawaii budget", limit=10, where=MemoryFilter())
+        limited = await it.recall.search(ANN, "Hawaii budget", limit=1, where=MemoryFilter(kinds=(Kind.TURN,)))
+    scores = [one.score for one in found]
+    assert len(found) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert all(set(one.signals) == {"bm25", "coverage"} and 0 <= one.score <= 1 for one in found)
+    assert [one.memory.content for one in limited] == ["budget talk"]
+
+
+@pytest.mark.parametrize(
+    ("told", "question"),
+    [
+        ("我的狗叫小白,今年三岁", "我的狗叫什么名字?"),
+        ("Mein Hund heißt Biscuit und wohnt in Köln", "Wie heißt mein Hund?"),
+        ("My budget für die Reise nach 夏威夷 is 10000", "夏威夷 budget?"),
+        ("Le café préféré d'Anna est Chez Émile", "cafe prefere d'Anna"),
+    ],
+)
+async def test_other_scripts_and_languages_are_found_by_words(tmp_path: Path, told: str, question: str) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(turn(told), fact("User's favorite color is green"))
+        found = await it.recall.search(ANN, question, limit=1, where=MemoryFilter())
+    assert [one.memory.content for one in found] == [told]
+
+
+@pytest.mark.parametrize("queries", [["\ud800 budget"], ["x" * 200_000], ["the of and"], ["👍"], [""], []])
+async def test_odd_queries_are_searched_without_trouble(tmp_path: Path, queries: Sequence[str]) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact(BUDGET))
+        assert (await it.recall.recall(asking(*queries))).result in {"empty", "injected"}

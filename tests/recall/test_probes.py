@@ -1,0 +1,126 @@
+"""Pairs of memories and questions: which must reach the floor of 0.6, with the real model and by words alone."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.ports import Embedder, MemoryFilter
+from memproxy.settings import EmbeddingSettings
+from tests.recall.making import ANN, bench, conversation, fact
+from tests.recall.waiting import until_ready
+from tests.support.shared import MODEL_PATH, needs_model
+
+FLOOR = 0.6
+TRIP = ["User's budget for the Hawaii vacation is $10,000", "User's dog is named Biscuit", "User prefers window seats"]
+PEOPLE = ["User is allergic to peanuts", "User works as a nurse in Berlin", "User's sister is called Anna"]
+LIFE = [
+    "User's birthday is on 3 May",
+    "User's favorite color is green",
+    "User drives a Toyota Corolla",
+    "User lives in Lisbon",
+    "User plays the cello",
+]
+HOME = [
+    "The user's name is Ravi",
+    "The user is vegetarian",
+    "The user lives in Toronto with his wife Meera",
+    "User's manager is Karen",
+]
+TALK = [
+    "I'm planning a two week vacation to Hawaii. My budget is $10,000.",
+    "That sounds like a wonderful trip!",
+    "I just adopted a dog, his name is Biscuit.",
+    "Congratulations! What breed is Biscuit?",
+    "He's a golden retriever.",
+    "To deploy payment-service we first run make build, then helm upgrade payment.",
+    "Got it.",
+]
+
+BOTH = [
+    (TRIP, "What is my budget for the Hawaii trip?", 0),
+    (TRIP[:1], "What is my budget for the Hawaii trip?", 0),
+    (TRIP, "How much? hawaii vacation hotels", 0),
+    (["The user has a dog named Biscuit", TRIP[0]], "What's the name of my dog?", 0),
+    (["I have a dog named Biscuit", "My budget is $10,000."], "What's the name of my dog?", 0),
+    (["I have a dog named Biscuit"], "What's my dog's name?", 0),
+    (PEOPLE, "What am I allergic to?", 0),
+    (PEOPLE, "Where do I work?", 1),
+    (PEOPLE, "What is my sister's name?", 2),
+    (LIFE, "When is my birthday?", 0),
+    (LIFE, "What car do I drive?", 2),
+    (LIFE, "Which city do I live in?", 3),
+    (LIFE, "What instrument do I play?", 4),
+    (HOME, "What's my wife's name?", 2),
+    (["To deploy payment-service, run make build and push the image", *TRIP], "How do I deploy payment-service?", 0),
+]
+MODEL_ONLY = [
+    (TRIP, "What's my budget for the trip?", 0),
+    (TRIP[:1], "What's my budget for the trip?", 0),
+    (HOME, "Who is my boss?", 3),
+]
+NOTHING = [
+    (TRIP[1:], "What's my budget for the trip?"),
+    (TRIP, "Which programming language should I learn first?"),
+    (PEOPLE, "How do I write a quicksort in Python?"),
+    (PEOPLE, "Explain the theory of relativity to me"),
+    (PEOPLE[:1], "Can you fix the bug in my code?"),
+    (LIFE, "Write me a poem about autumn leaves"),
+    (HOME, "Translate this contract clause into plain English"),
+    (TALK, "Can you recommend a good science fiction novel?"),
+    (TALK, "How can I center a div in CSS?"),
+    (TALK, "Is Postgres faster than MySQL?"),
+]
+TALKED = [
+    ("What is my budget?", 0),
+    ("What's my budget for the Hawaii trip?", 0),
+    ("What is my dog called?", 2),
+    ("How do I deploy payment-service?", 5),
+]
+
+
+@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
+async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Embedder | None]:
+    if request.param == "words":
+        yield None
+        return
+    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
+    await made.start()
+    await until_ready(made)
+    yield made
+    await made.close()
+
+
+async def scores(
+    folder: Path, embedder: Embedder | None, memories: list[str], question: str, *, said: bool = False
+) -> dict[str, float]:
+    async with bench(folder / "store", embedder=embedder) as it:
+        await it.put(*(conversation(*memories) if said else map(fact, memories)))
+        found = await it.recall.search(ANN, question, limit=20, where=MemoryFilter())
+    return {one.memory.content: one.score for one in found}
+
+
+async def test_what_is_asked_for_reaches_the_floor(tmp_path: Path, embedder: Embedder | None) -> None:
+    wrong = []
+    for place, (memories, question, right) in enumerate(BOTH + (MODEL_ONLY if embedder else [])):
+        found = await scores(tmp_path / str(place), embedder, memories, question)
+        passing = [text for text, score in found.items() if score >= FLOOR]
+        if passing != [memories[right]]:
+            wrong.append((question, found))
+    assert not wrong
+
+
+async def test_what_has_nothing_to_do_with_it_stays_below(tmp_path: Path, embedder: Embedder | None) -> None:
+    wrong = []
+    for place, (memories, question) in enumerate(NOTHING):
+        found = await scores(tmp_path / str(place), embedder, memories, question, said=memories is TALK)
+        wrong += [(question, text, score) for text, score in found.items() if score >= FLOOR]
+    assert not wrong
+
+
+async def test_what_was_said_is_found_best(tmp_path: Path, embedder: Embedder | None) -> None:
+    for place, (question, right) in enumerate(TALKED):
+        found = await scores(tmp_path / str(place), embedder, TALK, question, said=True)
+        best = max(found, key=lambda text: found[text])
+        assert (best, found[best] >= FLOOR) == (TALK[right], True), (question, found)

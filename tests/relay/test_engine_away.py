@@ -1,0 +1,75 @@
+"""The engine dead, hung or broken: requests succeed and say so."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from memproxy.core.protocol import RecallAnswer, RecallRequest
+from memproxy.relay.engine import FAILURES_TO_OPEN
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.rig import running_relay
+from tests.support.upstream import ScriptedUpstream
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> SqliteState:
+    return SqliteState(tmp_path / "state.db", sync="normal")
+
+
+async def test_without_an_engine_requests_succeed_and_say_degraded(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as relay:
+        for _ in range(FAILURES_TO_OPEN + 2):
+            answer = await relay.chat("What is my budget?")
+            assert answer.status_code == 200
+            assert answer.headers["x-memproxy-recall"] == "degraded; reason=engine"
+        ready = await relay.client.get("/readyz")
+        assert ready.status_code == 200
+        assert ready.json()["status"] == "degraded"
+        api = await relay.client.get("/v1/memory")
+        assert api.status_code == 503
+        assert api.json()["error"]["code"] == "engine_unavailable"
+
+
+async def test_a_hung_engine_costs_a_request_its_memory_and_soon_no_time_at_all(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    never = asyncio.Event()
+
+    async def hang(_request: RecallRequest) -> RecallAnswer:
+        await never.wait()
+        return RecallAnswer(result="empty")
+
+    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 20}) as relay:
+        relay.engine.recall = hang
+        told = [(await relay.chat("What is my budget?")).headers["x-memproxy-recall"] for _ in range(5)]
+        never.set()
+    assert told[:FAILURES_TO_OPEN] == ["degraded; reason=timeout"] * FAILURES_TO_OPEN
+    assert told[FAILURES_TO_OPEN:] == ["degraded; reason=engine"] * 2
+    assert len(relay.engine.asked) == FAILURES_TO_OPEN
+
+
+async def test_an_engine_that_answers_nonsense_costs_a_request_its_memory_only(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async def broken(_request: RecallRequest) -> RecallAnswer:
+        raise ValueError("a fault of the engine's")
+
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        relay.engine.recall = broken
+        answer = await relay.chat("What is my budget?")
+    assert answer.status_code == 200
+    assert answer.headers["x-memproxy-recall"] == "degraded; reason=engine"
+
+
+async def test_an_engine_that_comes_back_is_used_again(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as away:
+        await away.chat("What is my budget?")
+    again = SqliteState(tmp_path / "state.db", sync="normal")
+    async with running_relay(upstream.base_url, again, tmp_path) as relay:
+        answer = await relay.chat("What is my budget?")
+    assert answer.headers["x-memproxy-recall"] == "empty"

@@ -1,0 +1,216 @@
+"""Everything but chat: relayed paths, health, refusals, limits, browsers."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from memproxy.core.protocol import IDENTITY_HEADER
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.rig import Rig, running_relay
+from tests.support.answers import Answer, json_answer
+from tests.support.upstream import ScriptedUpstream
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> SqliteState:
+    return SqliteState(tmp_path / "state.db", sync="normal")
+
+
+@pytest.fixture
+async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with running_relay(upstream.base_url, state, tmp_path) as rig:
+        yield rig
+
+
+async def test_other_paths_are_relayed_with_method_path_query_and_body(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.script(Answer([b"\x00\xff binary"], 206, [("content-type", "audio/mpeg"), ("x-own", "1")]))
+    answer = await relay.client.request(
+        "PUT", "/v1/files/a%2Fb?x=1&y=%20", content=b"\x01\x02", headers={"content-type": "application/octet-stream"}
+    )
+    assert (upstream.last.method, upstream.last.target) == ("PUT", "/v1/files/a%2Fb?x=1&y=%20")
+    assert upstream.last.body == b"\x01\x02"
+    assert upstream.last.header("content-type") == "application/octet-stream"
+    assert (answer.status_code, answer.content, answer.headers["x-own"]) == (206, b"\x00\xff binary", "1")
+    assert "x-memproxy-recall" not in answer.headers
+
+
+async def test_an_upload_of_unknown_length_is_relayed_in_chunks(relay: Rig, upstream: ScriptedUpstream) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for number in range(50):
+            yield bytes([number]) * 1000
+
+    upstream.script(json_answer({"id": "file-1"}))
+    answer = await relay.client.post("/v1/files", content=parts())
+    assert answer.status_code == 200
+    assert upstream.last.header("transfer-encoding") == "chunked"
+    assert len(upstream.last.body) == 50_000
+
+
+async def test_a_get_has_no_body_and_a_head_no_answer_body(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.default = lambda _received: json_answer({"object": "list"})
+    await relay.client.get("/v1/models")
+    assert (upstream.last.body, upstream.last.header("content-length")) == (b"", None)
+    head = await relay.client.head("/v1/models")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == "18"
+
+
+async def test_a_client_without_automatic_headers_gets_none_added(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.script(json_answer({}))
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(relay.base_url.rsplit(":", 1)[1]))
+    writer.write(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+    await writer.wait_closed()
+    assert [name.lower() for name, _ in upstream.last.headers] == ["host"]
+
+
+async def test_a_refused_connection_is_a_502_that_names_the_host_and_no_key(state: SqliteState, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    async with running_relay(f"http://127.0.0.1:{port}/v1", state, tmp_path) as relay:
+        for path in ("/v1/chat/completions", "/v1/embeddings"):
+            answer = await relay.client.post(path, json={"messages": []}, headers={"authorization": "Bearer sk-secret"})
+            assert answer.status_code == 502
+            assert answer.json()["error"]["code"] == "upstream_unreachable"
+            assert f"127.0.0.1:{port}" in answer.text
+            assert "sk-secret" not in answer.text
+
+
+async def test_a_silent_upstream_is_a_504(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> None:
+    async with running_relay(
+        "http://placeholder/v1", state, tmp_path, upstream={"base_url": upstream.base_url, "timeout_s": 0.2}
+    ) as relay:
+        never = asyncio.Event()
+        upstream.script(Answer(wait=never))
+        answer = await relay.chat("my question")
+        never.set()
+    assert answer.status_code == 504
+    assert answer.json()["error"]["code"] == "upstream_timeout"
+
+
+async def test_a_body_over_the_limit_is_a_413(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path, server={"max_body_bytes": 1000}) as relay:
+
+        async def parts() -> AsyncIterator[bytes]:
+            for _ in range(20):
+                yield b"x" * 100
+
+        for content in (b"x" * 2000, parts()):
+            answer = await relay.client.post("/v1/chat/completions", content=content)
+            assert answer.status_code == 413
+            assert answer.json()["error"]["code"] == "body_too_large"
+    assert upstream.received == []
+
+
+async def test_too_many_requests_at_once_are_told_to_come_back(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 1}) as relay:
+        hold = asyncio.Event()
+        upstream.script(Answer([b"{}"], wait=hold))
+        first = asyncio.get_running_loop().create_task(relay.client.get("/v1/models"))
+        async with asyncio.timeout(5):
+            while not upstream.received:
+                await asyncio.sleep(0)
+        second = await relay.client.get("/v1/models")
+        healthy = await relay.client.get("/healthz")
+        hold.set()
+        assert (await first).status_code == 200
+    assert (second.status_code, second.headers["retry-after"]) == (503, "1")
+    assert healthy.status_code == 200
+
+
+async def test_a_configured_key_replaces_the_clients_and_the_clients_still_identifies(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    section = {"base_url": upstream.base_url, "api_key": "sk-ours"}
+    async with running_relay("http://placeholder/v1", state, tmp_path, upstream=section) as relay:
+        await relay.chat("my question", headers={"authorization": "Bearer sk-client", "api-key": "other"})
+        assert upstream.last.all("authorization") == ["Bearer sk-ours"]
+        assert upstream.last.header("api-key") is None
+        assert relay.engine.asked[0].scope.tenant.startswith("key:")
+
+
+async def test_websockets_get_a_501(relay: Rig) -> None:
+    headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    answer = await relay.client.get("/v1/realtime", headers=headers)
+    assert answer.status_code == 501
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing", "/v2/models"])
+async def test_paths_outside_the_api_are_a_404_of_ours(relay: Rig, upstream: ScriptedUpstream, path: str) -> None:
+    answer = await relay.client.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["type"] == "not_found_error"
+    assert upstream.received == []
+
+
+async def test_memory_calls_reach_the_engine_with_an_identity_of_ours_alone(relay: Rig) -> None:
+    forged = json.dumps({"tenant": "somebody-else"})
+    await relay.client.get(
+        "/v1/memory?limit=3",
+        headers={"X-Memproxy-User": "ada", "authorization": "Bearer sk-1", IDENTITY_HEADER: forged},
+    )
+    ((method, path, headers, _),) = relay.engine.api_calls
+    assert (method, path) == ("GET", "/v1/memory?limit=3")
+    lowered = {name.lower(): value for name, value in headers.items()}
+    identity = json.loads(lowered[IDENTITY_HEADER])
+    assert identity["tenant"].startswith("key:")
+    assert identity["named_user"] == "ada"
+    assert "authorization" not in lowered
+
+
+@pytest.mark.parametrize("path", ["/v1/memory", "/v1/chat/completions", "/v1/models", "/healthz"])
+async def test_a_foreign_host_or_origin_is_refused_everywhere(
+    relay: Rig, upstream: ScriptedUpstream, path: str
+) -> None:
+    for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}, {"origin": "null"}):
+        answer = await relay.client.post(path, json={}, headers=headers)
+        assert answer.status_code == 403
+        assert "server." in answer.json()["error"]["message"]
+    assert upstream.received == []
+    assert relay.engine.api_calls == []
+
+
+async def test_an_allowed_origin_may_call_and_read(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    section = {"cors_origins": ["https://app.example"]}
+    async with running_relay(upstream.base_url, state, tmp_path, server=section) as relay:
+        headers = {"origin": "https://app.example", "access-control-request-headers": "content-type"}
+        preflight = await relay.client.options("/v1/memory", headers=headers)
+        answer = await relay.client.get("/v1/memory", headers=headers)
+    assert preflight.status_code == 204
+    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+
+
+async def test_its_own_page_may_call(relay: Rig) -> None:
+    answer = await relay.client.get("/v1/memory", headers={"origin": relay.base_url})
+    assert answer.status_code == 200
+
+
+async def test_an_answer_that_breaks_off_closes_the_connection_without_ending_it(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    upstream.script(
+        Answer([b'{"half":'], headers=[("content-type", "application/json"), ("content-length", "100")], cut=True)
+    )
+    with pytest.raises(httpx.RemoteProtocolError):
+        await relay.client.get("/v1/models")
+
+
+async def test_readiness_shows_each_part(relay: Rig) -> None:
+    answer = await relay.client.get("/readyz")
+    assert answer.json() == {"status": "ready", "parts": {"relay": "ready", "engine": "ready", "store": "ready"}}
+
+
+async def test_draining_is_a_503(relay: Rig) -> None:
+    relay.process.drain()
+    answer = await relay.client.get("/readyz")
+    assert answer.status_code == 503

@@ -1,0 +1,98 @@
+"""Recognising a continued conversation by the user's messages."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.core.scope import Scope
+from memproxy.relay.sessions import Conversation, Sessions, prefix_keys
+from memproxy.stores.sqlite_state import SqliteState
+
+OWNER = Scope(tenant="t", user="ada")
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+async def state(tmp_path: Path) -> AsyncIterator[SqliteState]:
+    store = SqliteState(tmp_path / "state.db", sync="normal")
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def find(
+    sessions: Sessions, *texts: str, owner: Scope = OWNER, answer: str | None = None, tool: bool = False
+) -> Conversation:
+    return await sessions.find(owner, texts, answer=answer, tool_followup=tool, now=NOW + timedelta(minutes=len(texts)))
+
+
+async def test_a_first_message_always_begins_a_session(state: SqliteState) -> None:
+    sessions = Sessions(state)
+    first = await find(sessions, "hello")
+    await sessions.remember(OWNER, first, "hi")
+    assert (await find(sessions, "hello")).session != first.session
+
+
+async def test_the_next_message_continues_the_session_also_in_another_process(state: SqliteState) -> None:
+    first = await find(Sessions(state), "my trip")
+    await Sessions(state).remember(OWNER, first, "nice")
+    assert (await find(Sessions(state), "my trip", "my hotel")).session == first.session
+
+
+async def test_a_tool_loops_follow_up_keeps_session_and_time(state: SqliteState) -> None:
+    sessions = Sessions(state)
+    first = await find(sessions, "what is the weather")
+    await sessions.remember(OWNER, first, None)
+    again = await find(sessions, "what is the weather", tool=True)
+    assert (again.session, again.said_at) == (first.session, first.said_at)
+
+
+async def test_an_answer_made_anew_keeps_session_and_time(state: SqliteState) -> None:
+    sessions = Sessions(state)
+    await sessions.remember(OWNER, await find(sessions, "one"), "1")
+    second = await find(sessions, "one", "two")
+    await sessions.remember(OWNER, second, "2")
+    again = await find(sessions, "one", "two")
+    assert (again.session, again.said_at) == (second.session, second.said_at)
+
+
+async def test_a_trimmed_history_is_recognised_by_its_last_two_messages(state: SqliteState) -> None:
+    sessions = Sessions(state)
+    texts = ["one", "two", "three"]
+    conversation = await find(sessions, *texts[:1])
+    for length in (1, 2, 3):
+        conversation = await find(sessions, *texts[:length]) if length > 1 else conversation
+        await sessions.remember(OWNER, conversation, str(length))
+    assert (await find(sessions, "two", "three", "four")).session == conversation.session
+
+
+async def test_conversations_that_began_alike_are_told_apart_by_the_answer(state: SqliteState) -> None:
+    sessions = Sessions(state)
+    first, second = await find(sessions, "hi"), await find(sessions, "hi")
+    await sessions.remember(OWNER, first, "Hello, Ada!")
+    await sessions.remember(OWNER, second, "Good morning!")
+    assert (await find(sessions, "hi", "next", answer="Hello, Ada!")).session == first.session
+    assert (await find(sessions, "hi", "next", answer="Good morning!")).session == second.session
+    assert (await find(sessions, "hi", "next", answer="something else")).session == second.session
+
+
+async def test_another_users_conversation_is_never_continued(state: SqliteState) -> None:
+    sessions = Sessions(state)
+    first = await find(sessions, "my trip")
+    await sessions.remember(OWNER, first, "nice")
+    for other in (Scope(tenant="t", user="bob"), Scope(tenant="u", user="ada")):
+        assert (await find(sessions, "my trip", "my hotel", owner=other)).session != first.session
+
+
+@given(st.lists(st.text(max_size=20), min_size=2, max_size=6))
+def test_the_key_before_the_last_message_is_the_whole_key_without_it(texts: list[str]) -> None:
+    assert prefix_keys(texts).before == prefix_keys(texts[:-1]).whole
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=6))
+def test_white_space_does_not_change_a_key(texts: list[str]) -> None:
+    assert prefix_keys([f"  {text}\n" for text in texts]) == prefix_keys(texts)

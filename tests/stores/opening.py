@@ -1,0 +1,83 @@
+"""Stores of every backend, opened again and again at one place."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from qdrant_client import AsyncQdrantClient
+
+from memproxy.ports import MemoryStore
+from memproxy.stores.edge import EdgeStore
+from memproxy.stores.qdrant import QdrantStore
+from tests.stores.making import DIMENSION
+
+OpenStore = Callable[..., AbstractAsyncContextManager[MemoryStore]]
+
+
+def stores_under(backend: str, folder: Path) -> OpenStore:
+    """Opens stores of a backend: each call of the answer opens the same place again."""
+    if backend == "edge":
+        return _edge(folder)
+    if backend == "local":
+        return _qdrant(lambda: AsyncQdrantClient(path=str(folder / "qdrant")))
+    url = os.environ.get("MEMPROXY_TEST_QDRANT_URL")
+    if not url:
+        pytest.skip("MEMPROXY_TEST_QDRANT_URL names no Qdrant server")
+    return _qdrant(None, url=url)
+
+
+def _edge(folder: Path) -> OpenStore:
+    @asynccontextmanager
+    async def opened(
+        *,
+        expected_id: str | None = None,
+        dimension: int = DIMENSION,
+        embedder: str | None = "test:model",
+        told: list[str] | None = None,
+    ) -> AsyncIterator[MemoryStore]:
+        store = EdgeStore(folder / "store", dimension=dimension, embedder_name=embedder)
+        try:
+            name = await store.open(expected_id)
+            if told is not None:
+                told.append(name)
+            yield store
+        finally:
+            await store.close()
+
+    return opened
+
+
+def _qdrant(connect: Callable[[], AsyncQdrantClient] | None, url: str | None = None) -> OpenStore:
+    collection = f"memproxy_test_{uuid4().hex}"
+
+    @asynccontextmanager
+    async def opened(
+        *,
+        expected_id: str | None = None,
+        dimension: int = DIMENSION,
+        embedder: str | None = "test:model",
+        told: list[str] | None = None,
+    ) -> AsyncIterator[MemoryStore]:
+        client = connect() if connect else None
+        store = QdrantStore(
+            url=url,
+            api_key=os.environ.get("MEMPROXY_TEST_QDRANT_API_KEY"),
+            collection=collection,
+            dimension=dimension,
+            embedder_name=embedder,
+            client=client,
+        )
+        try:
+            name = await store.open(expected_id)
+            if told is not None:
+                told.append(name)
+            yield store
+        finally:
+            await store.close()
+            if client is not None:
+                await client.close()
+
+    return opened

@@ -1,0 +1,197 @@
+"""The embedded store: its folder, its owner, and what happens to its files."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memproxy.errors import ConfigError, StoreUnavailable
+from memproxy.ports import HybridQuery, MemoryFilter
+from memproxy.stores.edge import EdgeStore
+from memproxy.stores.edge_files import StoreFolder
+from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
+
+EAST = [1.0, 0.0, 0.0, 0.0]
+
+
+def edge_store(folder: Path) -> EdgeStore:
+    return EdgeStore(folder / "store", dimension=DIMENSION, embedder_name="test:model")
+
+
+async def test_files_that_are_gone_while_running_make_the_store_unavailable(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    name = await store.open(None)
+    await store.upsert(ANN, [point(memory("m"), EAST)])
+    await store.flush()
+    shutil.rmtree(tmp_path / "store")
+    for ask in (
+        store.get(ANN, ["m"]),
+        store.search(ANN, HybridQuery(dense=EAST)),
+        store.upsert(ANN, [point(memory("n"))]),
+        store.count(ANN, MemoryFilter()),
+        store.flush(),
+        store.points(),
+    ):
+        with pytest.raises(StoreUnavailable, match="gone"):
+            await ask
+    with pytest.raises(StoreUnavailable, match="gone"):
+        await store.close()
+    again = edge_store(tmp_path)
+    with pytest.raises(StoreUnavailable, match="remove the state file"):
+        await again.open(name)
+    assert not (tmp_path / "store").exists()
+    await again.close()
+
+
+async def test_files_replaced_while_running_make_the_store_unavailable(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    await store.open(None)
+    shutil.copytree(tmp_path / "store", tmp_path / "backup")
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "backup").rename(tmp_path / "store")
+    with pytest.raises(StoreUnavailable, match="replaced"):
+        await store.points()
+    with pytest.raises(StoreUnavailable, match="replaced"):
+        await store.close()
+
+
+async def test_damaged_files_are_refused_and_never_crash_the_process(tmp_path: Path) -> None:
+    """In a process of its own for each file: damage that aborted the process would show as its exit code."""
+    store = edge_store(tmp_path)
+    await store.open(None)
+    await store.upsert(ANN, [point(memory(f"m{place}"), EAST) for place in range(50)])
+    await store.close()
+    sizes = {path: path.stat().st_size for path in (tmp_path / "store" / "shard").rglob("*") if path.is_file()}
+    wanted = ("segment.json", "edge_config.json", "mutable_id_tracker.mappings", "config.json", "tracker.dat")
+    damaged = [path for path in sizes if path.name in wanted and "payload_index" not in str(path)]
+    assert damaged
+    for path in damaged:
+        good = path.read_bytes()
+        path.write_bytes(os.urandom(max(64, min(sizes[path], 4096))))
+        command = [sys.executable, "-m", "tests.stores.edge_process", "read", str(tmp_path)]
+        ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        path.write_bytes(good)
+        assert ended.returncode == 0, (path.name, ended.stderr.decode()[-500:])
+        assert ended.stdout.split()[0] in {b"unavailable", b"read"}, (path.name, ended.stdout)
+
+
+async def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
+    first = edge_store(tmp_path)
+    second = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name="test:model", lock_wait_s=0.1)
+    name = await first.open(None)
+    with pytest.raises(StoreUnavailable, match=str(os.getpid())):
+        await second.open(None)
+    await first.close()
+    assert await second.open(name) == name
+    await second.close()
+
+
+async def test_a_closing_store_stops_waiting_for_its_folder(tmp_path: Path) -> None:
+    first, second = StoreFolder(tmp_path / "store"), StoreFolder(tmp_path / "store")
+    first.hold(wait_s=0, pause=lambda _: False)
+    with pytest.raises(StoreUnavailable):
+        second.hold(wait_s=3600, pause=lambda _: True)
+    first.release()
+    second.hold(wait_s=0, pause=lambda _: True)
+    second.release()
+
+
+async def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    await store.open(None)
+    await store.close()
+    marker = tmp_path / "store" / "memproxy-store.json"
+    marker.write_bytes(msgspec.json.encode(msgspec.json.decode(marker.read_bytes()) | {"version": 99}))
+    again = edge_store(tmp_path)
+    with pytest.raises(ConfigError, match="99"):
+        await again.open(None)
+    await again.close()
+
+
+async def test_a_start_killed_before_its_marker_is_begun_again(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    await store.open(None)
+    await store.close()
+    (tmp_path / "store" / "memproxy-store.json").unlink()
+    (tmp_path / "store" / "shard.new").mkdir()
+    again = edge_store(tmp_path)
+    await again.open(None)
+    assert await again.points() == 0
+    await again.close()
+
+
+async def test_memories_without_a_marker_are_not_taken_for_an_empty_store(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    await store.open(None)
+    await store.upsert(ANN, [point(memory("m"))])
+    await store.close()
+    (tmp_path / "store" / "memproxy-store.json").unlink()
+    again = edge_store(tmp_path)
+    with pytest.raises(StoreUnavailable, match="1 points but no"):
+        await again.open(None)
+    await again.close()
+
+
+async def test_a_store_that_could_not_be_opened_opens_when_it_can(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file where the folder should be")
+    store = edge_store(tmp_path)
+    with pytest.raises(StoreUnavailable):
+        await store.open(None)
+    (tmp_path / "store").unlink()
+    await store.open(None)
+    assert await store.points() == 0
+    await store.close()
+
+
+async def test_a_vector_added_later_is_found(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    await store.open(None)
+    await store.upsert(ANN, [point(memory("m"))])
+    await store.flush()
+    await store.upsert(ANN, [point(memory("m"), EAST)])
+    (found,) = await store.search(ANN, HybridQuery(dense=EAST, bm25=WORDS))
+    assert found.cosine == pytest.approx(1.0)
+    await store.close()
+
+
+async def test_erased_text_is_not_left_in_the_files(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    await store.open(None)
+    await store.upsert(BEN, [point(memory(f"b{place}", BEN), EAST) for place in range(300)])
+    await store.upsert(ANN, [point(memory("m", content="MARKED secret of ann", tags=["MARKEDtag"]), EAST)])
+    await store.flush()
+    assert _files_holding(tmp_path, b"MARKED")
+    await store.delete(ANN, MemoryFilter())
+    await store.flush()
+    await store.optimize()
+    await store.close()
+    assert _files_holding(tmp_path, b"MARKED") == []
+
+
+def _files_holding(folder: Path, text: bytes) -> list[str]:
+    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
+
+
+async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    acknowledged = 0
+    for cycle in range(5):
+        with subprocess.Popen(
+            [sys.executable, "-m", "tests.stores.edge_process", "write", str(tmp_path), str(cycle)],
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            for _ in range(3 + cycle):
+                line = process.stdout.readline()
+                assert line
+            process.send_signal(signal.SIGKILL)
+            lines = [line, *process.stdout.readlines()]
+        acknowledged += int(lines[-1])
+    store = edge_store(tmp_path)
+    await store.open(None)
+    assert await store.count(ANN, MemoryFilter(tags=("flushed",))) >= acknowledged
+    await store.close()

@@ -1,0 +1,100 @@
+"""The journal's order, whatever is done to it: checked against a plain list."""
+
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memproxy.core.scope import Scope
+from memproxy.ports import JournalEntry, JournalKind, JournalRow
+from memproxy.stores.sqlite_journal import LANES
+from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.making import NOON
+
+Key = tuple[str, str]
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.sampled_from(["a", "b", "c"]), st.sampled_from(list(JournalKind))),
+        st.tuples(st.just("claim"), st.sampled_from(["index", "learn"]), st.integers(1, 4)),
+        st.tuples(st.sampled_from(["finish", "retry", "park"]), st.integers(0, 9), st.booleans()),
+        st.tuples(st.just("later"), st.none(), st.none()),
+        st.tuples(st.just("forget"), st.sampled_from(["a", "b", "c"]), st.none()),
+    ),
+    max_size=60,
+)
+
+
+class Model:
+    """What the journal should hold: for each owner and lane the unfinished rows, oldest first."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Key, list[int]] = {}
+        self.due: dict[int, int] = {}
+        self.running: dict[int, Key] = {}
+        self.now = 0
+
+    def claimable(self, lane: str, limit: int) -> list[int]:
+        heads = [rows[0] for (_, its), rows in self.rows.items() if its == lane and rows]
+        ready = [number for number in heads if number not in self.running and self.due[number] <= self.now]
+        return sorted(ready)[:limit]
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+async def test_rows_are_claimed_in_order_and_never_two_of_one_owner(
+    done: list[tuple[str, object, object]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        states = [SqliteState(Path(folder) / "state.db", sync="normal") for _ in range(2)]
+        for state in states:
+            await state.open()
+        model = Model()
+        for place, (action, first, second) in enumerate(done):
+            await _step(states[place % 2], model, action, first, second)
+        for state in states:
+            await state.close()
+
+
+async def _step(state: SqliteState, model: Model, action: str, first: object, second: object) -> None:
+    now = NOON + timedelta(hours=model.now)
+    if action == "append":
+        assert isinstance(first, str)
+        assert isinstance(second, JournalKind)
+        number = await state.append(JournalEntry(kind=second, scope=Scope(tenant="t", user=first), body=b"{}"))
+        model.rows.setdefault((first, LANES[second]), []).append(number)
+        model.due[number] = 0
+    elif action == "claim":
+        assert isinstance(first, str)
+        assert isinstance(second, int)
+        expected = model.claimable(first, second)
+        rows: list[JournalRow] = await state.claim(first, limit=second, now=now)
+        assert [row.number for row in rows] == expected
+        model.running |= {row.number: (row.entry.scope.user, first) for row in rows}
+    elif action == "later":
+        model.now += 1
+    elif action == "forget":
+        assert isinstance(first, str)
+        await state.forget(Scope(tenant="t", user=first), session=None)
+        for key in [key for key in model.rows if key[0] == first]:
+            for number in model.rows.pop(key):
+                model.running.pop(number, None)
+    elif model.running:
+        assert isinstance(first, int)
+        await _end(state, model, action, sorted(model.running)[first % len(model.running)], counted=bool(second))
+
+
+async def _end(state: SqliteState, model: Model, action: str, number: int, *, counted: bool) -> None:
+    key = model.running.pop(number)
+    if action == "retry":
+        model.due[number] = model.now + 1
+        due = NOON + timedelta(hours=model.due[number])
+        await state.retry(number, error="x", due=due, counted=counted)
+        return
+    model.rows[key].remove(number)
+    if action == "finish":
+        await state.finish(number, error="x" if counted else None)
+    else:
+        await state.park(number, error="x")

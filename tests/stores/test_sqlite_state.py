@@ -1,0 +1,438 @@
+"""The embedded state: journal, slots, sessions, and a file shared by several processes."""
+
+import asyncio
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memproxy.core.scope import Scope
+from memproxy.errors import ConfigError, NotFound, RequestError, StateUnavailable
+from memproxy.ports import JournalEntry, JournalKind, KnownSession, SessionProgress, SlotChange
+from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
+from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.making import ANN, BEN, NOON
+
+LATER = NOON + timedelta(days=1)
+
+
+def entry(scope: Scope = ANN, kind: JournalKind = JournalKind.TURNS, body: bytes = b"{}") -> JournalEntry:
+    return JournalEntry(kind=kind, scope=scope, body=body)
+
+
+def session(name: str, scope: Scope = ANN) -> Scope:
+    return Scope(tenant=scope.tenant, user=scope.user, session=name)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "state.db"
+
+
+@pytest.fixture
+async def state(file: Path) -> AsyncIterator[SqliteState]:
+    opened = SqliteState(file, sync="normal")
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def claimed(state: SqliteState, lane: str = "index", limit: int = 100) -> list[int]:
+    return [row.number for row in await state.claim(lane, limit=limit, now=NOON)]
+
+
+async def test_a_row_comes_back_as_it_was_appended(state: SqliteState) -> None:
+    scope = Scope(tenant="acme", user="ann", project="p", agent="a", session="s")
+    written = JournalEntry(kind=JournalKind.PLAN, scope=scope, body=b"\x00\xff", request_id="r", version=3)
+    number = await state.append(written)
+    (row,) = await state.claim("index", limit=5, now=NOON)
+    assert (row.number, row.entry, row.attempts, row.plan) == (number, written, 0, None)
+
+
+async def test_rows_of_one_owner_and_lane_are_claimed_one_at_a_time_in_order(state: SqliteState) -> None:
+    first, second = await state.append(entry()), await state.append(entry(kind=JournalKind.PLAN))
+    other = await state.append(entry(BEN))
+    learn = await state.append(entry(kind=JournalKind.LEARN))
+    assert await claimed(state) == [first, other]
+    assert await claimed(state, "learn") == [learn]
+    assert await claimed(state) == []
+    await state.finish(first)
+    assert await claimed(state) == [second]
+
+
+async def test_a_row_that_waits_for_its_time_holds_back_those_behind_it(state: SqliteState) -> None:
+    first, second = await state.append(entry()), await state.append(entry())
+    assert await claimed(state) == [first]
+    await state.retry(first, error="outage", due=LATER, counted=False)
+    assert await claimed(state) == []
+    (row,) = await state.claim("index", limit=5, now=LATER)
+    assert (row.number, row.attempts) == (first, 0)
+    await state.retry(first, error="failed", due=NOON, counted=True)
+    (row,) = await state.claim("index", limit=5, now=NOON)
+    assert (row.number, row.attempts) == (first, 1)
+    await state.finish(first)
+    assert await claimed(state) == [second]
+
+
+async def test_a_parked_row_is_listed_and_lets_the_next_one_go_on(state: SqliteState) -> None:
+    first, second = await state.append(entry()), await state.append(entry())
+    await claimed(state)
+    await state.park(first, error="unreadable")
+    assert await claimed(state) == [second]
+    (row,) = await state.parked(ANN, limit=10)
+    assert (row.number, row.kind, row.scope, row.error, row.attempts) == (
+        first,
+        JournalKind.TURNS,
+        ANN,
+        "unreadable",
+        1,
+    )
+    assert await state.parked(BEN, limit=10) == []
+    assert [one.number for one in await state.parked(None, limit=10)] == [first]
+
+
+async def test_rows_are_counted_by_lane_and_state(state: SqliteState) -> None:
+    for scope in (ANN, ANN, BEN):
+        await state.append(entry(scope))
+    await state.append(entry(kind=JournalKind.LEARN))
+    await claimed(state)
+    await state.park(1, error="x")
+    assert await state.queue_sizes() == {
+        "index": {"waiting": 1, "running": 1, "parked": 1},
+        "learn": {"waiting": 1, "running": 0, "parked": 0},
+    }
+    await state.finish(3, error="refused")
+    assert await state.refused() == {"index": 1}
+
+
+async def test_rows_of_a_dead_engine_are_claimed_again_with_their_plan(state: SqliteState, file: Path) -> None:
+    number = await state.append(entry(kind=JournalKind.LEARN))
+    await claimed(state, "learn")
+    assert await state.save_plan(number, b"plan", [SlotChange(slot="s", expected=None, new="m1")])
+    successor = SqliteState(file, sync="normal")
+    await successor.open()
+    assert await claimed(successor, "learn") == []
+    assert await successor.recover() == 1
+    (row,) = await successor.claim("learn", limit=5, now=NOON)
+    assert (row.number, row.plan, row.attempts) == (number, b"plan", 0)
+    await successor.close()
+
+
+async def test_a_plan_is_saved_only_together_with_all_its_slots(state: SqliteState) -> None:
+    number = await state.append(entry(kind=JournalKind.LEARN))
+    await state.change_slots(ANN, [SlotChange(slot="budget", expected=None, new="m1")])
+    changes = [
+        SlotChange(slot="home", expected=None, new="m2"),
+        SlotChange(slot="budget", expected="m0", new="m3"),
+    ]
+    assert not await state.save_plan(number, b"plan", changes)
+    assert await state.slots(ANN, ["home", "budget"]) == {"budget": "m1"}
+    (row,) = await state.claim("learn", limit=1, now=NOON)
+    assert row.plan is None
+    assert await state.save_plan(number, b"plan", [SlotChange(slot="budget", expected="m1", new="m3")])
+    assert await state.slots(ANN, ["budget"]) == {"budget": "m3"}
+    assert await state.slots(BEN, ["budget"]) == {}
+    assert await state.change_slots(ANN, [SlotChange(slot="budget", expected="m3", new=None)])
+    assert await state.slots(ANN, ["budget"]) == {}
+
+
+async def test_a_plan_for_an_erased_row_is_refused(state: SqliteState) -> None:
+    number = await state.append(entry(kind=JournalKind.LEARN))
+    await claimed(state, "learn")
+    await state.forget(ANN, session=None)
+    with pytest.raises(NotFound):
+        await state.save_plan(number, b"plan", [])
+    await state.finish(number)
+    await state.retry(number, error="x", due=NOON, counted=True)
+    await state.park(number, error="x")
+    assert await claimed(state, "learn") == []
+
+
+async def test_one_of_many_concurrent_writers_gets_a_slot(state: SqliteState, file: Path) -> None:
+    other = SqliteState(file, sync="normal")
+    await other.open()
+    won: list[str] = []
+
+    async def take(which: SqliteState, name: str) -> None:
+        while True:
+            held = (await which.slots(ANN, ["slot"])).get("slot")
+            if held is not None and int(held) >= 10:
+                return
+            new = str(int(held or 0) + 1)
+            if await which.change_slots(ANN, [SlotChange(slot="slot", expected=held, new=new)]):
+                won.append(f"{new} by {name}")
+
+    await asyncio.gather(*(take((state, other)[place % 2], str(place)) for place in range(50)))
+    assert sorted(int(one.split()[0]) for one in won) == list(range(1, 11))
+    await other.close()
+
+
+async def test_appends_that_come_together_all_get_their_own_number(state: SqliteState) -> None:
+    numbers = await asyncio.gather(*(state.append(entry(body=str(place).encode())) for place in range(200)))
+    assert numbers == sorted(set(numbers))
+    for number, place in zip(numbers, range(200), strict=True):
+        (row,) = await state.claim("index", limit=1, now=NOON)
+        assert (row.number, row.entry.body) == (number, str(place).encode())
+        await state.finish(number)
+
+
+async def test_an_entry_that_cannot_be_written_does_not_take_others_with_it(state: SqliteState) -> None:
+    bad = entry(Scope(tenant="acme", user="lone \ud800 surrogate"))
+    results = await asyncio.gather(*map(state.append, [entry(), bad, entry(BEN)]), return_exceptions=True)
+    assert [type(one) for one in results] == [int, RequestError, int]
+    assert len(await claimed(state)) == 2
+
+
+async def test_a_caller_that_leaves_does_not_hurt_those_that_wait_with_it(state: SqliteState) -> None:
+    async with asyncio.TaskGroup() as group:
+        leaving = group.create_task(state.append(entry()))
+        staying = group.create_task(state.append(entry(BEN)))
+        await asyncio.sleep(0)
+        leaving.cancel()
+    assert staying.result() in await claimed(state)
+
+
+async def test_two_processes_share_one_file(state: SqliteState, file: Path) -> None:
+    program = f"""
+import asyncio
+from pathlib import Path
+from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.test_sqlite_state import BEN, entry
+
+async def main():
+    state = SqliteState(Path({str(file)!r}), sync="normal")
+    await state.open()
+    for _ in range(100):
+        await state.append(entry(BEN))
+    await state.close()
+
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    mine = [await state.append(entry()) for _ in range(100)]
+    assert await process.wait() == 0
+    handled: list[int] = []
+    while rows := await state.claim("index", limit=10, now=NOON):
+        assert len({row.entry.scope.owner for row in rows}) == len(rows)
+        for row in rows:
+            handled.append(row.number)
+            await state.finish(row.number)
+    assert len(handled) == 200
+    assert set(mine) < set(handled)
+
+
+async def test_a_session_is_due_by_its_turns_or_its_silence_and_not_while_learning(state: SqliteState) -> None:
+    one, two = session("one"), session("two")
+    await state.note_turns(one, count=6, at=NOON)
+    await state.note_turns(one, count=5, at=NOON - timedelta(seconds=9))
+    await state.note_turns(two, count=1, at=NOON)
+    await state.note_turns(session("one", BEN), count=1, at=LATER)
+    due = await state.due_sessions(every=10, idle_before=NOON - timedelta(hours=1), limit=10)
+    assert due == [SessionProgress(scope=one, unlearned=11, last_turn_at=NOON)]
+    idle = await state.due_sessions(every=10, idle_before=NOON, limit=10)
+    assert {found.scope.session for found in idle} == {"one", "two"}
+    number = await state.begin_learning(entry(one, JournalKind.LEARN), unlearned=11)
+    assert number is not None
+    assert await state.begin_learning(entry(one, JournalKind.LEARN), unlearned=1) is None
+    await state.note_turns(one, count=20, at=NOON)
+    assert [found.scope for found in await state.due_sessions(every=1, idle_before=NOON, limit=1)] == [two]
+    await state.finish(number)
+    (found, *_) = [item for item in await state.due_sessions(every=20, idle_before=NOON, limit=9) if item.scope == one]
+    assert found.unlearned == 20
+
+
+async def test_a_parked_extraction_does_not_stop_a_session_from_learning(state: SqliteState) -> None:
+    await state.note_turns(ANN, count=3, at=NOON)
+    number = await state.begin_learning(entry(kind=JournalKind.LEARN), unlearned=2)
+    assert number is not None
+    await state.park(number, error="x")
+    (found,) = await state.due_sessions(every=1, idle_before=NOON, limit=5)
+    assert found.unlearned == 1
+    assert await state.begin_learning(entry(kind=JournalKind.LEARN), unlearned=1) is not None
+
+
+async def test_sessions_are_found_by_their_prefixes_newest_first(state: SqliteState) -> None:
+    for place, name in enumerate("abcdefg"):
+        known = KnownSession(session=name, said_at=NOON + timedelta(seconds=place))
+        await state.remember_session(ANN, ["k1", f"only-{name}"], known)
+    found = await state.find_session(ANN, ["k1", "only-g", "unknown", *(f"x{place}" for place in range(1200))])
+    assert [one.session for one in found["k1"]] == ["g", "f", "e", "d", "c"]
+    assert [one.session for one in found["only-g"]] == ["g"]
+    assert found.keys() == {"k1", "only-g"}
+    assert await state.find_session(BEN, ["k1"]) == {}
+
+
+async def test_a_repeated_request_keeps_its_first_time_and_takes_the_newest_answer(state: SqliteState) -> None:
+    for known in (
+        KnownSession(session="s", said_at=NOON, answer="one"),
+        KnownSession(session="s", said_at=LATER),
+        KnownSession(session="s", said_at=LATER, answer="two"),
+    ):
+        await state.remember_session(ANN, ["k"], known)
+    assert await state.find_session(ANN, ["k"]) == {"k": [KnownSession(session="s", said_at=NOON, answer="two")]}
+
+
+async def test_prefixes_of_long_silent_conversations_are_forgotten(state: SqliteState, file: Path) -> None:
+    old = KnownSession(session="old", said_at=NOON - timedelta(days=91))
+    new = KnownSession(session="new", said_at=NOON)
+    await state.remember_session(ANN, ["k-old"], old)
+    await state.close()
+    again = SqliteState(file, sync="normal")
+    await again.open()
+    await again.remember_session(ANN, ["k-new"], new)
+    assert (await again.find_session(ANN, ["k-old", "k-new"])).keys() == {"k-new"}
+    await again.close()
+
+
+async def test_facts_about_the_installation_are_kept(state: SqliteState) -> None:
+    assert await state.get_meta("store_id") is None
+    await state.set_meta("store_id", "one")
+    await state.set_meta("store_id", "two")
+    assert await state.get_meta("store_id") == "two"
+
+
+async def test_what_is_forgotten_is_in_no_byte_of_the_files(state: SqliteState, file: Path) -> None:
+    marked = b"MARKED " * 2000
+    for scope in (ANN, session("s2"), BEN):
+        await state.append(entry(scope, body=marked if scope is not BEN else b"kept"))
+        await state.note_turns(scope, count=2, at=NOON)
+        await state.remember_session(scope, ["MARKED-key"], KnownSession(session="MARKED", said_at=NOON))
+    await state.change_slots(ANN, [SlotChange(slot="MARKED", expected=None, new="m")])
+    assert _holding(file, b"MARKED")
+    await state.forget(ANN, session="s2")
+    assert len(await claimed(state)) == 2
+    assert await state.slots(ANN, ["MARKED"]) == {"MARKED": "m"}
+    await state.forget(BEN, session="MARKED")
+    await state.forget(ANN, session=None)
+    assert _holding(file, b"MARKED") == []
+    assert (await state.queue_sizes())["index"] == {"waiting": 0, "running": 1, "parked": 0}
+
+
+async def test_a_finished_body_is_overwritten_in_the_file(file: Path) -> None:
+    state = SqliteState(file, sync="normal")
+    await state.open()
+    number = await state.append(entry(body=b"MARKED " * 2000))
+    await state.finish(number)
+    await state.close()
+    assert _holding(file, b"MARKED") == []
+
+
+def _holding(file: Path, text: bytes) -> list[str]:
+    return [path.name for path in file.parent.iterdir() if text in path.read_bytes()]
+
+
+async def test_only_the_owner_of_the_process_may_read_the_files(state: SqliteState, file: Path) -> None:
+    await state.append(entry())
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
+    assert modes == dict.fromkeys(modes, 0o600)
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+async def test_a_file_of_an_older_version_is_brought_up_to_date(state: SqliteState, file: Path) -> None:
+    number = await state.append(entry())
+    with sqlite3.connect(file, isolation_level=None) as db:
+        migrate(db, (*MIGRATIONS, ("ALTER TABLE journal ADD COLUMN added TEXT DEFAULT 'new'",)))
+        assert db.execute("SELECT number, added FROM journal").fetchall() == [(number, "new")]
+        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
+    db.close()
+
+
+async def test_a_migration_that_fails_changes_nothing(state: SqliteState, file: Path) -> None:
+    with sqlite3.connect(file, isolation_level=None) as db:
+        with pytest.raises(sqlite3.OperationalError):
+            migrate(db, (*MIGRATIONS, ("ALTER TABLE journal ADD COLUMN added TEXT", "NONSENSE")))
+        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+        migrate(db)
+    db.close()
+
+
+async def test_a_file_of_a_newer_version_is_refused(file: Path) -> None:
+    file.parent.mkdir()
+    with sqlite3.connect(file) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    state = SqliteState(file, sync="normal")
+    with pytest.raises(ConfigError, match="99"):
+        await state.open()
+    await state.close()
+
+
+async def test_many_processes_may_create_the_file_at_once(file: Path) -> None:
+    states = [SqliteState(file, sync="normal") for _ in range(6)]
+    await asyncio.gather(*(state.open() for state in states))
+    numbers = await asyncio.gather(*(state.append(entry()) for state in states))
+    assert len(set(numbers)) == 6
+    for state in states:
+        await state.close()
+
+
+@pytest.mark.parametrize("content", [b"this is no database at all " * 200, os.urandom(8192)])
+async def test_a_damaged_file_is_refused_with_a_remedy(file: Path, content: bytes) -> None:
+    file.parent.mkdir()
+    file.write_bytes(content)
+    state = SqliteState(file, sync="normal")
+    with pytest.raises(StateUnavailable, match="restore a backup"):
+        await state.open()
+    file.unlink()
+    await state.open()
+    assert await state.append(entry()) == 1
+    await state.close()
+
+
+async def test_a_file_that_is_gone_while_running_makes_the_state_unavailable(state: SqliteState, file: Path) -> None:
+    await state.append(entry())
+    file.unlink()
+    with pytest.raises(StateUnavailable):
+        await state.append(entry())
+
+
+async def test_a_state_that_is_not_open_is_unavailable(file: Path) -> None:
+    state = SqliteState(file, sync="full")
+    with pytest.raises(StateUnavailable):
+        await state.append(entry())
+    await state.close()
+
+
+def test_a_full_disk_is_survived_and_the_state_goes_on_when_there_is_space(tmp_path: Path) -> None:
+    """In a process of its own, whose files may not grow beyond a limit that is lifted later."""
+    program = """
+import asyncio, resource, sys
+from pathlib import Path
+from memproxy.errors import StateUnavailable
+from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.test_sqlite_state import BEN, NOON, entry
+
+async def main():
+    state = SqliteState(Path(sys.argv[1]), sync="normal")
+    await state.open()
+    first = await state.append(entry())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
+    written, failed = 1, 0
+    for _ in range(40):
+        try:
+            await state.append(entry(BEN, body=b"x" * 20_000))
+            written += 1
+        except StateUnavailable as error:
+            assert "space" in str(error), error
+            failed += 1
+    assert failed and written > 1, (failed, written)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    await state.append(entry(BEN))
+    sizes = await state.queue_sizes()
+    assert sizes["index"]["waiting"] == written + 1, (sizes, written)
+    (one, two) = await state.claim("index", limit=5, now=NOON)
+    assert one.number == first
+    await state.close()
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "state.db")]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()

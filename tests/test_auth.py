@@ -1,0 +1,156 @@
+"""Whose memory: keys, users, hosts and origins."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.auth import (
+    Authenticator,
+    BrowserGuard,
+    Headers,
+    chat_user,
+    client_key,
+    decode_identity,
+    encode_identity,
+    is_loopback,
+    key_hash,
+    resolve_user,
+)
+from memproxy.core.protocol import Identity
+from memproxy.errors import Forbidden, RequestError, Unauthenticated
+from memproxy.settings import Settings
+
+SECRET = b"a secret of this installation"
+
+
+def headers(**values: str) -> Headers:
+    return Headers([(name.replace("_", "-").encode(), value.encode()) for name, value in values.items()])
+
+
+def authenticator(**sections: Mapping[str, object]) -> Authenticator:
+    settings = Settings.model_validate(sections)
+    return Authenticator(settings.auth, settings.server, SECRET)
+
+
+def test_the_bearer_token_comes_before_azures_key_and_that_before_x_api_key() -> None:
+    assert client_key(headers(authorization="Bearer a", api_key="b", x_api_key="c")) == "a"
+    assert client_key(headers(api_key="b", x_api_key="c")) == "b"
+    assert client_key(headers(x_api_key="c")) == "c"
+    assert client_key(headers(authorization="Basic abc")) is None
+    assert client_key(headers()) is None
+
+
+def test_one_key_is_one_tenant_and_another_key_another() -> None:
+    known = authenticator()
+    first, again, other = (known.identify(headers(authorization=f"Bearer {key}")).tenant for key in ("a", "a", "b"))
+    assert first == again != other
+    assert first.removeprefix("key:") != "a"
+
+
+def test_another_installation_gives_the_same_key_another_name() -> None:
+    assert key_hash(SECRET, "sk-1") != key_hash(b"another secret", "sk-1")
+
+
+def test_a_named_tenant_keeps_its_memory_when_its_key_changes() -> None:
+    tenants = {key_hash(SECRET, "old"): "acme", key_hash(SECRET, "new"): "acme"}
+    known = authenticator(auth={"tenants": tenants})
+    assert known.identify(headers(authorization="Bearer old")).tenant == "acme"
+    assert known.identify(headers(authorization="Bearer new")).tenant == "acme"
+
+
+def test_no_key_is_anonymous_on_loopback_and_nobody_elsewhere() -> None:
+    assert authenticator().identify(headers()).tenant == "anonymous"
+    remote = authenticator(server={"host": "0.0.0.0"}, auth={"allow_remote": True})
+    with pytest.raises(Unauthenticated):
+        remote.identify(headers())
+
+
+def test_an_unnamed_user_is_default_on_loopback_only() -> None:
+    key = headers(authorization="Bearer a")
+    assert authenticator().identify(key).default_user == "default"
+    remote = {"host": "0.0.0.0"}
+    assert authenticator(server=remote, auth={"allow_remote": True}).identify(key).default_user is None
+    named = {"allow_remote": True, "unnamed_user": "default"}
+    assert authenticator(server=remote, auth=named).identify(key).default_user == "default"
+
+
+def test_the_users_precedence_is_header_context_metadata_safety_identifier_user() -> None:
+    fields = {"context": "b", "metadata": "c", "safety_identifier": "d", "user": "e"}
+    identity = Identity(tenant="t", named_user="a", default_user="default")
+    assert chat_user(identity, fields) == "a"
+    unnamed = Identity(tenant="t", default_user="default")
+    for name in list(fields):
+        assert chat_user(unnamed, fields) == fields[name]
+        fields[name] = ""
+    assert chat_user(unnamed, fields) == "default"
+    assert chat_user(Identity(tenant="t"), fields) is None
+
+
+def test_a_header_and_a_user_id_that_disagree_are_refused() -> None:
+    identity = Identity(tenant="t", named_user="ada")
+    assert resolve_user(identity, "ada") == "ada"
+    with pytest.raises(RequestError, match="disagree"):
+        resolve_user(identity, "bob")
+    with pytest.raises(RequestError, match="No user"):
+        resolve_user(Identity(tenant="t"), None)
+
+
+def test_a_header_given_twice_with_different_values_is_refused() -> None:
+    twice = Headers([(b"x-memproxy-user", b"ada"), (b"X-Memproxy-User", b"bob")])
+    with pytest.raises(RequestError, match="twice"):
+        authenticator().identify(twice)
+
+
+@pytest.mark.parametrize("value", ["a" * 257, "a\x00b", "a\nb"])
+def test_unusable_ids_are_refused(value: str) -> None:
+    with pytest.raises(RequestError):
+        authenticator().identify(headers(x_memproxy_user=value))
+
+
+@given(st.text(min_size=1), st.none() | st.text(max_size=5))
+def test_an_identity_survives_its_private_header(tenant: str, user: str | None) -> None:
+    identity = Identity(tenant=tenant, named_user=user)
+    assert decode_identity(encode_identity(identity)) == identity
+    encode_identity(identity).encode("ascii")
+
+
+@pytest.mark.parametrize("value", [None, "", "{}", "nonsense"])
+def test_a_call_without_a_readable_identity_is_refused(value: str | None) -> None:
+    with pytest.raises(Unauthenticated):
+        decode_identity(value)
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8484", "127.0.0.1:8484", "[::1]:8484", "LOCALHOST"])
+def test_the_bound_names_are_served(host: str) -> None:
+    BrowserGuard(Settings().server).check(headers(host=host))
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8484", "127.0.0.1.evil.example", "localhost.evil", "10.0.0.1"]
+)
+def test_other_names_are_refused_on_loopback(host: str) -> None:
+    with pytest.raises(Forbidden):
+        BrowserGuard(Settings().server).check(headers(host=host))
+
+
+def test_on_every_address_bare_addresses_are_served_and_unknown_names_are_not() -> None:
+    settings = Settings.model_validate({"server": {"host": "0.0.0.0"}})
+    guard = BrowserGuard(settings.server)
+    guard.check(headers(host="10.1.2.3:8484"))
+    with pytest.raises(Forbidden, match="allowed_hosts"):
+        guard.check(headers(host="evil.example"))
+    named = Settings.model_validate({"server": {"host": "0.0.0.0", "allowed_hosts": ["memory.example"]}})
+    BrowserGuard(named.server).check(headers(host="memory.example"))
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:9", "https://evil.example", "null", "http://localhost:8484.evil"])
+def test_a_foreign_origin_is_refused(origin: str) -> None:
+    with pytest.raises(Forbidden):
+        BrowserGuard(Settings().server).check(headers(host="localhost:8484", origin=origin))
+
+
+def test_loopback_addresses_are_known() -> None:
+    assert [is_loopback(host) for host in ("localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]")] == [True] * 5
+    assert [is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.com", "")] == [False] * 5

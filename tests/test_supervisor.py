@@ -1,0 +1,87 @@
+"""Taking the port and the store, and handing over settings."""
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memproxy.errors import ConfigError
+from memproxy.launch import reveal
+from memproxy.settings import Settings
+from memproxy.supervisor import AlreadyServed, InstanceLock, bind, runtime_folder
+
+
+def test_a_second_holder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
+    first = InstanceLock(tmp_path / "state.db")
+    first.acquire()
+    first.announce("http://127.0.0.1:8484")
+    with pytest.raises(AlreadyServed, match=rf"pid {os.getpid()} at http://127\.0\.0\.1:8484"):
+        InstanceLock(tmp_path / "state.db").acquire()
+    first.release()
+    again = InstanceLock(tmp_path / "state.db")
+    again.acquire()
+    again.release()
+
+
+def test_a_killed_holders_lock_is_free(tmp_path: Path) -> None:
+    script = (
+        "import sys, pathlib; from memproxy.supervisor import InstanceLock;"
+        "InstanceLock(pathlib.Path(sys.argv[1])).acquire(); print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "state.db")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(AlreadyServed, match=f"pid {holder.pid}"):
+            InstanceLock(tmp_path / "state.db").acquire()
+        holder.kill()
+        holder.wait()
+        lock = InstanceLock(tmp_path / "state.db")
+        lock.acquire()
+        lock.release()
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ConfigError, match="MEMPROXY_HOME") as refused:
+        InstanceLock(tmp_path / "file" / "state.db").acquire()
+    assert not isinstance(refused.value, AlreadyServed)
+
+
+def test_a_port_in_use_is_told_with_a_remedy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"Cannot listen on 127.0.0.1:{port}.*--port"):
+            bind("127.0.0.1", port)
+
+
+def test_a_host_that_is_no_address_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"server\.host"):
+        bind("no such host.invalid", 0)
+
+
+def test_the_runtime_folder_is_private_short_and_gone_afterwards(tmp_path: Path) -> None:
+    with runtime_folder(tmp_path / ("long" * 60) / "state.db") as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert len(str(folder / "engine.sock")) < 100
+    assert not folder.exists()
+
+
+def test_settings_survive_the_handover_keys_included() -> None:
+    settings = Settings.model_validate(
+        {
+            "upstream": {"api_key": "sk-secret"},
+            "models": {"extract": {"api_key": "sk-other", "model": "m"}},
+            "store": {"path": "/somewhere"},
+            "auth": {"tenants": {"abc": "acme"}},
+        }
+    )
+    handed = Settings.model_validate(reveal(settings))
+    assert handed == settings
+    assert handed.upstream.api_key is not None
+    assert handed.upstream.api_key.get_secret_value() == "sk-secret"

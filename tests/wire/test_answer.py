@@ -1,0 +1,220 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.wire.answer import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer
+from tests.wire.strategies import splits
+
+
+def event(value: Any, ending: str = "\n") -> bytes:
+    return f"data: {value if isinstance(value, str) else json.dumps(value)}{ending * 2}".encode()
+
+
+def delta(content: Any = None, *, index: int = 0, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"model": "m", "choices": [{"index": index, "delta": {"content": content, **more}, "finish_reason": finish}]}
+
+
+def streamed(*values: Any) -> ChatStreamAnswer:
+    answer = ChatStreamAnswer()
+    answer.feed(b"".join(event(value) for value in values))
+    answer.finish()
+    return answer
+
+
+def whole(value: Any, **more: int) -> ChatJsonAnswer:
+    answer = ChatJsonAnswer(**more)
+    answer.feed(value if isinstance(value, bytes) else json.dumps(value).encode())
+    answer.finish()
+    return answer
+
+
+def state(answer: ChatAnswer) -> tuple[Any, ...]:
+    return (
+        answer.text,
+        answer.finish_reason,
+        answer.done,
+        answer.error,
+        answer.complete,
+        answer.has_tool_calls,
+        answer.model,
+        answer.cached_tokens,
+        answer.input_tokens,
+        answer.output_tokens,
+        answer.truncated,
+    )
+
+
+@given(st.lists(st.text(max_size=8)), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.data())
+def test_the_text_is_the_deltas_joined_however_the_stream_is_cut(
+    texts: list[str], ending: str, marked: bool, data: st.DataObject
+) -> None:
+    stream = b"".join(event(delta(text), ending) for text in texts) + event(delta(finish="stop"), ending)
+    stream += event("[DONE]", ending) if marked else b""
+    answer = ChatStreamAnswer()
+    for piece in data.draw(splits(stream)):
+        answer.feed(piece)
+    answer.finish()
+    assert answer.text == "".join(texts)
+    assert (answer.done, answer.finish_reason, answer.complete, answer.model) == (marked, "stop", True, "m")
+
+
+def test_only_the_first_choice_is_read() -> None:
+    answer = streamed(delta("a"), delta("x", index=1), delta("b"), delta(index=1, finish="length"))
+    assert (answer.text, answer.finish_reason, answer.complete) == ("ab", None, False)
+
+
+def test_reasoning_and_refusals_are_not_what_was_said() -> None:
+    answer = streamed(delta(None, reasoning_content="hmm"), delta(None, refusal="no"), delta("yes", reasoning="hm"))
+    assert answer.text == "yes"
+    refused = whole({"choices": [{"message": {"content": None, "refusal": "no"}, "finish_reason": "stop"}]})
+    assert (refused.text, refused.complete) == ("", True)
+
+
+def test_content_in_parts_is_read() -> None:
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hmm"}]}, {"type": "text", "text": "yes"}]
+    assert streamed(delta(parts), delta("!")).text == "yes!"
+    assert whole({"choices": [{"message": {"content": parts}}]}).text == "yes"
+
+
+def test_tool_calls_are_seen() -> None:
+    call = {"index": 0, "function": {"name": "f", "arguments": ""}}
+    assert streamed(delta(tool_calls=[call])).has_tool_calls
+    assert streamed(delta(function_call={"name": "f"})).has_tool_calls
+    assert not streamed(delta(tool_calls=[]), delta(tool_calls=None), delta("x")).has_tool_calls
+    assert whole({"choices": [{"message": {"content": None, "tool_calls": [call]}}]}).has_tool_calls
+
+
+def test_usage_is_read_wherever_it_comes() -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 8}}
+    for answer in (streamed(delta("a"), {"choices": [], "usage": usage}), whole({"choices": [], "usage": usage})):
+        assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == (10, 5, 8)
+    assert streamed({"usage": {"prompt_cache_hit_tokens": 7}}).cached_tokens == 7
+    assert streamed({"usage": usage}, {"usage": None}).input_tokens == 10
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"error": {"message": "overloaded"}},
+        {"error": "overloaded", "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]},
+        delta(finish="error"),
+    ],
+)
+def test_an_error_within_the_stream_makes_it_incomplete(value: Any) -> None:
+    answer = streamed(delta("a"), value, "[DONE]")
+    assert (answer.error, answer.complete, answer.done) == (True, False, True)
+
+
+def test_an_error_event_makes_it_incomplete() -> None:
+    answer = ChatStreamAnswer()
+    answer.feed(event(delta("a")) + b"event: error\ndata: something\n\n")
+    assert (answer.error, answer.complete) == (True, False)
+
+
+def test_no_error_is_no_error() -> None:
+    assert not streamed({**delta("a"), "error": None}).error
+
+
+def test_a_stream_that_was_cut_is_incomplete() -> None:
+    assert not streamed(delta("a"), delta("b")).complete
+
+
+def test_the_end_mark_alone_completes() -> None:
+    assert streamed(delta("a"), "[DONE]").complete
+
+
+def test_a_last_event_without_its_blank_line_is_read() -> None:
+    answer = ChatStreamAnswer()
+    answer.feed(event(delta("a")) + b"data: " + json.dumps(delta("b", finish="stop")).encode())
+    assert (answer.text, answer.complete) == ("a", False)
+    answer.finish()
+    assert (answer.text, answer.complete) == ("ab", True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "not json",
+        "[]",
+        "7",
+        "null",
+        '{"choices":7}',
+        '{"choices":[7,null]}',
+        '{"choices":[{"delta":7}]}',
+        '{"choices":[{"index":"a","delta":{"content":7}}]}',
+        '{"usage":[],"model":7}',
+        '{"usage":{"prompt_tokens":"x","prompt_tokens_details":7}}',
+        "[" * 100_000,
+        '{"x":1e999,"y":NaN}',
+    ],
+)
+def test_odd_events_are_passed_over(value: str) -> None:
+    answer = streamed(delta("a"), value, delta("b", finish="stop"))
+    assert (answer.text, answer.complete, answer.error) == ("ab", True, False)
+    whole(value.encode())
+
+
+def test_what_can_be_understood_of_an_odd_chunk_is() -> None:
+    answer = streamed({"model": 5, "choices": [{"index": 0.0, "delta": {"content": "a"}, "finish_reason": "stop"}]})
+    assert (answer.text, answer.finish_reason) == ("a", "stop")
+
+
+def test_halves_of_a_surrogate_pair_in_two_deltas_are_joined() -> None:
+    answer = streamed(
+        r'{"choices":[{"index":0,"delta":{"content":"a\ud83d"}}]}',
+        r'{"choices":[{"index":0,"delta":{"content":"\ude00"}}]}',
+    )
+    assert answer.text == "a😀"
+    assert streamed(r'{"choices":[{"index":0,"delta":{"content":"a\ud83d"}}]}').text == "a\ufffd"
+
+
+def test_reading_the_text_midway_changes_nothing() -> None:
+    answer = ChatStreamAnswer()
+    answer.feed(event(r'{"choices":[{"index":0,"delta":{"content":"a\ud83d"}}]}'))
+    assert answer.text == "a\ufffd"
+    answer.feed(event(r'{"choices":[{"index":0,"delta":{"content":"\ude00"}}]}'))
+    assert answer.text == "a😀"
+
+
+def test_text_over_the_bound_is_cut_and_flagged() -> None:
+    answer = ChatStreamAnswer(max_text=5)
+    answer.feed(event(delta("abc")) + event(delta("def")) + event(delta("ghi")))
+    assert (answer.text, answer.truncated) == ("abcde", True)
+    assert whole({"choices": [{"message": {"content": "abcdef"}}]}, max_text=5).truncated
+
+
+def test_a_whole_answer_over_the_bound_is_not_read() -> None:
+    answer = whole({"choices": [{"message": {"content": "abcdef"}, "finish_reason": "stop"}]}, max_bytes=20)
+    assert (answer.text, answer.truncated, answer.complete) == ("", True, False)
+
+
+@given(st.text(max_size=20), st.data())
+def test_a_whole_answer_is_read_however_it_is_cut(text: str, data: st.DataObject) -> None:
+    body = json.dumps(
+        {
+            "model": "m",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        }
+    ).encode()
+    answer = ChatJsonAnswer()
+    for piece in data.draw(splits(body)):
+        answer.feed(piece)
+    answer.finish()
+    assert (answer.text, answer.finish_reason, answer.model, answer.complete) == (text, "stop", "m", True)
+
+
+def test_a_body_that_is_no_answer_is_incomplete() -> None:
+    for body in (b"", b"hello", b"{}", b'{"error":{"message":"x"}}', b'{"choices":[{"message":{"content":"cut'):
+        assert not whole(body).complete
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
+    for answer in (ChatStreamAnswer(), ChatJsonAnswer()):
+        answer.feed(b"data: ")
+        answer.feed(data)
+        answer.finish()
+        state(answer)
