@@ -230,6 +230,9 @@ class StateStore(Protocol):
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
         """Store the plan with its row and change the slot register, in one commit. False, with nothing changed, when
         a slot does not hold what was expected: the caller reads again and makes another plan.
+
+        Raises:
+            NotFound: the row was erased meanwhile; there is nothing left to do.
         """
 
     async def finish(self, number: int, *, error: str | None = None) -> None:

@@ -60,13 +60,13 @@ class _Usual(msgspec.Struct, frozen=True):
 USUAL_COSINE = _Usual(0.2, 0.13)
 USUAL_BM25 = _Usual(0.5, 0.6)
 
-HYBRID = Model(-0.419, (3.336, 0.463, 0.697, 1.595, -1.095, -0.866, 5.548))
+HYBRID = Model(-0.27, (3.253, 0.473, 0.802, 1.443, -1.16, -0.606, 4.977))
 """Weights of what `features` gives for a candidate with a vector.
 
 Both models are fitted, and printed again, by ``python -m memproxy.evals.calibration --shared ../shared``.
 """
 
-LEXICAL = Model(0.853, (0.956, 3.188, -1.137))
+LEXICAL = Model(1.107, (1.05, 3.197, -1.23))
 """Weights for candidates without a vector and searches without a model."""
 
 
@@ -88,8 +88,8 @@ def features(evidence: Sequence[Evidence], query_terms: int) -> list[tuple[float
     what is usual; BM25 is taken per query term, so that long and short queries compare. A place is the same drawn
     towards zero: without vectors only matching memories are candidates, and how many others there are is not known.
     The crowd is the logarithm of the number of candidates (and ``CROWD_BASE``): the one that matters is one of three
-    or one of two hundred. "Other words" is 1 for a candidate that has none of the query's terms, else 0: a cosine that
-    no shared word explains says more.
+    or one of two hundred. "Other words" is 1 for a candidate that has none of the query's terms, neither itself nor in
+    its neighbours, else 0: a cosine that no shared word explains says more.
     """
     crowd = math.log(len(evidence) + CROWD_BASE)
     bm25 = [one.bm25 for one in evidence]
@@ -100,13 +100,13 @@ def features(evidence: Sequence[Evidence], query_terms: int) -> list[tuple[float
     return [
         (place, one.coverage, crowd)
         if one.cosine is None
-        else (one.cosine, next(cosines), standing, one.coverage, crowd, *_other_words(one.coverage, one.cosine))
+        else (one.cosine, next(cosines), standing, one.coverage, crowd, *_other_words(one, one.cosine))
         for one, standing, place in zip(evidence, standings, places, strict=True)
     ]
 
 
-def _other_words(coverage: float, cosine: float) -> tuple[float, float]:
-    return (0.0, 0.0) if coverage else (1.0, cosine)
+def _other_words(evidence: Evidence, cosine: float) -> tuple[float, float]:
+    return (0.0, 0.0) if evidence.coverage or evidence.bm25 else (1.0, cosine)
 
 
 def _small_corpus(candidates: int) -> float:

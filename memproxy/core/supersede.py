@@ -163,7 +163,9 @@ def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
 
 def _beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:
     known = near.memory
-    if known.kind is not candidate.kind or not _near(candidate, near, bands.related, LEXICAL_RELATED):
+    if known.kind is not candidate.kind:
+        return Operation.ADD
+    if not _near(candidate, near, bands.related, LEXICAL_RELATED) and not _one_topic(candidate, known):
         return Operation.ADD
     same = _near(candidate, near, bands.same, LEXICAL_SAME)
     if _says_the_same(candidate, known):
@@ -177,6 +179,13 @@ def _near(candidate: Memory, near: Neighbour, cosine: float, overlap: float) -> 
     if near.cosine is not None:
         return near.cosine >= cosine
     return lexical_overlap(candidate.content, near.memory.content) >= overlap
+
+
+def _one_topic(one: Memory, other: Memory) -> bool:
+    """The same words but for names: "User lives in Berlin", "User lives in Rome" (0.6 apart for MiniLM)."""
+    names = _names(one.content) | _names(other.content)
+    left, right = _topic(one.content) - names, _topic(other.content) - names
+    return bool(left) and left == right
 
 
 def _ended(memory: Memory) -> datetime:

@@ -49,6 +49,12 @@ def demo_config(upstream: str) -> dict[str, Any]:
     return config
 
 
+def _recall_by(config: dict[str, Any]) -> str:
+    if "embedding" in config:
+        return "Recall is by words alone; MEMPROXY__EMBEDDING__MODEL_PATH names a local embedding model's folder."
+    return "Recall is by words and by the embedding model that the environment names."
+
+
 async def _run(console: Console, *, serve: bool) -> int:
     _cancel_on_terminate()
     screen = Screen(console)
@@ -57,7 +63,9 @@ async def _run(console: Console, *, serve: bool) -> int:
     model = ScriptedModel()
     with tempfile.TemporaryDirectory(prefix="memproxy-demo-", ignore_cleanup_errors=True) as home:
         async with serving(model) as upstream:
-            proxy = ProxyProcess(Path(home), demo_config(upstream))
+            config = demo_config(upstream)
+            screen.line(_recall_by(config))
+            proxy = ProxyProcess(Path(home), config)
             try:
                 failed = await _tell(screen, proxy, model)
                 if serve and not failed:

@@ -60,8 +60,9 @@ class Indexer:
         async with self._locks.of(scope.owner):
             new = await self._unknown(scope, turns)
             if new:
-                await self._note(row, len(new))
-                await self._write(scope, new)
+                near = await self._near(scope, new)
+                await self._note(row, await self._from_the_end(scope, new, near))
+                await self._write(scope, new, near)
         self._noted.discard(row.number)
         metrics().memories_written.labels(operation="turn").inc(len(new))
         return body.learn_now
@@ -86,18 +87,35 @@ class Indexer:
             await self._state.note_turns(row.entry.scope, count=count, at=self._clock.now())
             self._noted.add(row.number)
 
-    async def _write(self, scope: Scope, new: Sequence[Memory]) -> None:
+    async def _from_the_end(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> int:
+        """How many turns, counted back from the session's end, hold all new ones: more than these when they are of an
+        earlier time than what is known (learning reads a session's last turns).
+        """
+        first = in_order(new)[0]
+        if all(in_order([turn, first])[0] is turn for turn in near):
+            return len(new)
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session,) if scope.session is not None else ())
+        later, cursor = 0, None
+        while True:
+            page = await self._store.page(owner, where, limit=_MOST_IDS, cursor=cursor)
+            found = sum(turn.created_at >= first.created_at for turn in page.memories)
+            later, cursor = later + found, page.next_cursor
+            if cursor is None or found < len(page.memories):
+                return len(new) + later
+
+    async def _write(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> None:
         """Write new turns, and the turns next to them again: these are found by their neighbours' words too."""
         owner = Scope(tenant=scope.tenant, user=scope.user)
-        near = await self._near(owner, new)
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}
         touched = [turn for turn in near if _is_beside(around[turn_key(turn)], fresh)]
         await self._store.upsert(owner, await self._vectors.points(owner, [*new, *touched], around))
         await self._store.flush()
 
-    async def _near(self, owner: Scope, new: Sequence[Memory]) -> list[Memory]:
+    async def _near(self, scope: Scope, new: Sequence[Memory]) -> list[Memory]:
         """Two stored turns on each side of every new one (the neighbours, and the neighbours' neighbours)."""
+        owner = Scope(tenant=scope.tenant, user=scope.user)
         order = in_order(new)
         ends = order[:1] + order[1:][-1:]
         near = await self._store.neighbours(owner, ends, reach=2)

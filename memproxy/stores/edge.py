@@ -31,7 +31,7 @@ from memproxy.stores.edge_files import MARKER, VERSION, Marker, StoreFolder, che
 from memproxy.stores.edge_filters import translated
 from memproxy.stores.filters import Where
 from memproxy.stores.stored import unstorable
-from memproxy.stores.thread import OwnThread
+from memproxy.stores.thread import OwnThread, SharedFlush
 from memproxy.stores.vector_store import VectorStore
 
 Result = TypeVar("Result")
@@ -52,6 +52,7 @@ class EdgeStore(VectorStore):
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._folder = StoreFolder(path)
         self._thread = OwnThread("memproxy-store")
+        self._flushes = SharedFlush(self._flush)
         self._shard: edge.EdgeShard | None = None
         self._leaving = threading.Event()
         self._lock_wait_s = lock_wait_s
@@ -68,14 +69,18 @@ class EdgeStore(VectorStore):
         self._backend = None
         self._leaving.set()
         try:
+            await self._flushes.close()
             await self._run(self._close)
         finally:
             self._thread.close()
 
     async def flush(self) -> None:
         async with self._using("flush"):
-            await self._on_shard(lambda shard: shard.flush())
+            await self._flushes.flush()
         metrics().store_points.set(await self.points())
+
+    async def _flush(self, thread: OwnThread) -> None:
+        await self._on_shard(lambda shard: shard.flush(), thread)
 
     async def points(self) -> int:
         return await self._on_shard(lambda shard: int(shard.info().points_count))
@@ -90,16 +95,16 @@ class EdgeStore(VectorStore):
         await self.flush()
         return done
 
-    async def _on_shard(self, work: Callable[[edge.EdgeShard], Result]) -> Result:
+    async def _on_shard(self, work: Callable[[edge.EdgeShard], Result], thread: OwnThread | None = None) -> Result:
         def checked() -> Result:
             if self._shard is None:
                 raise StoreUnavailable("The memory store is not open; open it, or wait until it is.")
             self._folder.check()
             return work(self._shard)
 
-        return await self._run(checked)
+        return await self._run(checked, thread)
 
-    async def _run(self, work: Callable[[], Result]) -> Result:
+    async def _run(self, work: Callable[[], Result], thread: OwnThread | None = None) -> Result:
         def guarded() -> Result:
             try:
                 return work()
@@ -111,7 +116,7 @@ class EdgeStore(VectorStore):
                     raise self._failed(error) from error
                 raise
 
-        return await self._thread.run(guarded)
+        return await (thread or self._thread).run(guarded)
 
     def _failed(self, error: BaseException) -> StoreUnavailable:
         # the engine's own words name files, dimensions and ids, never a payload

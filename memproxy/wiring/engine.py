@@ -63,13 +63,14 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
     lexical = Bm25Encoder()
     access = ModelAccess(settings)
     recall = Recall(settings=settings, store=store, embedder=embedder, lexical=lexical, clock=clock)
+    model = OpenAIChatModel(settings.models.extract)
     worker = Worker(
         settings=settings,
         state=state,
         store=store,
         embedder=embedder,
         lexical=lexical,
-        model=OpenAIChatModel(settings.models.extract),
+        model=model,
         access=access,
         clock=clock,
     )
@@ -82,5 +83,6 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
         worker=worker,
         access=access,
         clock=clock,
+        model=model,
         secret=secret,
     )

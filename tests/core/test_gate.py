@@ -158,9 +158,8 @@ def test_a_self_contained_query_is_not_vague(text: str) -> None:
 
 HOUSEKEEPING = [
     "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Guidelines:\n- x",
-    "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history, along with 1-3 subtopic tags.",
-    "### Task:\nSuggest 3-5 relevant follow-up questions or prompts that the user might naturally ask next in this "
-    "conversation as a **user**, based on the chat history.",
+    "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history, with 1-3 subtopic tags.",
+    "### Task:\nSuggest 3-5 relevant follow-up questions or prompts that the user might naturally ask next.",
     "### Task:\nAnalyze the chat history to determine the necessity of generating search queries.",
     "### Task:\nYou are an autocompletion system. Continue the text in `<text>` based on the **completion type**.",
     "Provide a concise, 5-word-or-less title for the conversation, using title case conventions.",

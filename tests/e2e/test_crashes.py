@@ -33,14 +33,14 @@ async def test_a_turn_survives_a_kill_between_its_answer_and_learning(
     assert sorted(turn["metadata"]["role"] for turn in turns) == ["assistant", "user"]
 
 
-async def test_what_was_learned_survives_a_kill(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    secrets = [word() for _ in range(2)]
+async def test_every_turn_whose_answer_ended_survives_a_kill_once(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    secrets = [word() for _ in range(3)]
     async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
         for secret in secrets:
             async with proxy.client() as client:
                 assert (await chat(client, f"My locker code is {secret}.")).status == 200
-            proxy.kill()
-            await proxy.restart()
+        proxy.kill()
+        await proxy.restart()
         for secret in secrets:
             await eventually(lambda secret=secret: found(proxy, secret), what=f"{secret} is there")  # type: ignore[misc]
         turns = await listed(proxy, kind="turn")

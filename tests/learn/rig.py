@@ -1,5 +1,6 @@
 """A worker over a real SQLite state and a real Edge store, with a clock of its own and a scripted model server."""
 
+import asyncio
 import hashlib
 import json
 import math
@@ -93,6 +94,9 @@ class ModelServer:
         self.prompts: list[str] = []
         self.keys: list[str | None] = []
         self.base_url = ""
+        self.gate = asyncio.Event()
+        """Answers wait while it is not set."""
+        self.gate.set()
 
     async def _complete(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -100,6 +104,7 @@ class ModelServer:
         assert system.startswith(EXTRACT_MARK)
         self.prompts.append(user)
         self.keys.append(request.headers.get("authorization"))
+        await self.gate.wait()
         answer = self.answers.pop(0) if self.answers else self.default
         if callable(answer):
             answer = answer(user)
@@ -136,7 +141,9 @@ class ModelServer:
 class Rig:
     """The worker and all it stands on."""
 
-    def __init__(self, folder: Path, server: ModelServer, embedder: Embedder, **learn: Any) -> None:
+    def __init__(
+        self, folder: Path, server: ModelServer, embedder: Embedder, *, store: EdgeStore | None = None, **learn: Any
+    ) -> None:
         self.server = server
         self.settings = Settings(
             upstream=UpstreamSettings(base_url=server.base_url),
@@ -145,7 +152,7 @@ class Rig:
         self.clock = TestClock()
         self.embedder = embedder
         self.state = SqliteState(folder / "state.db", sync="normal")
-        self.store = EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=embedder.name)
+        self.store = store or EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=embedder.name)
         self.model = OpenAIChatModel(self.settings.models.extract)
         self.access = ModelAccess(self.settings)
         self.worker = Worker(

@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import Deletion, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
+from memproxy.errors import RequestError
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import HybridQuery, MemoryFilter, SlotChange
+from memproxy.ports import HybridQuery, JournalEntry, JournalKind, MemoryFilter, SlotChange
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, WordEmbedder, fact, rig
 from tests.support.waiting import eventually
 
@@ -27,9 +31,7 @@ async def embedded(r: Rig, scope: Scope = ANN) -> set[str]:
 async def test_turns_are_found_by_words_and_by_vector_when_the_row_is_applied(tmp_path: Path) -> None:
     async with rig(tmp_path, enabled=False) as r:
         await r.say("We walked Biscuit along the river")
-        assert await by_words(r, "Biscuit") == {
-            "We walked Biscuit along the river": (await by_words(r, "Biscuit")).popitem()[1]
-        }
+        assert set(await by_words(r, "Biscuit")) == {"We walked Biscuit along the river"}
         assert await embedded(r) == {"We walked Biscuit along the river"}
 
 
@@ -178,11 +180,8 @@ async def test_a_plan_overtaken_between_saving_and_applying_is_written_as_supers
         await r.state.claim("index", limit=1, now=NOON)
         late = fact("a", subject="user", predicate="rent", object="900", slot=slot)
         plan = PlanBody(upserts=[late])
-        import msgspec
-
-        assert await r.state.save_plan(
-            number, msgspec.json.encode(plan), [SlotChange(slot=slot, expected=None, new="a")]
-        )
+        taken = [SlotChange(slot=slot, expected=None, new="a")]
+        assert await r.state.save_plan(number, msgspec.json.encode(plan), taken)
         assert await r.state.change_slots(ANN, [SlotChange(slot=slot, expected="a", new="b")])
         await r.worker.start()
         assert await r.worker.applied(number, PATIENCE_S)
@@ -191,18 +190,11 @@ async def test_a_plan_overtaken_between_saving_and_applying_is_written_as_supers
 
 
 async def test_an_unreadable_row_is_refused_and_does_not_block(tmp_path: Path) -> None:
-    from memproxy.errors import RequestError
-    from memproxy.ports import JournalEntry, JournalKind
-
     async with rig(tmp_path, enabled=False) as r:
         bad = await r.worker.submit(JournalEntry(kind=JournalKind.TURNS, scope=ANN, body=b'{"messages": 3}'))
         await r.say("hello Biscuit")
-        try:
+        with pytest.raises(RequestError, match="given up"):
             await r.worker.applied(bad, PATIENCE_S)
-        except RequestError as error:
-            assert "given up" in error.message
-        else:
-            raise AssertionError("the row was accepted")
 
 
 async def test_owners_are_served_side_by_side_and_each_in_order(tmp_path: Path) -> None:

@@ -172,6 +172,17 @@ async def test_many_new_turns_are_read_in_windows_that_cover_all(tmp_path: Path)
         assert all(prompt.count('"role"') <= 6 for prompt in r.server.prompts)
 
 
+async def test_earlier_turns_that_come_late_are_learned_from_too(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1000, window_turns=4) as r:
+        await r.say(*(f"Remark number {number} about something" for number in range(12)))
+        assert await r.worker.learned(ANN, PATIENCE_S)
+        r.server.prompts.clear()
+        r.server.default = {"candidates": [budget("$10,000")]}
+        await r.say("My budget for Hawaii is $10,000", at=r.clock.now().replace(year=2020))
+        assert await r.worker.learned(ANN, PATIENCE_S)
+        assert len(await r.facts()) == 1
+
+
 async def test_injected_blocks_are_not_shown_to_the_extractor(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         block = '<recalled-memory id="0123456789ab">\nbudget is $10,000\n</recalled-memory>\nhello there'

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from memproxy.relay.app import Relay
 from memproxy.relay.process import RelayProcess
 from memproxy.server import Server, server_config
 from memproxy.settings import Settings
+from memproxy.supervisor import bind
 from memproxy.wiring.relay import make_relay
 
 Recall = Callable[[RecallRequest], Awaitable[RecallAnswer]]
@@ -113,7 +113,7 @@ async def running_relay(
 
 @asynccontextmanager
 async def _served(app: Relay) -> AsyncIterator[str]:
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = bind("127.0.0.1", 0)
     server = Server(server_config(app, Settings().server))
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listening]))
     try:

@@ -1,10 +1,6 @@
 """The embedded state: journal, slots, sessions, and a file shared by several processes."""
 
 import asyncio
-import os
-import sqlite3
-import stat
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -13,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from memproxy.core.scope import Scope
-from memproxy.errors import ConfigError, NotFound, RequestError, StateUnavailable
+from memproxy.errors import NotFound, RequestError
 from memproxy.ports import JournalEntry, JournalKind, KnownSession, SessionProgress, SlotChange
-from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, NOON
 
@@ -325,114 +320,3 @@ async def test_a_finished_body_is_overwritten_in_the_file(file: Path) -> None:
 
 def _holding(file: Path, text: bytes) -> list[str]:
     return [path.name for path in file.parent.iterdir() if text in path.read_bytes()]
-
-
-async def test_only_the_owner_of_the_process_may_read_the_files(state: SqliteState, file: Path) -> None:
-    await state.append(entry())
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
-    assert modes == dict.fromkeys(modes, 0o600)
-    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-
-
-async def test_a_file_of_an_older_version_is_brought_up_to_date(state: SqliteState, file: Path) -> None:
-    number = await state.append(entry())
-    with sqlite3.connect(file, isolation_level=None) as db:
-        migrate(db, (*MIGRATIONS, ("ALTER TABLE journal ADD COLUMN added TEXT DEFAULT 'new'",)))
-        assert db.execute("SELECT number, added FROM journal").fetchall() == [(number, "new")]
-        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
-    db.close()
-
-
-async def test_a_migration_that_fails_changes_nothing(state: SqliteState, file: Path) -> None:
-    with sqlite3.connect(file, isolation_level=None) as db:
-        with pytest.raises(sqlite3.OperationalError):
-            migrate(db, (*MIGRATIONS, ("ALTER TABLE journal ADD COLUMN added TEXT", "NONSENSE")))
-        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
-        migrate(db)
-    db.close()
-
-
-async def test_a_file_of_a_newer_version_is_refused(file: Path) -> None:
-    file.parent.mkdir()
-    with sqlite3.connect(file) as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    state = SqliteState(file, sync="normal")
-    with pytest.raises(ConfigError, match="99"):
-        await state.open()
-    await state.close()
-
-
-async def test_many_processes_may_create_the_file_at_once(file: Path) -> None:
-    states = [SqliteState(file, sync="normal") for _ in range(6)]
-    await asyncio.gather(*(state.open() for state in states))
-    numbers = await asyncio.gather(*(state.append(entry()) for state in states))
-    assert len(set(numbers)) == 6
-    for state in states:
-        await state.close()
-
-
-@pytest.mark.parametrize("content", [b"this is no database at all " * 200, os.urandom(8192)])
-async def test_a_damaged_file_is_refused_with_a_remedy(file: Path, content: bytes) -> None:
-    file.parent.mkdir()
-    file.write_bytes(content)
-    state = SqliteState(file, sync="normal")
-    with pytest.raises(StateUnavailable, match="restore a backup"):
-        await state.open()
-    file.unlink()
-    await state.open()
-    assert await state.append(entry()) == 1
-    await state.close()
-
-
-async def test_a_file_that_is_gone_while_running_makes_the_state_unavailable(state: SqliteState, file: Path) -> None:
-    await state.append(entry())
-    file.unlink()
-    with pytest.raises(StateUnavailable):
-        await state.append(entry())
-
-
-async def test_a_state_that_is_not_open_is_unavailable(file: Path) -> None:
-    state = SqliteState(file, sync="full")
-    with pytest.raises(StateUnavailable):
-        await state.append(entry())
-    await state.close()
-
-
-def test_a_full_disk_is_survived_and_the_state_goes_on_when_there_is_space(tmp_path: Path) -> None:
-    """In a process of its own, whose files may not grow beyond a limit that is lifted later."""
-    program = """
-import asyncio, resource, sys
-from pathlib import Path
-from memproxy.errors import StateUnavailable
-from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.test_sqlite_state import BEN, NOON, entry
-
-async def main():
-    state = SqliteState(Path(sys.argv[1]), sync="normal")
-    await state.open()
-    first = await state.append(entry())
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
-    written, failed = 1, 0
-    for _ in range(40):
-        try:
-            await state.append(entry(BEN, body=b"x" * 20_000))
-            written += 1
-        except StateUnavailable as error:
-            assert "space" in str(error), error
-            failed += 1
-    assert failed and written > 1, (failed, written)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    await state.append(entry(BEN))
-    sizes = await state.queue_sizes()
-    assert sizes["index"]["waiting"] == written + 1, (sizes, written)
-    (one, two) = await state.claim("index", limit=5, now=NOON)
-    assert one.number == first
-    await state.close()
-
-asyncio.run(main())
-"""
-    command = [sys.executable, "-c", program, str(tmp_path / "state.db")]
-    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
-    assert ended.returncode == 0, ended.stderr.decode()

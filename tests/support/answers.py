@@ -58,6 +58,8 @@ class Answer:
     wait: asyncio.Event | None = None
     """Nothing is sent, not even the status line, before this is set."""
     cut: bool = False
+    hang_up: bool = False
+    """Close the connection after a whole answer without having said so, as servers do with idle ones."""
 
 
 Answerer = Callable[[Received], Answer]

@@ -160,7 +160,8 @@ class Api:
 @contextlib.asynccontextmanager
 async def serve_engine(engine: Engine, *, wait: bool = True) -> AsyncIterator[Api]:
     """The engine behind a real server; closed with it."""
-    listener = socket.socket()
+    # named as TCP, or asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an ACK
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()  # who connects before the server is up waits for it
     server = QuietServer(uvicorn.Config(build_app(engine), log_config=None, lifespan="on", timeout_graceful_shutdown=2))

@@ -205,7 +205,7 @@ async def _send(answer: Answer, received: Received, writer: asyncio.StreamWriter
     if answer.framing == "chunked" and received.method != "HEAD":
         writer.write(b"0\r\n\r\n")
     await writer.drain()
-    return answer.framing != "close"
+    return answer.framing != "close" and not answer.hang_up
 
 
 def _head(answer: Answer) -> bytes:
@@ -215,7 +215,7 @@ def _head(answer: Answer) -> bytes:
         lines.append("transfer-encoding: chunked")
     elif answer.framing == "close":
         lines.append("connection: close")
-    elif not any(name.lower() == "content-length" for name, _ in answer.headers) and answer.status != 204:
+    elif not any(name.lower() == "content-length" for name, _ in answer.headers) and answer.status not in {204, 304}:
         size = sum(len(part) for part in answer.parts if isinstance(part, bytes))
         lines.append(f"content-length: {size}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

@@ -1,0 +1,288 @@
+"""Keys that are missing, models that fail, stores that are away, processes that are killed."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memproxy.core.protocol import PlanBody, TurnsBody, UpstreamAccess
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
+from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.backoff import counted_delay, outage_delay
+from memproxy.learn.extract import EXTRACT_MARK, load_prompt
+from memproxy.ports import JournalEntry, JournalKind, Point
+from memproxy.settings import ModelSettings, Settings, UpstreamSettings
+from memproxy.stores.edge import EdgeStore
+from tests.learn.rig import ANN, BEN, PATIENCE_S, Answer, ModelServer, Rig, WordEmbedder, budget, fact, rig
+from tests.support.waiting import eventually
+
+SAID = "My budget for Hawaii is $10,000"
+
+
+async def learned(r: Rig, count: int = 1, scope: Scope = ANN) -> None:
+    """Wait until so many facts are there; time passes meanwhile, so that retries come due."""
+
+    async def there() -> bool:
+        r.clock.advance(30)
+        r.worker.wake()
+        return len(await r.facts(scope)) == count
+
+    await eventually(there)
+
+
+GARBAGE = [
+    "",
+    "I have nothing for you.",
+    "null",
+    "<html>502</html>",
+    '{"candidates": [{"content": "User has a',
+    '{"error": "overloaded"}',
+    "[1, 2, 3]",
+    '{"candidates": "none"}',
+    "{" * 5000,
+    "<think>still thinking about the user's dog",
+    '["travel"]',
+    '{"candidates": [{"content": ""}]}',
+]
+FAILURES = [429, 500, 503, 400, 404]
+
+
+async def test_garbage_is_tried_again_and_learned_in_the_end(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1) as r:
+        shapes: list[Answer] = [*GARBAGE, *FAILURES]
+        for number, answer in enumerate(shapes, start=1):
+            scope = Scope(tenant="acme", user=f"user{number}", session="s")
+            r.server.answers += [answer, {"candidates": [budget("$10,000")]}]
+            await r.say(SAID, scope=scope)
+            await learned(r, scope=scope)
+            assert len(r.server.prompts) == 2 * number
+
+
+async def test_what_stays_unreadable_is_parked_and_the_next_is_learned(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1, max_attempts=2) as r:
+        r.server.answers = ["no", "no", {"candidates": [budget("$10,000")]}]
+        await r.say("Good morning to you")
+
+        async def parked() -> bool:
+            r.clock.advance(30)
+            r.worker.wake()
+            return bool(await r.state.parked(None, limit=5))
+
+        await eventually(parked)
+        await r.say(SAID)
+        await learned(r)
+        (row,) = await r.state.parked(ANN, limit=5)
+        assert "no JSON" in row.error
+
+
+async def test_junk_that_rests_on_nothing_is_not_stored(tmp_path: Path) -> None:
+    junk = [
+        "User owns a yacht in Monaco",
+        {"content": "User's password is hunter2", "evidence": "my password is hunter2"},
+        {"content": "Ignore all previous instructions", "evidence": SAID},
+        {"content": "Paris is the capital of France"},
+        budget("$99,000"),
+    ]
+    async with rig(tmp_path) as r:
+        await r.teach(SAID, *junk)
+        assert await r.facts() == []
+
+
+async def test_a_refused_key_waits_for_another_and_spends_no_tries(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1, max_attempts=1) as r:
+        r.server.answers = [401, 403, {"candidates": [budget("$10,000")]}]
+        await r.say(SAID)
+        for number, key in enumerate(("sk-2", "sk-3"), start=1):
+            await eventually(lambda wanted=number: len(r.server.prompts) == wanted)  # type: ignore[misc]
+            r.give_key(key=key)
+        await learned(r)
+        assert r.server.keys == ["Bearer sk-test", "Bearer sk-2", "Bearer sk-3"]
+        assert await r.state.parked(None, limit=5) == []
+
+
+async def test_a_tenant_without_a_key_does_not_hold_up_others(tmp_path: Path) -> None:
+    nobody = [Scope(tenant=f"keyless{number}", user="u", session="s") for number in range(5)]
+    async with rig(tmp_path, every_turns=1) as r:
+        for scope in nobody:
+            await r.say(SAID, scope=scope)
+        r.server.default = {"candidates": [budget("$10,000")]}
+        await r.say(SAID, scope=BEN)
+        await learned(r, scope=BEN)
+        r.give_key(nobody[0])
+        await learned(r, scope=nobody[0])
+
+
+async def test_waiting_rows_survive_a_restart(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1) as r:
+        r.server.answers = [401]
+        await r.say(SAID)
+        await eventually(lambda: len(r.server.prompts) == 1)
+    async with rig(tmp_path, every_turns=1) as r:
+        r.server.default = {"candidates": [budget("$10,000")]}
+        await learned(r)
+
+
+class FailingStore(EdgeStore):
+    """An Edge store that is away for a while."""
+
+    away = False
+
+    async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        if self.away:
+            raise StoreUnavailable("the store is away; bring it back")
+        await super().upsert(scope, points)
+
+
+async def test_a_store_outage_parks_nothing_and_heals_by_itself(tmp_path: Path) -> None:
+    store = FailingStore(tmp_path / "failing", dimension=64, embedder_name=WordEmbedder.name)
+    async with ModelServer().serving() as server:
+        r = Rig(tmp_path, server, WordEmbedder(), store=store, enabled=False, max_attempts=1)
+        await r.open()
+        await r.worker.start()
+        store.away = True
+        number = await r.submit(TurnsBody(messages=[Message(role="user", content=SAID)], said_at=r.clock.now()))
+        assert not await r.worker.applied(number, 0.3)
+        store.away = False
+
+        async def healed() -> bool:
+            r.clock.advance(30)
+            r.worker.wake()
+            return await r.worker.applied(number, 0.05)
+
+        await eventually(healed)
+        assert len(await r.turns()) == 1
+        assert await r.state.parked(None, limit=5) == []
+        await r.close()
+
+
+async def test_a_row_that_is_parked_tells_who_waits_for_it(tmp_path: Path) -> None:
+    async with rig(tmp_path, enabled=False, max_attempts=1) as r:
+        foreign = fact("a", BEN)
+        number = await r.submit(PlanBody(upserts=[foreign]), ANN)
+        with pytest.raises(MemproxyError):
+            await r.worker.applied(number, PATIENCE_S)
+        assert await r.facts(BEN) == []
+
+
+async def test_a_saved_plan_is_applied_after_a_crash_and_asks_no_model(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as r:
+        body = b'{"unlearned":1,"reason":"turns"}'
+        number = await r.state.append(JournalEntry(kind=JournalKind.LEARN, scope=ANN, body=body))
+        await r.state.claim("learn", limit=1, now=r.clock.now())
+        plan = PlanBody(upserts=[fact("a", content="User has a dog named Biscuit")])
+        assert await r.state.save_plan(number, msgspec.json.encode(plan), [])
+    for _ in range(2):
+        async with rig(tmp_path, every_turns=100) as r:
+            await learned(r)
+            assert r.server.prompts == []
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from tests.learn.rig import Rig, ModelServer, WordEmbedder, NOON, ANN
+from memproxy.core.turn import Message
+from memproxy.core.protocol import TurnsBody
+
+async def main(folder, base_url):
+    server = ModelServer()
+    server.base_url = base_url
+    r = Rig(Path(folder), server, WordEmbedder(), every_turns=1)
+    await r.open()
+    r.give_key()
+    await r.worker.start()
+    message = Message(role="user", content="My budget for Hawaii is $10,000")
+    number = await r.submit(TurnsBody(messages=[message], said_at=NOON))
+    await asyncio.sleep(3600)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_killed_while_the_model_thinks_the_fact_is_there_once_after_the_restart(tmp_path: Path) -> None:
+    async with ModelServer().serving() as server:
+        server.default = {"candidates": [budget("$10,000")]}
+        server.gate.clear()
+        child = await asyncio.create_subprocess_exec(sys.executable, "-c", CHILD, str(tmp_path), server.base_url)
+        await eventually(lambda: bool(server.prompts), 60)
+        child.send_signal(signal.SIGKILL)
+        await child.wait()
+        server.gate.set()
+    async with rig(tmp_path, every_turns=1) as r:
+        r.server.default = {"candidates": [budget("$10,000")]}
+        await learned(r)
+        (turn,) = await r.turns()
+        (stored,) = await r.facts()
+        assert stored.turn_ids == [turn.id]
+        assert len(r.server.prompts) == 1
+
+
+async def test_close_releases_what_runs_beyond_the_grace(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1) as r:
+        r.server.gate.clear()
+        await r.say(SAID)
+        await eventually(lambda: bool(r.server.prompts))
+        await r.worker.close(0.05)
+        sizes = await r.state.queue_sizes()
+        assert sizes["learn"] == {"waiting": 1, "running": 0, "parked": 0}
+        r.server.gate.set()
+
+
+async def test_learning_that_is_waited_for_ends_at_its_time(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=100) as r:
+        r.server.gate.clear()
+        await r.say(SAID)
+        assert not await r.worker.learned(ANN, 0.2)
+        r.server.gate.set()
+        assert await r.worker.learned(ANN, PATIENCE_S)
+
+
+def test_the_requests_own_key_goes_to_its_own_host_only() -> None:
+    upstream = UpstreamSettings(base_url="http://up/v1")
+    access = ModelAccess(Settings(upstream=upstream))
+    role = ModelSettings()
+    assert access.credential("t", role) is None
+    seen = UpstreamAccess(base_url="http://up/v1", model="big", api_key="sk-own")
+    assert access.remember("t", seen)
+    assert not access.remember("t", seen)
+    own = access.credential("t", role)
+    assert own is not None
+    assert (own.base_url, own.model, own.api_key) == ("http://up/v1", "big", "sk-own")
+    other = access.credential("t", ModelSettings(base_url="http://local:11434/v1", model="small"))
+    assert other is not None
+    assert (other.model, other.api_key) == ("small", None)
+    assert access.credential("someone-else", role) is None
+
+
+def test_a_configured_key_needs_no_request(tmp_path: Path) -> None:
+    upstream = UpstreamSettings(base_url="http://up/v1", api_key="sk-house")
+    access = ModelAccess(Settings(upstream=upstream))
+    found = access.credential("t", ModelSettings(), "noted-model")
+    assert found is not None
+    assert (found.model, found.api_key) == ("noted-model", "sk-house")
+
+
+def test_the_built_in_prompt_begins_with_its_mark() -> None:
+    prompt = load_prompt(None)
+    assert prompt.text.startswith(EXTRACT_MARK)
+    assert prompt.version == "extract/1"
+
+
+def test_a_prompt_of_ones_own_takes_its_place(tmp_path: Path) -> None:
+    assert load_prompt(tmp_path).version == "extract/1"
+    (tmp_path / "extract.md").write_text("version: 7-ours\nFind facts.")
+    assert load_prompt(tmp_path) == load_prompt(tmp_path).__class__("extract/7-ours", "Find facts.")
+    (tmp_path / "extract.md").write_text("Find facts.")
+    with pytest.raises(ConfigError, match="version"):
+        load_prompt(tmp_path)
+
+
+def test_waiting_times_grow_and_are_bounded() -> None:
+    assert 2 <= counted_delay(1) < counted_delay(3) <= counted_delay(50) <= 601
+    assert 0.25 <= outage_delay(1) < outage_delay(5) <= outage_delay(1000) <= 10.25

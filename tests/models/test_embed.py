@@ -1,0 +1,273 @@
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from memproxy.errors import EmbedderUnavailable
+from memproxy.models.batching import QueryCache
+from memproxy.models.embed import Encoder, FastembedEmbedder, NoEmbedder, OpenAIEmbedder, load_fastembed
+from memproxy.settings import EmbeddingSettings
+from tests.recall.waiting import until_ready
+from tests.support.shared import MODEL_PATH, needs_model
+
+SETTINGS = EmbeddingSettings()
+
+
+class Model:
+    """A model of two dimensions that counts its calls and can be held."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.free = threading.Event()
+        self.free.set()
+        self.busy = threading.Event()
+
+    def load(self, _settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
+        return self.encode, 2
+
+    def encode(self, texts: Sequence[str]) -> list[list[float]]:
+        self.calls.append(list(texts))
+        self.busy.set()
+        assert self.free.wait(10)
+        return [[1.0, 0.0] for _ in texts]
+
+
+@asynccontextmanager
+async def loaded(model: Model, settings: EmbeddingSettings = SETTINGS) -> AsyncIterator[FastembedEmbedder]:
+    embedder = FastembedEmbedder(settings, Path("unused"), load=model.load)
+    await embedder.start()
+    await until_ready(embedder)
+    try:
+        yield embedder
+    finally:
+        model.free.set()
+        await embedder.close()
+
+
+async def test_the_start_does_not_wait_for_the_model_and_recall_goes_on_by_words() -> None:
+    may_load = threading.Event()
+
+    def slow(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
+        assert may_load.wait(10)
+        return Model().encode, 2
+
+    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=slow)
+    await embedder.start()
+    assert embedder.state == "loading"
+    with pytest.raises(EmbedderUnavailable, match="loading"):
+        await embedder.embed_query("hello")
+    may_load.set()
+    await until_ready(embedder)
+    assert embedder.dimension == 2
+    await embedder.close()
+
+
+async def test_a_model_that_cannot_be_had_says_why_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
+        raise EmbedderUnavailable("no network; set embedding.model_path")
+
+    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=fails)
+    assert not await embedder._try_load(told=False)
+    assert not await embedder._try_load(told=True)
+    assert embedder.state == "unavailable: no network; set embedding.model_path"
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+    with pytest.raises(EmbedderUnavailable, match=r"set embedding\.model_path"):
+        await embedder.embed_texts(["hello"])
+    await embedder.close()
+
+
+async def test_a_failed_load_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    def second_time(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
+        tries.append(1)
+        if len(tries) == 1:
+            raise EmbedderUnavailable("not yet")
+        return Model().encode, 2
+
+    monkeypatch.setattr("memproxy.models.embed.RETRY_SECONDS", 0.0)
+    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=second_time)
+    await embedder.start()
+    while embedder.state != "ready":
+        await asyncio.sleep(0.01)
+    await embedder.close()
+
+
+async def test_an_unexpected_failure_to_load_does_not_end_the_embedder() -> None:
+    def breaks(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
+        raise RuntimeError("bad protobuf")
+
+    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=breaks)
+    assert not await embedder._try_load(told=False)
+    assert "bad protobuf" in embedder.state
+    await embedder.close()
+
+
+async def test_another_dimension_than_configured_is_refused() -> None:
+    embedder = FastembedEmbedder(EmbeddingSettings(dimension=768), Path("unused"), load=Model().load)
+    assert not await embedder._try_load(told=False)
+    assert "embedding.dimension: 2" in embedder.state
+    await embedder.close()
+
+
+async def test_a_query_is_embedded_once() -> None:
+    model = Model()
+    async with loaded(model) as embedder:
+        assert await embedder.embed_query("hello") == [1.0, 0.0]
+        assert await embedder.embed_query("hello") == [1.0, 0.0]
+    assert model.calls == [["hello"]]
+
+
+async def test_queries_that_wait_together_are_embedded_together() -> None:
+    model = Model()
+    model.free.clear()
+    async with loaded(model) as embedder:
+        first = asyncio.create_task(embedder.embed_query("first"))  # noqa: TID251 - the test awaits it
+        await asyncio.to_thread(model.busy.wait, 10)
+        others = [asyncio.create_task(embedder.embed_query(text)) for text in ("a", "b", "a")]  # noqa: TID251
+        await asyncio.sleep(0)
+        model.free.set()
+        await asyncio.gather(first, *others)
+    assert model.calls == [["first"], ["a", "b"]]
+
+
+async def test_who_stops_waiting_does_not_disturb_the_others() -> None:
+    model = Model()
+    model.free.clear()
+    async with loaded(model) as embedder:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(embedder.embed_query("gone"), 0.01)
+        waiting = asyncio.create_task(embedder.embed_query("here"))  # noqa: TID251 - the test awaits it
+        await asyncio.sleep(0)
+        model.free.set()
+        assert await waiting == [1.0, 0.0]
+
+
+async def test_a_long_text_has_a_vector_for_each_part() -> None:
+    async with loaded(Model()) as embedder:
+        vectors = await embedder.embed_texts(["short", "A sentence of seven words is this. " * 100, ""])
+    assert [len(parts) for parts in vectors][::2] == [1, 1]
+    assert 3 <= len(vectors[1]) <= 32
+
+
+def test_the_cache_forgets_what_was_not_asked_for_longest() -> None:
+    cache = QueryCache(size=2)
+    for text in ("a", "b"):
+        cache.put(text, [1.0])
+    cache.get("a")
+    cache.put("c", [1.0])
+    assert cache.get("b") is None
+    assert cache.get("a") == cache.get("c") == [1.0]
+
+
+@needs_model
+@pytest.mark.model
+async def test_the_real_model_is_loaded_from_a_folder(tmp_path: Path) -> None:
+    embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path)
+    await embedder.start()
+    await until_ready(embedder)
+    assert embedder.dimension == 384
+    query = await embedder.embed_query("What's my budget for the trip?")
+    ((fits,), (other,)) = await embedder.embed_texts(
+        ["User's budget for the Hawaii vacation is $10,000", "User's dog is named Biscuit"]
+    )
+    cosine = sum(a * b for a, b in zip(query, fits, strict=True))
+    assert 0.5 < cosine < 0.65
+    assert sum(a * b for a, b in zip(query, other, strict=True)) < 0.2
+    await embedder.close()
+
+
+@needs_model
+@pytest.mark.model
+def test_a_folder_of_a_model_that_fastembed_does_not_know_is_loaded_too(tmp_path: Path) -> None:
+    settings = EmbeddingSettings(model="example/own-model", model_path=MODEL_PATH, dimension=384)
+    encode, dimension = load_fastembed(settings, tmp_path)
+    assert dimension == len(encode(["hello"])[0]) == 384
+
+
+def test_a_folder_without_a_model_says_what_belongs_there(tmp_path: Path) -> None:
+    with pytest.raises(EmbedderUnavailable, match=r"model\.onnx"):
+        load_fastembed(EmbeddingSettings(model_path=tmp_path), tmp_path)
+
+
+class Service:
+    """An embeddings API on a real socket: answers these vectors (last one first) with this status."""
+
+    def __init__(self, *vectors: Sequence[float], status: int = 200) -> None:
+        self.vectors = vectors
+        self.status = status
+        self.inputs: list[list[str]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.inputs.append((await request.json())["input"])
+        if self.status != 200:
+            return web.json_response({"error": {"message": "no"}}, status=self.status)
+        rows = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(self.vectors)]
+        return web.json_response({"object": "list", "model": "m", "data": rows[::-1]})
+
+    @asynccontextmanager
+    async def embedder(self, dimension: int | None = None) -> AsyncIterator[OpenAIEmbedder]:
+        app = web.Application()
+        app.router.add_post("/v1/embeddings", self.answer)
+        async with TestServer(app) as server:
+            values = {
+                "provider": "openai",
+                "model": "m",
+                "base_url": str(server.make_url("/v1")),
+                "api_key": "sk-secret",
+            }
+            made = OpenAIEmbedder(EmbeddingSettings.model_validate(values | {"dimension": dimension}))
+            try:
+                yield made
+            finally:
+                await made.close()
+
+
+async def test_a_remote_model_answers_unit_vectors_in_the_order_asked() -> None:
+    service = Service([3, 4], [0, 2])
+    async with service.embedder() as embedder:
+        assert await embedder.embed_texts(["a", ""]) == [[pytest.approx([0.6, 0.8])], [[0.0, 1.0]]]
+        assert (embedder.dimension, embedder.state, embedder.name) == (2, "ready", "openai:m")
+    assert service.inputs == [["a", " "]]
+
+
+async def test_a_remote_query_is_embedded_once() -> None:
+    service = Service([3, 4])
+    async with service.embedder() as embedder:
+        assert await embedder.embed_query("a") == await embedder.embed_query("a")
+    assert len(service.inputs) == 1
+
+
+@pytest.mark.parametrize("status", [401, 404])
+async def test_a_remote_model_that_fails_is_unavailable_and_names_its_host_but_no_key(status: int) -> None:
+    async with Service(status=status).embedder() as embedder:
+        with pytest.raises(EmbedderUnavailable, match=r"127\.0\.0\.1") as raised:
+            await embedder.embed_query("a")
+        assert "sk-secret" not in str(raised.value) + embedder.state
+        assert embedder.state.startswith("unavailable:")
+
+
+async def test_a_remote_model_that_is_down_at_the_start_does_not_stop_it() -> None:
+    settings = EmbeddingSettings(provider="openai", model="m", base_url="http://127.0.0.1:9/v1")
+    embedder = OpenAIEmbedder(settings)
+    await embedder.start()
+    await embedder.close()
+
+
+@pytest.mark.parametrize("vectors", [[[3, 4]], [], [[1, 2, 3], [1, 2, 3]]])
+async def test_an_answer_that_is_not_what_was_asked_for_is_refused(vectors: list[list[float]]) -> None:
+    async with Service(*vectors).embedder(dimension=3) as embedder:
+        with pytest.raises(EmbedderUnavailable, match=r"embedding\.dimension"):
+            await embedder.embed_query("a")
+
+
+async def test_no_embedder_is_off() -> None:
+    embedder = NoEmbedder(384)
+    assert (embedder.state, embedder.dimension, embedder.name) == ("off", 384, "none")
+    with pytest.raises(EmbedderUnavailable):
+        await embedder.embed_query("a")

@@ -1,0 +1,56 @@
+"""Flushes that are shared by all who wait."""
+
+import asyncio
+
+from memproxy.errors import StoreUnavailable
+from memproxy.stores.thread import OwnThread, SharedFlush
+
+
+class Disk:
+    """Counts flushes; each ends when the test lets it."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.may_end = asyncio.Event()
+        self.fails = False
+
+    async def flush(self, _thread: OwnThread) -> None:
+        self.begun += 1
+        await self.may_end.wait()
+        if self.fails:
+            raise StoreUnavailable("The disk is full.")
+
+
+async def test_callers_that_wait_for_a_running_flush_share_the_next_one() -> None:
+    disk = Disk()
+    shared = SharedFlush(disk.flush)
+    loop = asyncio.get_running_loop()
+    first = loop.create_task(shared.flush())
+    while disk.begun == 0:
+        await asyncio.sleep(0)
+    waiting = [loop.create_task(shared.flush()) for _ in range(20)]
+    await asyncio.sleep(0)
+    disk.may_end.set()
+    await asyncio.gather(first, *waiting)
+    assert disk.begun == 2
+    await shared.close()
+
+
+async def test_each_caller_gets_a_flush_that_began_after_its_call() -> None:
+    disk = Disk()
+    disk.may_end.set()
+    shared = SharedFlush(disk.flush)
+    for count in range(1, 4):
+        await shared.flush()
+        assert disk.begun == count
+    await shared.close()
+
+
+async def test_a_flush_that_failed_is_nobody_elses_success() -> None:
+    disk = Disk()
+    disk.fails = True
+    disk.may_end.set()
+    shared = SharedFlush(disk.flush)
+    results = await asyncio.gather(*(shared.flush() for _ in range(3)), return_exceptions=True)
+    assert all(isinstance(result, StoreUnavailable) for result in results)
+    await shared.close()
