@@ -13,6 +13,7 @@ from memproxy.launch import ENGINE, RELAY, Launch, receive
 from memproxy.metrics import metrics
 from memproxy.server import Server, quiet_logs, server_config
 from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import make_state
 
 
@@ -23,13 +24,16 @@ async def run_relay(launch: Launch, settings: Settings) -> None:
     state = make_state(settings, Path(launch.home))
     process = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket))
     await process.start()
-    server = Server(server_config(process.app, settings.server))
+    server = Server(server_config(process.app))
 
-    def stop() -> None:
-        process.drain()
+    tasks = TaskOwner("relay process")
+
+    async def leave() -> None:
+        await process.drain(settings.server.shutdown_grace_s)
         server.should_exit = True
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, lambda: tasks.start(leave(), "leave"))
     listening = socket.socket(fileno=launch.listen_fd)
     try:
         await server.serve(sockets=[listening])
@@ -43,7 +47,7 @@ async def run_engine(launch: Launch, settings: Settings) -> None:
     from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
 
     engine = make_engine(settings, Path(launch.home), launch.secret_bytes)
-    server = Server(server_config(build_app(engine), settings.server, uds=launch.engine_socket))
+    server = Server(server_config(build_app(engine), uds=launch.engine_socket))
 
     def stop() -> None:
         server.should_exit = True

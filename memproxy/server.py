@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
-from memproxy.settings import ServerSettings
-
 CLIENT_KEEP_ALIVE_S = 75
 """Idle client connections stay open this long; nginx's number, longer than clients' own pools keep them."""
+
+
+CUT_OFF_S = 1
+"""What uvicorn still gives open requests: they had their grace before it was told to stop."""
 
 
 class Server(uvicorn.Server):
@@ -28,7 +30,7 @@ class Unfinished(logging.Filter):
         return "without completing response" not in record.getMessage()
 
 
-def server_config(app: Callable[..., Awaitable[None]], settings: ServerSettings, **more: object) -> uvicorn.Config:
+def server_config(app: Callable[..., Awaitable[None]], **more: object) -> uvicorn.Config:
     """Uvicorn's settings: only the bytes that the application sends, no headers, logs or signals of its own."""
     return uvicorn.Config(
         app,
@@ -41,7 +43,7 @@ def server_config(app: Callable[..., Awaitable[None]], settings: ServerSettings,
         date_header=False,
         proxy_headers=False,
         timeout_keep_alive=CLIENT_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+        timeout_graceful_shutdown=CUT_OFF_S,
         **more,  # type: ignore[arg-type]
     )
 

@@ -33,6 +33,7 @@ from tenacity import (
 )
 
 from memproxy import __version__
+from memproxy.core.protocol import READY_PATH
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.launch import ENGINE, RELAY, Launch, reveal
@@ -47,6 +48,12 @@ FIRST_RESTART_S = 0.1
 LAST_RESTART_S = 5.0
 LONG_LIFE_S = 30.0
 """A process that lived this long starts again at once; one that keeps dying waits up to `LAST_RESTART_S`."""
+
+
+PROBE_EVERY_S = 5.0
+PROBE_TIMEOUT_S = 4.0
+HUNG_AFTER_S = 30.0
+"""An engine that is silent for this long is ended: longer than anything it does on purpose while it serves."""
 
 
 class AlreadyServed(ConfigError):
@@ -162,21 +169,22 @@ class Child:
         self._launch = launch
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
-        self._stopping = False
+        self._ended = asyncio.Event()
 
     async def run(self) -> None:
         """Keep it running until `stop`."""
         delay, restarts = FIRST_RESTART_S, 0
-        while True:
+        while not self._ended.is_set():
             began = time.monotonic()
             code = await self._once(restarts)
-            if self._stopping:
+            if self._ended.is_set():
                 return
             lived = time.monotonic() - began
             delay = FIRST_RESTART_S if lived > LONG_LIFE_S else min(delay * 2, LAST_RESTART_S)
             restarts += 1
             log.error("the %s ended (%s); starting it again", self._name.removeprefix("_"), _ending(code))
-            await asyncio.sleep(delay)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), delay)
 
     async def _once(self, restarts: int) -> int:
         fds = (self._launch.listen_fd,) if self._launch.listen_fd >= 0 else ()
@@ -190,7 +198,7 @@ class Child:
             env=self._environment,
         )
         self._process = process
-        if self._stopping:
+        if self._ended.is_set():
             process.kill()
         assert process.stdin is not None, "asked for above"  # noqa: S101 - a programming error, not an input
         with contextlib.suppress(ConnectionError):
@@ -201,7 +209,7 @@ class Child:
 
     async def stop(self, grace_s: float) -> None:
         """Ask it to end; make it, after ``grace_s``."""
-        self._stopping = True
+        self._ended.set()
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -214,12 +222,30 @@ class Child:
             self.kill()
             await process.wait()
 
-    def kill(self) -> None:
-        """End it at once."""
-        self._stopping = True
+    def restart(self) -> None:
+        """End it at once, and let `run` start it again."""
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
+
+    def kill(self) -> None:
+        """End it at once, for good."""
+        self._ended.set()
+        self.restart()
+
+
+async def answers(path: str) -> bool:
+    """Whether a process of ours answers on its private socket within `PROBE_TIMEOUT_S`."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            reader, writer = await asyncio.open_unix_connection(path)
+            try:
+                writer.write(f"GET {READY_PATH} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n".encode())
+                return (await reader.readline()).startswith(b"HTTP/1.1 200")
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
 
 
 def _ending(code: int) -> str:
@@ -233,6 +259,7 @@ class Supervisor:
         self._grace_s = settings.server.shutdown_grace_s
         self._relays = [Child(RELAY, launch, environment) for _ in range(settings.server.workers)]
         self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
+        self._engine_socket = launch.engine_socket
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -244,10 +271,25 @@ class Supervisor:
         async with asyncio.TaskGroup() as group:
             for child in children:
                 group.create_task(child.run())
+            watch = group.create_task(self._watch_engine())
             await self._stop.wait()
             log.info("stopping: open requests have %g s to finish", self._grace_s)
-            await asyncio.gather(*(relay.stop(self._grace_s + 2) for relay in self._relays))
-            await self._engine.stop(self._grace_s + 2)
+            watch.cancel()
+            await asyncio.gather(*(relay.stop(self._grace_s + 3) for relay in self._relays))
+            await self._engine.stop(self._grace_s + 3)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+
+    async def _watch_engine(self) -> None:
+        """End an engine that hangs, so that a fresh one takes its place; requests go on without memory meanwhile."""
+        silent = 0
+        while True:
+            await asyncio.sleep(PROBE_EVERY_S)
+            silent = 0 if await answers(self._engine_socket) else silent + 1
+            if silent * PROBE_EVERY_S >= HUNG_AFTER_S:
+                log.error("the engine has not answered for %g s; ending it", HUNG_AFTER_S)
+                self._engine.restart()
+                silent = 0
 
     def _asked(self) -> None:
         if self._stop.is_set():

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from collections.abc import Awaitable
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
@@ -102,9 +103,9 @@ class Engine:
         if self._model is not None:
             await self._model.close()
         if "store" in self._opened:
-            await self._store.close()
+            await _quietly(self._store.close(), "store")
         if "state" in self._opened:
-            await self._state.close()
+            await _quietly(self._state.close(), "state")
         await self._embedder.close()
 
     def backends(self) -> Backends:
@@ -223,3 +224,12 @@ class Engine:
         if self._parts[part] == READY:
             log.warning("the %s does not answer any more: %s", part, error.message)
         self._parts[part] = f"degraded: {error.message}"
+
+
+async def _quietly(closing: Awaitable[None], part: str) -> None:
+    """A part that cannot be closed any more must not keep the others from it."""
+    try:
+        await closing
+    except MemoryUnavailable as error:
+        metrics().internal_errors.labels(where="engine.close").inc()
+        log.error("the %s could not be closed in order: %s", part, error.message)

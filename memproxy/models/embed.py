@@ -11,6 +11,7 @@ import numpy as np
 import openai
 from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
+from loguru import logger as fastembed_log
 
 from memproxy.core.text import split_parts
 from memproxy.errors import ConfigError, EmbedderUnavailable
@@ -43,6 +44,7 @@ def load_fastembed(settings: EmbeddingSettings, cache_dir: Path) -> tuple[Encode
     Raises:
         EmbedderUnavailable: it cannot be had; the message says why and what to do.
     """
+    fastembed_log.disable("fastembed")  # it tells of each of its retries; what matters is in the error we raise
     model = _open_fastembed(settings, cache_dir)
 
     def encode(texts: Sequence[str]) -> Vectors:

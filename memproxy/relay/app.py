@@ -1,5 +1,7 @@
 """The relay: a plain ASGI callable that routes, bounds, refuses and counts. What a route does is elsewhere."""
 
+import asyncio
+import contextlib
 import logging
 
 from memproxy.auth import BrowserGuard
@@ -38,19 +40,34 @@ class Relay:
         self._guard = guard
         self._limit = max_concurrent_requests
         self._running = 0
+        self._idle = asyncio.Event()
+        self._draining = False
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
         if scope["type"] == "http":
             await self._request(Request(scope, receive, send))
 
+    async def drain(self, grace_s: float) -> None:
+        """Refuse new requests, say so in ``/readyz``, and wait for open ones to end, ``grace_s`` seconds at most."""
+        self._draining = True
+        self._health.serving = False
+        if self._running:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), grace_s)
+
     async def _request(self, request: Request) -> None:
         self._running += 1
+        self._idle.clear()
         route = _route(request)
         try:
             self._guard.check(request.headers)
             status = await self._dispatch(route, request)
         except ClientGone:
+            status = CLIENT_CLOSED
+        except asyncio.CancelledError:
+            # Only the server's end cancels a request; it closes the connection when we return.
+            log.warning("a request was cut off at shutdown (route %s)", route)
             status = CLIENT_CLOSED
         except MemproxyError as error:
             status = await _refuse(request, error)
@@ -61,11 +78,15 @@ class Relay:
             status = await _refuse(request, MemproxyError("memproxy failed on this request; its log says why."))
         finally:
             self._running -= 1
+            if self._running == 0:
+                self._idle.set()
         metrics().requests.labels(route=route, status=str(status)).inc()
 
     async def _dispatch(self, route: str, request: Request) -> int:
         if route in _HEALTH:
             return await _HEALTH[route](self._health, request)
+        if self._draining:
+            raise Overloaded("memproxy is shutting down. Try again in a moment.", code="draining")
         if self._running > self._limit:
             raise Overloaded(f"More than {self._limit} requests at once (server.max_concurrent_requests). Try again.")
         if (

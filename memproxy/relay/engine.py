@@ -34,6 +34,10 @@ API_TIMEOUT_S = 70.0
 """For API calls: longer than the longest one (``/turns?wait=true`` answers after 55 s)."""
 
 
+FRESH_S = 2.0
+"""Heard from within this time, the engine is taken to live."""
+
+
 class Breaker:
     """Remembers whether the engine answered lately."""
 
@@ -71,6 +75,7 @@ class EngineClient:
         self._deadline = aiohttp.ClientTimeout(total=deadline_s + HOP_ALLOWANCE_S)
         self._session: aiohttp.ClientSession | None = None
         self._breaker = Breaker()
+        self._heard = -FRESH_S
         self._tasks = TaskOwner("relay.engine")
         self._encode = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(RecallAnswer)
@@ -114,6 +119,7 @@ class EngineClient:
             log.warning("recall failed, the request goes on without memory: %s", type(error).__name__)
             return RecallAnswer(result="degraded", reason="engine")
         self._breaker.succeeded()
+        self._heard = time.monotonic()
         return answer
 
     def captured(self, captured: Captured) -> None:
@@ -131,6 +137,18 @@ class EngineClient:
             metrics().internal_errors.labels(where="relay.captured").inc()
             log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
 
+    async def _look(self) -> None:
+        """Make sure that the engine answers at all before something may wait long for it.
+
+        Raises:
+            EngineUnavailable: it does not.
+        """
+        if time.monotonic() - self._heard < FRESH_S:
+            return
+        parts = await self.readiness()
+        if parts["engine"] != "ready":
+            raise EngineUnavailable(f"The memory engine is {parts['engine']}; chat goes on without it. Try again soon.")
+
     async def readiness(self) -> dict[str, str]:
         """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer."""
         try:
@@ -138,6 +156,7 @@ class EngineClient:
                 parts = msgspec.json.decode(await response.read(), type=dict[str, str])
         except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
             return {"engine": f"degraded: it does not answer ({type(error).__name__})"}
+        self._heard = time.monotonic()
         return {"engine": "ready", **parts}
 
     async def api(
@@ -148,6 +167,7 @@ class EngineClient:
         Raises:
             EngineUnavailable: the engine does not answer.
         """
+        await self._look()
         try:
             response = await self._pool.request(
                 method, _url(raw_path), headers=headers, data=body, timeout=aiohttp.ClientTimeout(total=API_TIMEOUT_S)

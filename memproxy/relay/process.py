@@ -20,8 +20,8 @@ class RelayProcess:
     """Opens and closes what the relay uses.
 
     Start: the pools, then serving; the journal opens beside it, for a request does not wait for memory.
-    Stop: the server stops accepting and lets open requests end (uvicorn's part), then commits that are under way, then
-    notices to the engine, then the pools, and the journal's file last.
+    Stop: new requests are refused (``/readyz`` says so) while open ones end; then the server closes its connections;
+    then commits that are under way, notices to the engine, the pools, and the journal's file last.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class RelayProcess:
                     log.error("turns are not kept until the state opens: %s", error.message)
                     raise
 
-    def drain(self) -> None:
-        """From now on ``/readyz`` says so."""
-        self._health.serving = False
+    async def drain(self, grace_s: float) -> None:
+        """Take nothing new, and wait for what is open, ``grace_s`` seconds at most."""
+        await self.app.drain(grace_s)
 
     async def stop(self) -> None:
         """Close everything, in the order that the class describes."""

@@ -18,8 +18,8 @@ def test_every_score_is_a_number_between_0_and_1(evidence: list[Evidence], terms
 
 
 @given(st.lists(EVIDENCE, min_size=2, max_size=30), st.floats(0.01, 5))
-def test_more_matching_words_never_lower_a_score(evidence: list[Evidence], more: float) -> None:
-    one = evidence[0]
+def test_better_matching_words_never_lower_a_score(evidence: list[Evidence], more: float) -> None:
+    one = Evidence(evidence[0].cosine, evidence[0].bm25 + 0.01, evidence[0].coverage)
     better = [Evidence(one.cosine, one.bm25 + more, one.coverage), one, *evidence[1:]]
     scores = fusion.scores(better, 3)
     assert scores[0] >= scores[1]

@@ -114,7 +114,7 @@ async def running_relay(
 @asynccontextmanager
 async def _served(app: Relay) -> AsyncIterator[str]:
     listening = bind("127.0.0.1", 0)
-    server = Server(server_config(app, Settings().server))
+    server = Server(server_config(app))
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listening]))
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"

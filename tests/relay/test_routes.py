@@ -210,7 +210,23 @@ async def test_readiness_shows_each_part(relay: Rig) -> None:
     assert answer.json() == {"status": "ready", "parts": {"relay": "ready", "engine": "ready", "store": "ready"}}
 
 
-async def test_draining_is_a_503(relay: Rig) -> None:
-    relay.process.drain()
-    answer = await relay.client.get("/readyz")
-    assert answer.status_code == 503
+async def test_while_draining_open_requests_end_and_new_ones_are_told_so(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    hold = asyncio.Event()
+    upstream.script(Answer([b"{}"], wait=hold))
+    loop = asyncio.get_running_loop()
+    opened = loop.create_task(relay.client.get("/v1/models"))
+    async with asyncio.timeout(5):
+        while not upstream.received:
+            await asyncio.sleep(0)
+    draining = loop.create_task(relay.process.drain(60))
+    await asyncio.sleep(0)
+    ready = await relay.client.get("/readyz")
+    refused = await relay.client.get("/v1/models")
+    assert (ready.status_code, refused.status_code) == (503, 503)
+    assert refused.json()["error"]["code"] == "draining"
+    assert not draining.done()
+    hold.set()
+    assert (await opened).status_code == 200
+    await draining

@@ -43,7 +43,9 @@ class BareRelay:
             if name not in _NOT_PASSED_ON
         )
         async with self._session.request(scope["method"], url, headers=headers, data=body) as response:
-            passed = [pair for pair in response.raw_headers if pair[0].lower() not in _NOT_PASSED_ON - {b"content-length"}]
+            passed = [
+                pair for pair in response.raw_headers if pair[0].lower() not in _NOT_PASSED_ON - {b"content-length"}
+            ]
             await send({"type": "http.response.start", "status": response.status, "headers": passed})
             while chunk := await response.content.readany():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from memproxy.evals.bench import payloads
-from memproxy.evals.bench.children import Child
 from memproxy.evals.bench.figures import Row, Times, median, percentile
 from memproxy.evals.bench.jobs import Job, Result
 from memproxy.evals.bench.machine import cpu_seconds
 from memproxy.evals.bench.plan import Plan
+from memproxy.evals.bench.stage import LoadClient
 from memproxy.evals.bench.targets import BARE, DIRECT, Target
 from memproxy.evals.bench.upstream import STREAM_CHUNKS, STREAM_GAP_S
 
@@ -41,23 +41,6 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     relay_cpu_s: float | None
     engine_cpu_s: float | None
     indexed_after_s: float | None
-
-
-class LoadClient:
-    """The load client's process."""
-
-    def __init__(self, child: Child) -> None:
-        self._child = child
-        self._results = msgspec.json.Decoder(Result)
-
-    async def run(self, job: Job) -> Result:
-        """Do one job.
-
-        Raises:
-            ConfigError: the client ended or did not answer in time.
-        """
-        await self._child.write_line(msgspec.json.encode(job))
-        return self._results.decode(await self._child.read_line(job.seconds * 2 + 60.0))
 
 
 def situations(plan: Plan) -> list[Situation]:

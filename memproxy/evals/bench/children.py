@@ -99,8 +99,15 @@ class Nursery:
             if child.running:
                 child.kill()
 
-    async def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Child:
-        """Start a process.
+    async def stop(self) -> None:
+        """End those that run in an orderly way, the last one first."""
+        for child in reversed(self._children):
+            await child.stop()
+
+    async def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None, *, talks: bool = False
+    ) -> Child:
+        """Start a process. One that ``talks`` is read from; what others say goes to their log.
 
         Raises:
             ConfigError: the program is not there or cannot be run.
@@ -111,7 +118,7 @@ class Nursery:
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
+                    stdout=subprocess.PIPE if talks else log,
                     stderr=log,
                     env=clean_environment(environment or {}),
                     start_new_session=True,
@@ -125,7 +132,8 @@ class Nursery:
 
     async def start_module(self, module: str, *arguments: str) -> Child:
         """Start a module of this package with this Python."""
-        return await self.start(module, [sys.executable, "-m", f"{__package__}.{module}", *arguments])
+        command = [sys.executable, "-m", f"{__package__}.{module}", *arguments]
+        return await self.start(module, command, talks=True)
 
     async def start_server(self, module: str, *arguments: str) -> tuple[Child, int]:
         """Start a server of this package; also the port that it prints first."""

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from itertools import cycle
+from typing import cast
 
 import httptools
 import msgspec
@@ -18,6 +19,17 @@ from memproxy.evals.bench.jobs import RECALL_HEADER, TIMING_HEADER, Job, Result
 
 PATIENCE_S = 15.0
 """How long after a job's own time the last answers may take, until they count as errors."""
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is noted of one answer."""
+
+    status: int
+    first_s: float
+    total_s: float
+    pieces: int
+    recall: bytes | None
+    timing: bytes | None
 
 
 class Connection(asyncio.Protocol):
@@ -34,8 +46,8 @@ class Connection(asyncio.Protocol):
         self._timing: bytes | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "TCP"  # noqa: S101 - a programming error, not an input
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
         if self._busy:
@@ -80,9 +92,16 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Called by the parser at the answer's end."""
         self._busy = False
-        began, first, now = self._began, self._first or self._now, self._now
-        status = self._parser.get_status_code()
-        self._load.answered(status, first - began, now - began, self._pieces, self._recall, self._timing)
+        self._load.answered(
+            Answered(
+                status=self._parser.get_status_code(),
+                first_s=(self._first or self._now) - self._began,
+                total_s=self._now - self._began,
+                pieces=self._pieces,
+                recall=self._recall,
+                timing=self._timing,
+            )
+        )
         self.go()
 
 
@@ -151,21 +170,19 @@ class Load:
         length = len(self._prefix) + len(question) + len(self._suffix)
         return b"".join((self._head, b"%d\r\n\r\n" % length, self._prefix, question, self._suffix))
 
-    def answered(
-        self, status: int, first_s: float, total_s: float, pieces: int, recall: bytes | None, timing: bytes | None
-    ) -> None:
+    def answered(self, answer: Answered) -> None:
         """Note an answer."""
         self._answered += 1
-        self._pieces += pieces
-        if not 200 <= status < 300:
-            self._errors[f"status {status}"] += 1
+        self._pieces += answer.pieces
+        if not 200 <= answer.status < 300:
+            self._errors[f"status {answer.status}"] += 1
         elif self._measured:
-            self._totals.append(total_s)
-            self._firsts.append(first_s)
-            if recall is not None:
-                self._outcomes[recall] += 1
-            if timing is not None:
-                self._timings.append(timing)
+            self._totals.append(answer.total_s)
+            self._firsts.append(answer.first_s)
+            if answer.recall is not None:
+                self._outcomes[answer.recall] += 1
+            if answer.timing is not None:
+                self._timings.append(answer.timing)
 
     def failed(self, what: str) -> None:
         """Note a request that got no answer; its connection is out."""

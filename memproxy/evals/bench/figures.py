@@ -42,9 +42,9 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 class Row(msgspec.Struct, kw_only=True):
     """One target in one situation.
 
-    ``added_*`` is the difference to a direct call: of the medians of each round, and of that the median over the rounds
-    (the range is the least and the greatest of them); of the 99th percentiles over all rounds. For streams the
-    difference is that of the first byte. ``per_second`` is the median over the rounds. ``ratio_*`` is our figure divided
+    ``added_p50_ms`` is the difference to a direct call, of the medians of each round, and of these the median; the
+    range is from the least to the greatest of them. ``added_p99_ms`` is the difference over all rounds. For streams
+    both are those of the first byte. ``per_second`` is the median over the rounds. ``ratio_*`` is the figure divided
     by the bare relay's.
     """
 

@@ -24,7 +24,7 @@ START_LIMIT_S = 60.0
 INGEST_BATCH = 100
 """Messages of one call when memories are put in."""
 
-_POLL_S = 0.01
+_POLL_S = 0.02
 _API_TIMEOUT_S = 120.0
 
 
@@ -51,6 +51,7 @@ class Instance:
         self.port = port
         self._child = child
         self._http = http
+        self._seen = "no answer"
         self.relay_pids: list[int] = []
         self.engine_pids: list[int] = []
         self.starting = Starting(first_answer_s=0.0, memory_s=0.0)
@@ -73,7 +74,7 @@ class Instance:
         child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home), "XDG_RUNTIME_DIR": str(home)})
         instance = cls(name, child, port, _session(port))
         try:
-            await instance._ready(began)  # noqa: SLF001 - its own
+            await instance._ready(began)
         except BaseException:
             await instance.stop()
             raise
@@ -96,17 +97,19 @@ class Instance:
             if not self._child.running:
                 raise self._child.trouble("ended by itself")
             await asyncio.sleep(_POLL_S)
-        raise self._child.trouble(f"was not ready in {START_LIMIT_S:.0f} s")
+        raise self._child.trouble(f"was not ready in {START_LIMIT_S:.0f} s ({self._seen})")
 
     async def _relays(self) -> bool:
         prefix, suffix = payloads.chat_template(2_000, stream=False)
         body = f"{prefix}Hello{suffix}"
         headers = {"content-type": "application/json", "x-memproxy-memory": "off"}
         async with self._http.post("/v1/chat/completions", data=body, headers=headers) as response:
+            self._seen = f"chat answered {response.status}: {(await response.text())[:300]}"
             return response.status == 200
 
     async def _remembers(self) -> bool:
         async with self._http.get("/readyz") as response:
+            self._seen = f"/readyz answered {response.status}: {(await response.text())[:500]}"
             return bool((await response.json())["status"] == "ready")
 
     def pin(self, pinning: Pinning) -> None:

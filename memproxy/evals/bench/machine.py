@@ -1,4 +1,4 @@
-"""The machine: what it is, how busy it is, and which processor runs what. Linux tells all; elsewhere some is unknown."""
+"""The machine: what it is, how busy it is, which processor runs what. Linux tells all; elsewhere some is unknown."""
 
 import contextlib
 import importlib.metadata

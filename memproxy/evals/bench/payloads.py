@@ -7,23 +7,34 @@ one finds it among thousands that share single words with it.
 import json
 from collections.abc import Iterator
 
-MATERIALS = (
-    "amber ash bamboo brass bronze canvas ceramic cherry clay copper coral cotton crystal ebony enamel felt glass gold "
-    "granite iron ivory jade lace leather linen maple marble oak olive paper pearl pine plaster porcelain rubber silk "
-    "silver slate steel stone straw teak tin velvet walnut wax wicker willow wool zinc"
-).split()
-THINGS = (
-    "anchor apron basket bell bench blanket bottle bowl box bracelet brush bucket button cabinet camera candle carpet "
-    "chair chest clock coat comb compass cradle cup curtain desk drum fan flute frame globe guitar hammer harp hat kettle "
-    "kite ladder lamp lantern locket mask mirror necklace pillow pipe plate puppet ring saddle scarf shelf shield spoon "
-    "statue stool tray trunk vase violin"
-).split()
-PEOPLE = (
-    "Agnes Albert Alma Anton Astrid Bella Bruno Carla Cecil Clara Dario Edith Elsa Emil Felix Fiona Gregor Greta Hanna "
-    "Harold Hugo Ida Ingrid Irene Jonas Julia Karin Leon Lydia Magnus Maria Martin Mira Nadia Nils Nora Oscar Otto Paula "
-    "Petra Ralph Rosa Sam Selma Simon Sofia Stella Thomas Vera Victor Wanda Werner Yara Zoe"
-).split()
-PLACES = "attic bakery barn bedroom cellar chapel garage garden hallway harbour kitchen library museum office".split()
+
+def _list(words: str) -> tuple[str, ...]:
+    return tuple(words.split())
+
+
+MATERIALS = _list(
+    """
+    amber ash bamboo brass bronze canvas ceramic cherry clay copper coral cotton crystal ebony enamel felt glass gold
+    granite iron ivory jade lace leather linen maple marble oak olive paper pearl pine plaster porcelain rubber silk
+    silver slate steel stone straw teak tin velvet walnut wax wicker willow wool zinc
+    """
+)
+THINGS = _list(
+    """
+    anchor apron basket bell bench blanket bottle bowl box bracelet brush bucket button cabinet camera candle carpet
+    chair chest clock coat comb compass cradle cup curtain desk drum fan flute frame globe guitar hammer harp hat
+    kettle kite ladder lamp lantern locket mask mirror necklace pillow pipe plate puppet ring saddle scarf shelf
+    shield spoon statue stool tray trunk vase violin
+    """
+)
+PEOPLE = _list(
+    """
+    Agnes Albert Alma Anton Astrid Bella Bruno Carla Cecil Clara Dario Edith Elsa Emil Felix Fiona Gregor Greta Hanna
+    Harold Hugo Ida Ingrid Irene Jonas Julia Karin Leon Lydia Magnus Maria Martin Mira Nadia Nils Nora Oscar Otto
+    Paula Petra Ralph Rosa Sam Selma Simon Sofia Stella Thomas Vera Victor Wanda Werner Yara Zoe
+    """
+)
+PLACES = _list("attic bakery barn bedroom cellar chapel garage garden hallway harbour kitchen library museum office")
 
 _COMBINATIONS = len(MATERIALS) * len(THINGS) * len(PEOPLE)
 _STRIDE = 86_028_121
@@ -108,7 +119,7 @@ ANSWER_TEXT = (
 
 def json_answer() -> bytes:
     """A chat completion of about 1 KB."""
-    message = {"role": "assistant", "content": ANSWER_TEXT, "refusal": None, "annotations": []}
+    message: dict[str, object] = {"role": "assistant", "content": ANSWER_TEXT, "refusal": None, "annotations": []}
     answer = {
         "id": "chatcmpl-benchmark",
         "object": "chat.completion",

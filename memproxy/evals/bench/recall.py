@@ -4,11 +4,11 @@ from collections.abc import Callable
 from itertools import islice
 
 from memproxy.evals.bench import payloads
-from memproxy.evals.bench.calls import LoadClient
 from memproxy.evals.bench.figures import RecallRow, Times
 from memproxy.evals.bench.instance import Instance
 from memproxy.evals.bench.jobs import Job
 from memproxy.evals.bench.plan import Population
+from memproxy.evals.bench.stage import LoadClient
 
 SEARCH_LIMIT_S = 60.0
 """Searches in one population are over after this long, whatever has been answered."""
@@ -17,6 +17,9 @@ ASKED_USERS = 20
 """Most users of a population whose memories are searched; the others are there to be in the way."""
 
 _PARTS = 10
+STEPS = _PARTS + 1
+"""How often `measure_population` calls ``step``."""
+
 _WARMUP = 5
 
 
@@ -51,11 +54,6 @@ async def measure_population(
         turns_per_second=round(each * population.users / seconds, 1),
         residence=instance.residence(),
     )
-
-
-def steps() -> int:
-    """How often `measure_population` calls ``step``."""
-    return _PARTS + 1
 
 
 def _shares(total: int, users: int, each: int) -> list[list[tuple[int, int, int]]]:

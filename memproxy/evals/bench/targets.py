@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 
 import msgspec
 
 from memproxy.evals.bench import nginx, payloads
-from memproxy.evals.bench.children import Child, Nursery, family
+from memproxy.evals.bench.children import family
 from memproxy.evals.bench.instance import Instance
-from memproxy.evals.bench.machine import Pinning
+from memproxy.evals.bench.stage import Stage
 
 DIRECT = "direct"
 BARE = "bare relay"
@@ -62,7 +61,7 @@ def _key() -> dict[str, str]:
 
 
 def of_words(instance: Instance, memories: int) -> list[Target]:
-    """memproxy without an embedder: memory off, nothing found, found and injected, the same with capture."""
+    """Those of a proxy without an embedder: memory off, nothing found, found and injected, the same with capture."""
     return [
         _memproxy(instance, OFF, "off", _asking(payloads.question, memories), streams=True),
         _memproxy(instance, "on, nothing found", "on", _asking(payloads.stranger, 2**30), user=STRANGER),
@@ -72,7 +71,7 @@ def of_words(instance: Instance, memories: int) -> list[Target]:
 
 
 def of_vectors(instance: Instance, memories: int) -> list[Target]:
-    """memproxy with the real embedding model: the query's vector cached, new, and new with capture."""
+    """Those of a proxy with the real embedding model: the query's vector cached, new, and new with capture."""
     same = (payloads.question(number % _SAME) for number in payloads.numbers(0, _SAME))
     return [
         _memproxy(instance, "read, injected, cached vector", "read", same),
@@ -97,21 +96,27 @@ def _memproxy(
     )
 
 
-async def start_baselines(
-    nursery: Nursery, folder: Path, upstream: tuple[Child, int], pinning: Pinning, memories: int
-) -> tuple[list[Target], list[str]]:
-    """Direct, nginx if it is installed, and the bare relay; and what to say about what is missing."""
-    child, port = upstream
-    pinning.pin_rest([child.pid])
-    targets = [of_server(DIRECT, port, [], memories)]
+async def start_baselines(stage: Stage, memories: int) -> tuple[list[Target], list[str]]:
+    """Direct, nginx if it is installed, and the bare relay; and what to say about what is missing.
+
+    Raises:
+        ConfigError: one of them did not start.
+    """
+    found = [of_server(DIRECT, stage.upstream_port, [], memories)]
     skipped = []
     if (program := nginx.find()) is not None:
-        server, nginx_port = await nginx.start(program, nursery, folder, port)
-        targets.append(of_server(NGINX, nginx_port, [each.pid for each in family(server.pid)], memories))
+        server, port = await nginx.start(program, stage.nursery, stage.folder, stage.upstream_port)
+        found.append(of_server(NGINX, port, [each.pid for each in family(server.pid)], memories))
     else:
         skipped.append("nginx is not installed: its baseline was skipped (Debian: apt-get install nginx).")
-    bare, bare_port = await nursery.start_server("bare", f"http://127.0.0.1:{port}")
-    targets.append(of_server(BARE, bare_port, [bare.pid], memories))
-    for target in targets:
-        pinning.pin_relay(target.relay_pids)
-    return targets, skipped
+    bare, port = await stage.nursery.start_server("bare", f"http://127.0.0.1:{stage.upstream_port}")
+    found.append(of_server(BARE, port, [bare.pid], memories))
+    for target in found:
+        stage.pinning.pin_relay(target.relay_pids)
+    return found, skipped
+
+
+def count(*, with_model: bool, stream: bool) -> int:
+    """How many targets take part."""
+    baselines = 3 if nginx.find() else 2
+    return baselines + (2 if stream else 7 if with_model else 4)

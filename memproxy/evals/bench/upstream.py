@@ -8,6 +8,7 @@ import asyncio
 import gc
 import socket
 import sys
+from typing import cast
 
 import httptools
 import uvloop
@@ -56,8 +57,8 @@ class Connection(asyncio.Protocol):
         self._began = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "TCP"  # noqa: S101 - a programming error, not an input
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
         self._transport = None
