@@ -72,10 +72,6 @@ NOT_IMPORTED_BUT_USED = {
     "httptools": "uvicorn's parser, chosen by name",
     "uvloop": "uvicorn's event loop, chosen by name",
 }
-NOT_IMPORTED_YET = {
-    "aiosqlite": "declared for the state store",
-    "dateparser": "declared for dates in questions",
-}
 IMPORT_NAMES = {"pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
 
 
@@ -325,7 +321,7 @@ def test_what_is_imported_is_declared() -> None:
 
 def test_what_is_declared_is_used() -> None:
     unused = {each for each in declared() if import_name(each) not in third_party()}
-    assert unused <= {*NOT_IMPORTED_BUT_USED, *NOT_IMPORTED_YET}, unused
+    assert unused <= set(NOT_IMPORTED_BUT_USED), unused
 
 
 def test_what_is_declared_is_locked() -> None:

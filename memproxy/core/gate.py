@@ -57,9 +57,16 @@ def _kind(plain: str, text: str) -> str:
             return "tool"
     if is_personal(text):
         return "personal"
-    if len(plain) <= _FACT_CHARACTERS and patterns.FACT.match(plain) and not _names_somebody(text):
-        return "fact"
-    return "default"
+    return "fact" if _is_general_fact(plain, text) else "default"
+
+
+def _is_general_fact(plain: str, text: str) -> bool:
+    """Whether it asks for something the world knows. "How much?" asks for nothing by itself: what it leans on may be
+    the user's own.
+    """
+    if len(plain) > _FACT_CHARACTERS or not patterns.FACT.match(plain):
+        return False
+    return bool(key_terms(text, limit=1)) and not _names_somebody(text)
 
 
 def _matches(whole: re.Pattern[str], anywhere: re.Pattern[str], plain: str) -> bool:

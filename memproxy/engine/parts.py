@@ -9,11 +9,12 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from memproxy.api.context import WRITE_TIMEOUT_S, Backends
 from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest
+from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, MemoryUnavailable, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
-from memproxy.ports import ChatModel, Clock, Embedder, MemoryStore, StateStore
+from memproxy.ports import ChatModel, Clock, Embedder, MemoryFilter, MemoryStore, StateStore
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
@@ -166,6 +167,7 @@ class Engine:
             self._parts["worker"] = "degraded: the store is refused; the journal keeps what comes"
             log.critical("memory stays OFF, chat goes on without it: %s", error.message)
             return
+        await self._warm_up()
         self._became_ready("store")
         await self._worker.start()
         self._became_ready("worker")
@@ -176,6 +178,14 @@ class Engine:
         found = await self._store.open(expected)
         if found != expected:
             await self._state.set_meta(STORE_ID, found)
+
+    async def _warm_up(self) -> None:
+        """One search that nobody waits for: the store's first one takes as long as a request may wait for it."""
+        nobody = Scope(tenant="warm-up", user="warm-up")
+        try:
+            await self._recall.search(nobody, "warm up", limit=1, where=MemoryFilter())
+        except StoreUnavailable as error:
+            log.warning("the first search failed: %s", error.message)
 
     def _attempts(self, part: str, *errors: type[MemoryUnavailable]) -> AsyncRetrying:
         """Try without end: what is down at the start heals later."""

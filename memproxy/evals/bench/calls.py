@@ -11,11 +11,14 @@ from memproxy.evals.bench.jobs import Job, Result
 from memproxy.evals.bench.machine import cpu_seconds
 from memproxy.evals.bench.plan import Plan
 from memproxy.evals.bench.stage import LoadClient
-from memproxy.evals.bench.targets import BARE, DIRECT, Target
+from memproxy.evals.bench.targets import BARE, DIRECT, Kind, Target
 from memproxy.evals.bench.upstream import STREAM_CHUNKS, STREAM_GAP_S
 
 SLICE_LIMIT_S = 20.0
 """A slice of a counted number of requests is over after this long, whatever has been answered."""
+
+SMALL_BYTES = 10_000
+"""Bodies up to this size are small."""
 
 _WARMUP = 3
 _MANY = 1_000_000
@@ -61,9 +64,18 @@ def rounds(plan: Plan, situation: Situation) -> int:
     return plan.latency_rounds if situation.concurrency == 1 else plan.rate_rounds
 
 
-def measured(situation: Situation, targets: Sequence[Target]) -> list[Target]:
-    """The targets that take part."""
-    return [target for target in targets if target.streams or not situation.stream]
+def takes_part(kind: Kind, situation: Situation) -> bool:
+    """Whether it is measured there. Exchanges of large bodies are captured one at a time only, to save time."""
+    if situation.stream:
+        return kind.streams
+    return not kind.captures or situation.concurrency == 1 or situation.body_bytes <= SMALL_BYTES
+
+
+def steps(plan: Plan, kinds: Sequence[Kind]) -> int:
+    """Slices of a whole run."""
+    return sum(
+        rounds(plan, situation) * sum(takes_part(kind, situation) for kind in kinds) for situation in situations(plan)
+    )
 
 
 async def measure(
@@ -71,14 +83,14 @@ async def measure(
 ) -> list[Row]:
     """All rounds of one situation; ``step`` is called before each slice with what comes."""
     slices: defaultdict[str, list[Slice]] = defaultdict(list)
-    targets = measured(situation, targets)
+    targets = [target for target in targets if takes_part(target.kind, situation)]
     for number in range(rounds(plan, situation)):
         # Each round begins with another target, so that none always follows the same one.
         first = number % len(targets)
         for target in [*targets[first:], *targets[:first]]:
             step(f"{_words(situation)}: {target.name}")
             slices[target.name].append(await _slice(client, plan, situation, target))
-    rows = [_row(situation, target.name, slices[target.name], slices[DIRECT]) for target in targets]
+    rows = [_row(situation, target.kind, slices[target.name], slices[DIRECT.name]) for target in targets]
     return _compared(rows)
 
 
@@ -94,8 +106,8 @@ async def _slice(client: LoadClient, plan: Plan, situation: Situation, target: T
     result = await client.run(job)
     after = cpu_seconds(target.relay_pids), cpu_seconds(engine_pids)
     settled = None
-    if target.instance is not None and target.captures:
-        settled = await target.instance.settle(target.headers["x-memproxy-user"])
+    if target.instance is not None and target.kind.captures:
+        settled = await target.instance.settle(target.user)
     return Slice(
         result=result,
         relay_cpu_s=_difference(before[0], after[0]),
@@ -113,7 +125,7 @@ def _job(plan: Plan, situation: Situation, target: Target) -> Job:
     count, seconds = _bounds(plan, situation, target)
     warmup = 1 if situation.stream else _WARMUP
     # Where memory is searched each request has a question of its own; elsewhere a few will do.
-    different = count + warmup * situation.concurrency if target.remembers else 20
+    different = count + warmup * situation.concurrency if target.kind.remembers else 20
     return Job(
         port=target.port,
         path="/v1/chat/completions",
@@ -121,6 +133,8 @@ def _job(plan: Plan, situation: Situation, target: Target) -> Job:
         suffix=suffix,
         questions=target.take(different),
         headers=target.headers,
+        # What is not measured is not captured either.
+        warmup_headers={"x-memproxy-memory": "read"} if target.kind.captures else {},
         concurrency=situation.concurrency,
         warmup=warmup,
         count=count,
@@ -133,14 +147,16 @@ def _bounds(plan: Plan, situation: Situation, target: Target) -> tuple[int, floa
     """Most requests and longest time of a slice."""
     if situation.stream:
         return plan.streams_each * situation.concurrency, SLICE_LIMIT_S
+    if target.kind.captures:
+        return max(plan.captured_requests, situation.concurrency), SLICE_LIMIT_S
     if situation.concurrency == 1:
         return plan.latency_requests, SLICE_LIMIT_S
-    if target.remembers:
-        return max(plan.captured_requests, situation.concurrency), SLICE_LIMIT_S
+    if target.kind.remembers:
+        return max(plan.remembered_requests, situation.concurrency), SLICE_LIMIT_S
     return _MANY, plan.rate_seconds
 
 
-def _row(situation: Situation, name: str, slices: Sequence[Slice], direct: Sequence[Slice]) -> Row:
+def _row(situation: Situation, kind: Kind, slices: Sequence[Slice], direct: Sequence[Slice]) -> Row:
     results = [each.result for each in slices]
     total = [value for result in results for value in result.total_ms]
     first = [value for result in results for value in result.first_ms]
@@ -153,10 +169,11 @@ def _row(situation: Situation, name: str, slices: Sequence[Slice], direct: Seque
         for side in (slices, direct)
     ]
     units = sum(result.pieces if situation.stream else result.answered for result in results)
+    outcomes = _shares(results)
     settled = [each.indexed_after_s for each in slices if each.indexed_after_s is not None]
     return Row(
         kind=situation.kind,
-        target=name,
+        target=kind.name,
         body_bytes=situation.body_bytes,
         concurrency=situation.concurrency,
         total=Times.of(total),
@@ -165,9 +182,10 @@ def _row(situation: Situation, name: str, slices: Sequence[Slice], direct: Seque
         added_p50_range_ms=(round(min(added), 3), round(max(added), 3)),
         added_p99_ms=round(tails[0] - tails[1], 3),
         per_second=round(median([len(one.total_ms) / one.elapsed_s for one in results if one.elapsed_s]), 1),
-        relay_cpu_us=_per_unit([each.relay_cpu_s for each in slices], units) if name != DIRECT else None,
+        relay_cpu_us=_per_unit([each.relay_cpu_s for each in slices], units) if kind is not DIRECT else None,
         engine_cpu_us=_per_unit([each.engine_cpu_s for each in slices], units),
-        outcomes=_shares(results),
+        outcomes=outcomes,
+        expected=outcomes.get(kind.expected, 0.0) if kind.expected is not None else None,
         stages_p50_ms=_stages(results),
         indexed_after_s=round(median(settled), 3) if settled else None,
         errors=dict(sum((Counter(result.errors) for result in results), Counter())),
@@ -199,9 +217,9 @@ def _stages(results: Sequence[Result]) -> dict[str, float]:
 
 def _compared(rows: list[Row]) -> list[Row]:
     """The rows with their ratios to the bare relay's."""
-    bare = next(row for row in rows if row.target == BARE)
+    bare = next(row for row in rows if row.target == BARE.name)
     for row in rows:
-        if row.target == DIRECT:
+        if row.target == DIRECT.name:
             continue
         row.ratio_added_p50 = _ratio(row.added_p50_ms, bare.added_p50_ms)
         row.ratio_per_second = _ratio(row.per_second, bare.per_second)

@@ -110,9 +110,7 @@ class Load:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        lines = {"host": f"127.0.0.1:{job.port}", "content-type": "application/json", **job.headers}
-        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        self._head = f"POST {job.path} HTTP/1.1\r\n{head}content-length: ".encode()
+        self._head = _head(job, {**job.headers, **job.warmup_headers})
         self._prefix, self._suffix = job.prefix.encode(), job.suffix.encode()
         self._questions = cycle([question.encode() for question in job.questions])
         self._left = self._active = 0
@@ -136,7 +134,7 @@ class Load:
                 _, connection = await loop.create_connection(lambda: Connection(self), "127.0.0.1", job.port)
                 connections.append(connection)
             await self._phase(connections, job.warmup * job.concurrency, 0.0)
-            self._measured = True
+            self._measured, self._head = True, _head(job, job.headers)
             began = time.perf_counter()
             await self._phase(connections, job.count, job.stagger_s)
             elapsed = time.perf_counter() - began
@@ -206,6 +204,13 @@ class Load:
             outcomes={name.decode("latin-1"): count for name, count in self._outcomes.items()},
             stages=_stages(self._timings),
         )
+
+
+def _head(job: Job, headers: dict[str, str]) -> bytes:
+    """A request's beginning, up to the number of its body's bytes."""
+    lines = {"host": f"127.0.0.1:{job.port}", "content-type": "application/json", **headers}
+    fields = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"POST {job.path} HTTP/1.1\r\n{fields}content-length: ".encode()
 
 
 def _stages(timings: list[bytes]) -> dict[str, list[float]]:

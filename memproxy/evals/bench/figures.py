@@ -67,6 +67,8 @@ class Row(msgspec.Struct, kw_only=True):
     ratio_cpu: float | None = None
     outcomes: dict[str, float]
     """Share of each value of ``X-Memproxy-Recall``."""
+    expected: float | None
+    """Share of the value that the target stands for; the figures of other requests are those of another target."""
     stages_p50_ms: dict[str, float]
     """From ``Server-Timing``."""
     indexed_after_s: float | None = None

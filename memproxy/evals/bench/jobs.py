@@ -19,6 +19,8 @@ class Job(msgspec.Struct, kw_only=True):
     suffix: str
     questions: list[str]
     headers: dict[str, str] = {}
+    warmup_headers: dict[str, str] = {}
+    """What the headers of the warm-up have in place of, or besides, ``headers``."""
     concurrency: int = 1
     warmup: int = 3
     count: int = 1_000_000

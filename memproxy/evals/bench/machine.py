@@ -90,16 +90,16 @@ class Pinning:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float | None:
-    """Processor time that these processes have used, in seconds, to 10 ms; None where it cannot be told."""
-    if sys.platform != "linux":
+    """Processor time that the threads of these processes have used so far, in seconds; None where it cannot be told."""
+    if not Path("/proc/self/schedstat").exists():
         return None
-    ticks = 0
+    nanoseconds = 0
     for pid in pids:
+        # A thread that just ended takes its time with it.
         with contextlib.suppress(OSError):
-            # The name, in parentheses, may hold spaces; user and system time are fields 14 and 15 (proc(5)).
-            fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                nanoseconds += int((thread / "schedstat").read_text("utf-8").split()[0])
+    return nanoseconds / 1e9
 
 
 class OthersWatch:

@@ -75,8 +75,9 @@ def stranger(number: int) -> str:
 
 
 def _nonsense(number: int) -> str:
-    mixed = number * 2_654_435_761 % 2**32
-    return "".join(_SYLLABLES[mixed >> shift & 15] for shift in (0, 8, 16, 24))
+    """A word that no other number below 2**24 has: the factor is odd, so nothing is mapped to the same."""
+    mixed = number * 2_654_435_761 % 2**24
+    return "".join(_SYLLABLES[mixed >> shift & 15] for shift in range(0, 24, 4))
 
 
 def chat_template(body_bytes: int, *, stream: bool) -> tuple[str, str]:

@@ -25,8 +25,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rate_rounds: int
     rate_seconds: float
     """Length of a slice at higher concurrencies."""
+    remembered_requests: int
+    """Most requests of such a slice when memory is searched, so that no question comes twice."""
     captured_requests: int
-    """Most requests of such a slice when its exchanges are captured, for they stay in the store."""
+    """Most requests of a slice, at any concurrency up to that, when its exchanges are captured: they stay in the
+    store, and the next slice waits until they are indexed."""
     stream_rounds: int
     streams_each: int
     """Streams of a slice, per connection."""
@@ -46,7 +49,8 @@ QUICK = Plan(
     latency_requests=30,
     rate_rounds=1,
     rate_seconds=0.3,
-    captured_requests=100,
+    remembered_requests=100,
+    captured_requests=6,
     stream_rounds=1,
     streams_each=1,
     populations=(Population(memories=1_000),),
@@ -58,13 +62,14 @@ QUICK = Plan(
 
 STANDARD = Plan(
     name="standard",
-    latency_rounds=10,
+    latency_rounds=8,
     latency_requests=60,
     rate_rounds=3,
-    rate_seconds=0.7,
-    captured_requests=200,
+    rate_seconds=0.5,
+    remembered_requests=200,
+    captured_requests=12,
     stream_rounds=3,
-    streams_each=2,
+    streams_each=1,
     populations=(Population(memories=1_000), Population(memories=10_000)),
     user_memories=10_000,
     searches=400,
@@ -79,7 +84,10 @@ FULL = msgspec.structs.replace(
     latency_requests=100,
     rate_rounds=5,
     rate_seconds=1.5,
+    remembered_requests=1_000,
+    captured_requests=50,
     stream_rounds=8,
+    streams_each=2,
     populations=(
         *STANDARD.populations,
         Population(memories=100_000),
@@ -103,6 +111,7 @@ def scaled(plan: Plan, scale: float) -> Plan:
         latency_requests=count(plan.latency_requests),
         rate_rounds=max(1, round(plan.rate_rounds * scale)),
         rate_seconds=max(0.05, plan.rate_seconds * scale),
+        remembered_requests=count(plan.remembered_requests),
         captured_requests=count(plan.captured_requests),
         stream_rounds=max(1, round(plan.stream_rounds * scale)),
         streams_each=max(1, round(plan.streams_each * scale)),

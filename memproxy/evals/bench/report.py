@@ -11,6 +11,10 @@ from rich.table import Table
 from memproxy.evals.bench.figures import Report, Row, median
 from memproxy.evals.bench.instance import Starting
 
+_CPU_COLUMNS = ("relay µs", "x bare", "engine µs")
+CALL_COLUMNS = ("p50", "p99", "+p50", "+p99", "x bare", "per s", "x bare", *_CPU_COLUMNS)
+STREAM_COLUMNS = ("first p50", "p99", "+p50", "+p99", "x bare", "whole p50", *_CPU_COLUMNS)
+
 
 def write(report: Report, folder: Path) -> Path:
     """Write the JSON file, named by the date of the run; its path.
@@ -46,53 +50,60 @@ def show(report: Report, console: Console) -> None:
 
 
 def _calls(title: str, rows: list[Row]) -> Table:
-    table = Table("ms", title=title, title_justify="left")
-    for column in ("p50", "p99", "+p50", "(range)", "+p99", "x bare", "per s", "x bare", "CPU µs", "x bare"):
-        table.add_column(column, justify="right")
+    table = _table(title, CALL_COLUMNS)
     for row in rows:
         table.add_row(
-            _name(row),
+            row.target,
             f"{row.total.p50_ms:.2f}",
             f"{row.total.p99_ms:.2f}",
-            *_added(row),
+            f"{row.added_p50_ms:.2f}",
+            f"{row.added_p99_ms:.2f}",
             _ratio(row.ratio_added_p50),
             f"{row.per_second:,.0f}",
             _ratio(row.ratio_per_second),
             _number(row.relay_cpu_us),
             _ratio(row.ratio_cpu),
+            _number(row.engine_cpu_us),
         )
-    return table
+    return _with_notes(table, rows)
 
 
 def _streams(title: str, rows: list[Row]) -> Table:
-    table = Table("ms", title=title, title_justify="left")
-    columns = ("first p50", "p99", "+p50", "(range)", "+p99", "x bare", "whole p50", "CPU µs per chunk", "x bare")
-    for column in columns:
-        table.add_column(column, justify="right")
+    table = _table(title, STREAM_COLUMNS)
     for row in rows:
         table.add_row(
-            _name(row),
+            row.target,
             f"{row.first_byte.p50_ms:.2f}",
             f"{row.first_byte.p99_ms:.2f}",
-            *_added(row),
+            f"{row.added_p50_ms:.2f}",
+            f"{row.added_p99_ms:.2f}",
             _ratio(row.ratio_added_p50),
             f"{row.total.p50_ms:.1f}",
             _number(row.relay_cpu_us),
             _ratio(row.ratio_cpu),
+            _number(row.engine_cpu_us),
         )
+    return _with_notes(table, rows)
+
+
+def _table(title: str, columns: tuple[str, ...]) -> Table:
+    table = Table("ms", title=title, title_justify="left", caption_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right")
     return table
 
 
-def _name(row: Row) -> str:
-    """The target; with what became of its requests where that is not all the same."""
-    if len(row.outcomes) <= 1:
-        return row.target
-    return f"{row.target} [" + escape(", ".join(f"{share:.0%} {what}" for what, share in row.outcomes.items())) + "]"
-
-
-def _added(row: Row) -> tuple[str, str, str]:
-    least, greatest = row.added_p50_range_ms
-    return f"{row.added_p50_ms:.2f}", f"{least:.2f} to {greatest:.2f}", f"{row.added_p99_ms:.2f}"
+def _with_notes(table: Table, rows: list[Row]) -> Table:
+    """Below the table: what became of requests where it was not what was meant, and how late they were indexed."""
+    notes = []
+    for row in rows:
+        if row.expected is not None and row.expected < 1:
+            shares = ", ".join(f"{share:.0%} {what}" for what, share in row.outcomes.items())
+            notes.append(f"{row.target}: {shares}")
+        if row.indexed_after_s is not None:
+            notes.append(f"{row.target}: the last exchange was indexed {row.indexed_after_s:.2f} s after its answer")
+    table.caption = escape("\n".join(notes)) or None
+    return table
 
 
 def _ratio(value: float | None) -> str:
@@ -100,7 +111,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"
+    return f"{value:,.0f}" if value else ""
 
 
 def _recall(report: Report) -> Table:

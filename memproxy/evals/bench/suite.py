@@ -11,12 +11,10 @@ from memproxy.evals.bench.instance import Instance, Residence, Starting
 from memproxy.evals.bench.machine import BUSY_LOAD, Machine, OthersWatch, Pinning, describe
 from memproxy.evals.bench.plan import Plan, Population
 from memproxy.evals.bench.stage import Stage, open_stage
-from memproxy.evals.bench.targets import Target
+from memproxy.evals.bench.targets import STRANGER, STRANGER_MEMORIES, USER, VECTORS, WORDS, Target
 
 OTHERS_NOTABLE = 0.05
 """Part of the machine's time that other work may use before the report warns."""
-
-WORDS, VECTORS = "words only", "fastembed"
 
 Step = Callable[[str], None]
 
@@ -57,10 +55,7 @@ class Suite:
     def steps(self) -> int:
         """How often ``step`` is called."""
         populations = len(self._apart()) + len(self._embedders())
-        slices = sum(
-            calls.rounds(self._plan, each) * targets.count(with_model=self._model_path is not None, stream=each.stream)
-            for each in calls.situations(self._plan)
-        )
+        slices = calls.steps(self._plan, targets.kinds(with_model=self._model_path is not None))
         return self._plan.starts + populations * (recall.STEPS + 1) + slices
 
     async def run(self) -> None:
@@ -92,7 +87,7 @@ class Suite:
             self._stage.client,
             instance,
             population,
-            user=targets.USER,
+            user=USER,
             embedder=embedder,
             searches=self._plan.searches,
             step=self._step,
@@ -109,10 +104,8 @@ class Suite:
             at_start.append((instance, embedder, instance.residence()))
             await self._populate(instance, Population(memories=memories), embedder)
             if model_path is None:
-                await instance.ingest(targets.STRANGER, 0, min(memories, targets.STRANGER_MEMORIES))
-                chosen += targets.of_words(instance, memories)
-            else:
-                chosen += targets.of_vectors(instance, memories)
+                await instance.ingest(STRANGER, 0, min(memories, STRANGER_MEMORIES))
+            chosen += targets.of_instance(instance, embedder, memories)
         baselines, self._skipped = await targets.start_baselines(self._stage, memories)
         for situation in calls.situations(self._plan):
             self._rows += await calls.measure(

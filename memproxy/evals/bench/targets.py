@@ -1,6 +1,6 @@
 """What is measured side by side: the upstream itself, nginx, the bare relay, memproxy with memory off and on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
@@ -10,10 +10,8 @@ from memproxy.evals.bench.children import family
 from memproxy.evals.bench.instance import Instance
 from memproxy.evals.bench.stage import Stage
 
-DIRECT = "direct"
-BARE = "bare relay"
-NGINX = "nginx"
-OFF = "memory off"
+WORDS, VECTORS = "words only", "fastembed"
+"""What a proxy searches by: BM25 alone, or a local embedding model too."""
 
 USER = "benchmark"
 """Whose memory is searched."""
@@ -26,74 +24,105 @@ _SAME = 4
 """Questions that are repeated where the query's vector is to come from the cache."""
 
 
-class Target(msgspec.Struct, kw_only=True):
-    """One thing that requests can be sent to, and what kind of requests."""
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the tables: what requests are sent to, and what memory does for them (``mode`` None: there is none)."""
 
     name: str
-    port: int
-    questions: Iterator[str]
-    headers: dict[str, str] = {}
-    relay_pids: list[int] = []
-    instance: Instance | None = None
-    remembers: bool = False
-    """Whether memory is searched: such slices have a bounded count, so that no question comes twice."""
-    captures: bool = False
+    embedder: str | None = None
+    mode: str | None = None
+    asks: str = "known"
+    """For what was told (``known``), for what was not (``stranger``), or for the same few things again (``same``)."""
     streams: bool = False
     """Whether it is measured with streams too."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether memory is searched."""
+        return self.mode in {"on", "read"}
+
+    @property
+    def captures(self) -> bool:
+        """Whether exchanges are kept."""
+        return self.mode == "on"
+
+    @property
+    def expected(self) -> str | None:
+        """What ``X-Memproxy-Recall`` says when all goes well."""
+        if not self.remembers:
+            return self.mode
+        return "empty" if self.asks == "stranger" else "injected"
+
+
+DIRECT = Kind(name="direct", streams=True)
+NGINX = Kind(name="nginx", streams=True)
+BARE = Kind(name="bare relay", streams=True)
+OURS = (
+    Kind(name="memory off", embedder=WORDS, mode="off", streams=True),
+    Kind(name="on, nothing found", embedder=WORDS, mode="on", asks="stranger"),
+    Kind(name="read, injected", embedder=WORDS, mode="read"),
+    Kind(name="on, injected", embedder=WORDS, mode="on", streams=True),
+    Kind(name="read, injected, cached vector", embedder=VECTORS, mode="read", asks="same"),
+    Kind(name="read, injected, new vector", embedder=VECTORS, mode="read"),
+    Kind(name="on, injected, new vector", embedder=VECTORS, mode="on"),
+)
+
+
+def kinds(*, with_model: bool) -> list[Kind]:
+    """Those that this run can measure."""
+    baselines = [DIRECT, NGINX, BARE] if nginx.find() else [DIRECT, BARE]
+    return [*baselines, *(kind for kind in OURS if with_model or kind.embedder != VECTORS)]
+
+
+class Target(msgspec.Struct, kw_only=True):
+    """A running one."""
+
+    kind: Kind
+    port: int
+    questions: Iterator[str]
+    user: str = USER
+    relay_pids: list[int] = []
+    instance: Instance | None = None
+
+    @property
+    def name(self) -> str:
+        """As in the tables."""
+        return self.kind.name
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What each request carries besides its body."""
+        headers = {"authorization": f"Bearer {payloads.KEY}"}
+        if self.kind.mode is not None:
+            headers |= {"x-memproxy-user": self.user, "x-memproxy-memory": self.kind.mode}
+        return headers
 
     def take(self, count: int) -> list[str]:
         """The next questions."""
         return list(islice(self.questions, count))
 
 
-def _asking(ask: Callable[[int], str], bound: int, start: int = 0) -> Iterator[str]:
-    return (ask(number) for number in payloads.numbers(start, bound))
-
-
-def of_server(name: str, port: int, pids: Sequence[int], memories: int) -> Target:
-    """A target that knows nothing of memory: the same requests."""
-    questions = _asking(payloads.question, memories)
-    return Target(name=name, port=port, questions=questions, relay_pids=list(pids), headers=_key(), streams=True)
-
-
-def _key() -> dict[str, str]:
-    return {"authorization": f"Bearer {payloads.KEY}"}
-
-
-def of_words(instance: Instance, memories: int) -> list[Target]:
-    """Those of a proxy without an embedder: memory off, nothing found, found and injected, the same with capture."""
+def of_instance(instance: Instance, embedder: str, memories: int) -> list[Target]:
+    """All that are measured on a proxy that searches in this way; ``memories`` is how many facts `USER` told."""
+    chosen = [kind for kind in OURS if kind.embedder == embedder]
     return [
-        _memproxy(instance, OFF, "off", _asking(payloads.question, memories), streams=True),
-        _memproxy(instance, "on, nothing found", "on", _asking(payloads.stranger, 2**30), user=STRANGER),
-        _memproxy(instance, "read, injected", "read", _asking(payloads.question, memories, memories // 3)),
-        _memproxy(instance, "on, injected", "on", _asking(payloads.question, memories), streams=True),
+        Target(
+            kind=kind,
+            port=instance.port,
+            # Each begins elsewhere, so that none asks what another one's exchanges already hold.
+            questions=_questions(kind, memories, memories * number // len(chosen)),
+            user=STRANGER if kind.asks == "stranger" else USER,
+            relay_pids=instance.relay_pids,
+            instance=instance,
+        )
+        for number, kind in enumerate(chosen)
     ]
 
 
-def of_vectors(instance: Instance, memories: int) -> list[Target]:
-    """Those of a proxy with the real embedding model: the query's vector cached, new, and new with capture."""
-    same = (payloads.question(number % _SAME) for number in payloads.numbers(0, _SAME))
-    return [
-        _memproxy(instance, "read, injected, cached vector", "read", same),
-        _memproxy(instance, "read, injected, new vector", "read", _asking(payloads.question, memories, memories // 3)),
-        _memproxy(instance, "on, injected, new vector", "on", _asking(payloads.question, memories, memories // 2)),
-    ]
-
-
-def _memproxy(
-    instance: Instance, name: str, mode: str, questions: Iterator[str], *, user: str = USER, streams: bool = False
-) -> Target:
-    return Target(
-        name=name,
-        port=instance.port,
-        questions=questions,
-        headers={**_key(), "x-memproxy-user": user, "x-memproxy-memory": mode},
-        relay_pids=instance.relay_pids,
-        instance=instance,
-        remembers=mode != "off",
-        captures=mode == "on",
-        streams=streams,
-    )
+def _questions(kind: Kind, memories: int, start: int) -> Iterator[str]:
+    if kind.asks == "stranger":
+        return (payloads.stranger(number) for number in payloads.numbers(0, 2**22))
+    bound = _SAME if kind.asks == "same" else memories
+    return (payloads.question(number) for number in payloads.numbers(start % bound, bound))
 
 
 async def start_baselines(stage: Stage, memories: int) -> tuple[list[Target], list[str]]:
@@ -102,21 +131,19 @@ async def start_baselines(stage: Stage, memories: int) -> tuple[list[Target], li
     Raises:
         ConfigError: one of them did not start.
     """
-    found = [of_server(DIRECT, stage.upstream_port, [], memories)]
+    upstream = stage.upstream_port
+    running: list[tuple[Kind, int, list[int]]] = [(DIRECT, upstream, [])]
     skipped = []
     if (program := nginx.find()) is not None:
-        server, port = await nginx.start(program, stage.nursery, stage.folder, stage.upstream_port)
-        found.append(of_server(NGINX, port, [each.pid for each in family(server.pid)], memories))
+        server, port = await nginx.start(program, stage.nursery, stage.folder, upstream)
+        running.append((NGINX, port, [each.pid for each in family(server.pid)]))
     else:
         skipped.append("nginx is not installed: its baseline was skipped (Debian: apt-get install nginx).")
-    bare, port = await stage.nursery.start_server("bare", f"http://127.0.0.1:{stage.upstream_port}")
-    found.append(of_server(BARE, port, [bare.pid], memories))
-    for target in found:
-        stage.pinning.pin_relay(target.relay_pids)
-    return found, skipped
-
-
-def count(*, with_model: bool, stream: bool) -> int:
-    """How many targets take part."""
-    baselines = 3 if nginx.find() else 2
-    return baselines + (2 if stream else 7 if with_model else 4)
+    bare, port = await stage.nursery.start_server("bare", f"http://127.0.0.1:{upstream}")
+    running.append((BARE, port, [bare.pid]))
+    for _, _, pids in running:
+        stage.pinning.pin_relay(pids)
+    return [
+        Target(kind=kind, port=port, questions=_questions(kind, memories, 0), relay_pids=pids)
+        for kind, port, pids in running
+    ], skipped

@@ -1,0 +1,123 @@
+"""`python -m memproxy.evals.bench`, as a developer runs it. No figure is judged here: a busy machine is no failure."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from memproxy.evals.bench import nginx
+from memproxy.evals.bench.figures import Report
+from memproxy.evals.bench.plan import QUICK
+from memproxy.evals.bench.targets import kinds
+from tests.support.proxy import environment
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.timeout(240)]
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    with (folder / "output.txt").open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "memproxy.evals.bench", "--quick", "--out", str(folder / "results"), *arguments],
+            env={**environment(folder), "TMPDIR": str(folder), "COLUMNS": "160"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def output(folder: Path) -> str:
+    return (folder / "output.txt").read_text(encoding="utf-8")
+
+
+async def ended(process: subprocess.Popen[bytes], folder: Path) -> int:
+    try:
+        await eventually(lambda: process.poll() is not None, 200, what=lambda: f"the end of\n{output(folder)}")
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Temporary folders that were left behind."""
+    return [path.name for path in folder.iterdir() if path.name.startswith("memproxy-")]
+
+
+def missing(value: Any, where: str = "report") -> list[str]:
+    """Where a figure is empty that must not be."""
+    if isinstance(value, dict):
+        return [found for key, inner in value.items() for found in missing(inner, f"{where}.{key}")]
+    if isinstance(value, list):
+        return [found for number, inner in enumerate(value) for found in missing(inner, f"{where}[{number}]")]
+    return [where] if value == "" else []
+
+
+async def test_a_run_reports_every_figure_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = start(tmp_path, "--scale", "0.05")
+    assert await ended(process, tmp_path) == 0, output(tmp_path)
+
+    [path] = (tmp_path / "results").glob("*.json")
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert set(Report.__struct_fields__) == set(report)
+    assert not missing(report)
+    assert report["machine"]["processors"] >= 1
+    assert {"memproxy", "python", "aiohttp", "qdrant-edge-py"} <= set(report["machine"]["versions"])
+    assert len(report["machine"]["load_average_at_start"]) == 3
+    assert report["starts"]
+    assert all(each["first_answer_s"] > 0 and each["memory_s"] > 0 for each in report["starts"])
+
+    names = [kind.name for kind in kinds(with_model=False)]
+    for body in QUICK.bodies:
+        rows = {row["target"]: row for row in report["calls"] if (row["body_bytes"], row["concurrency"]) == (body, 1)}
+        assert list(rows) == names
+        assert all(
+            row["total"]["count"] and row["total"]["p99_ms"] >= row["total"]["p50_ms"] > 0 for row in rows.values()
+        )
+        assert all(row["per_second"] > 0 and not row["errors"] for row in rows.values())
+        assert rows["memory off"]["outcomes"] == {"off": 1.0}
+    cells = {(row["body_bytes"], row["concurrency"]) for row in report["calls"]}
+    assert cells == {(body, concurrency) for body in QUICK.bodies for concurrency in QUICK.concurrencies}
+    streamed = [kind.name for kind in kinds(with_model=False) if kind.streams]
+    for concurrency in QUICK.streams:
+        assert [row["target"] for row in report["streams"] if row["concurrency"] == concurrency] == streamed
+    assert all(row["first_byte"]["p50_ms"] > 0 for row in report["streams"])
+
+    assert all(row["search"]["count"] and row["turns_per_second"] > 0 and not row["errors"] for row in report["recall"])
+    [use] = report["memory_use"]
+    assert all(size > 0 for size in (*use["at_start"].values(), *use["at_end"].values()))
+    assert (nginx.find() is None) == any("nginx" in warning for warning in report["warnings"])
+
+    assert "Requests of 2 KB, 16 at once" in output(tmp_path)
+    assert leftovers(tmp_path) == []
+
+
+async def test_an_interrupted_run_ends_what_it_started_and_writes_nothing(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    try:
+        await eventually(lambda: "putting in" in output(tmp_path), 100, what=lambda: f"memories\n{output(tmp_path)}")
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert family
+        process.send_signal(signal.SIGINT)
+    finally:
+        code = await ended(process, tmp_path)
+
+    assert code == 130, output(tmp_path)
+    assert "stopped" in output(tmp_path)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
+    assert leftovers(tmp_path) == []
+    assert not (tmp_path / "results").exists()
+
+
+async def test_a_model_that_is_not_there_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+    process = start(tmp_path, "--scale", "0.05", "--model-path", str(tmp_path / "nowhere"))
+    assert await ended(process, tmp_path) == 1
+    assert "--model-path" in output(tmp_path)
+    assert leftovers(tmp_path) == []

@@ -1,0 +1,136 @@
+"""The parts of the benchmark that its figures stand on: the load client, what is sent, percentiles, plans."""
+
+import json
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.core.gate import is_vague, judge
+from memproxy.evals.bench import payloads
+from memproxy.evals.bench.calls import Situation, situations, takes_part
+from memproxy.evals.bench.client import Load
+from memproxy.evals.bench.figures import percentile
+from memproxy.evals.bench.jobs import Job
+from memproxy.evals.bench.plan import FULL, QUICK, STANDARD, Plan, scaled
+from memproxy.evals.bench.targets import OURS
+from memproxy.settings import GateSettings
+from tests.support.answers import Answer, chat_events, json_answer, stream
+from tests.support.upstream import ScriptedUpstream
+
+
+def job(upstream: ScriptedUpstream, **changes: object) -> Job:
+    prefix, suffix = payloads.chat_template(2_000, stream=False)
+    values = {"count": 6, "warmup": 1, "concurrency": 2, "questions": ["one", "two", "three"], **changes}
+    return Job(port=upstream.port, path="/v1/chat/completions", prefix=prefix, suffix=suffix, **values)  # type: ignore[arg-type]
+
+
+async def test_the_client_measures_what_it_was_asked_for_and_not_its_warm_up(upstream: ScriptedUpstream) -> None:
+    result = await Load(job(upstream)).run()
+    assert len(result.total_ms) == len(result.first_ms) == 6
+    assert result.answered == len(upstream.received) == 8
+    assert result.errors == {}
+    assert all(0 < first <= total for first, total in zip(result.first_ms, result.total_ms, strict=True))
+    assert result.elapsed_s > 0
+
+
+async def test_the_client_asks_one_question_after_the_other_in_whole_requests(upstream: ScriptedUpstream) -> None:
+    await Load(job(upstream, concurrency=1, warmup=0, count=4)).run()
+    asked = [received.json["messages"][-1]["content"] for received in upstream.received]
+    assert asked == ["one", "two", "three", "one"]
+
+
+async def test_the_warm_up_has_headers_of_its_own(upstream: ScriptedUpstream) -> None:
+    await Load(job(upstream, concurrency=1, headers={"x-mode": "on"}, warmup_headers={"x-mode": "read"}, count=1)).run()
+    assert [received.header("x-mode") for received in upstream.received] == ["read", "on"]
+
+
+async def test_the_client_counts_what_the_recall_header_says(upstream: ScriptedUpstream) -> None:
+    timing = ("server-timing", "gate;dur=0.10, search;dur=1.50")
+    empty = json_answer({}, headers=[("x-memproxy-recall", "empty"), timing])
+    injected = json_answer({}, headers=[("X-Memproxy-Recall", "injected"), timing])
+    upstream.script(injected, injected, empty, injected)
+    result = await Load(job(upstream, concurrency=1, warmup=1, count=3)).run()
+    assert result.outcomes == {"injected": 2, "empty": 1}
+    assert result.stages == {"gate": [0.1] * 3, "search": [1.5] * 3}
+
+
+async def test_errors_are_counted_and_are_no_measurements(upstream: ScriptedUpstream) -> None:
+    upstream.script(json_answer({}, status=503))
+    result = await Load(job(upstream, concurrency=1, warmup=0, count=3)).run()
+    assert result.errors == {"status 503": 1}
+    assert len(result.total_ms) == 2
+
+
+async def test_a_broken_connection_is_an_error_and_the_others_go_on(upstream: ScriptedUpstream) -> None:
+    upstream.script(Answer([b"{"], headers=[("content-length", "10")], cut=True))
+    result = await Load(job(upstream, concurrency=2, warmup=0, count=5)).run()
+    assert result.errors == {"connection lost": 1}
+    assert len(result.total_ms) == 4
+
+
+async def test_a_stream_begins_before_it_ends(upstream: ScriptedUpstream) -> None:
+    upstream.default = lambda _: stream(chat_events("some", "words"))
+    result = await Load(job(upstream, concurrency=1, warmup=0, count=2, stagger_s=0.001)).run()
+    assert len(result.first_ms) == 2
+    assert result.pieces > 2
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
+def test_so_many_values_lie_at_or_below_a_percentile(values: list[float], share: float) -> None:
+    found = percentile(values, share)
+    assert found in values
+    assert sum(value <= found for value in values) >= share * len(values)
+    assert sum(value < found for value in values) < share * len(values)
+
+
+def test_facts_and_questions_are_all_different() -> None:
+    count = 20_000
+    assert len({payloads.question(number) for number in range(count)}) == count
+    assert len({payloads.stranger(number) for number in range(count)}) == count
+
+
+@pytest.mark.parametrize("number", [0, 1, 999, 54_321])
+def test_questions_are_searched_for_as_they_are(number: int) -> None:
+    skip = frozenset[str](GateSettings().skip)
+    for question in (payloads.question(number), payloads.stranger(number)):
+        assert judge(question, skip).searched
+        assert not is_vague(question)
+
+
+@pytest.mark.parametrize("size", STANDARD.bodies)
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_request_has_its_size_and_its_question_last(size: int, streamed: bool) -> None:
+    prefix, suffix = payloads.chat_template(size, stream=streamed)
+    question = payloads.question(7)
+    body = prefix + question + suffix
+    assert 0.9 * size <= len(body) <= 1.1 * size
+    request = json.loads(body)
+    assert request["messages"][-1] == {"role": "user", "content": question}
+    assert request["stream"] is streamed
+
+
+def test_numbers_begin_again_at_their_bound() -> None:
+    assert list(islice(payloads.numbers(3, 5), 5)) == [3, 4, 0, 1, 2]
+
+
+@pytest.mark.parametrize("plan", [QUICK, STANDARD, FULL])
+@pytest.mark.parametrize("scale", [0.001, 0.1, 1, 3])
+def test_a_scaled_plan_still_measures_everything(plan: Plan, scale: float) -> None:
+    small = scaled(plan, scale)
+    assert situations(small) == situations(plan)
+    counts = (small.latency_requests, small.captured_requests, small.searches, small.starts, small.stream_rounds)
+    assert all(count >= 1 for count in counts)
+    assert all(one.memories // one.users >= 1 for one in small.populations)
+
+
+def test_every_kind_is_measured_one_at_a_time() -> None:
+    for situation in situations(STANDARD):
+        if situation.concurrency == 1 and not situation.stream:
+            assert all(takes_part(kind, situation) for kind in OURS)
+
+
+def test_what_a_captured_kind_leaves_in_the_store_is_bounded() -> None:
+    large = Situation(kind="call", body_bytes=200_000, concurrency=16)
+    assert not any(takes_part(kind, large) for kind in OURS if kind.captures)
