@@ -9,6 +9,7 @@ import typer
 from memproxy import __version__, logs
 from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError, MemproxyError
+from memproxy.evals.cli import app as evaluations
 from memproxy.home import home_dir, secret
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 keys = typer.Typer(help="Keys and what stands for them.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
+app.add_typer(evaluations, name="eval")
 
 Config = Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).", metavar="FILE")]
 

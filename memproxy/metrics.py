@@ -63,6 +63,9 @@ class Metrics:
         self.store_points = prometheus.Gauge(
             "memproxy_store_points", "Points in the store.", multiprocess_mode="mostrecent"
         )
+        self.receipts_dropped = counter(
+            "memproxy_receipts_dropped", "Receipts that were not written; the requests are not concerned.", ["reason"]
+        )
         self.internal_errors = counter(
             "memproxy_internal_errors", "Failures that were caught so that requests go on.", ["where"]
         )

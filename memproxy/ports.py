@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 
 
@@ -196,6 +197,22 @@ class KnownSession(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | None = None
 
 
+class BlockLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of an injected block; ``memory_id`` None belongs to its frame (delimiters, headings)."""
+
+    text: str
+    memory_id: str | None = None
+
+
+class SessionBlocks(msgspec.Struct, frozen=True, kw_only=True):
+    """Blocks of a session by the message they stand before. ``erasures`` counts what was erased of the owner (and of
+    those counted with it) so far: it is given back with a new block, which must not outlive an erasure.
+    """
+
+    blocks: dict[str, list[BlockLine]] = {}
+    erasures: int = 0
+
+
 class SlotChange(msgspec.Struct, frozen=True, kw_only=True):
     """Compare-and-set on one slot: from the memory id expected there (None: free) to the new one (None: free it)."""
 
@@ -250,6 +267,9 @@ class StateStore(Protocol):
     async def queue_sizes(self) -> dict[str, dict[str, int]]:
         """Rows by lane and state: ``{"index": {"waiting": 3, "running": 1, "parked": 0}, "learn": {...}}``."""
 
+    async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
+        """As `queue_sizes`, of one owner's rows alone."""
+
     async def slots(self, scope: Scope, names: Sequence[str]) -> dict[str, str]:
         """Who holds these slots of the owner: slot name to memory id; free ones are left out."""
 
@@ -257,7 +277,7 @@ class StateStore(Protocol):
         """Compare-and-set of several slots at once, without a plan."""
 
     async def forget(self, scope: Scope, *, session: str | None) -> None:
-        """Erase rows, slots, progress and session keys of the owner (or of one session): nothing is left of them."""
+        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left."""
 
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
         """``count`` more turns of ``scope.session`` are indexed and not learned from yet."""
@@ -277,6 +297,37 @@ class StateStore(Protocol):
 
     async def remember_session(self, scope: Scope, keys: Sequence[str], known: KnownSession) -> None:
         """Note that these prefixes belong to that session."""
+
+    async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
+        """Write parts of receipts, in one commit. Receipts are kept for some days, and so many at most."""
+
+    async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
+        """The receipt of one of the owner's requests; None when there is none (any more)."""
+
+    async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
+        """Write what the learning of a journal row came to; once, however often it is told. Nothing is written when
+        the row is gone: its owner was erased.
+        """
+
+    async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
+        """What was learned of the owner (or in one session) lately, newest first."""
+
+    async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
+        """The blocks that ``scope.session`` was given before these messages (names of the caller's choice), as far as
+        memory lines are left in them.
+        """
+
+    async def save_block(
+        self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
+    ) -> bool:
+        """Keep the block given before a message, in place of an earlier one (no lines: forget that one). False, and
+        nothing is changed, when something of the owner was erased since ``find_blocks`` answered ``erasures``.
+        """
+
+    async def drop_from_blocks(self, scope: Scope, memory_ids: Sequence[str] | None) -> int:
+        """Delete the lines of these memories from all blocks of the owner (None: delete all its blocks); answers how
+        many lines went. Called after the memories can no longer be recalled.
+        """
 
     async def get_meta(self, key: str) -> str | None:
         """A fact about this installation (the store's id, the embedder it was built with)."""

@@ -9,6 +9,21 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 GateCategory = Literal["greeting", "smalltalk", "tool", "fact"]
+RecipeName = Literal["default", "dense", "rrf", "average", "bm25"]
+StageName = Literal[
+    "fused",
+    "dense",
+    "bm25",
+    "average",
+    "rrf",
+    "neighbours",
+    "sessions",
+    "speakers",
+    "times",
+    "expectations",
+    "substance",
+]
+MATCHING_STAGES: frozenset[StageName] = frozenset({"fused", "dense", "bm25", "average", "rrf"})
 KindName = Literal["semantic", "procedural", "episodic", "reflective", "turn"]
 Unit = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[int, Field(ge=1)]
@@ -31,6 +46,15 @@ def expanded(value: Path) -> Path:
         return value.expanduser()
     except RuntimeError as error:
         raise ValueError("must be a path; the home folder of its `~` is not known") from error
+
+
+def that_rank(value: list[StageName]) -> list[StageName]:
+    """``value`` itself. Raises ValueError if the stages of it cannot rank."""
+    if len(set(value)) < len(value):
+        raise ValueError("must name each stage once")
+    if value and not MATCHING_STAGES.intersection(value):
+        raise ValueError(f"must have one of the stages that search: {', '.join(sorted(MATCHING_STAGES))}")
+    return value
 
 
 HttpAddress = Annotated[str, AfterValidator(http_address)]
@@ -123,8 +147,10 @@ class RewriteSettings(Section):
 class RecallSettings(Section):
     """What is searched and how much is used."""
 
-    recipe: str = Field("default", description="Named search recipe; `default` is the only one.")
-    stages: list[str] = Field([], description="Stages in place of the recipe's.")
+    recipe: RecipeName = Field("default", description="How memories are ranked; see docs/recall.md.")
+    stages: Annotated[list[StageName], AfterValidator(that_rank)] = Field(
+        [], description="Stages in place of the recipe's, each once; one of the first five must be there."
+    )
     limit: int = Field(8, ge=1, le=200, description="Most memories in a block.")
     similarity_threshold: Unit = Field(0.6, description="Floor of the calibrated score.")
     min_confidence: Unit = Field(0.3, description="Least confidence of a memory.")
@@ -144,8 +170,13 @@ class InjectSettings(Section):
         "auto", description="Where the block goes; `auto`: late, or where the upstream takes it."
     )
     template: str | None = Field(None, description="Heading of the block in place of the built-in one.")
-    # False until it is built; then true, as the contract has it.
-    sticky: bool = Field(False, description="Repeat a session's blocks byte for byte at the same messages.")
+    sticky: bool = Field(True, description="Repeat a session's blocks byte for byte at the same messages.")
+    session_tokens: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000,
+        description="Most tokens of all blocks in one request of a session; default four times `recall.max_tokens`.",
+    )
 
 
 class LearnSettings(Section):

@@ -65,8 +65,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 NOT_EVEN_ALL = {"evals": {"cli"}, "demo": {"cli"}}
 
-CORE_MAY_IMPORT = {"tokens": {"tiktoken"}}
-"""Counting tokens exactly needs the model family's table; its files are read once, only if they are local."""
+CORE_MAY_IMPORT = {"tokens": {"tiktoken"}, "fusion": {"numpy"}}
+"""Counting tokens exactly needs the model family's table; its files are read once, only if they are local. Scores are
+arithmetic over hundreds of candidates at once.
+"""
 
 NOT_IMPORTED_BUT_USED = {
     "httptools": "uvicorn's parser, chosen by name",

@@ -12,5 +12,7 @@ Where the contract is silent:
 - ``valid_to`` in the past makes a memory inactive; an expired memory is not there, by id neither.
 - Turns sent without any time are the same turns when sent again: no time is part of their identity then.
 - A turn's content cannot be edited. ``session_id`` tells apart two turns of one id when reading or forgetting by id.
+- A request has a receipt when it was searched for or captured; a receipt of another project is missing as well.
+- Activity tells what learning did; what the API wrote is in the list. Statistics and queues are the user's alone.
 - NUL, lone surrogates, numbers of more than 64 bits and deep nesting are refused (400), as are unknown fields.
 """

@@ -39,8 +39,9 @@ class Backends:
     """The parts behind the API.
 
     ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and `errors.StateUnavailable` while that
-    part is not open. ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write waits to be applied
-    before it is answered as queued.
+    part is not open. ``receipts_written`` returns when the receipts of all recalls answered so far are written.
+    ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write waits to be applied before it is
+    answered as queued.
     """
 
     settings: Settings
@@ -52,6 +53,7 @@ class Backends:
     secret: bytes
     require_store: Callable[[], None]
     require_state: Callable[[], None]
+    receipts_written: Callable[[], Awaitable[None]]
     write_timeout_s: float = WRITE_TIMEOUT_S
 
 

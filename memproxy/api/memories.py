@@ -174,6 +174,7 @@ class Memories:
             if applied:
                 await self._free_slots(scope, held)
                 if project is None:
+                    await self._backends.receipts_written()
                     await self._backends.state.forget(scope, session=session)
         return _deleted(count, applied=applied)
 

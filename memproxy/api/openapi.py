@@ -1,6 +1,7 @@
 """`/openapi.json`: generated from the models that check the calls, so that it cannot say anything else."""
 
 import functools
+import re
 from typing import Any
 
 import msgspec
@@ -105,6 +106,27 @@ OPERATIONS = (
         summary="Forget everything of a user.",
         answers={200: "Deleted", 202: "Deleted"},
     ),
+    Operation(
+        method="get",
+        path="/v1/memory/receipts/{request_id}",
+        summary="Why a request got the memories it got, and what was learned from it.",
+        query=schemas.OneQuery,
+        answers={200: "Receipt"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/activity",
+        summary="What was learned lately, newest first.",
+        query=schemas.ActivityQuery,
+        answers={200: "Activity"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/stats",
+        summary="How many memories there are, and what waits to be written.",
+        query=schemas.SessionQuery,
+        answers={200: "Stats"},
+    ),
 )
 
 
@@ -123,6 +145,23 @@ _INTEGER: dict[str, Any] = {"type": "integer"}
 _FLAG: dict[str, Any] = {"type": "boolean"}
 _MEMORY: dict[str, Any] = {"$ref": _REF + "Memory"}
 
+_COUNTS = {"type": "object", "additionalProperties": _INTEGER}
+_OUTCOME = _object(
+    ["result", "content"],
+    result={"enum": ["stored", "superseded", "duplicate", "rejected"]},
+    reason=_TEXT,
+    memory_id=_TEXT,
+    kind=_TEXT,
+    content=_OPTIONAL_TEXT,
+    turn_id=_TEXT,
+    request_ids=_array(_TEXT),
+    supersedes=_TEXT,
+    superseded_by=_TEXT,
+)
+_PLACE = {"session_id": _OPTIONAL_TEXT, "project_id": _OPTIONAL_TEXT, "agent_id": _OPTIONAL_TEXT}
+_TIME: dict[str, Any] = {"type": "string", "format": "date-time"}
+_ANY_OR_NONE: dict[str, Any] = {"anyOf": [{"type": "object"}, {"type": "null"}]}
+
 ANSWERS: dict[str, dict[str, Any]] = {
     "MemoryPage": _object(["data", "next_cursor"], data=_array(_MEMORY), next_cursor=_OPTIONAL_TEXT),
     "Deleted": _object(["deleted"], deleted=_INTEGER, queued=_FLAG),
@@ -134,7 +173,15 @@ ANSWERS: dict[str, dict[str, Any]] = {
     ),
     "Found": _object(
         ["data"],
-        data=_array(_object(["memory", "score", "signals"], memory=_MEMORY, score=_NUMBER, signals={"type": "object"})),
+        data=_array(
+            _object(
+                ["memory", "score", "signals"],
+                memory=_MEMORY,
+                score=_NUMBER,
+                signals={"type": "object", "additionalProperties": _NUMBER},
+                rejected=_OPTIONAL_TEXT,
+            )
+        ),
     ),
     "Recalled": _object(
         ["context", "tokens", "citations", "decision", "timings"],
@@ -146,6 +193,61 @@ ANSWERS: dict[str, dict[str, Any]] = {
         degraded=_OPTIONAL_TEXT,
         query=_TEXT,
         candidates=_array({"type": "object"}),
+    ),
+    "Receipt": _object(
+        ["request_id", "created_at", "user_id", "result", "memories", "tokens", "candidates", "timings", "learned"],
+        request_id=_TEXT,
+        created_at=_TIME,
+        user_id=_TEXT,
+        **_PLACE,
+        result=_OPTIONAL_TEXT,
+        reason=_OPTIONAL_TEXT,
+        mode=_OPTIONAL_TEXT,
+        decision=_ANY_OR_NONE,
+        query=_OPTIONAL_TEXT,
+        memories=_array(
+            _object(
+                ["memory_id", "content"],
+                memory_id=_TEXT,
+                turn_id=_TEXT,
+                score=_NUMBER,
+                repeated=_FLAG,
+                content=_OPTIONAL_TEXT,
+            )
+        ),
+        tokens=_INTEGER,
+        candidates=_array({"type": "object"}),
+        timings={"type": "object", "additionalProperties": _NUMBER},
+        upstream=_ANY_OR_NONE,
+        captured=_FLAG,
+        turn_ids=_array(_TEXT),
+        learned=_object(
+            ["state", "outcomes"],
+            state={"enum": ["none", "off", "pending", "parked", "done"]},
+            reason=_TEXT,
+            outcomes=_array(_OUTCOME),
+        ),
+    ),
+    "Activity": _object(
+        ["data"],
+        data=_array(
+            {
+                "anyOf": [
+                    _OUTCOME,
+                    _object(["at", "result", "what", "reason"], at=_TIME, result=_TEXT, what=_TEXT, reason=_TEXT),
+                ]
+            }
+        ),
+    ),
+    "Stats": _object(
+        ["memories", "queues"],
+        memories=_object(
+            ["active", "total", "kinds"],
+            active=_INTEGER,
+            total=_INTEGER,
+            kinds={"type": "object", "additionalProperties": _COUNTS},
+        ),
+        queues={"type": "object", "additionalProperties": _COUNTS},
     ),
     "Error": _object(
         ["error"],
@@ -205,9 +307,8 @@ def _content(name: str, description: str) -> dict[str, Any]:
 
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    if "{id}" in operation.path:
-        found.append({"name": "id", "in": "path", "required": True, "schema": _TEXT})
+    named = re.findall(r"{(\w+)}", operation.path)
+    found: list[dict[str, Any]] = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in named]
     if operation.query is not None:
         properties = operation.query.model_json_schema()["properties"]
         found += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]

@@ -18,6 +18,8 @@ from memproxy.core.protocol import RecallAnswer, RecallLimits, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.errors import StoreUnavailable
+from memproxy.recall.search import Scored
+from memproxy.recall.select import Limits, select
 
 EARLIER_QUERIES = 3
 """User messages before the current one that a vague query is completed from."""
@@ -37,7 +39,8 @@ class Recalling:
     async def search(self, request: Request) -> Response:
         """`POST /v1/memory/search`: best first, no gate, no floor, no budget.
 
-        What was superseded is left out unless ``active`` or ``as_of`` ask for it.
+        What was superseded is left out unless ``active`` or ``as_of`` ask for it. With ``explain`` each memory says
+        why a recall for this query would leave it out (``rejected``; null: nothing but the budget speaks against it).
         """
         identity = caller(request, "memory:read")
         read_query(request, NoQuery)
@@ -48,7 +51,14 @@ class Recalling:
         self._backends.require_store()
         found = await self._backends.recall.search(scope, body.query, limit=body.limit, where=where)
         data = [{"memory": to_public(one.memory), "score": one.score, "signals": one.signals} for one in found]
+        if body.explain:
+            data = [one | {"rejected": reason} for one, reason in zip(data, self._judged(found), strict=True)]
         return answer({"data": data})
+
+    def _judged(self, found: list[Scored]) -> list[str | None]:
+        limits = Limits.of(self._backends.settings, RecallLimits())
+        judged = select(found, limits, present=frozenset(), now=self._backends.clock.now())
+        return [one.rejected for one in judged]
 
     async def recall(self, request: Request) -> Response:
         """`POST /v1/memory/recall`: the block, its citations, and the gate's verdict."""

@@ -13,6 +13,7 @@ from memproxy.api.http import answer, caller, error_answer, method_refused
 from memproxy.api.memories import Memories
 from memproxy.api.openapi import describe
 from memproxy.api.recalling import Recalling
+from memproxy.api.receipts import Receipts
 from memproxy.api.turns import Turns
 from memproxy.errors import MemproxyError, NotBuilt, NotFound
 from memproxy.metrics import metrics
@@ -21,7 +22,6 @@ log = logging.getLogger(__name__)
 
 NOT_BUILT = (
     "/v1/memory/{memory_id}/history",
-    "/v1/memory/receipts/{request_id}",
     "/v1/memory/sessions/{session_id}/end",
     "/v1/memory/sessions/{session_id}/mine",
     "/v1/memory/palace",
@@ -30,8 +30,6 @@ NOT_BUILT = (
     "/v1/memory/entities",
     "/v1/memory/entities/{name}/timeline",
     "/v1/memory/categories",
-    "/v1/memory/stats",
-    "/v1/memory/activity",
     "/v1/memory/export",
     "/v1/memory/import",
     "/v1/memory/working",
@@ -67,7 +65,7 @@ def api_routes(backends: Backends) -> list[Route]:
     """The routes of the memory API, first match first."""
     writer, locks = Writer(backends), OwnerLocks()
     memories = Memories(backends, writer, locks)
-    turns, recalling = Turns(backends, writer), Recalling(backends)
+    turns, recalling, receipts = Turns(backends, writer), Recalling(backends), Receipts(backends)
     calls: list[tuple[str, str, Endpoint]] = [
         ("POST", "/v1/memory/search", recalling.search),
         ("POST", "/v1/memory/recall", recalling.recall),
@@ -77,6 +75,9 @@ def api_routes(backends: Backends) -> list[Route]:
         ("DELETE", "/v1/memory", memories.forget_scope),
         ("DELETE", "/v1/memory/sessions/{session_id}", memories.forget_session),
         ("DELETE", "/v1/memory/users/{user_id}", memories.forget_user),
+        ("GET", "/v1/memory/receipts/{request_id}", receipts.receipt),
+        ("GET", "/v1/memory/activity", receipts.activity),
+        ("GET", "/v1/memory/stats", receipts.stats),
         ("GET", "/openapi.json", _openapi),
     ]
     by_id: dict[str, Endpoint] = {"GET": memories.read, "PATCH": memories.edit, "DELETE": memories.forget}

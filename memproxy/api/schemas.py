@@ -228,9 +228,17 @@ class ScopeQuery(Body):
 
 
 class SessionQuery(Body):
-    """The query string of `DELETE /v1/memory/sessions/{id}`: whose session it is."""
+    """The query string of a call that only needs to know whose it is."""
 
     user_id: Id | None = None
+
+
+class ActivityQuery(Body):
+    """`GET /v1/memory/activity`: whose, of one session or all."""
+
+    user_id: Id | None = None
+    session_id: Id | None = None
+    limit: Limit = 50
 
 
 class TurnsQuery(Body):

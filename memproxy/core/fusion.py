@@ -2,8 +2,9 @@
 
 Rank fusion throws away what scores know, and raw scores mean different things for every query and corpus (a cosine of
 0.5 can be the best there is or noise). So each signal is looked at in two ways, by itself and against the other
-candidates of the query, and a logistic regression fitted on questions with known answers turns them into a number in
-[0, 1]. The order and the score are one formula, so the order is always that of the scores.
+candidates of the query, and a logistic regression fitted on questions with known answers (its weights are in
+`recall.recipes`, with those of the other stages) turns them into a number in [0, 1]. The order and the score are one
+formula, so the order is always that of the scores.
 
 A user with three memories has no meaningful mean or spread, so both are drawn towards what is usual (``_Usual``) with
 the weight of ``PRIOR_CANDIDATES`` candidates.
@@ -14,6 +15,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 PRIOR_CANDIDATES = 10
 """With fewer candidates than this, what is usual counts for more than what is seen."""
@@ -28,26 +33,7 @@ GENERIC_WEIGHT = 0.3
 """A generic word of a query (name, time, kind) that is found says this much of what a topical one says."""
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """What is known of one candidate. ``cosine`` in [-1, 1], None without a vector; ``bm25`` raw, not negative;
-    ``coverage`` in [0, 1]: the weighted part of the query's terms that its own text has.
-    """
-
-    cosine: float | None
-    bm25: float
-    coverage: float
-
-
-class Model(msgspec.Struct, frozen=True):
-    """Weights of a logistic regression: log odds = bias + the sum of weight times feature."""
-
-    bias: float
-    weights: tuple[float, ...]
-
-    def probability(self, features: Sequence[float]) -> float:
-        """In (0, 1)."""
-        odds = self.bias + sum(weight * feature for weight, feature in zip(self.weights, features, strict=True))
-        return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
+_NO_SPREAD = 1e-9
 
 
 class _Usual(msgspec.Struct, frozen=True):
@@ -60,53 +46,45 @@ class _Usual(msgspec.Struct, frozen=True):
 USUAL_COSINE = _Usual(0.2, 0.13)
 USUAL_BM25 = _Usual(0.5, 0.6)
 
-HYBRID = Model(-0.27, (3.253, 0.473, 0.802, 1.443, -1.16, -0.606, 4.977))
-"""Weights of what `features` gives for a candidate with a vector.
-
-Both models are fitted, and printed again, by ``python -m memproxy.evals.calibration --shared ../shared``.
-"""
-
-LEXICAL = Model(1.107, (1.05, 3.197, -1.23))
-"""Weights for candidates without a vector and searches without a model."""
+_MOST_ODDS = 30.0
 
 
-def scores(evidence: Sequence[Evidence], query_terms: int) -> list[float]:
-    """The calibrated score of each candidate of one query, in [0, 1]; 0.6 is where a memory is more likely relevant
-    than not. ``query_terms`` is the number of terms that BM25 searched for.
-    """
-    return [
-        (LEXICAL if cosine is None else HYBRID).probability(values)
-        for values, cosine in zip(features(evidence, query_terms), (one.cosine for one in evidence), strict=True)
-    ]
+def probability(odds: Array) -> Array:
+    """Log odds as numbers in (0, 1)."""
+    result: Array = 1 / (1 + np.exp(-np.clip(odds, -_MOST_ODDS, _MOST_ODDS)))
+    return result
 
 
-def features(evidence: Sequence[Evidence], query_terms: int) -> list[tuple[float, ...]]:
-    """What the models read: ``(cosine, cosine standing, BM25 standing, coverage, crowd, other words, other words times
-    cosine)``, and for a candidate without a vector ``(BM25 place, coverage, crowd)``.
+def columns(cosine: Array, bm25: Array, coverage: Array, query_terms: int) -> dict[str, Array]:
+    """The signals of the candidates of one query, by name, one value per candidate.
+
+    ``cosine`` in [-1, 1], NaN without a vector; ``bm25`` raw, not negative; ``coverage`` in [0, 1]: the weighted part
+    of the query's terms that a candidate's own text has; ``query_terms`` the number of terms that BM25 searched for.
 
     A standing is how many spreads a candidate lies above the mean of all candidates of the query, both drawn towards
     what is usual; BM25 is taken per query term, so that long and short queries compare. A place is the same drawn
     towards zero: without vectors only matching memories are candidates, and how many others there are is not known.
     The crowd is the logarithm of the number of candidates (and ``CROWD_BASE``): the one that matters is one of three
     or one of two hundred. "Other words" is 1 for a candidate that has none of the query's terms, neither itself nor in
-    its neighbours, else 0: a cosine that no shared word explains says more.
+    its neighbours, else 0: a cosine that no shared word explains says more. Without a vector, cosine and its standing
+    are 0.
     """
-    crowd = math.log(len(evidence) + CROWD_BASE)
-    bm25 = [one.bm25 for one in evidence]
-    scale = _small_corpus(len(evidence)) / max(1, query_terms)
-    standings = _standings([value * scale for value in bm25], USUAL_BM25)
-    places = _places(bm25)
-    cosines = iter(_standings([one.cosine for one in evidence if one.cosine is not None], USUAL_COSINE))
-    return [
-        (place, one.coverage, crowd)
-        if one.cosine is None
-        else (one.cosine, next(cosines), standing, one.coverage, crowd, *_other_words(one, one.cosine))
-        for one, standing, place in zip(evidence, standings, places, strict=True)
-    ]
-
-
-def _other_words(evidence: Evidence, cosine: float) -> tuple[float, float]:
-    return (0.0, 0.0) if evidence.coverage or evidence.bm25 else (1.0, cosine)
+    count = len(bm25)
+    seen = ~np.isnan(cosine)
+    plain = np.where(seen, cosine, 0.0)
+    standing = np.zeros(count)
+    standing[seen] = _standings(cosine[seen], USUAL_COSINE)
+    other_words = ((coverage == 0) & (bm25 == 0)).astype(float)
+    return {
+        "cosine": plain,
+        "cosine_standing": standing,
+        "bm25_standing": _standings(bm25 * _small_corpus(count) / max(1, query_terms), USUAL_BM25),
+        "bm25_place": _places(bm25),
+        "coverage": coverage,
+        "crowd": np.full(count, math.log(count + CROWD_BASE)),
+        "other_words": other_words,
+        "other_words_cosine": other_words * plain,
+    }
 
 
 def _small_corpus(candidates: int) -> float:
@@ -116,26 +94,24 @@ def _small_corpus(candidates: int) -> float:
     return _rarity(1, candidates + PRIOR_DOCUMENTS) / _rarity(1, candidates) if candidates else 1.0
 
 
-def _standings(values: Sequence[float], usual: _Usual) -> list[float]:
+def _standings(values: Array, usual: _Usual) -> Array:
     count = len(values)
     if not count:
-        return []
+        return values
     total = count + PRIOR_CANDIDATES
-    mean = sum(values) / count
-    variance = sum((value - mean) ** 2 for value in values) / count
-    centre = (sum(values) + PRIOR_CANDIDATES * usual.mean) / total
-    spread = math.sqrt((count * variance + PRIOR_CANDIDATES * usual.spread**2) / total)
-    return [(value - centre) / spread for value in values]
+    centre = (values.sum() + PRIOR_CANDIDATES * usual.mean) / total
+    spread = math.sqrt((count * values.var() + PRIOR_CANDIDATES * usual.spread**2) / total)
+    result: Array = (values - centre) / spread
+    return result
 
 
-def _places(values: Sequence[float]) -> list[float]:
+def _places(values: Array) -> Array:
     count = len(values)
-    if count < 2:
-        return [0.0] * count
-    mean = sum(values) / count
-    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / count)
-    weight = count / (count + 2 * PRIOR_CANDIDATES)
-    return [weight * (value - mean) / spread if spread > 1e-9 else 0.0 for value in values]
+    spread = float(values.std()) if count > 1 else 0.0
+    if spread <= _NO_SPREAD:
+        return np.zeros(count)
+    result: Array = count / (count + 2 * PRIOR_CANDIDATES) * (values - values.mean()) / spread
+    return result
 
 
 def term_weights(query_terms: Set[int], generic: Set[int], documents: Sequence[Set[int]]) -> dict[int, float]:
@@ -159,4 +135,4 @@ def _rarity(documents_with: int, total: int) -> float:
 def coverage(weights: Mapping[int, float], document: Set[int]) -> float:
     """The weighted part of the query's terms that the document has, in [0, 1]; 0 for a query without terms."""
     total = sum(weights.values())
-    return sum(weight for term, weight in weights.items() if term in document) / total if total else 0.0
+    return sum(map(weights.__getitem__, weights.keys() & document)) / total if total else 0.0

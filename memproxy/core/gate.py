@@ -6,11 +6,19 @@ kind that is skipped is described narrowly, and what no pattern knows is searche
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 import msgspec
 
+from memproxy.core import gate_commands as commands
+from memproxy.core import gate_greetings as greetings
 from memproxy.core import gate_patterns as patterns
-from memproxy.core.text import is_unspaced, key_terms
+from memproxy.core import gate_smalltalk as smalltalk
+from memproxy.core.gate_leads import LEAD
+from memproxy.core.gate_match import Cued, found, words_of
+from memproxy.core.gate_names import names_somebody
+from memproxy.core.gate_tools import OfferedTool, asks_for_tool
+from memproxy.core.text import STOPWORDS, is_unspaced, key_terms
 
 GREETING_CHARACTERS = 20
 """A greeting is at most this long; anything longer says something."""
@@ -18,11 +26,12 @@ GREETING_CHARACTERS = 20
 VAGUE_CHARACTERS = 20
 """Most queries up to this length lean on what was said before."""
 
-_COMMAND_CHARACTERS = 160
+COMMAND_CHARACTERS = 160
 """Tool commands and small talk are short; a longer message has something else in it."""
 
 _FACT_CHARACTERS = 240
 _HOUSEKEEPING_CHARACTERS = 6000
+_REPLY_WORDS = 14
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -34,60 +43,107 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str
 
 
-def judge(text: str, skip: frozenset[str]) -> Verdict:
+def judge(
+    text: str, skip: frozenset[str], *, offered: Sequence[OfferedTool] = (), tool_forced: bool = False
+) -> Verdict:
     """Whether the user's message is searched for, given the kinds that are configured to be skipped.
 
-    Personal words and references to the past override the ``fact`` verdict only: "What is the capital of France?" is
-    skipped, "What is my budget?" is searched; "Set a timer for my eggs" stays a tool's business.
+    Personal words and references to the past override the ``fact`` verdict: "What is the capital of France?" is
+    skipped, "What is my budget?" is searched; "Set a timer for my eggs" stays a tool's business, "Set the timer as
+    usual" does not. ``offered`` are the request's tools: a message without personal words that asks for one of them is
+    a tool's. ``tool_forced`` says that the request makes the model call a tool, whatever is asked.
     """
     plain = _plain(text)
     if not any(character.isalnum() for character in plain):
         return Verdict(searched=False, reason="empty")
-    reason = _kind(plain, text)
+    reason = _kind(plain, text, offered, tool_forced=tool_forced)
     return Verdict(searched=reason not in skip, reason=reason)
 
 
-def _kind(plain: str, text: str) -> str:
-    if len(text.strip()) <= GREETING_CHARACTERS and patterns.GREETING.fullmatch(plain):
+def _kind(plain: str, text: str, offered: Sequence[OfferedTool], *, tool_forced: bool) -> str:
+    if len(text.strip()) <= GREETING_CHARACTERS and greetings.GREETING.fullmatch(plain):
         return "greeting"
-    if len(plain) <= _COMMAND_CHARACTERS:
-        if _matches(patterns.SMALLTALK_WHOLE, patterns.SMALLTALK, plain) or patterns.GREETING.fullmatch(plain):
-            return "smalltalk"
-        if _matches(patterns.TOOL_WHOLE, patterns.TOOL, plain):
-            return "tool"
-    if is_personal(text):
+    if tool_forced:
+        return "tool"
+    bare = _without_lead(plain)
+    if len(plain) <= COMMAND_CHARACTERS and (kind := _short_kind(plain, bare, text)):
+        return kind
+    if patterns.PERSONAL.search(bare) or patterns.PAST.search(bare):
         return "personal"
-    return "fact" if _is_general_fact(plain, text) else "default"
+    if offered and len(plain) <= COMMAND_CHARACTERS and asks_for_tool(plain, text, offered):
+        return "tool"
+    return "fact" if _is_general_fact(plain, bare, text) else "default"
 
 
-def _is_general_fact(plain: str, text: str) -> bool:
+def _short_kind(plain: str, bare: str, text: str) -> str | None:
+    """``smalltalk`` or ``tool``, unless it speaks of what was before."""
+    if patterns.PAST.search(plain):
+        return None
+    words = words_of(plain)
+    present = frozenset(words)
+    if _is_smalltalk(plain, bare, text, words):
+        return "smalltalk"
+    return "tool" if _matches(commands.TOOL_WHOLE, commands.TOOL, plain, bare, present) else None
+
+
+def _is_smalltalk(plain: str, bare: str, text: str, words: list[str]) -> bool:
+    whole = greetings.GREETING.fullmatch(plain) or greetings.HOW_ARE_YOU.fullmatch(plain)
+    if whole or _is_reply(text, words):
+        return True
+    if _matches(smalltalk.SMALLTALK_WHOLE, smalltalk.SMALLTALK, plain, bare, frozenset(words)):
+        return True
+    return _asks_about_bot(plain, bare)
+
+
+def _is_reply(text: str, words: list[str]) -> bool:
+    """Whether it consists of words of thanks alone, or of words of yes, no and maybe, and asks for nothing."""
+    if not words or len(words) > _REPLY_WORDS or words[0] in greetings.ASKS or "?" in text or "？" in text:
+        return False
+    present = frozenset(words)
+    if any(character.isdigit() for character in text):
+        return False
+    return (not greetings.THANKS.isdisjoint(present) and present <= greetings.THANKS_WORDS) or (
+        not greetings.YES_NO.isdisjoint(present) and present <= greetings.YES_NO_WORDS
+    )
+
+
+def _asks_about_bot(plain: str, bare: str) -> bool:
+    """Whether it speaks to the assistant, and of nothing but what an assistant is asked about itself."""
+    words = frozenset(words_of(plain))
+    if smalltalk.ADDRESSES_BOT.isdisjoint(words) or patterns.PERSONAL.search(bare) or patterns.THINGS.search(bare):
+        return False
+    topics = {word.removesuffix("'s") for word in words} - STOPWORDS - smalltalk.ADDRESSES_BOT
+    return bool(topics) and topics <= smalltalk.ABOUT_BOT
+
+
+def _is_general_fact(plain: str, bare: str, text: str) -> bool:
     """Whether it asks for something the world knows. "How much?" asks for nothing by itself: what it leans on may be
     the user's own.
     """
-    if len(plain) > _FACT_CHARACTERS or not patterns.FACT.match(plain):
+    if len(plain) > _FACT_CHARACTERS or not any(patterns.FACT.match(form) for form in {plain, bare}):
         return False
-    return bool(key_terms(text, limit=1)) and not _names_somebody(text)
+    if patterns.WISHES.search(bare) or patterns.LEFT_OPEN.search(bare):
+        return False
+    return bool(key_terms(text, limit=1)) and not names_somebody(text[:_FACT_CHARACTERS])
 
 
-def _matches(whole: re.Pattern[str], anywhere: re.Pattern[str], plain: str) -> bool:
-    """Whether one of the patterns fits, also without what leads up to the question ("can you tell me ...")."""
-    lead = patterns.LEAD.match(plain)
-    bare = plain[lead.end() :] if lead else plain
-    return any(whole.fullmatch(form) for form in {plain, bare}) or anywhere.search(plain) is not None
+def _without_lead(plain: str) -> str:
+    """The message without what leads up to the question ("can you tell me ..."), itself if nothing is left."""
+    lead = LEAD.match(plain)
+    return (plain[lead.end() :] if lead else plain) or plain
+
+
+def _matches(whole: re.Pattern[str], anywhere: tuple[Cued, ...], plain: str, bare: str, words: frozenset[str]) -> bool:
+    """Whether one of the patterns fits, also without what leads up to the question."""
+    return any(whole.fullmatch(form) for form in {plain, bare}) or found(anywhere, plain, words)
 
 
 def is_personal(text: str) -> bool:
     """Whether it speaks of the user (my, I, we, our), of what was said before (again, as usual, last time), or of
     something that is known between the two (the trip, the deploy).
     """
-    return patterns.PERSONAL.search(_plain(text)) is not None
-
-
-def _names_somebody(text: str) -> bool:
-    """Whether it asks about a person or thing by a single name ("Where does Sarah live?", "Biscuit's food"): that may
-    be somebody the user told about, while full names and titles are known to the world.
-    """
-    return patterns.SINGLE_NAME.search(" ".join(text.split())) is not None
+    plain = _plain(text)
+    return patterns.PERSONAL.search(plain) is not None or patterns.PAST.search(plain) is not None
 
 
 def is_vague(text: str) -> bool:
@@ -117,9 +173,25 @@ def is_housekeeping(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Lower case, plain apostrophes, one space between words, no mark at the ends; at most a few hundred characters
-    (with one more than any limit here, so that a longer text is seen to be longer).
+    """Lower case, plain apostrophes, one space between words, no mark or emoji at the ends; at most a few hundred
+    characters (with one more than any limit here, so that a longer text is seen to be longer).
     """
     head = text[: _FACT_CHARACTERS * 4]
     folded = unicodedata.normalize("NFKC", head).lower().replace("’", "'").replace("‘", "'")
-    return " ".join(folded.split())[: _FACT_CHARACTERS + 1].strip(" \t.,!?…;:-~*\"'()👋🙏😊")
+    return _without_marks(" ".join(folded.split())[: _FACT_CHARACTERS + 1])
+
+
+def _without_marks(text: str) -> str:
+    start, end = 0, len(text)
+    while end and _is_mark(text[end - 1]):
+        end -= 1
+    while start < end and _is_mark(text[start]):
+        start += 1
+    return text[start:end]
+
+
+def _is_mark(character: str) -> bool:
+    """Punctuation, symbols, emoji and their variation selectors, white space, control characters; the vowel signs of
+    Indic scripts are none.
+    """
+    return not character.isalnum() and (character == "\ufe0f" or unicodedata.category(character)[0] in "PSZC")

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from memproxy.core.memory import Memory
+from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 
@@ -20,7 +21,10 @@ IDENTITY_HEADER = "x-memproxy-internal-identity"
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The request's own way to its model: for learning with "the upstream's own model". Kept in memory only."""
+    """The request's own way to its model: for learning with "the upstream's own model". Kept in memory only.
+
+    ``model`` empty: the request named none (an API call).
+    """
 
     base_url: str
     model: str
@@ -40,7 +44,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Asks for the block to inject.
 
     ``queries`` are the last user messages, oldest first, the current one last (at most four). ``present`` are digests
-    (`core.turn.text_digest`) of the messages that the request already contains. ``nonce`` names the session's block.
+    (`core.turn.text_digest`) of the messages that the request already contains; ``shown`` are ids of memories that its
+    earlier blocks hold. ``nonce`` names the session's block.
     """
 
     request_id: str
@@ -48,6 +53,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     queries: list[str]
     nonce: str
     present: list[str] = []
+    shown: list[str] = []
     limits: RecallLimits = RecallLimits()
     explain: bool = False
 
@@ -102,7 +108,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class TurnsBody(msgspec.Struct, kw_only=True):
     """Journal row ``turns``: messages to be indexed as verbatim turns, in order. ``said_at`` is the time of those
-    that have none of their own; ``learn_now`` asks to learn at once.
+    that have none of their own; ``learn_now`` asks to learn at once. ``decision`` goes into the request's receipt.
     """
 
     messages: list[Message]
@@ -110,6 +116,7 @@ class TurnsBody(msgspec.Struct, kw_only=True):
     source: str = "conversation"
     metadata: dict[str, Any] = {}
     learn_now: bool = False
+    decision: Decided | None = None
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +135,7 @@ class PlanBody(msgspec.Struct, kw_only=True):
     ``upserts`` are whole memories (embedded when applied), ``changes`` payload fields by memory id, ``deletes`` ids.
     ``turn_changes`` are payload fields of turns by session and id (clients may use one turn id in several sessions).
     ``delete_where`` deletes what matches at the time of applying, so that a delete by scope also covers rows before it.
+    ``outcomes`` go into receipts.
     """
 
     upserts: list[Memory] = []
@@ -135,6 +143,7 @@ class PlanBody(msgspec.Struct, kw_only=True):
     turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
     deletes: list[str] = []
     delete_where: Deletion | None = None
+    outcomes: list[Outcome] = []
 
 
 class LearnBody(msgspec.Struct, kw_only=True):

@@ -5,11 +5,13 @@ import logging
 import secrets
 from collections.abc import Awaitable
 
+import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
 from memproxy.api.context import WRITE_TIMEOUT_S, Backends
 from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
+from memproxy.engine.receipts import ReceiptKeeper
 from memproxy.errors import ConfigError, MemoryUnavailable, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
@@ -75,6 +77,7 @@ class Engine:
         self._secret = secret or secrets.token_bytes(32)
         self._write_timeout_s = write_timeout_s
         self._tasks = TaskOwner("engine")
+        self._receipts = ReceiptKeeper(state, clock, settings)
         self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
         self._opened: set[str] = set()
         self._all_open = asyncio.Event()
@@ -82,7 +85,7 @@ class Engine:
     async def start(self) -> None:
         """Begin to open everything, and return at once."""
         await self._embedder.start()
-        self._tasks.start(self._open(), "open")
+        self._tasks.start(self._open_or_tell(), "open")
         self._tasks.start(self._measure(), "measure")
 
     async def wait_open(self) -> None:
@@ -96,8 +99,9 @@ class Engine:
         2. the worker: takes no new rows, finishes what it applies (``grace_s`` at most), the rest stays in the journal;
         3. the chat model, which only the worker calls;
         4. the store: flushes what the worker wrote;
-        5. the state: after the store, because rows are acknowledged after the store's flush;
-        6. the embedder.
+        5. the receipts that wait to be written;
+        6. the state: after the store, because rows are acknowledged after the store's flush;
+        7. the embedder.
         """
         await self._tasks.cancel()
         await self._worker.close(grace_s)
@@ -105,6 +109,7 @@ class Engine:
             await self._model.close()
         if "store" in self._opened:
             await _quietly(self._store.close(), "store")
+        await self._receipts.close()
         if "state" in self._opened:
             await _quietly(self._state.close(), "state")
         await self._embedder.close()
@@ -122,10 +127,18 @@ class Engine:
             require_store=self._require_store,
             require_state=self._require_state,
             write_timeout_s=self._write_timeout_s,
+            receipts_written=self._receipts.written,
         )
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
-        """The block for a request; degraded while the store is loading, away or refused."""
+        """The block for a request; degraded while the store is loading, away or refused. Its receipt is written
+        behind the answer.
+        """
+        explained = await self._recalled(msgspec.structs.replace(request, explain=True))
+        self._receipts.note(request, explained)
+        return explained if request.explain else msgspec.structs.replace(explained, candidates=[])
+
+    async def _recalled(self, request: RecallRequest) -> RecallAnswer:
         if "store" in self._opened:
             return await self._recall.recall(request)
         reason = "loading" if self._parts["store"] == LOADING else "store"
@@ -152,6 +165,16 @@ class Engine:
     def _require_state(self) -> None:
         if "state" not in self._opened:
             raise StateUnavailable(f"The state is not open ({self._parts['state']}). Try again in a moment.")
+
+    async def _open_or_tell(self) -> None:
+        try:
+            await self._open()
+        except Exception:
+            # A fault of ours (its owner logs and counts it) must not look like a start that goes on for ever.
+            for part, state in self._parts.items():
+                if state == LOADING:
+                    self._parts[part] = "degraded: its start failed; the log says why"
+            raise
 
     async def _open(self) -> None:
         async for attempt in self._attempts("state", StateUnavailable):

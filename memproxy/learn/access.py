@@ -2,6 +2,8 @@
 
 from collections import OrderedDict
 
+import msgspec
+
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.ports import Credential
 from memproxy.settings import ModelSettings, Settings
@@ -18,7 +20,10 @@ class ModelAccess:
 
     def remember(self, tenant: str, access: UpstreamAccess) -> bool:
         """Note how a request reached its model; True when that is new for the tenant (`Worker.new_key` is due)."""
-        changed = self._latest.get(tenant) != access
+        former = self._latest.get(tenant)
+        if not access.model and former is not None and former.base_url == access.base_url:
+            access = msgspec.structs.replace(access, model=former.model)
+        changed = former != access
         self._latest[tenant] = access
         self._latest.move_to_end(tenant)
         if len(self._latest) > _MOST_TENANTS:
@@ -28,7 +33,7 @@ class ModelAccess:
     def model_of(self, tenant: str) -> str | None:
         """The model that the tenant's last request named."""
         access = self._latest.get(tenant)
-        return access.model if access else None
+        return access.model or None if access else None
 
     def credential(self, tenant: str, role: ModelSettings, model: str | None = None) -> Credential | None:
         """How to call the model of ``role`` for this tenant, or None while that is not known.
@@ -38,7 +43,7 @@ class ModelAccess:
         """
         access = self._latest.get(tenant)
         base_url = role.base_url or (access.base_url if access else self._upstream.base_url)
-        name = role.model or (access.model if access else model)
+        name = role.model or self.model_of(tenant) or model
         if not name:
             return None
         if role.api_key is not None:

@@ -19,6 +19,12 @@ log = logging.getLogger(__name__)
 _SEARCHED_FIELDS = frozenset({"content", "tags", "entities", "category", "metadata"})
 """Fields whose text is in a vector."""
 
+_SHOWN_FIELDS = frozenset(
+    {"active", "agent_id", "content", "expires_at", "kind", "project_id", "quarantined", "superseded_by", "trust"}
+    | {"valid_from", "valid_to"}
+)
+"""Fields that an injected line shows, or that decide whether it may be shown: a change ends the line's repetition."""
+
 
 class Applier:
     """Writes plans to the store and flushes. Callers hold the owner's lock."""
@@ -51,7 +57,24 @@ class Applier:
                 ids=tuple(gone.ids), session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids)
             )
             await self._store.delete(owner, where)
+        await self._erase_lines(owner, plan)
         await self._store.flush()
+
+    async def _erase_lines(self, owner: Scope, plan: PlanBody) -> None:
+        """Take what changed out of the blocks that sessions repeat; after the store, so that no recall that begins
+        later can bring it back. Which memories a deletion by scope meant cannot be told when it is repeated after a
+        crash: then no block of the owner is repeated.
+        """
+        gone = plan.delete_where
+        if gone is not None and not gone.ids:
+            await self._state.drop_from_blocks(owner, None)
+            return
+        turns = [change for session in plan.turn_changes.values() for change in session.items()]
+        changed = [name for name, fields in (*plan.changes.items(), *turns) if _SHOWN_FIELDS & fields.keys()]
+        ids = [*plan.deletes, *(gone.ids if gone is not None else ()), *changed]
+        ids += [memory.id for memory in plan.upserts]
+        if ids:
+            await self._state.drop_from_blocks(owner, ids)
 
     async def _delete(self, owner: Scope, ids: Sequence[str]) -> None:
         stored = await self._store.get(owner, ids) if ids else {}

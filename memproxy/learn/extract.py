@@ -18,7 +18,7 @@ from memproxy.core.tokens import estimate
 from memproxy.errors import ConfigError
 from memproxy.learn.ground import Grounded, ground
 from memproxy.learn.guard import rejection
-from memproxy.learn.parse import parse
+from memproxy.learn.parse import Extracted, parse
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential
 
@@ -46,6 +46,20 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     turns: Sequence[Memory]
     new_ids: frozenset[str]
     known: Sequence[Memory] = ()
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A candidate that is not stored, and why."""
+
+    candidate: Extracted
+    reason: str
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What one extraction came to."""
+
+    kept: list[Grounded]
+    rejected: list[Rejected]
 
 
 def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
@@ -102,8 +116,8 @@ class Extractor:
         self._model = model
         self.prompt = prompt
 
-    async def extract(self, credential: Credential, window: Window) -> list[Grounded]:
-        """The grounded candidates of a window; what is rejected is counted by reason.
+    async def extract(self, credential: Credential, window: Window) -> Read:
+        """The grounded candidates of a window, and the others; what is rejected is counted by reason.
 
         Raises:
             ModelRefused: the key is missing or not accepted.
@@ -112,7 +126,7 @@ class Extractor:
         """
         turns = [turn for turn in window.turns if is_read(turn)]
         if not any(turn.id in window.new_ids for turn in turns):
-            return []
+            return Read([], [])
         user = window_text(window)
         reply = await self._model.complete(credential, system=self.prompt.text, user=user, json_mode=True)
         spent = metrics().model_tokens
@@ -120,11 +134,12 @@ class Extractor:
             reply.input_tokens or estimate(self.prompt.text) + estimate(user)
         )
         spent.labels(source="extract", direction="output").inc(reply.output_tokens or estimate(reply.text))
-        kept = []
+        read = Read([], [])
         for candidate in parse(reply.text):
             found = rejection(candidate) or ground(candidate, turns)
             if isinstance(found, str):
                 metrics().candidates_rejected.labels(reason=found).inc()
+                read.rejected.append(Rejected(candidate, found))
             else:
-                kept.append(found)
-        return kept
+                read.kept.append(found)
+        return read

@@ -7,6 +7,7 @@ import msgspec
 
 from memproxy.core.memory import Kind, Memory, Source
 from memproxy.core.protocol import PlanBody, TurnsBody
+from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
 from memproxy.errors import RequestError, StateUnavailable
@@ -63,9 +64,20 @@ class Indexer:
                 near = await self._near(scope, new)
                 await self._note(row, await self._from_the_end(scope, new, near))
                 await self._write(scope, new, near)
+        await self._tell(row, body, turns)
         self._noted.discard(row.number)
         metrics().memories_written.labels(operation="turn").inc(len(new))
         return body.learn_now
+
+    async def _tell(self, row: JournalRow, body: TurnsBody, turns: Sequence[Memory]) -> None:
+        """Put what was decided for the request into its receipt."""
+        if body.decision is None or row.entry.request_id is None:
+            return
+        decided = msgspec.structs.replace(body.decision, turn_ids=[turn.id for turn in turns])
+        part = ReceiptPart(
+            request_id=row.entry.request_id, scope=row.entry.scope, at=self._clock.now(), decided=decided
+        )
+        await self._state.note_receipts([part])
 
     async def _unknown(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         unique = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]

@@ -10,16 +10,18 @@ import msgspec
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import LearnBody, PlanBody
+from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.supersede import Operation
 from memproxy.core.turn import in_order
 from memproxy.errors import ModelRefused, StateUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.apply import Applier
-from memproxy.learn.extract import Extractor, Window
+from memproxy.learn.extract import Extractor, Read, Window
 from memproxy.learn.ground import Grounded
 from memproxy.learn.index import decoded
 from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.outcomes import kept_out, with_silent
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
@@ -53,7 +55,7 @@ class _Progress(msgspec.Struct):
     """How far a row's extraction is: a retry after a failure asks for the windows that are left."""
 
     windows: list[Window]
-    read: list[list[Grounded]] = []
+    read: list[Read] = []
 
 
 class Learner:
@@ -102,13 +104,15 @@ class Learner:
             plan = decoded(row.plan, PlanBody)
             async with self._locks.of(scope.owner):
                 await self._applier.apply(scope, plan, now=self._clock.now())
+            await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
             log.info("Stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
             return
         body = decoded(row.entry.body, LearnBody)
         if not body.unlearned:
             return
-        found = await self._extracted(row, body)
-        planned = await self._stored(row, found)
+        progress = await self._extracted(row, body)
+        planned, outcomes = await self._stored(row, progress)
+        await self._state.note_outcomes(row.number, outcomes, self._clock.now())
         self.forget(row.number)
         metrics().learn_seconds.observe(perf_counter() - began)
         _report(row, planned)
@@ -117,7 +121,7 @@ class Learner:
         """Drop what was read for a row that is done or given up."""
         self._progress.pop(number, None)
 
-    async def _extracted(self, row: JournalRow, body: LearnBody) -> list[Grounded]:
+    async def _extracted(self, row: JournalRow, body: LearnBody) -> _Progress:
         """All windows' candidates."""
         progress = self._progress.get(row.number)
         if progress is None:
@@ -127,7 +131,7 @@ class Learner:
             credential = self._credential(row, body)
             read = await self._extractor.extract(credential, msgspec.structs.replace(window, known=known))
             progress.read.append(read)
-        return [grounded for read in progress.read for grounded in read]
+        return progress
 
     def _credential(self, row: JournalRow, body: LearnBody) -> Credential:
         credential = self._access.credential(row.entry.scope.tenant, self._settings.models.extract, body.model)
@@ -172,19 +176,28 @@ class Learner:
         found = await self._store.search(scope, query)
         return [candidate.memory for candidate in sorted(found, key=_nearness, reverse=True)[:_KNOWN]]
 
-    async def _stored(self, row: JournalRow, found: Sequence[Grounded]) -> Planned | None:
+    async def _stored(self, row: JournalRow, progress: _Progress) -> tuple[Planned | None, list[Outcome]]:
+        """Plan and apply what was extracted; also what became of each candidate and turn."""
+        found = [grounded for read in progress.read for grounded in read.kept]
+        rejected = [
+            outcome
+            for window, read in zip(progress.windows, progress.read, strict=True)
+            for outcome in kept_out(window, read)
+        ]
         if not found:
-            return None
+            return None, with_silent(rejected, progress.windows)
         scope = row.entry.scope
         async with self._locks.of(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 now, extractor = self._clock.now(), self._extractor.prompt.version
                 still = await self._not_forgotten(scope, found)
                 planned = await self._reconciler.learned(scope, still, now=now, extractor=extractor)
-                plan = msgspec.json.encode(planned.plan)
-                if await self._state.save_plan(row.number, plan, planned.known.slot_changes()):
-                    await self._applier.apply(scope, planned.plan, now=now)
-                    return planned
+                outcomes = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
+                plan = msgspec.structs.replace(planned.plan, outcomes=outcomes)
+                changes = planned.known.slot_changes()
+                if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
+                    await self._applier.apply(scope, plan, now=now)
+                    return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
 
     async def _not_forgotten(self, scope: Scope, found: Sequence[Grounded]) -> list[Grounded]:

@@ -10,6 +10,7 @@ import msgspec
 
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import PlanBody
+from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
 from memproxy.core.supersede import (
@@ -25,6 +26,7 @@ from memproxy.core.supersede import (
 )
 from memproxy.learn.ground import Grounded
 from memproxy.learn.known import Known
+from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, StateStore
@@ -36,7 +38,9 @@ _SLOT_FIELDS = frozenset({"subject", "predicate", "object", "aspect", "active", 
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan, the slot changes that go with it, and how many of each operation it holds."""
+    """A plan (with what became of each candidate), the slot changes that go with it, and how many of each operation it
+    holds.
+    """
 
     plan: PlanBody
     known: Known
@@ -106,27 +110,33 @@ class Reconciler:
         vectors = await self._vectors.statement_vectors([candidate.content for candidate in candidates])
         ours = dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
         counts: Counter[str] = Counter()
-        for candidate in candidates:
-            counts[await self._learn(scope, known, candidate, ours, now)] += 1
-        return Planned(plan=known.plan(), known=known, operations=counts)
+        outcomes: list[Outcome] = []
+        for grounded, candidate in zip(found, candidates, strict=True):
+            operation, decision = await self._learn(scope, known, candidate, ours, now)
+            counts[operation] += 1
+            memory = await known.memory(candidate.id) or candidate
+            outcomes += outcome_of(grounded.turn, memory, operation, decision)
+        plan = msgspec.structs.replace(known.plan(), outcomes=outcomes)
+        return Planned(plan=plan, known=known, operations=counts)
 
     async def _learn(
         self, scope: Scope, known: Known, candidate: Memory, ours: Mapping[str, list[float] | None], now: datetime
-    ) -> str:
+    ) -> tuple[str, Decision]:
+        """Add to the plan what a candidate does; the name of that (or why it does nothing), and the decision."""
         holder = await known.holder(candidate.slot) if candidate.slot else None
         chain = await known.chain(holder)
         near = [] if chain else await self._near(scope, known, candidate, ours)
         decision = decide(candidate, chain=chain, neighbours=near, bands=self._bands)
         if (reason := _refused(candidate, decision)) is not None:
             metrics().candidates_rejected.labels(reason=reason).inc()
-            return reason
+            return reason, decision
         if decision.operation is Operation.DUPLICATE and decision.target is not None:
             await known.change(decision.target.id, reinforce(decision.target, candidate, now=now))
         elif decision.operation is Operation.UPDATE and decision.target is not None:
             await self._supersede(known, candidate, decision.target, now)
         else:
             await known.add(candidate)
-        return decision.operation.value
+        return decision.operation.value, decision
 
     async def _near(
         self, scope: Scope, known: Known, candidate: Memory, ours: Mapping[str, list[float] | None]

@@ -106,7 +106,7 @@ class FastembedEmbedder:
     """`ports.Embedder` on a local ONNX model: loaded in the background, one session, one worker thread.
 
     ``start`` returns at once, also without network, where fastembed retries for 39 s. Until the model is there (and
-    again every ``RETRY_SECONDS`` after a failure) both calls raise `EmbedderUnavailable` at once. Queries that wait
+    again ``retry_s`` after a failure) both calls raise `EmbedderUnavailable` at once. Queries that wait
     together are embedded together; the last ones are cached.
     """
 
@@ -115,10 +115,14 @@ class FastembedEmbedder:
         settings: EmbeddingSettings,
         cache_dir: Path,
         load: Callable[[EmbeddingSettings, Path], tuple[Encoder, int]] = load_fastembed,
+        *,
+        retry_s: float = RETRY_SECONDS,
     ) -> None:
+        """``load`` makes the encoder, in a thread; ``retry_s`` are the seconds between a failed load and the next."""
         self._settings = settings
         self._cache_dir = cache_dir
         self._load = load
+        self._retry_s = retry_s
         self._tasks = TaskOwner("embedder")
         self._loader = ThreadPoolExecutor(1, thread_name_prefix="embedder-load")
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedder")
@@ -181,7 +185,7 @@ class FastembedEmbedder:
         told = False
         while not await self._try_load(told):
             told = True
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(self._retry_s)
 
     async def _try_load(self, told: bool) -> bool:
         """Load once; the first failure is a warning, repeated ones are not."""

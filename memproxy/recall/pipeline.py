@@ -11,10 +11,12 @@ from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
+from memproxy.ports import Candidate, Clock, Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
+from memproxy.recall.aside import asks_again, set_aside
 from memproxy.recall.assemble import Block, assemble
+from memproxy.recall.recipes import Recipe, configured
 from memproxy.recall.rewrite import shorten, with_context
-from memproxy.recall.search import CANDIDATES, Ranker, Scored
+from memproxy.recall.search import Ranker, Scored, best_first
 from memproxy.recall.select import Judged, Limits, select
 from memproxy.settings import Settings
 
@@ -32,14 +34,27 @@ class Recall:
     """Finds what is worth knowing for a request. Expiring costs the memories, never the request."""
 
     def __init__(
-        self, *, settings: Settings, store: MemoryStore, embedder: Embedder, lexical: LexicalEncoder, clock: Clock
+        self,
+        *,
+        settings: Settings,
+        store: MemoryStore,
+        embedder: Embedder,
+        lexical: LexicalEncoder,
+        clock: Clock,
+        recipe: Recipe | None = None,
     ) -> None:
+        """``recipe`` None: that of the settings.
+
+        Raises:
+            ConfigError: the settings name a recipe or a stage that does not exist.
+        """
         self._settings = settings
         self._store = store
         self._embedder = embedder
         self._lexical = lexical
         self._clock = clock
-        self._ranker = Ranker(lexical)
+        self._recipe = recipe or configured(settings.recall)
+        self._ranker = Ranker(lexical, self._recipe)
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised."""
@@ -56,7 +71,9 @@ class Recall:
         except StoreUnavailable:
             return RecallAnswer(result="degraded", reason="store", query=query, timings=watch.done())
         with watch.stage("assemble"):
-            judged = select(found, limits, present=frozenset(request.present), now=self._clock.now())
+            present, shown = frozenset(request.present), frozenset(request.shown)
+            asked = frozenset(one.memory.id for one in found if asks_again(query, one.memory))
+            judged = select(found, limits, present=present, shown=shown, asked=asked, now=self._clock.now())
             block = self._assemble(judged, query, request.nonce, limits)
         return _answer(block, judged if request.explain else [], query, watch)
 
@@ -67,8 +84,9 @@ class Recall:
             StoreUnavailable: the store does not answer.
         """
         text = shorten(query)
-        hybrid = await self._query(text, SEARCH_EMBED_SECONDS, limit=max(limit, CANDIDATES), where=where)
-        return self._ranker.rank(hybrid, await self._store.search(scope, hybrid))[:limit]
+        hybrid = await self._query(text, SEARCH_EMBED_SECONDS, limit=max(limit, self._recipe.candidates), where=where)
+        candidates = await self._store.search(scope, hybrid)
+        return self._ranker.rank(text, hybrid, candidates, now=where.as_of or self._clock.now())[:limit]
 
     def _rewrite(self, request: RecallRequest) -> str:
         if self._settings.rewrite.mode == "none":
@@ -79,9 +97,22 @@ class Recall:
         where = MemoryFilter(kinds=limits.kinds, active=True, quarantined=False, now=self._clock.now())
         with watch.stage("embed"):
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
-            hybrid = await self._query(query, share, limit=CANDIDATES, where=where)
+            hybrid = await self._query(query, share, limit=self._recipe.candidates, where=where)
         with watch.stage("search"):
-            return self._ranker.rank(hybrid, await self._store.search(scope, hybrid))
+            candidates = await self._store.search(scope, hybrid)
+        with watch.stage("rank"):
+            return self._ranked(query, hybrid, candidates)
+
+    def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
+        """Best first; those set aside have the score that they get among all, and do not lower the others'."""
+        now = self._clock.now()
+        aside = {id(one.memory) for one in set_aside(query, candidates)}
+        if not aside:
+            return self._ranker.rank(query, hybrid, candidates, now=now)
+        counted = [one for one in candidates if id(one.memory) not in aside]
+        ranked = self._ranker.rank(query, hybrid, counted, now=now)
+        everyone = self._ranker.rank(query, hybrid, candidates, now=now)
+        return best_first([*ranked, *(one for one in everyone if id(one.memory) in aside)])
 
     async def _query(self, text: str, patience_s: float, *, limit: int, where: MemoryFilter) -> HybridQuery:
         """Both halves of the query; without the vector when the embedder is not there or late."""

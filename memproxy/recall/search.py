@@ -1,31 +1,27 @@
-"""The search itself: one query to the store, every signal looked at, calibrated scores, best first."""
+"""Ranking: every signal that the recipe's stages see in the candidates, one score for each, best first."""
 
-import functools
+import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from memproxy.core import fusion
 from memproxy.core.memory import Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder
-from memproxy.recall.documents import dense_text
-
-CANDIDATES = 60
-"""Candidates asked for on each side (by vector, by words), at least. A hundred find no more on LoCoMo (turn recall@10
-0.733 against 0.739) and cost the store half as much time again. `core.fusion` is fitted with this number.
-"""
-
-_COVERAGE_CHARACTERS = 4000
-"""What is read of one candidate to see which of the query's words it has."""
-
-_CACHED_TEXTS = 4096
-"""Texts whose words are kept (about 10 MB): a user's questions keep finding the same memories."""
+from memproxy.recall.batch import Array, Batch
+from memproxy.recall.reading import Reader
+from memproxy.recall.recipes import BIAS, Recipe, Weights
+from memproxy.recall.stages import STAGES, Columns
 
 
 class Scored(msgspec.Struct, kw_only=True):
-    """One memory with its calibrated score in [0, 1] and the signals it comes from (``cosine`` only with a vector)."""
+    """One memory with its score in [0, 1] (of the default recipe: calibrated) and the signals it comes from
+    (``cosine`` only with a vector).
+    """
 
     memory: Memory
     score: float
@@ -33,46 +29,86 @@ class Scored(msgspec.Struct, kw_only=True):
 
 
 class Ranker:
-    """Turns a store's candidates into scored memories, best first."""
+    """Turns a store's candidates into scored memories, best first, by one recipe."""
 
-    def __init__(self, lexical: LexicalEncoder) -> None:
-        self._lexical = lexical
-        self._terms = functools.lru_cache(_CACHED_TEXTS)(self._encode)
-        self._generic = frozenset(lexical.encode_query(" ".join(GENERIC_WORDS | STOPWORDS)).indices)
+    def __init__(self, lexical: LexicalEncoder, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._reader = Reader(lexical)
+        self._generic = self._reader.terms(" ".join(GENERIC_WORDS | STOPWORDS))
 
-    def rank(self, query: HybridQuery, candidates: Sequence[Candidate]) -> list[Scored]:
-        """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable."""
-        evidence = self.evidence(query, candidates)
-        scores = fusion.scores(evidence, len(query.bm25.indices) if query.bm25 else 0)
+    def rank(self, text: str, query: HybridQuery, candidates: Sequence[Candidate], *, now: datetime) -> list[Scored]:
+        """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
+
+        ``text`` is what was searched for, ``now`` the time it was asked at.
+        """
+        if not candidates:
+            return []
+        batch = self.batch(text, query, candidates, now)
+        columns = self.columns(batch)
+        scores: list[float] = self._scores(batch, columns).tolist()
+        signals = _signals(batch, columns)
         scored = [
-            Scored(memory=candidate.memory, score=score, signals=_signals(known))
-            for candidate, known, score in zip(candidates, evidence, scores, strict=True)
+            Scored(memory=memory, score=score, signals=seen)
+            for memory, score, seen in zip(batch.memories, scores, signals, strict=True)
         ]
-        return sorted(scored, key=_best_first)
+        return best_first(scored)
 
-    def evidence(self, query: HybridQuery, candidates: Sequence[Candidate]) -> list[fusion.Evidence]:
-        """What fusion is told of each candidate."""
-        terms = frozenset(query.bm25.indices if query.bm25 else ())
-        documents = [self._terms(_own_text(candidate.memory)) for candidate in candidates]
-        weights = fusion.term_weights(terms, self._generic, documents)
-        return [
-            fusion.Evidence(candidate.cosine, candidate.bm25 or 0.0, fusion.coverage(weights, document))
-            for candidate, document in zip(candidates, documents, strict=True)
-        ]
+    def batch(self, text: str, query: HybridQuery, candidates: Sequence[Candidate], now: datetime) -> Batch:
+        """The candidates side by side."""
+        return Batch(
+            text=text,
+            terms=frozenset(query.bm25.indices if query.bm25 else ()),
+            generic=self._generic,
+            candidates=candidates,
+            readings=[self._reader.read(candidate.memory) for candidate in candidates],
+            now=now,
+        )
 
-    def _encode(self, text: str) -> frozenset[int]:
-        return frozenset(self._lexical.encode_document(text).indices)
+    def columns(self, batch: Batch) -> Columns:
+        """What the recipe's stages see, by name."""
+        found: Columns = {}
+        for name in self._recipe.stages:
+            found |= STAGES[name](batch)
+        return found
+
+    def _scores(self, batch: Batch, columns: Columns) -> Array:
+        by_words = np.isnan(batch.cosine)
+        sums = weighted(columns, self._recipe.hybrid, len(by_words))
+        if by_words.any():
+            sums = np.where(by_words, weighted(columns, self._recipe.lexical, len(by_words)), sums)
+        return fusion.probability(sums) if self._recipe.calibrated else np.clip(sums, 0.0, 1.0)
 
 
-def _own_text(memory: Memory) -> str:
-    labels = " ".join((*memory.tags, *memory.entities, memory.category or ""))
-    return f"{dense_text(memory)[:_COVERAGE_CHARACTERS]} {labels}"
+def weighted(columns: Columns, weights: Weights, count: int) -> Array:
+    """The weighted sum of the columns for each of ``count`` candidates; columns without a weight do not count."""
+    total = np.full(count, weights.get(BIAS, 0.0))
+    for name, values in columns.items():
+        if name in weights:
+            total = total + weights[name] * values
+    return total
 
 
-def _best_first(scored: Scored) -> tuple[Any, ...]:
-    return (-scored.score, -scored.memory.created_at.timestamp(), scored.memory.id)
+def best_first(scored: Sequence[Scored]) -> list[Scored]:
+    """By descending score; ties go to the newer memory, then by id."""
+
+    def place(one: Scored) -> tuple[Any, ...]:
+        return (-one.score, -one.memory.created_at.timestamp(), one.memory.id)
+
+    return sorted(scored, key=place)
 
 
-def _signals(evidence: fusion.Evidence) -> dict[str, float]:
-    signals = {"bm25": evidence.bm25, "coverage": evidence.coverage}
-    return signals if evidence.cosine is None else {"cosine": evidence.cosine, **signals}
+_SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match")
+"""Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
+
+
+def _signals(batch: Batch, columns: Columns) -> list[dict[str, float]]:
+    raw = zip(batch.bm25.tolist(), batch.coverage.tolist(), batch.cosine.tolist(), strict=True)
+    signals = [
+        {"bm25": bm25, "coverage": coverage} | ({} if math.isnan(cosine) else {"cosine": cosine})
+        for bm25, coverage, cosine in raw
+    ]
+    for name, values in columns.items():
+        if name in _SHOWN:
+            for place in np.flatnonzero(values).tolist():
+                signals[place][name] = float(values[place])
+    return signals

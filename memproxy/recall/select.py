@@ -11,6 +11,9 @@ from memproxy.core.turn import text_digest
 from memproxy.recall.search import Scored
 from memproxy.settings import Settings
 
+TURN_AHEAD_OF_FACT = 0.1
+"""A turn whose score is better by no more than this says what its fact says, in more words."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The recall limits of one request: the configured ones, as the request changes them.
@@ -47,22 +50,74 @@ class Judged(msgspec.Struct, frozen=True):
     rejected: str | None
 
 
-def select(scored: Iterable[Scored], limits: Limits, *, present: frozenset[str], now: datetime) -> list[Judged]:
-    """Judge all candidates, best first: the first ``limits.limit`` that nothing speaks against are kept."""
-    seen = set(present)
-    covered: set[str] = set()
-    judged: list[Judged] = []
-    kept = 0
+def select(
+    scored: Iterable[Scored],
+    limits: Limits,
+    *,
+    present: frozenset[str],
+    now: datetime,
+    shown: frozenset[str] = frozenset(),
+    asked: frozenset[str] = frozenset(),
+) -> list[Judged]:
+    """Judge all candidates, best first: the first ``limits.limit`` that nothing speaks against are kept.
+
+    ``shown`` are ids of memories that the request's earlier blocks hold: they are not given twice. ``asked`` are turns
+    that only ask what is asked now.
+    """
+    selection = _Selection(limits, present)
     for one in scored:
-        reason = _reason(one, limits, now) or _repetition(one.memory, seen, covered)
-        if reason is None and kept >= limits.limit:
-            reason = "limit"
+        reason = _reason(one, limits, now)
+        if one.memory.id in shown:
+            reason = "shown"
+        elif one.memory.id in asked:
+            reason = reason or "question"
+        selection.judge(one, reason)
+    return selection.judged
+
+
+class _Selection:
+    """What is kept so far, and what it says already."""
+
+    def __init__(self, limits: Limits, present: frozenset[str]) -> None:
+        self.judged: list[Judged] = []
+        self._limit = limits.limit
+        self._seen = set(present)
+        self._covered: set[str] = set()
+        self._kept: dict[int, Scored] = {}
+
+    def judge(self, one: Scored, reason: str | None) -> None:
+        """Keep it, or say why not; a fact that is kept displaces turns before it (`_told_by`)."""
+        reason = reason or self._repetition(one.memory)
+        told = self._told_by(one) if reason in (None, "shown") else []
+        if reason is None and len(self._kept) - len(told) >= self._limit:
+            reason, told = "limit", []
+        for place in told:
+            self.judged[place] = Judged(self._kept.pop(place), "fact")
         if reason is None:
-            kept += 1
-            seen.add(text_digest(one.memory.content))
-            covered.update(() if one.memory.kind is Kind.TURN else one.memory.turn_ids)
-        judged.append(Judged(one, reason))
-    return judged
+            self._kept[len(self.judged)] = one
+            self._seen.add(text_digest(one.memory.content))
+        if reason in (None, "shown") and one.memory.kind is not Kind.TURN:
+            self._covered.update(one.memory.turn_ids)
+        self.judged.append(Judged(one, reason))
+
+    def _repetition(self, memory: Memory) -> str | None:
+        """A turn whose fact is given says nothing new; nor does what the request already contains."""
+        if memory.kind is Kind.TURN and memory.id in self._covered:
+            return "fact"
+        return "present" if text_digest(memory.content) in self._seen else None
+
+    def _told_by(self, fact: Scored) -> list[int]:
+        """The places of kept turns that this fact came from, if they are not much better than it."""
+        if fact.memory.kind is Kind.TURN:
+            return []
+        sources = frozenset(fact.memory.turn_ids)
+        return [
+            place
+            for place, one in self._kept.items()
+            if one.memory.kind is Kind.TURN
+            and one.memory.id in sources
+            and one.score <= fact.score + TURN_AHEAD_OF_FACT
+        ]
 
 
 def _reason(scored: Scored, limits: Limits, now: datetime) -> str | None:
@@ -78,10 +133,3 @@ def _reason(scored: Scored, limits: Limits, now: datetime) -> str | None:
         "score": scored.score < limits.floor,
     }
     return next((reason for reason, applies in checks.items() if applies), None)
-
-
-def _repetition(memory: Memory, seen: set[str], covered: set[str]) -> str | None:
-    """A turn whose fact ranked at least as well says nothing new; nor does what the request already contains."""
-    if memory.kind is Kind.TURN and memory.id in covered:
-        return "fact"
-    return "present" if text_digest(memory.content) in seen else None

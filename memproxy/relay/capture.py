@@ -8,6 +8,7 @@ import msgspec
 
 from memproxy.core.block import strip_blocks
 from memproxy.core.protocol import Captured, TurnsBody, UpstreamAccess
+from memproxy.core.receipt import Decided
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
@@ -22,13 +23,14 @@ log = logging.getLogger(__name__)
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be captured of one request, known before the answer comes."""
+    """What is to be captured of one request, known before the answer comes. ``decided`` goes into its receipt."""
 
     scope: Scope
     conversation: Conversation
     messages: list[Message]
     request_id: str
     access: UpstreamAccess
+    decided: Decided | None = None
 
 
 class Journal:
@@ -104,7 +106,8 @@ class Journal:
 
 def _entry(exchange: Exchange, messages: list[Message]) -> JournalEntry:
     said_at: datetime = exchange.conversation.said_at
-    body = TurnsBody(messages=messages, said_at=said_at, metadata={"request_id": exchange.request_id})
+    metadata = {"request_id": exchange.request_id}
+    body = TurnsBody(messages=messages, said_at=said_at, metadata=metadata, decision=exchange.decided)
     return JournalEntry(
         kind=JournalKind.TURNS,
         scope=exchange.scope,

@@ -8,15 +8,19 @@ import msgspec
 
 from memproxy.auth import Authenticator, Headers
 from memproxy.core.block import session_nonce
+from memproxy.core.gate import Verdict
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
+from memproxy.relay.budget import Budgets
 from memproxy.relay.controls import Controls, Mode, read_controls
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.gate import Gate
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.sessions import Conversation, Sessions, new_session
+from memproxy.relay.sticky import Given, Sticky
+from memproxy.tasks import TaskOwner
 from memproxy.wire.chat import ChatRequest
 
 log = logging.getLogger(__name__)
@@ -28,29 +32,39 @@ STAGES = ("gate", "embed", "search", "assemble", "recall")
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What memory does for one request. ``result`` and ``reason`` are those of the header ``X-Memproxy-Recall``."""
+    """What memory does for one request. ``result`` and ``reason`` are those of the header ``X-Memproxy-Recall``.
+
+    ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
+    they are put into the request.
+    """
 
     result: str
     reason: str | None = None
     answer: RecallAnswer = RecallAnswer(result="empty")
+    given: Given | None = None
+    injects: bool = False
     timings: dict[str, float] = {}
     scope: Scope | None = None
     conversation: Conversation | None = None
     captures: bool = False
 
     @property
-    def block(self) -> str | None:
-        """The text to inject."""
-        return self.answer.context if self.result == "injected" else None
+    def blocks(self) -> dict[int, str]:
+        """The texts to inject, each with the index of the message it stands before."""
+        return self.given.texts if self.given is not None and self.injects else {}
+
+    @property
+    def memories(self) -> int:
+        """How many memories the request carries (in shadow mode: would carry), repeated ones included."""
+        return self.given.memories if self.given is not None else 0
 
     def headers(self, request_id: str) -> RawHeaders:
         """What the answer's headers say of it."""
         told = self.result if self.reason is None else f"{self.result}; reason={self.reason}"
-        count = len(self.answer.citations) if self.result in {"injected", "shadow"} else 0
         headers = [
             (b"x-memproxy-request-id", request_id.encode()),
             (b"x-memproxy-recall", told.encode()),
-            (b"x-memproxy-memories", str(count).encode()),
+            (b"x-memproxy-memories", str(self.memories).encode()),
         ]
         if self.conversation is not None:
             headers.append((b"x-memproxy-session", self.conversation.session.encode("utf-8")))
@@ -68,13 +82,25 @@ class Decider:
     """Decides."""
 
     def __init__(
-        self, *, secret: bytes, authenticator: Authenticator, sessions: Sessions, gate: Gate, engine: EngineClient
+        self,
+        *,
+        secret: bytes,
+        authenticator: Authenticator,
+        sessions: Sessions,
+        gate: Gate,
+        engine: EngineClient,
+        sticky: Sticky,
+        budgets: Budgets,
+        tasks: TaskOwner,
     ) -> None:
         self._secret = secret
         self._authenticator = authenticator
         self._sessions = sessions
         self._gate = gate
         self._engine = engine
+        self._sticky = sticky
+        self._budgets = budgets
+        self._tasks = tasks
 
     async def decide(self, headers: Headers, chat: ChatRequest, request_id: str) -> Decision:
         """Everything between a request's reading and its sending.
@@ -95,6 +121,7 @@ class Decider:
         conversation = await self._conversation(owner, controls.session, chat)
         scope = msgspec.structs.replace(owner, session=conversation.session)
         decision = await self._recall(controls, scope, chat, request_id)
+        self._keep(decision, scope, None if controls.mode.captures or controls.session else conversation)
         return msgspec.structs.replace(
             decision, scope=scope, conversation=conversation, captures=controls.mode.captures
         )
@@ -121,13 +148,31 @@ class Decider:
             return Decision(result="off", reason="write")
         began = time.perf_counter()
         verdict = self._gate.judge(chat)
-        gate_ms = _ms_since(began)
+        timings = {"gate": _ms_since(began)}
+        budget = self._budgets.of(scope, controls.limits.max_tokens)
+        given = (await self._sticky.given(scope, chat, shadow=not controls.mode.injects)).within(budget.total)
+        decision = Decision(result="empty", timings=timings, given=given, injects=controls.mode.injects)
+        if chat.is_tool_followup:
+            return _followed_up(decision, given, verdict)
         if not verdict.searched:
-            return Decision(result="skipped", reason=verdict.reason, timings={"gate": gate_ms})
-        answer = await self._engine.recall(self._question(controls, scope, chat, request_id))
-        timings = {**answer.timings, "gate": gate_ms, "recall": _ms_since(began) - gate_ms}
-        told = answer.result if controls.mode.injects or answer.result == "degraded" else "shadow"
-        return Decision(result=told, reason=answer.reason, answer=answer, timings=timings)
+            return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
+        room = budget.beside(given.tokens)
+        if given.blocks and not room:
+            return _told(msgspec.structs.replace(decision, reason="session_total"))
+        question = self._question(controls, scope, chat, request_id)
+        limits = msgspec.structs.replace(question.limits, max_tokens=room)
+        question = msgspec.structs.replace(question, shown=given.memory_ids, limits=limits)
+        return _told(await self._searched(decision, given, question))
+
+    async def _searched(self, decision: Decision, given: Given, question: RecallRequest) -> Decision:
+        began = time.perf_counter()
+        answer = await self._engine.recall(question)
+        timings = {**answer.timings, **decision.timings, "recall": _ms_since(began)}
+        if answer.result == "injected":
+            given = given.adding(answer)
+        return msgspec.structs.replace(
+            decision, result=answer.result, reason=answer.reason, answer=answer, timings=timings, given=given
+        )
 
     def _question(self, controls: Controls, scope: Scope, chat: ChatRequest, request_id: str) -> RecallRequest:
         return RecallRequest(
@@ -138,6 +183,55 @@ class Decider:
             present=chat.digests,
             limits=controls.limits,
         )
+
+    def _keep(self, decision: Decision, scope: Scope, unnamed: Conversation | None) -> None:
+        """Keep a new block for the session's next requests; ``unnamed`` is a conversation that nobody else notes."""
+        if decision.given is None or decision.answer.result != "injected":
+            return
+        self._sticky.keep(scope, decision.given)
+        if unnamed is not None:
+            self._tasks.start(self._note(scope, unnamed), "note session")
+
+    async def _note(self, scope: Scope, conversation: Conversation) -> None:
+        try:
+            await self._sessions.remember(scope, conversation, None)
+        except StateUnavailable as error:
+            metrics().internal_errors.labels(where="relay.sessions").inc()
+            log.warning("a session could not be noted, its next request may begin a new one: %s", error.message)
+
+    def refused(self, decision: Decision, status: int) -> Decision:
+        """The upstream refused a request that was injected into; the client's own bytes take its place."""
+        log.warning("the upstream answered %d to an injected request; sent again without memory", status)
+        if decision.scope is not None and decision.given is not None and decision.given.has_own:
+            self._sticky.take_back(decision.scope, decision.given)
+        return msgspec.structs.replace(
+            decision, result="degraded", reason="upstream_rejected", given=None, injects=False
+        )
+
+    def too_long(self, decision: Decision) -> None:
+        """Without what was injected, the request was not too long for the upstream."""
+        if decision.scope is not None:
+            self._budgets.halve(decision.scope)
+
+
+def _followed_up(decision: Decision, given: Given, verdict: Verdict) -> Decision:
+    """A tool loop's follow-up: nobody said anything new, so it carries what its turn did, and nothing is searched."""
+    if given.has_own:
+        return _told(decision)
+    if not verdict.searched:
+        return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
+    if given.erasures is None:
+        return msgspec.structs.replace(decision, result="degraded", reason="state")
+    return _told(decision)
+
+
+def _told(decision: Decision) -> Decision:
+    """The decision as the header tells it: what the request carries counts, whether it was recalled now or before."""
+    if decision.result == "degraded":
+        return decision
+    if not decision.injects:
+        return msgspec.structs.replace(decision, result="shadow")
+    return msgspec.structs.replace(decision, result="injected" if decision.memories else "empty")
 
 
 def _ms_since(began: float) -> float:

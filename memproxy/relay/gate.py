@@ -1,6 +1,7 @@
 """The gate, as the relay uses it: the settings, and which message it judges."""
 
 from memproxy.core import gate
+from memproxy.core.gate_tools import OfferedTool
 from memproxy.settings import GateSettings
 from memproxy.wire.chat import ChatRequest
 
@@ -13,10 +14,17 @@ class Gate:
         self._skip = frozenset[str](settings.skip)
 
     def judge(self, chat: ChatRequest) -> gate.Verdict:
-        """The verdict on the request's last user message."""
+        """The verdict on the request's last user message.
+
+        What tools are offered counts only when the message asks for one of them, or when the request makes the model
+        call one.
+        """
         if not self._enabled:
             return gate.Verdict(searched=True, reason="gate_off")
-        return gate.judge(chat.user_texts[-1], self._skip)
+        text = chat.user_texts[-1]
+        short = chat.has_tools and len(text) <= 2 * gate.COMMAND_CHARACTERS  # long ones are no commands
+        offered = [OfferedTool(*tool) for tool in chat.offered_tools] if short else []
+        return gate.judge(text, self._skip, offered=offered, tool_forced=chat.tool_choice_forced)
 
     def is_housekeeping(self, text: str) -> bool:
         """Whether it is a client's own prompt (titles, tags, follow-ups): neither recalled for nor captured."""

@@ -4,16 +4,18 @@ import logging
 import time
 import uuid
 
-import msgspec
-
 from memproxy.auth import client_key
 from memproxy.core.protocol import UpstreamAccess
+from memproxy.errors import RequestError
 from memproxy.metrics import metrics
 from memproxy.relay.capture import Exchange, Journal
 from memproxy.relay.controls import Mode, read_mode
 from memproxy.relay.decide import Decider, Decision
 from memproxy.relay.hangup import Hangup
 from memproxy.relay.passthrough import Passthrough
+from memproxy.relay.position import Positions
+from memproxy.relay.receipt import decided
+from memproxy.relay.refusal import Refusal, refusal_of
 from memproxy.relay.request import Request
 from memproxy.relay.stream import Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
@@ -23,9 +25,6 @@ from memproxy.wire.chat import ChatRequest, read_request
 from memproxy.wire.splice import Unreadable
 
 log = logging.getLogger(__name__)
-
-REJECTED = frozenset({400, 413, 422})
-"""Statuses by which an upstream may refuse what we injected (role order, context length): CONTRACT section 7.5."""
 
 
 class ChatHandler:
@@ -39,10 +38,10 @@ class ChatHandler:
         upstream: Upstream,
         journal: Journal,
         passthrough: Passthrough,
+        positions: Positions,
         tasks: TaskOwner,
     ) -> None:
-        position = settings.inject.position
-        self._position = "before_last_user" if position == "auto" else position
+        self._positions = positions
         self._max_body_bytes = settings.server.max_body_bytes
         self._decider = decider
         self._upstream = upstream
@@ -65,12 +64,23 @@ class ChatHandler:
         except Unreadable as problem:
             log.debug("%s cannot be read (%s) and goes on untouched", request_id, problem.reason)
             return await self._untouched(request, body, request_id)
-        decision = await self._decider.decide(request.headers, chat, request_id)
+        decision = await self._decide(request, chat, request_id)
         decision.count()
-        sent = chat.rebuild(decision.block, self._position)
+        sent = chat.rebuild_with(decision.blocks, self._positions.of(chat.model))
         metrics().request_overhead.labels(route="chat").observe(time.perf_counter() - began)
         with Hangup(request, self._tasks):
             return await self._exchange(request, chat, decision, sent, request_id)
+
+    async def _decide(self, request: Request, chat: ChatRequest, request_id: str) -> Decision:
+        try:
+            return await self._decider.decide(request.headers, chat, request_id)
+        except RequestError:
+            raise
+        except Exception:
+            # Memory is an enhancement: a fault of ours in deciding about it, whatever it is, costs the memory only.
+            metrics().internal_errors.labels(where="relay.decide").inc()
+            log.exception("deciding about memory failed; %s goes on without it", request_id)
+            return Decision(result="degraded", reason="internal")
 
     async def _untouched(self, request: Request, body: bytes, request_id: str) -> int:
         """A body that we cannot read goes on as it is; the upstream says what it thinks of it."""
@@ -85,9 +95,13 @@ class ChatHandler:
         began = time.perf_counter()
         answer = await self._send(request, sent)
         try:
-            if decision.block is not None and answer.status in REJECTED:
-                decision = _rejected(decision, answer)
+            refusal = await refusal_of(answer) if decision.blocks else None
+            if refusal is not None:
+                answer.close()
+                decision = self._decider.refused(decision, answer.status)
+                decision.count()
                 answer = await self._send(request, chat.rebuild(None))
+                self._learn(refusal, chat, decision, answer)
             _count_injected(decision)
             tap = self._tap(request, chat, decision, answer, request_id)
             await request.begin(answer.status, [*answer.headers, *decision.headers(request_id)])
@@ -96,6 +110,15 @@ class ChatHandler:
             answer.close()
             metrics().upstream.observe(time.perf_counter() - began)
         return answer.status
+
+    def _learn(self, refusal: Refusal, chat: ChatRequest, decision: Decision, answer: UpstreamAnswer) -> None:
+        """What a refusal teaches, if it really was what we injected: without it, the upstream answered."""
+        if not 200 <= answer.status < 300:
+            return
+        if refusal is Refusal.ROLES:
+            self._positions.refused(chat.model)
+        elif refusal is Refusal.LENGTH:
+            self._decider.too_long(decision)
 
     async def _send(self, request: Request, body: bytes) -> UpstreamAnswer:
         headers = self._upstream.headers_for(request.headers, len(body))
@@ -119,6 +142,7 @@ class ChatHandler:
             messages=chat.new_messages(),
             request_id=request_id,
             access=access,
+            decided=decided(decision, status=answer.status, model=chat.model),
         )
         return Tap(answer, exchange, self._journal)
 
@@ -132,16 +156,7 @@ def _read(request: Request, body: bytes) -> ChatRequest:
     return read_request(body)
 
 
-def _rejected(decision: Decision, answer: UpstreamAnswer) -> Decision:
-    """The upstream refused a request that we injected into: the client's own bytes are sent once instead."""
-    answer.close()
-    log.warning("the upstream answered %d to an injected request; sent again without memory", answer.status)
-    decision = msgspec.structs.replace(decision, result="degraded", reason="upstream_rejected")
-    decision.count()
-    return decision
-
-
 def _count_injected(decision: Decision) -> None:
-    if decision.block is not None:
+    if decision.blocks and decision.answer.result == "injected":
         metrics().injected_memories.observe(len(decision.answer.citations))
         metrics().injected_tokens.observe(decision.answer.tokens)

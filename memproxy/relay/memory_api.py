@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 
-from memproxy.auth import Authenticator, BrowserGuard, encode_identity
-from memproxy.core.protocol import IDENTITY_HEADER
+from memproxy.auth import Authenticator, BrowserGuard, client_key, encode_identity
+from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
+from memproxy.core.scope import Scope
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.request import RawHeaders, Request
-from memproxy.relay.upstream import HOP_BY_HOP
+from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
 _PASSED = (b"content-type", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
+_TURNS_PATH = "/v1/memory/turns"
 _OPEN_PATHS = frozenset({"/openapi.json"})
 
 
@@ -16,9 +18,16 @@ class MemoryApi:
     """Answers ``/v1/memory*``, ``/memory``, ``/mcp`` and ``/openapi.json``."""
 
     def __init__(
-        self, engine: EngineClient, authenticator: Authenticator, guard: BrowserGuard, *, max_body_bytes: int
+        self,
+        engine: EngineClient,
+        authenticator: Authenticator,
+        guard: BrowserGuard,
+        upstream: Upstream,
+        *,
+        max_body_bytes: int,
     ) -> None:
         self._engine = engine
+        self._upstream = upstream
         self._authenticator = authenticator
         self._guard = guard
         self._max_body_bytes = max_body_bytes
@@ -40,7 +49,9 @@ class MemoryApi:
             return await self._preflight(request, cors)
         headers = {name.decode(): value for name in _PASSED if (value := request.headers.get(name)) is not None}
         if request.path not in _OPEN_PATHS:
-            headers[IDENTITY_HEADER] = encode_identity(self._authenticator.identify(request.headers))
+            identity = self._authenticator.identify(request.headers)
+            headers[IDENTITY_HEADER] = encode_identity(identity)
+            self._lend_key(request, identity)
         body = await request.body(self._max_body_bytes)
         path = request.raw_path.decode("latin-1")
         status, answered, chunks = await self._engine.api(request.method, path, headers, body)
@@ -49,6 +60,14 @@ class MemoryApi:
             await request.write(chunk)
         await request.end()
         return status
+
+    def _lend_key(self, request: Request, identity: Identity) -> None:
+        """Ingested turns are learned from like those of a chat: with the key of the request that brought them."""
+        if request.path != _TURNS_PATH or self._upstream.own_key:
+            return
+        scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
+        access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))
+        self._engine.captured(Captured(scope=scope, access=access))
 
     async def _preflight(self, request: Request, cors: RawHeaders) -> int:
         allowed = [

@@ -10,6 +10,7 @@ from memproxy.relay.app import Relay
 from memproxy.relay.capture import Journal
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.health import Health
+from memproxy.relay.position import Positions
 from memproxy.relay.upstream import Upstream
 from memproxy.tasks import TaskOwner
 
@@ -32,6 +33,7 @@ class RelayProcess:
         engine: EngineClient,
         upstream: Upstream,
         journal: Journal,
+        positions: Positions,
         health: Health,
         tasks: TaskOwner,
     ) -> None:
@@ -40,6 +42,7 @@ class RelayProcess:
         self._engine = engine
         self._upstream = upstream
         self._journal = journal
+        self._positions = positions
         self._health = health
         self._tasks = tasks
 
@@ -57,6 +60,7 @@ class RelayProcess:
             with attempt:
                 try:
                     await self._state.open()
+                    await self._positions.load()
                 except StateUnavailable as error:
                     log.error("turns are not kept until the state opens: %s", error.message)
                     raise

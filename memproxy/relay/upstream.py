@@ -4,6 +4,7 @@ The pool keeps no cookies (they must not cross tenants), follows no redirects, d
 timeout: an answer may stream for hours, but not be silent for longer than ``upstream.timeout_s``.
 """
 
+from collections import deque
 from collections.abc import AsyncIterable, Callable, Sequence
 from typing import Self
 from urllib.parse import urlsplit
@@ -49,7 +50,9 @@ class Upstream:
     def __init__(self, settings: UpstreamSettings) -> None:
         self._settings = settings
         self._base = settings.base_url.rstrip("/")
-        self.host = urlsplit(self._base).netloc.rpartition("@")[2]
+        address = urlsplit(self._base)
+        self.host = address.netloc.rpartition("@")[2]
+        self.name = self.host + address.path
         self._key = settings.api_key.get_secret_value() if settings.api_key else None
         self._session: aiohttp.ClientSession | None = None
 
@@ -138,11 +141,12 @@ class Upstream:
 class UpstreamAnswer:
     """An answer whose body is still to be read."""
 
-    __slots__ = ("_explain", "_response", "status")
+    __slots__ = ("_explain", "_peeked", "_response", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, explain: Callable[[Exception], MemproxyError]) -> None:
         self._response = response
         self._explain = explain
+        self._peeked: deque[bytes] = deque()
         self.status = response.status
 
     @property
@@ -166,13 +170,27 @@ class UpstreamAnswer:
             UpstreamUnreachable: the connection broke in the middle.
             UpstreamTimeout: the upstream fell silent.
         """
-        try:
-            chunk = await self._response.content.readany()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._explain(error) from error
-        if not chunk:
+        if self._peeked:
+            return self._peeked.popleft()
+        if not (chunk := await self._read()):
             raise StopAsyncIteration
         return chunk
+
+    async def peek(self, limit: int) -> bytes:
+        """The body's first ``limit`` bytes, or all of a shorter one. Iterating gives them again.
+
+        Raises:
+            UpstreamUnreachable, UpstreamTimeout: as when iterating; what came before is not lost.
+        """
+        while sum(map(len, self._peeked)) < limit and (chunk := await self._read()):
+            self._peeked.append(chunk)
+        return b"".join(self._peeked)[:limit]
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._response.content.readany()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._explain(error) from error
 
     def close(self) -> None:
         """Done with it: an answer read to its end gives its connection back, any other is cut off."""

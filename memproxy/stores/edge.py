@@ -13,8 +13,10 @@ from uuid import uuid4
 
 import qdrant_edge as edge
 
+from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
+from memproxy.ports import Candidate, HybridQuery
 from memproxy.stores.backend import (
     BM25,
     DENSE,
@@ -31,13 +33,20 @@ from memproxy.stores.edge_files import MARKER, VERSION, Marker, StoreFolder, che
 from memproxy.stores.edge_filters import translated
 from memproxy.stores.filters import Where
 from memproxy.stores.stored import unstorable
-from memproxy.stores.thread import OwnThread, SharedFlush
+from memproxy.stores.thread import Lull, OwnThread, SharedFlush
 from memproxy.stores.vector_store import VectorStore
 
 Result = TypeVar("Result")
 
 LOCK_WAIT_S = 10.0
 """Longest wait for another process to leave the folder: a killed predecessor may need a moment to be gone."""
+
+LULL_S = 0.3
+"""A flush holds Python's lock for 50 to 700 ms (docs/decisions/0008), over recall's deadline: so long after a search it
+waits for the next one, which in a conversation often follows at once."""
+
+LONGEST_LULL_S = 2.0
+"""Longest that a flush, and with it the acknowledgement of what was written, waits for searches to pause."""
 
 INDEXING_THRESHOLD_KB = 100_000_000
 """No HNSW below this: a user's few thousand points are filtered by index and compared directly, in under 1 ms."""
@@ -52,7 +61,8 @@ class EdgeStore(VectorStore):
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._folder = StoreFolder(path)
         self._thread = OwnThread("memproxy-store")
-        self._flushes = SharedFlush(self._flush)
+        self._searches = Lull(LULL_S, LONGEST_LULL_S)
+        self._flushes = SharedFlush(self._flush, self._searches)
         self._shard: edge.EdgeShard | None = None
         self._leaving = threading.Event()
         self._lock_wait_s = lock_wait_s
@@ -73,6 +83,10 @@ class EdgeStore(VectorStore):
             await self._run(self._close)
         finally:
             self._thread.close()
+
+    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
+        with self._searches.used():
+            return await super().search(scope, query)
 
     async def flush(self) -> None:
         async with self._using("flush"):

@@ -167,6 +167,21 @@ def sizes(db: sqlite3.Connection) -> dict[str, dict[str, int]]:
     return counted
 
 
+def sizes_of(db: sqlite3.Connection, owner: tuple[str, str]) -> dict[str, dict[str, int]]:
+    """An owner's rows by lane and state, zeros included."""
+    counted = {lane: dict.fromkeys(STATES, 0) for lane in ("index", "learn")}
+    # two questions, for each of which there is an index
+    for which in ("state != 'parked'", "state = 'parked' AND lane IN ('index', 'learn')"):
+        rows = db.execute(
+            "SELECT lane, state, count(*) FROM journal "  # noqa: S608 (no value in the text)
+            f"WHERE tenant = ? AND user = ? AND {which} GROUP BY lane, state",
+            owner,
+        )
+        for lane, state, number in rows:
+            counted[lane][state] = number
+    return counted
+
+
 def refused(db: sqlite3.Connection) -> dict[str, int]:
     """Rows ever refused, by lane."""
     return dict(db.execute("SELECT lane, rows FROM refused").fetchall())

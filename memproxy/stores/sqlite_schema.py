@@ -71,6 +71,72 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX session_keys_age ON session_keys (said_at)",
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     ),
+    (
+        # ``message`` names the user's message that the block stands before; ``memory`` is NULL in the block's frame
+        """
+        CREATE TABLE block_lines (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            session TEXT NOT NULL,
+            message TEXT NOT NULL,
+            place INTEGER NOT NULL,
+            memory TEXT,
+            line TEXT NOT NULL,
+            at INTEGER NOT NULL,
+            PRIMARY KEY (tenant, user, session, message, place)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX block_lines_of_memory ON block_lines (tenant, user, memory) WHERE memory IS NOT NULL",
+        "CREATE INDEX block_lines_age ON block_lines (at)",
+        "CREATE TABLE block_erasures (owners INTEGER PRIMARY KEY, erasures INTEGER NOT NULL)",
+    ),
+    (
+        # parts are JSON of ``core.receipt``; ``version`` is that of their form
+        """
+        CREATE TABLE receipts (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            request_id TEXT NOT NULL,
+            session TEXT,
+            scope TEXT NOT NULL,
+            at INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            recalled TEXT,
+            decided TEXT,
+            PRIMARY KEY (tenant, user, request_id)
+        )
+        """,
+        "CREATE INDEX receipts_age ON receipts (at)",
+        # ``journal`` and ``place``: the learn row and the outcome's place in it, so that none is noted twice
+        """
+        CREATE TABLE outcomes (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            session TEXT,
+            scope TEXT NOT NULL,
+            journal INTEGER NOT NULL,
+            place INTEGER NOT NULL,
+            at INTEGER NOT NULL,
+            result TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            body TEXT NOT NULL,
+            UNIQUE (journal, place)
+        )
+        """,
+        "CREATE INDEX outcomes_of_owner ON outcomes (tenant, user, number)",
+        "CREATE INDEX outcomes_age ON outcomes (at)",
+        """
+        CREATE TABLE outcome_requests (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            request_id TEXT NOT NULL,
+            outcome INTEGER NOT NULL REFERENCES outcomes (number) ON DELETE CASCADE,
+            PRIMARY KEY (tenant, user, request_id, outcome)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX outcome_requests_of ON outcome_requests (outcome)",
+    ),
 )
 
 

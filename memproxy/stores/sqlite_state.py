@@ -12,23 +12,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, RequestError, StateUnavailable
 from memproxy.ports import (
+    BlockLine,
     JournalEntry,
     JournalRow,
     KnownSession,
     ParkedRow,
+    SessionBlocks,
     SessionProgress,
     SlotChange,
 )
+from memproxy.stores import sqlite_blocks as blocks
 from memproxy.stores import sqlite_journal as journal
+from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.tasks import TaskOwner
 
 PRUNE_EVERY = 500
-"""Remembered sessions between two prunings of old keys."""
+"""Remembered sessions between two prunings of old keys; receipts likewise."""
 
 _Waiting = tuple[JournalEntry, "asyncio.Future[int]"]
 
@@ -42,6 +47,8 @@ class SqliteState:
         self._appends: list[_Waiting] = []
         self._committing = False
         self._remembered = 0
+        self._saved_blocks = 0
+        self._receipts = 0
 
     async def open(self) -> None:
         await self._file.open()
@@ -123,6 +130,9 @@ class SqliteState:
     async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
         return await self._file.read(lambda db: journal.parked(db, scope, limit))
 
+    async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
+        return await self._file.read(lambda db: journal.sizes_of(db, scope.owner))
+
     async def queue_sizes(self) -> dict[str, dict[str, int]]:
         return await self._file.read(journal.sizes)
 
@@ -146,6 +156,8 @@ class SqliteState:
         def work(db: sqlite3.Connection) -> None:
             journal.erase(db, scope, session)
             sessions.erase(db, scope, session)
+            blocks.erase(db, scope, session)
+            receipts.erase(db, scope, session)
 
         await self._file.write(work)
         await self._file.wipe()
@@ -178,6 +190,46 @@ class SqliteState:
                 sessions.prune_sessions(db, known.said_at)
 
         await self._file.write(work)
+
+    async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
+        before = self._receipts
+        self._receipts += len(parts)
+        prune = not before or before // PRUNE_EVERY != self._receipts // PRUNE_EVERY
+
+        def work(db: sqlite3.Connection) -> None:
+            receipts.note(db, parts)
+            if prune and parts:
+                receipts.prune(db, max(part.at for part in parts))
+
+        await self._file.write(work)
+
+    async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
+        return await self._file.read(lambda db: receipts.find(db, scope, request_id))
+
+    async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
+        await self._file.write(lambda db: receipts.note_outcomes(db, number, outcomes, at))
+
+    async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
+        return await self._file.read(lambda db: receipts.recent(db, scope, session, limit))
+
+    async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
+        return await self._file.read(lambda db: blocks.find(db, scope, messages))
+
+    async def save_block(
+        self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
+    ) -> bool:
+        self._saved_blocks += 1
+        prune = self._saved_blocks % PRUNE_EVERY == 1
+
+        def work(db: sqlite3.Connection) -> bool:
+            if prune:
+                blocks.prune(db, at)
+            return blocks.save(db, scope, message, lines, erasures=erasures, at=at)
+
+        return await self._file.write(work)
+
+    async def drop_from_blocks(self, scope: Scope, memory_ids: Sequence[str] | None) -> int:
+        return await self._file.write(lambda db: blocks.drop_lines(db, scope.owner, memory_ids))
 
     async def get_meta(self, key: str) -> str | None:
         def work(db: sqlite3.Connection) -> str | None:

@@ -1,8 +1,10 @@
 """Threads of one's own: for libraries that block and have a single owner."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from time import monotonic
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -28,15 +30,50 @@ class OwnThread:
             self._executor = None
 
 
+class Lull:
+    """Lets work that nobody waits for wait until nobody is served: until a use is ``quiet_s`` seconds past, though no
+    longer than ``longest_s``.
+    """
+
+    def __init__(self, quiet_s: float, longest_s: float) -> None:
+        self._quiet_s = quiet_s
+        self._longest_s = longest_s
+        self._used = 0
+        self._until = 0.0
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Somebody is served within this block."""
+        self._used += 1
+        try:
+            yield
+        finally:
+            self._used -= 1
+            self._until = monotonic() + self._quiet_s
+
+    async def wait(self) -> None:
+        """Returns at once where nothing was used lately."""
+        latest = monotonic() + self._longest_s
+        left = self._left(latest)
+        while left > 0:
+            await asyncio.sleep(left)
+            left = self._left(latest)
+
+    def _left(self, latest: float) -> float:
+        now = monotonic()
+        return min(now + self._quiet_s if self._used else self._until, latest) - now
+
+
 class SharedFlush:
     """Flushes in a thread beside the store's own, and lets callers that wait meanwhile share the next flush.
 
-    A flush is disk time (tens of milliseconds) in which the engine can search and write; in the same thread every
-    search would wait for it.
+    In the same thread every write would wait for it. A flush is disk time (tens to hundreds of milliseconds) in which
+    the engine holds Python's lock, so it begins in a lull of the searches: the next one would miss its deadline.
     """
 
-    def __init__(self, flush: Callable[[OwnThread], Awaitable[None]]) -> None:
+    def __init__(self, flush: Callable[[OwnThread], Awaitable[None]], lull: Lull) -> None:
         self._flush = flush
+        self._lull = lull
         self._thread = OwnThread("memproxy-flush")
         self._lock = asyncio.Lock()
         self._begun = 0
@@ -48,6 +85,7 @@ class SharedFlush:
         async with self._lock:
             if self._done >= wanted:
                 return
+            await self._lull.wait()
             self._begun += 1
             number = self._begun
             await self._flush(self._thread)

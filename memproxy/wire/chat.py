@@ -1,7 +1,7 @@
 """The wire format of ``/v1/chat/completions``: read a request, and put a memory block into it by a splice."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -111,12 +111,17 @@ class ChatRequest:
     @property
     def tool_names(self) -> list[str]:
         """Names of the tools that the model may call."""
+        return [name for name, _ in self.offered_tools]
+
+    @property
+    def offered_tools(self) -> list[tuple[str, str]]:
+        """Name and description (may be empty) of each tool that the model may call."""
         tools = self._value("tools")
         functions = self._value("functions")
         declared = tools if isinstance(tools, list) else []
         older = functions if isinstance(functions, list) else []
-        found = [_tool_name(tool) for tool in (*declared, *older)]
-        return [name for name in found if name]
+        found = [_offered_tool(tool) for tool in (*declared, *older)]
+        return [tool for tool in found if tool is not None]
 
     @property
     def user_texts(self) -> list[str]:
@@ -176,35 +181,51 @@ class ChatRequest:
         Every other byte is the client's. Without a block and without our fields it is the very same object. A request
         without messages gets no block; one without a user's message gets it after the instructions.
         """
+        place = self.last_user_index
+        if place is None and position in {"auto", "before_last_user"}:
+            position = "after_system"
+        return self.rebuild_with({place or 0: block} if block else {}, position)
+
+    def rebuild_with(self, blocks: Mapping[int, str], position: Position = "before_last_user") -> bytes:
+        """Like `rebuild`, with several blocks: each right before the message of its index, or all of them, in the order
+        of their indexes, where ``position`` says.
+
+        Raises:
+            IndexError: there is no message of that index.
+        """
         edits = self._top.remove(OURS) if self.has_ours else []
-        if block and self.messages:
-            edits.append(_POSITIONS[position](self, block))
+        ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
+        if ordered and self.messages:
+            edits += _POSITIONS[position](self, ordered)
         return apply(self.body, edits)
 
-    def _before_last_user(self, block: str) -> Edit:
-        index = self.last_user_index
-        return self._after_system(block) if index is None else self._insert(index, block)
+    def _before_each(self, blocks: "Blocks") -> list[Edit]:
+        starts = [self.messages[index].start for index, _ in blocks]
+        return [
+            Edit(start, start, _system_message(block) + b",") for start, (_, block) in zip(starts, blocks, strict=True)
+        ]
 
-    def _after_system(self, block: str) -> Edit:
+    def _after_system(self, blocks: "Blocks") -> list[Edit]:
         for index, message in enumerate(self.messages):
             if message.role not in _INSTRUCTIONS:
-                return self._insert(index, block)
-        return self._insert(len(self.messages), block)
+                return [self._insert(index, blocks)]
+        return [self._insert(len(self.messages), blocks)]
 
-    def _within_system(self, block: str) -> Edit:
-        """Some chat templates want one system message, at the beginning: the block becomes its last paragraph."""
+    def _within_system(self, blocks: "Blocks") -> list[Edit]:
+        """Some chat templates want one system message, at the beginning: the blocks become its last paragraphs."""
         first = self.messages[0]
+        joined = "\n\n".join(block for _, block in blocks)
         if first.role not in _INSTRUCTIONS:
-            return self._insert(0, block)
+            return [self._insert(0, [(0, joined)])]
         content = self._content_of(first)
         kind = self._text[content.value_start : content.value_start + 1] if content else b""
         if content and kind == b'"':
             end = content.value_end - 1
-            return Edit(end, end, _quoted("\n\n" + block if first.text else block)[1:-1])
+            return [Edit(end, end, _quoted("\n\n" + joined if first.text else joined)[1:-1])]
         if content and kind == b"[":
             parts = ArraySpans(self._text, content.value_start, content.value_end)
-            return parts.insert(len(parts.elements), b'{"type":"text","text":' + _quoted(block) + b"}")
-        return self._insert(0, block)
+            return [parts.insert(len(parts.elements), b'{"type":"text","text":' + _quoted(joined) + b"}")]
+        return [self._insert(0, [(0, joined)])]
 
     def _content_of(self, message: ChatMessage) -> Member | None:
         try:
@@ -212,13 +233,13 @@ class ChatRequest:
         except Unreadable:  # a member that we do not read is there twice: nothing can be put into this one
             return None
 
-    def _insert(self, index: int, block: str) -> Edit:
-        message = b'{"role":"system","content":' + _quoted(block) + b"}"
+    def _insert(self, index: int, blocks: "Blocks") -> Edit:
+        messages = b",".join(_system_message(block) for _, block in blocks)
         if index < len(self.messages):
             start = self.messages[index].start
-            return Edit(start, start, message + b",")
+            return Edit(start, start, messages + b",")
         end = self.messages[-1].end
-        return Edit(end, end, b"," + message)
+        return Edit(end, end, b"," + messages)
 
     def _read_messages(self) -> list[ChatMessage]:
         member = self._top.by_name.get("messages")
@@ -259,9 +280,12 @@ class ChatRequest:
         return user if isinstance(user, str) and user else None
 
 
-_POSITIONS: dict[str, Callable[[ChatRequest, str], Edit]] = {
-    "auto": ChatRequest._before_last_user,  # noqa: SLF001 - a table of this class's own methods
-    "before_last_user": ChatRequest._before_last_user,  # noqa: SLF001
+Blocks = Sequence[tuple[int, str]]
+"""Blocks with the indexes of the messages they belong to, in the messages' order."""
+
+_POSITIONS: dict[str, Callable[[ChatRequest, Blocks], list[Edit]]] = {
+    "auto": ChatRequest._before_each,  # noqa: SLF001 - a table of this class's own methods
+    "before_last_user": ChatRequest._before_each,  # noqa: SLF001
     "after_system": ChatRequest._after_system,  # noqa: SLF001
     "system": ChatRequest._within_system,  # noqa: SLF001
 }
@@ -273,6 +297,10 @@ def _decoded(raw: msgspec.Raw | None) -> Any:
         return None if raw is None else _ANY.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def _system_message(text: str) -> bytes:
+    return b'{"role":"system","content":' + _quoted(text) + b"}"
 
 
 def _quoted(text: str) -> bytes:
@@ -292,9 +320,10 @@ def _forced(choice: Any) -> bool:
     return True
 
 
-def _tool_name(tool: Any) -> str | None:
+def _offered_tool(tool: Any) -> tuple[str, str] | None:
     if not isinstance(tool, dict):
         return None
     described = tool.get("function") or tool.get("custom")
-    name = described.get("name") if isinstance(described, dict) else tool.get("name")
-    return name if isinstance(name, str) else None
+    found = described if isinstance(described, dict) else tool
+    name, description = found.get("name"), found.get("description")
+    return (name, description if isinstance(description, str) else "") if isinstance(name, str) and name else None

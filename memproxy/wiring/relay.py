@@ -5,6 +5,7 @@ from pathlib import Path
 from memproxy.auth import Authenticator, BrowserGuard
 from memproxy.ports import StateStore
 from memproxy.relay.app import Relay
+from memproxy.relay.budget import Budgets
 from memproxy.relay.capture import Journal
 from memproxy.relay.decide import Decider
 from memproxy.relay.engine import EngineClient
@@ -13,8 +14,10 @@ from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
 from memproxy.relay.memory_api import MemoryApi
 from memproxy.relay.passthrough import Passthrough
+from memproxy.relay.position import Positions
 from memproxy.relay.process import RelayProcess
 from memproxy.relay.sessions import Sessions
+from memproxy.relay.sticky import Sticky
 from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
@@ -37,17 +40,26 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
     )
     passthrough = Passthrough(upstream, tasks)
     decider = Decider(
-        secret=secret, authenticator=authenticator, sessions=sessions, gate=Gate(settings.gate), engine=engine
+        secret=secret,
+        authenticator=authenticator,
+        sessions=sessions,
+        gate=Gate(settings.gate),
+        engine=engine,
+        sticky=Sticky(state, tasks, repeats=settings.inject.sticky, deadline_s=settings.recall.deadline_ms / 1000),
+        budgets=Budgets(settings),
+        tasks=tasks,
     )
+    positions = Positions(settings.inject.position, state, tasks, upstream=upstream.name)
     chat = ChatHandler(
         settings=settings,
         decider=decider,
         upstream=upstream,
         journal=journal,
         passthrough=passthrough,
+        positions=positions,
         tasks=tasks,
     )
-    memory_api = MemoryApi(engine, authenticator, guard, max_body_bytes=settings.server.max_body_bytes)
+    memory_api = MemoryApi(engine, authenticator, guard, upstream, max_body_bytes=settings.server.max_body_bytes)
     health = Health(engine, settings.telemetry)
     relay = Relay(
         chat=chat,
@@ -58,5 +70,12 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         max_concurrent_requests=settings.server.max_concurrent_requests,
     )
     return RelayProcess(
-        app=relay, state=state, engine=engine, upstream=upstream, journal=journal, health=health, tasks=tasks
+        app=relay,
+        state=state,
+        engine=engine,
+        upstream=upstream,
+        journal=journal,
+        positions=positions,
+        health=health,
+        tasks=tasks,
     )

@@ -20,6 +20,25 @@ async def test_a_search_is_best_first_with_scores_and_signals(api: Api) -> None:
     assert data[0]["signals"]
 
 
+async def test_an_explained_search_says_what_recall_would_leave_out_and_why(api: Api) -> None:
+    await api.store("User's budget for the Hawaii vacation is $10,000")
+    await api.store("The vacation house has a garden")
+    body = {"query": "What's my budget for the Hawaii vacation?", "explain": True}
+    data = (await api.call("POST", "/v1/memory/search", json=body)).json()["data"]
+    assert [found["rejected"] for found in data] == [None, "score"]
+
+
+async def test_an_explained_recall_shows_every_candidate_with_its_fate(api: Api) -> None:
+    budget = await api.store("User's budget for the Hawaii vacation is $10,000")
+    other = await api.store("The vacation house has a garden")
+    body = {"query": "What's my budget for the Hawaii vacation?", "explain": True}
+    recalled = (await api.call("POST", "/v1/memory/recall", json=body)).json()
+    fates = {one["memory_id"]: (one["injected"], one["rejected"]) for one in recalled["candidates"]}
+    assert fates == {budget["id"]: (True, None), other["id"]: (False, "score")}
+    assert all(one["signals"] for one in recalled["candidates"])
+    assert recalled["query"]
+
+
 async def test_a_search_takes_the_lists_filters_as_a_string_or_a_list(api: Api) -> None:
     fact = await api.store("tea is liked", category="drinks", tags=["hot"])
     step = await api.store("tea is brewed", kind="procedural", session_id="s1")

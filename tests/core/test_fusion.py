@@ -1,37 +1,41 @@
 import math
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core import fusion
-from memproxy.core.fusion import Evidence
+from memproxy.core.fusion import Array
 
 UNIT = st.floats(0, 1)
-EVIDENCE = st.builds(Evidence, st.none() | st.floats(-1, 1), st.floats(0, 50), UNIT)
+SIGNALS = st.lists(st.tuples(st.just(math.nan) | st.floats(-1, 1), st.floats(0, 50), UNIT), max_size=200)
 
 
-@given(st.lists(EVIDENCE, max_size=200), st.integers(0, 40))
-def test_every_score_is_a_number_between_0_and_1(evidence: list[Evidence], terms: int) -> None:
-    scores = fusion.scores(evidence, terms)
-    assert len(scores) == len(evidence)
-    assert all(0 <= score <= 1 for score in scores)
+def columns(signals: list[tuple[float, float, float]], terms: int) -> dict[str, Array]:
+    """The columns of candidates given as cosine, BM25 and coverage."""
+    cosine, bm25, coverage = np.array(signals, dtype=float).reshape(-1, 3).T
+    return fusion.columns(cosine, bm25, coverage, terms)
 
 
-@given(st.lists(EVIDENCE, min_size=2, max_size=30), st.floats(0.01, 5))
-def test_better_matching_words_never_lower_a_score(evidence: list[Evidence], more: float) -> None:
-    one = Evidence(evidence[0].cosine, evidence[0].bm25 + 0.01, evidence[0].coverage)
-    better = [Evidence(one.cosine, one.bm25 + more, one.coverage), one, *evidence[1:]]
-    scores = fusion.scores(better, 3)
-    assert scores[0] >= scores[1]
+@given(SIGNALS, st.integers(0, 40))
+def test_every_column_is_finite_and_has_one_value_per_candidate(
+    signals: list[tuple[float, float, float]], terms: int
+) -> None:
+    found = columns(signals, terms)
+    assert all(values.shape == (len(signals),) and np.isfinite(values).all() for values in found.values())
 
 
-@given(st.lists(st.builds(Evidence, st.floats(-1, 1), st.floats(0, 50), UNIT), min_size=1, max_size=30), UNIT)
-def test_a_nearer_vector_never_lowers_a_score(evidence: list[Evidence], more: float) -> None:
-    one = evidence[0]
-    assert one.cosine is not None
-    better = [Evidence(min(1.0, one.cosine + more), one.bm25, one.coverage), *evidence]
-    scores = fusion.scores(better, 3)
-    assert scores[0] >= scores[1]
+@given(st.lists(st.floats(-1e9, 1e9), max_size=20))
+def test_every_score_is_a_number_between_0_and_1(odds: list[float]) -> None:
+    scores = fusion.probability(np.array(odds))
+    assert ((scores > 0) & (scores < 1)).all()
+
+
+def test_a_candidate_without_a_vector_stands_nowhere() -> None:
+    found = columns([(math.nan, 1.0, 0.5), (0.6, 1.0, 0.5), (0.2, 0.0, 0.0)], 2)
+    assert found["cosine_standing"][0] == 0
+    assert found["cosine_standing"][1] > found["cosine_standing"][2]
+    assert list(found["other_words"]) == [0, 0, 1]
 
 
 def test_a_term_that_few_memories_have_says_more() -> None:
@@ -49,7 +53,3 @@ def test_a_generic_term_says_little() -> None:
 def test_coverage_is_the_weighted_part_of_the_query() -> None:
     assert fusion.coverage({1: 3.0, 2: 1.0}, frozenset({1})) == 0.75
     assert fusion.coverage({}, frozenset({1})) == 0.0
-
-
-def test_nothing_has_no_scores() -> None:
-    assert fusion.scores([], 3) == []

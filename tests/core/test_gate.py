@@ -1,4 +1,5 @@
 import json
+import re
 import time
 
 import pytest
@@ -16,6 +17,115 @@ SKIP = frozenset({"greeting", "smalltalk", "tool", "fact"})
 )
 def test_a_greeting_is_not_searched(text: str) -> None:
     assert judge(text, SKIP) == Verdict(searched=False, reason="greeting")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "早上好",
+        "谢谢你!",
+        "好的",
+        "再见",
+        "नमस्ते",
+        "धन्यवाद!",
+        "ठीक है",
+        "अलविदा",
+        "¡Hola!",
+        "Buenos días",
+        "Muchas gracias",
+        "Adiós",
+        "Bonjour",
+        "Merci beaucoup !",
+        "D'accord",
+        "Au revoir",
+        "السلام عليكم",
+        "شكراً",
+        "مع السلامة",
+        "নমস্কার",
+        "ধন্যবাদ",
+        "ঠিক আছে",
+        "বিদায়",
+        "Olá, bom dia",
+        "Obrigada!",
+        "Tchau",
+        "Привет!",
+        "Большое спасибо",
+        "Хорошо",
+        "До свидания",
+        "ہیلو",
+        "شکریہ",
+        "ٹھیک ہے",
+        "خدا حافظ",
+        "Selamat pagi",
+        "Terima kasih",
+        "Sampai jumpa",
+        "Guten Morgen",
+        "Danke schön",
+        "Alles klar",
+        "Tschüss",
+        "こんにちは",
+        "ありがとうございます。",
+        "わかりました",
+        "さようなら",
+        "thanks 🎉",
+        "👋🏽 hi",
+    ],
+)
+def test_a_greeting_in_any_of_the_languages_most_spoken_is_not_searched(text: str) -> None:
+    assert judge(text, SKIP) == Verdict(searched=False, reason="greeting")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "¿Cómo estás?",
+        "Comment ça va ?",
+        "Wie geht es dir?",
+        "你好，最近怎么样？",
+        "Как дела?",
+        "كيف حالك؟",
+        "Tudo bem?",
+    ],
+)
+def test_asking_how_it_goes_is_small_talk_in_other_languages_too(text: str) -> None:
+    assert judge(text, SKIP) == Verdict(searched=False, reason="smalltalk")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thank you so much, that was really helpful",
+        "I really appreciate all of your help with this",
+        "um, I'm not entirely sure about that",
+        "no, that is most definitely not correct",
+        "it's a maybe for me",
+    ],
+)
+def test_a_reply_that_asks_for_nothing_is_small_talk(text: str) -> None:
+    assert judge(text, SKIP) == Verdict(searched=False, reason="smalltalk")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes, tell me about it",
+        "no, the other one",
+        "is that right?",
+        "thanks, what about the other one",
+        "sure, which one was it?",
+        "yes, book the hotel",
+        "not the blue one",
+        "How much?",
+        "Why?",
+        "And then?",
+        "¿Cuánto?",
+        "为什么？",
+        "Gracias, ¿y mi presupuesto?",
+        "你好，我的预算是多少？",
+    ],
+)
+def test_a_reply_that_asks_for_something_is_searched(text: str) -> None:
+    assert judge(text, SKIP).searched
 
 
 @pytest.mark.parametrize(
@@ -47,6 +157,16 @@ def test_a_general_question_is_a_fact_and_a_personal_one_is_searched() -> None:
         "What does photosynthesis mean?",
         "When did Neil Armstrong land on the moon?",
         "Define entropy",
+        "Can you tell me what photosynthesis is?",
+        "is it okay to use butter instead of margarine",
+        "how to do an oil change",
+        "calories in an apple",
+        "cooking time for lasagna",
+        "lasagna takes how long to cook",
+        "What kind of dog breed is the oldest?",
+        "When did Hawaii become a state?",
+        "How tall is the Eiffel Tower?",
+        "What is Teflon?",
     ],
 )
 def test_general_knowledge_is_not_searched(text: str) -> None:
@@ -67,6 +187,21 @@ def test_general_knowledge_is_not_searched(text: str) -> None:
         "Which event happened first, the concert or the move?",
         "What are the deploy steps of payment-service?",
         "Plan a dinner for tonight",
+        "What is Joanna allergic to?",
+        "Who supports Caroline in tough times?",
+        "When is Melanie going camping?",
+        "Is Sarah coming?",
+        "What gift did the kids make for Anna?",
+        "What pets does Nate have?",
+        "What is on the shopping list?",
+        "When is the water bill due?",
+        "What are the best restaurants in Chicago?",
+        "What would be a good gift for a friend of chess?",
+        "What name do you have for me?",
+        "What did you recommend?",
+        "Who was it again?",
+        "Order pizza as usual",
+        "the same wine as last time",
         "Was kostet das Hotel, das ich gebucht habe?",
         "我的狗叫什么名字？",
     ],
@@ -113,12 +248,31 @@ def test_what_only_sounds_like_a_tool_command_is_searched(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "set the thermostat as usual",
+        "play the usual playlist",
+        "set an alarm like last time",
+        "when did I set the alarm for",
+        "tell me a joke like the one you told me",
+        "do you remember the joke",
+    ],
+)
+def test_a_command_that_refers_to_the_past_is_searched(text: str) -> None:
+    assert judge(text, SKIP) == Verdict(searched=True, reason="personal")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "how are you",
         "Hi, how are you today?",
         "who made you",
         "tell me a joke",
         "are you a robot?",
         "What's your name?",
+        "ai, what is your given name",
+        "do you prefer cats or dogs more",
+        "what languages can you speak",
+        "do you take orders from someone else",
     ],
 )
 def test_small_talk_is_not_searched(text: str) -> None:
@@ -236,9 +390,33 @@ def test_long_and_repetitive_text_does_not_backtrack(unit: str) -> None:
     assert time.process_time() - start < 5, "a pattern backtracks: this takes 0.1 s"
 
 
+_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b", re.IGNORECASE)
+
+
+def searched_share(kind: str, *, first_person: bool | None = None) -> float:
+    """Of the development set's lines of this kind (with or without first-person words), how many are searched for."""
+    rows = [json.loads(line) for line in (EVAL / "gate_dev.jsonl").read_text("utf-8").splitlines()]
+    texts = [row["text"] for row in rows if row["kind"] == kind]
+    kept = [text for text in texts if first_person in (None, _FIRST_PERSON.search(text) is not None)]
+    return sum(judge(text, SKIP).searched for text in kept) / len(kept)
+
+
 @needs_data("gate_dev.jsonl")
 def test_personal_memory_questions_of_the_development_set_pass() -> None:
-    rows = [json.loads(line) for line in (EVAL / "gate_dev.jsonl").read_text("utf-8").splitlines()]
-    personal = [row["text"] for row in rows if row["kind"] == "personal-memory"]
-    passed = sum(judge(text, SKIP).searched for text in personal)
-    assert passed / len(personal) >= 0.99
+    assert searched_share("personal-memory") >= 0.99
+    assert searched_share("personal-lookup") >= 0.97
+
+
+@needs_data("gate_dev.jsonl")
+@pytest.mark.parametrize(
+    ("kind", "most"), [("greeting", 1 / 74), ("general-fact", 0.10), ("small-talk-about-bot", 0.10), ("tool", 0.10)]
+)
+def test_what_needs_no_memory_in_the_development_set_is_rarely_searched(kind: str, most: float) -> None:
+    assert searched_share(kind, first_person=False) <= most
+
+
+@needs_data("locomo_dev.json")
+def test_questions_about_people_by_name_pass() -> None:
+    samples = json.loads((EVAL / "locomo_dev.json").read_text("utf-8"))
+    questions = [asked["question"] for sample in samples for asked in sample["qa"]]
+    assert sum(judge(text, SKIP).searched for text in questions) / len(questions) >= 0.98

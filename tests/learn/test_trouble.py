@@ -260,6 +260,19 @@ def test_the_requests_own_key_goes_to_its_own_host_only() -> None:
     assert access.credential("someone-else", role) is None
 
 
+def test_a_request_without_a_model_brings_its_key_and_keeps_the_model_known() -> None:
+    access = ModelAccess(Settings(upstream=UpstreamSettings(base_url="http://up/v1")))
+    ingested = UpstreamAccess(base_url="http://up/v1", model="", api_key="sk-1")
+    assert access.remember("t", ingested)
+    assert access.credential("t", ModelSettings()) is None
+    configured = access.credential("t", ModelSettings(model="small"))
+    assert configured is not None
+    assert (configured.model, configured.api_key) == ("small", "sk-1")
+    assert access.remember("t", UpstreamAccess(base_url="http://up/v1", model="big", api_key="sk-1"))
+    assert not access.remember("t", ingested)
+    assert access.model_of("t") == "big"
+
+
 def test_a_configured_key_needs_no_request(tmp_path: Path) -> None:
     upstream = UpstreamSettings(base_url="http://up/v1", api_key="sk-house")
     access = ModelAccess(Settings(upstream=upstream))

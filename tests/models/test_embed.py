@@ -81,7 +81,7 @@ async def test_a_model_that_cannot_be_had_says_why_and_is_logged_once(caplog: py
     await embedder.close()
 
 
-async def test_a_failed_load_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_load_is_tried_again() -> None:
     tries = []
 
     def second_time(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
@@ -90,8 +90,7 @@ async def test_a_failed_load_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> 
             raise EmbedderUnavailable("not yet")
         return Model().encode, 2
 
-    monkeypatch.setattr("memproxy.models.embed.RETRY_SECONDS", 0.0)
-    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=second_time)
+    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=second_time, retry_s=0.0)
     await embedder.start()
     while embedder.state != "ready":
         await asyncio.sleep(0.01)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest, TurnsBody
+from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
-from memproxy.ports import JournalEntry, JournalRow
+from memproxy.ports import JournalEntry, JournalRow, KnownSession
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import (
@@ -362,3 +363,21 @@ async def test_the_engine_is_told_of_a_new_turn_and_how_its_model_was_reached(re
     (told,) = await eventually(lambda: relay.engine.captured)
     assert told.access is not None
     assert (told.access.model, told.access.api_key) == ("test-model", "sk-client")
+
+
+class BrokenState(SqliteState):
+    """A state store with a fault of our own in it."""
+
+    async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
+        raise ZeroDivisionError("a fault of ours")
+
+
+async def test_a_fault_of_ours_in_deciding_costs_the_memory_and_not_the_request(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    state = BrokenState(tmp_path / "state.db", sync="normal")
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        answer = await relay.chat("my first", "my second", memory_config={"enabled": True})
+    assert answer.status_code == 200
+    assert answer.headers["x-memproxy-recall"] == "degraded; reason=internal"
+    assert "memory_config" not in upstream.last.json

@@ -14,6 +14,7 @@ from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, json_answer
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -164,6 +165,16 @@ async def test_memory_calls_reach_the_engine_with_an_identity_of_ours_alone(rela
     assert identity["tenant"].startswith("key:")
     assert identity["named_user"] == "ada"
     assert "authorization" not in lowered
+    assert relay.engine.captured == []
+
+
+async def test_ingested_turns_are_learned_from_with_the_key_that_brought_them(relay: Rig) -> None:
+    said = {"session_id": "s", "messages": [{"role": "user", "content": "My parrot is named Rio."}]}
+    await relay.client.post("/v1/memory/turns?wait=true", json=said, headers={"authorization": "Bearer sk-1"})
+    (told,) = await eventually(lambda: relay.engine.captured)
+    assert told.access is not None
+    assert (told.access.api_key, told.access.model) == ("sk-1", "")
+    assert told.scope.tenant.startswith("key:")
 
 
 @pytest.mark.parametrize("path", ["/v1/memory", "/v1/chat/completions", "/v1/models", "/healthz"])

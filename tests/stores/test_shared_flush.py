@@ -3,7 +3,7 @@
 import asyncio
 
 from memproxy.errors import StoreUnavailable
-from memproxy.stores.thread import OwnThread, SharedFlush
+from memproxy.stores.thread import Lull, OwnThread, SharedFlush
 
 
 class Disk:
@@ -23,7 +23,7 @@ class Disk:
 
 async def test_callers_that_wait_for_a_running_flush_share_the_next_one() -> None:
     disk = Disk()
-    shared = SharedFlush(disk.flush)
+    shared = SharedFlush(disk.flush, Lull(0, 0))
     loop = asyncio.get_running_loop()
     first = loop.create_task(shared.flush())
     while disk.begun == 0:
@@ -39,7 +39,7 @@ async def test_callers_that_wait_for_a_running_flush_share_the_next_one() -> Non
 async def test_each_caller_gets_a_flush_that_began_after_its_call() -> None:
     disk = Disk()
     disk.may_end.set()
-    shared = SharedFlush(disk.flush)
+    shared = SharedFlush(disk.flush, Lull(0, 0))
     for count in range(1, 4):
         await shared.flush()
         assert disk.begun == count
@@ -50,7 +50,32 @@ async def test_a_flush_that_failed_is_nobody_elses_success() -> None:
     disk = Disk()
     disk.fails = True
     disk.may_end.set()
-    shared = SharedFlush(disk.flush)
+    shared = SharedFlush(disk.flush, Lull(0, 0))
     results = await asyncio.gather(*(shared.flush() for _ in range(3)), return_exceptions=True)
     assert all(isinstance(result, StoreUnavailable) for result in results)
+    await shared.close()
+
+
+async def test_a_flush_waits_while_searches_run_and_begins_when_they_pause() -> None:
+    disk = Disk()
+    disk.may_end.set()
+    lull = Lull(0.01, 60)
+    shared = SharedFlush(disk.flush, lull)
+    with lull.used():
+        waiting = asyncio.get_running_loop().create_task(shared.flush())
+        await asyncio.wait([waiting], timeout=0.1)
+        assert disk.begun == 0
+    await waiting
+    assert disk.begun == 1
+    await shared.close()
+
+
+async def test_a_flush_does_not_wait_for_searches_for_ever() -> None:
+    disk = Disk()
+    disk.may_end.set()
+    lull = Lull(60, 0.01)
+    shared = SharedFlush(disk.flush, lull)
+    with lull.used():
+        await shared.flush()
+    assert disk.begun == 1
     await shared.close()

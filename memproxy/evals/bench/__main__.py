@@ -62,11 +62,19 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="A smoke test of under a minute.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Also 100,000 memories, and longer rounds.")] = False,
     model_path: Annotated[
-        Path | None, typer.Option(help="Folder of an ONNX embedding model; without one recall goes by words only.")
+        Path | None,
+        typer.Option(
+            help="Folder of an ONNX embedding model; without one recall goes by words only.",
+            exists=True,
+            file_okay=False,
+            resolve_path=True,
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the JSON file.")] = Path("bench-results"),
     pin: Annotated[bool, typer.Option(help="Give the relay under test a processor of its own.")] = True,
-    scale: Annotated[float, typer.Option(min=0.001, max=10, help="Multiply all counts and times.")] = 1.0,
+    scale: Annotated[
+        float, typer.Option(min=0.001, max=1, help="Multiply all counts and times, for a test of the benchmark itself.")
+    ] = 1.0,
 ) -> None:
     """Measure memproxy on this machine, offline: against the upstream itself, a bare relay and nginx."""
     if quick and full:

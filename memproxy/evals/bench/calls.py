@@ -102,6 +102,8 @@ def _words(situation: Situation) -> str:
 async def _slice(client: LoadClient, plan: Plan, situation: Situation, target: Target) -> Slice:
     job = _job(plan, situation, target)
     engine_pids = target.instance.engine_pids if target.instance is not None else []
+    if target.instance is not None and target.kind.remembers:
+        await target.instance.recovered(target.user)
     before = cpu_seconds(target.relay_pids), cpu_seconds(engine_pids)
     result = await client.run(job)
     after = cpu_seconds(target.relay_pids), cpu_seconds(engine_pids)
@@ -150,7 +152,7 @@ def _bounds(plan: Plan, situation: Situation, target: Target) -> tuple[int, floa
     if target.kind.captures:
         return max(plan.captured_requests, situation.concurrency), SLICE_LIMIT_S
     if situation.concurrency == 1:
-        return plan.latency_requests, SLICE_LIMIT_S
+        return plan.remembered_latency_requests if target.kind.remembers else plan.latency_requests, SLICE_LIMIT_S
     if target.kind.remembers:
         return max(plan.remembered_requests, situation.concurrency), SLICE_LIMIT_S
     return _MANY, plan.rate_seconds

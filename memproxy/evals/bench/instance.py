@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from memproxy.demo.process import free_port
-from memproxy.errors import ConfigError, RequestError
+from memproxy.errors import RequestError
 from memproxy.evals.bench import payloads
 from memproxy.evals.bench.children import Child, Nursery, ProcessInfo, family
 from memproxy.evals.bench.machine import Pinning
@@ -24,6 +24,7 @@ START_LIMIT_S = 60.0
 INGEST_BATCH = 100
 """Messages of one call when memories are put in."""
 
+RECOVERY_LIMIT_S = 5.0
 _POLL_S = 0.02
 _API_TIMEOUT_S = 120.0
 
@@ -71,7 +72,7 @@ class Instance:
         config_file.write_text(yaml.safe_dump(_config(upstream_port, model_path)), encoding="utf-8")
         command = [sys.executable, "-m", "memproxy.cli", "serve", "--config", str(config_file), "--port", str(port)]
         began = time.perf_counter()
-        child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home), "XDG_RUNTIME_DIR": str(home)})
+        child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home)})
         instance = cls(name, child, port, _session(port))
         try:
             await instance._ready(began)
@@ -134,6 +135,22 @@ class Instance:
         await self._add_turns(user, "settle", [f"Settled at {began:.6f}."])
         return time.perf_counter() - began
 
+    async def recovered(self, user: str) -> None:
+        """Wait until a request is recalled for again, `RECOVERY_LIMIT_S` at most.
+
+        After a turn that was too much for the engine the relay leaves it alone for a second; that is the last turn's
+        result, not the next one's.
+        """
+        prefix, suffix = payloads.chat_template(2_000, stream=False)
+        headers = {"content-type": "application/json", "x-memproxy-memory": "read", "x-memproxy-user": user}
+        body = f"{prefix}{payloads.question(0)}{suffix}"
+        until = time.perf_counter() + RECOVERY_LIMIT_S
+        while time.perf_counter() < until:
+            async with self._http.post("/v1/chat/completions", data=body, headers=headers) as response:
+                if not response.headers.get("x-memproxy-recall", "").startswith("degraded"):
+                    return
+            await asyncio.sleep(_POLL_S)
+
     async def _add_turns(self, user: str, session: str, texts: Sequence[str]) -> None:
         body = {
             "user_id": user,
@@ -177,9 +194,7 @@ def _session(port: int) -> aiohttp.ClientSession:
 def _config(upstream_port: int, model_path: Path | None) -> dict[str, object]:
     embedding: dict[str, object] = {"provider": "none"}
     if model_path is not None:
-        if not model_path.is_dir():
-            raise ConfigError(f"--model-path: {model_path} is no folder. Name the folder of an ONNX embedding model.")
-        embedding = {"provider": "fastembed", "model_path": str(model_path.absolute())}
+        embedding = {"provider": "fastembed", "model_path": str(model_path)}
     return {
         "upstream": {"base_url": f"http://127.0.0.1:{upstream_port}/v1"},
         "embedding": embedding,

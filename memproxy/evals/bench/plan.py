@@ -22,6 +22,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     latency_rounds: int
     latency_requests: int
     """Requests of a slice at concurrency 1."""
+    remembered_latency_requests: int
+    """The same where memory is searched."""
     rate_rounds: int
     rate_seconds: float
     """Length of a slice at higher concurrencies."""
@@ -46,7 +48,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 QUICK = Plan(
     name="quick",
     latency_rounds=3,
-    latency_requests=30,
+    latency_requests=50,
+    remembered_latency_requests=20,
     rate_rounds=1,
     rate_seconds=0.3,
     remembered_requests=100,
@@ -62,12 +65,13 @@ QUICK = Plan(
 
 STANDARD = Plan(
     name="standard",
-    latency_rounds=8,
-    latency_requests=60,
+    latency_rounds=6,
+    latency_requests=100,
+    remembered_latency_requests=30,
     rate_rounds=3,
     rate_seconds=0.5,
-    remembered_requests=200,
-    captured_requests=12,
+    remembered_requests=100,
+    captured_requests=8,
     stream_rounds=3,
     streams_each=1,
     populations=(Population(memories=1_000), Population(memories=10_000)),
@@ -81,7 +85,8 @@ FULL = msgspec.structs.replace(
     STANDARD,
     name="full",
     latency_rounds=20,
-    latency_requests=100,
+    latency_requests=200,
+    remembered_latency_requests=60,
     rate_rounds=5,
     rate_seconds=1.5,
     remembered_requests=1_000,
@@ -100,15 +105,24 @@ FULL = msgspec.structs.replace(
 
 
 def scaled(plan: Plan, scale: float) -> Plan:
-    """The plan with its counts and times multiplied by ``scale``; each stays at least large enough to give a figure."""
+    """The plan with its counts and times multiplied by ``scale``; each stays at least large enough to give a figure.
+
+    Below 1, fewer requests run at once too.
+    """
 
     def count(number: int) -> int:
         return max(2, round(number * scale))
 
+    def at_once(numbers: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(max(least, round(number * min(scale, 1))) for least, number in enumerate(numbers, 1))
+
     return msgspec.structs.replace(
         plan,
+        concurrencies=at_once(plan.concurrencies),
+        streams=at_once(plan.streams),
         latency_rounds=max(1, round(plan.latency_rounds * scale)),
         latency_requests=count(plan.latency_requests),
+        remembered_latency_requests=count(plan.remembered_latency_requests),
         rate_rounds=max(1, round(plan.rate_rounds * scale)),
         rate_seconds=max(0.05, plan.rate_seconds * scale),
         remembered_requests=count(plan.remembered_requests),

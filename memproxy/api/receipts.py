@@ -1,0 +1,186 @@
+"""`/v1/memory/receipts/{request_id}`, `/activity` and `/stats`: why something was or was not remembered.
+
+A receipt names memories by id; what they say is read from the store when it is asked for, so that a forgotten memory is
+``"content": null`` in every receipt. The searched query is kept as it was after rewriting, with what `privacy.redact`
+names replaced; it goes with its user, its session, or after seven days.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memproxy.api.context import Backends
+from memproxy.api.http import answer, caller, read_query
+from memproxy.api.schemas import ActivityQuery, OneQuery, SessionQuery
+from memproxy.auth import resolve_scope
+from memproxy.core.memory import Kind
+from memproxy.core.receipt import Cited, Noted, Outcome, Receipt
+from memproxy.core.scope import Scope
+from memproxy.errors import NotFound, StoreUnavailable
+from memproxy.ports import JournalKind, MemoryFilter, ParkedRow
+
+SNIPPET = 160
+"""Characters shown of a memory."""
+
+MOST_PARKED = 200
+NOT_SEARCHED = frozenset({"skipped"})
+
+
+class Receipts:
+    """The calls that explain."""
+
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+
+    async def receipt(self, request: Request) -> Response:
+        """`GET /v1/memory/receipts/{request_id}`: everything that is known about one request."""
+        identity = caller(request, "memory:read")
+        query = read_query(request, OneQuery)
+        scope = resolve_scope(identity, user=query.user_id, project=query.project_id, agent=query.agent_id)
+        request_id = request.path_params["request_id"]
+        self._backends.require_state()
+        await self._backends.receipts_written()
+        found = await self._backends.state.receipt(scope, request_id)
+        if found is None or not _is_visible(found.scope, scope):
+            raise NotFound(
+                f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days.", param="request_id"
+            )
+        return answer(await self._described(scope, found))
+
+    async def _described(self, scope: Scope, found: Receipt) -> dict[str, Any]:
+        recalled, decided = found.recalled, found.decided
+        told = decided or recalled
+        cited = decided.memories if decided is not None else recalled.memories if recalled is not None else []
+        candidates = recalled.candidates if recalled is not None else []
+        ids = [one.memory_id for one in cited] + [one["memory_id"] for one in candidates]
+        said = await self._contents(scope, [*ids, *_named(found.outcomes)])
+        return {
+            "request_id": found.request_id,
+            "created_at": found.at,
+            "user_id": found.scope.user,
+            "project_id": found.scope.project,
+            "agent_id": found.scope.agent,
+            "session_id": found.scope.session,
+            "result": told.result if told else None,
+            "reason": told.reason if told else None,
+            "mode": decided.mode if decided else None,
+            "decision": _verdict(found),
+            "query": recalled.query if recalled else None,
+            "memories": [_cited(one, said) for one in cited],
+            "tokens": told.tokens if told else 0,
+            "candidates": [{**one, "content": said.get(one["memory_id"])} for one in candidates],
+            "timings": (recalled.timings if recalled else {}) | (decided.timings if decided else {}),
+            "upstream": {"status": decided.status, "model": decided.model} if decided else None,
+            "captured": decided is not None,
+            "turn_ids": decided.turn_ids if decided else [],
+            "learned": await self._learned(found, said),
+        }
+
+    async def _contents(self, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:
+        """What these memories say; nothing while the store is away."""
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        wanted = list(dict.fromkeys(ids))
+        try:
+            self._backends.require_store()
+            found = await self._backends.store.get(owner, wanted) if wanted else {}
+        except StoreUnavailable:
+            return {}
+        return {name: memory.content[:SNIPPET] for name, memory in found.items()}
+
+    async def _learned(self, found: Receipt, said: dict[str, str | None]) -> dict[str, Any]:
+        """What became of the turn: ``none`` when it was not captured, ``off``, ``pending``, ``parked`` or ``done``."""
+        outcomes = [_outcome(one, said) for one in found.outcomes if one.result != "nothing"]
+        if found.outcomes:
+            return {"state": "done", "outcomes": outcomes}
+        if found.decided is None:
+            return {"state": "none", "outcomes": []}
+        if not self._backends.settings.learn.enabled:
+            return {"state": "off", "outcomes": []}
+        rows = await self._backends.state.parked(found.scope, limit=MOST_PARKED)
+        for row in rows:
+            if row.scope.session == found.scope.session and row.parked_at >= found.at:
+                return {"state": "parked", "reason": row.error, "outcomes": []}
+        return {"state": "pending", "outcomes": []}
+
+    async def activity(self, request: Request) -> Response:
+        """`GET /v1/memory/activity`: what learning stored, superseded, repeated, rejected or gave up, newest first."""
+        identity = caller(request, "memory:read")
+        query = read_query(request, ActivityQuery)
+        scope = resolve_scope(identity, user=query.user_id)
+        self._backends.require_state()
+        state = self._backends.state
+        noted = await state.outcomes(scope, session=query.session_id, limit=query.limit)
+        parked = await state.parked(scope, limit=query.limit)
+        noted = [one for one in noted if _is_visible(one.scope, scope)]
+        said = await self._contents(scope, _named(one.outcome for one in noted))
+        events = [_event(one, said) for one in noted]
+        events += [
+            _parked_event(row)
+            for row in parked
+            if _is_visible(row.scope, scope) and query.session_id in {None, row.scope.session}
+        ]
+        events.sort(key=lambda event: event["at"], reverse=True)
+        return answer({"data": events[: query.limit]})
+
+    async def stats(self, request: Request) -> Response:
+        """`GET /v1/memory/stats`: how many memories of each kind the user has, and what waits to be written."""
+        identity = caller(request, "memory:read")
+        query = read_query(request, SessionQuery)
+        scope = resolve_scope(identity, user=query.user_id)
+        self._backends.require_store()
+        self._backends.require_state()
+        kinds = {kind.value: await self._counted(scope, kind) for kind in Kind}
+        active = sum(counts["active"] for counts in kinds.values())
+        total = sum(counts["total"] for counts in kinds.values())
+        queues = await self._backends.state.backlog(scope)
+        return answer({"memories": {"active": active, "total": total, "kinds": kinds}, "queues": queues})
+
+    async def _counted(self, scope: Scope, kind: Kind) -> dict[str, int]:
+        where = MemoryFilter(kinds=(kind,), now=self._backends.clock.now())
+        total = await self._backends.store.count(scope, where)
+        active = msgspec.structs.replace(where, active=True)
+        return {"active": await self._backends.store.count(scope, active) if total else 0, "total": total}
+
+
+def _is_visible(place: Scope, caller_scope: Scope) -> bool:
+    """A caller within a project (agent) sees what is of that project or of none, as with memories."""
+    return all(
+        there is None or here is None or there == here
+        for there, here in ((place.project, caller_scope.project), (place.agent, caller_scope.agent))
+    )
+
+
+def _verdict(found: Receipt) -> dict[str, Any] | None:
+    """The gate's verdict, as the recall call answers it; None when the gate was not asked."""
+    if found.recalled is not None:
+        return {"searched": True, "reason": found.recalled.verdict}
+    if found.decided is not None and found.decided.result in NOT_SEARCHED:
+        return {"searched": False, "reason": found.decided.reason}
+    return None
+
+
+def _cited(one: Cited, said: dict[str, str | None]) -> dict[str, Any]:
+    return {**msgspec.to_builtins(one), "content": said.get(one.memory_id)}
+
+
+def _named(outcomes: Iterable[Outcome]) -> list[str]:
+    return [one.memory_id for one in outcomes if one.memory_id is not None]
+
+
+def _outcome(one: Outcome, said: dict[str, str | None]) -> dict[str, Any]:
+    content = one.content if one.memory_id is None else said.get(one.memory_id)
+    return {**msgspec.to_builtins(one), "content": content}
+
+
+def _event(noted: Noted, said: dict[str, str | None]) -> dict[str, Any]:
+    place = {"session_id": noted.scope.session, "project_id": noted.scope.project, "agent_id": noted.scope.agent}
+    return {"at": noted.at, **place, **_outcome(noted.outcome, said)}
+
+
+def _parked_event(row: ParkedRow) -> dict[str, Any]:
+    place = {"session_id": row.scope.session, "project_id": row.scope.project, "agent_id": row.scope.agent}
+    what = "learning" if row.kind is JournalKind.LEARN else "indexing"
+    return {"at": row.parked_at, **place, "result": "parked", "what": what, "reason": row.error}

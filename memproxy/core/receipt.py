@@ -1,0 +1,107 @@
+"""Receipts: what memory did for one request, and what was learned from its turn.
+
+A receipt comes in parts, from whoever knows them and in any order: what recall did (`Recalled`), what the relay decided
+and sent (`Decided`, for captured requests), and what learning made of the turn (`Outcome`). Of texts they hold the
+searched query alone, with secrets replaced as the journal has them, and of what learning rejected a few words: all else
+are ids, so that a forgotten memory's words are in no receipt.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.scope import Scope
+
+RECEIPT_VERSION = 1
+"""Version of the stored parts; written beside them, so that a later reader knows how to migrate them."""
+
+
+class Cited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory that a block holds, and its calibrated score in [0, 1]; of one that an earlier request's block brought
+    (``repeated``) the score is in that request's receipt.
+    """
+
+    memory_id: str
+    turn_id: str | None = None
+    score: float | None = None
+    repeated: bool = False
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What recall did: the gate's ``verdict``, the ``query`` after rewriting, and the candidates, each with its signals
+    and why it is in the block or not. ``timings`` are milliseconds by stage.
+    """
+
+    result: str
+    reason: str | None = None
+    verdict: str | None = None
+    query: str = ""
+    tokens: int = 0
+    memories: list[Cited] = []
+    candidates: list[dict[str, Any]] = []
+    timings: dict[str, float] = {}
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the relay did with a request that it captured. ``result`` and ``reason`` are those of the header
+    ``X-Memproxy-Recall``; ``status`` and ``model`` the upstream's. ``turn_ids`` are filled in when it is indexed.
+    """
+
+    result: str
+    reason: str | None = None
+    mode: str | None = None
+    tokens: int = 0
+    memories: list[Cited] = []
+    timings: dict[str, float] = {}
+    status: int | None = None
+    model: str | None = None
+    turn_ids: list[str] = []
+
+
+class ReceiptPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One part, as it is noted; a later one of the same request and kind takes its place."""
+
+    request_id: str
+    scope: Scope
+    at: datetime
+    recalled: Recalled | None = None
+    decided: Decided | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one candidate of learning, or of a turn that gave none.
+
+    ``result`` is ``stored``, ``superseded`` (it took another's place, or landed in the history behind the current one),
+    ``duplicate`` (``memory_id`` was reinforced), ``rejected`` (``reason`` says why, ``content`` is its beginning) or
+    ``nothing``. ``request_ids`` are the requests whose turns it was read from.
+    """
+
+    result: str
+    request_ids: list[str] = []
+    reason: str | None = None
+    memory_id: str | None = None
+    kind: str | None = None
+    turn_id: str | None = None
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    content: str | None = None
+
+
+class Noted(msgspec.Struct, frozen=True, kw_only=True):
+    """An outcome as it is stored: when it was noted, and for which place."""
+
+    at: datetime
+    scope: Scope
+    outcome: Outcome
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What is stored about one request."""
+
+    request_id: str
+    scope: Scope
+    at: datetime
+    recalled: Recalled | None = None
+    decided: Decided | None = None
+    outcomes: list[Outcome] = []

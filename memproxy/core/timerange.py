@@ -1,0 +1,180 @@
+"""Times named in a question ("in May 2023", "two weeks ago", "last Monday"), as intervals of days.
+
+English only, like the stopwords: a question in another language has no time here and is ranked without it. Dates that
+do not exist (30 February) name nothing. Everything is pure, and linear in the text's length, of which only the
+beginning is read.
+"""
+
+import calendar
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+
+import msgspec
+
+READ_CHARACTERS = 2000
+
+_MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
+_MONTHS |= {name.lower(): number for number, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
+_DAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)}
+_NUMBERS = {"a": 1, "an": 1, "one": 1, "couple": 2, "two": 2, "few": 3, "three": 3, "four": 4, "five": 5, "six": 6}
+_NUMBERS |= {"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12}
+
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_COUNT = rf"(?P<count>\d{{1,3}}|(?:a )?(?:couple|few)(?: of)?|{'|'.join(_NUMBERS)})"
+_UNIT = r"(?P<unit>day|week|month|year)s?"
+_DAY_NUMBER = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+
+
+class Span(msgspec.Struct, frozen=True):
+    """From ``start`` up to, not including, ``end``; aware, in UTC."""
+
+    start: datetime
+    end: datetime
+
+    def days_away(self, when: datetime) -> float:
+        """Days between ``when`` and the interval; 0 inside of it."""
+        outside = max(self.start - when, when - self.end, timedelta())
+        return outside.total_seconds() / 86_400
+
+
+def spans(text: str, now: datetime) -> list[Span]:
+    """The times that a question names, each once, relative ones against ``now`` (aware); at most one a mention."""
+    rest, today = text[:READ_CHARACTERS].lower(), now.astimezone(UTC).date()
+    found: list[Span] = []
+    for pattern, read in _PATTERNS:
+        for match in pattern.finditer(rest):
+            span = _read(read, match, today)
+            if span is not None:
+                found.append(span)
+        rest = pattern.sub(" ", rest)
+    return list(dict.fromkeys(found))
+
+
+def asks_for_latest(text: str) -> bool:
+    """Whether the question is for what is newest ("my latest", "currently", "most recently")."""
+    return _LATEST.search(text[:READ_CHARACTERS]) is not None
+
+
+_LATEST = re.compile(
+    r"\b(latest|newest|(most )?recent(ly)?|current(ly)?|these days|nowadays|right now)\b", re.IGNORECASE
+)
+
+Reader = Callable[[re.Match[str], date], tuple[date, date] | None]
+
+
+def _read(read: Reader, match: re.Match[str], today: date) -> Span | None:
+    try:
+        days = read(match, today)
+        return None if days is None else Span(_midnight(days[0]), _midnight(days[1]))
+    except (ValueError, OverflowError):  # a day that is not in the calendar, or before or beyond all of it
+        return None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _iso(match: re.Match[str], _today: date) -> tuple[date, date]:
+    day = date(int(match["year"]), int(match["number"]), int(match["day"]))
+    return day, day + timedelta(days=1)
+
+
+def _day_of_month(match: re.Match[str], today: date) -> tuple[date, date]:
+    month, number = _MONTHS[match["month"]], int(match["day"])
+    year = int(match["year"]) if match["year"] else _latest_year(month, number, today)
+    day = date(year, month, number)
+    return day, day + timedelta(days=1)
+
+
+def _latest_year(month: int, number: int, today: date) -> int:
+    """Without a year the last such day is meant: people ask about what was."""
+    return today.year if (month, number) <= (today.month, today.day) else today.year - 1
+
+
+def _month(match: re.Match[str], today: date) -> tuple[date, date]:
+    month = _MONTHS[match["month"]]
+    year = int(match["year"]) if match["year"] else _latest_year(month, 1, today)
+    return _whole_month(date(year, month, 1))
+
+
+def _whole_month(first: date) -> tuple[date, date]:
+    return first, _months_later(first, 1)
+
+
+def _months_later(day: date, months: int) -> date:
+    place = day.year * 12 + day.month - 1 + months
+    year, month = divmod(place, 12)
+    return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
+
+
+def _year(match: re.Match[str], _today: date) -> tuple[date, date]:
+    year = int(match["year"])
+    return date(year, 1, 1), date(year + 1, 1, 1)
+
+
+def _named_day(match: re.Match[str], today: date) -> tuple[date, date]:
+    word = match["word"]
+    back = 0 if word in ("today", "tonight", "this morning") else 2 if word.startswith("the day before") else 1
+    day = today - timedelta(days=back)
+    return day, day + timedelta(days=1)
+
+
+def _weekday(match: re.Match[str], today: date) -> tuple[date, date]:
+    back = (today.weekday() - _DAYS[match["weekday"]] - 1) % 7 + 1
+    day = today - timedelta(days=back)
+    return day, day + timedelta(days=1)
+
+
+def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
+    """As exact as it is told: "two weeks ago" is a week, "3 months ago" a month."""
+    back, slack = {"day": (1, 0), "week": (7, 3), "month": (30, 15), "year": (365, 180)}[match["unit"]]
+    day = today - timedelta(days=back * _count(match))
+    return day - timedelta(days=slack), day + timedelta(days=slack + 1)
+
+
+def _past(match: re.Match[str], today: date) -> tuple[date, date]:
+    days = {"day": 1, "week": 7, "month": 30, "year": 365}[match["unit"]]
+    return today - timedelta(days=days * _count(match)), today + timedelta(days=1)
+
+
+def _count(match: re.Match[str]) -> int:
+    word = re.sub(r"^a (?=couple|few)| of$", "", match["count"])
+    return int(word) if word.isdigit() else _NUMBERS[word]
+
+
+def _calendar_unit(match: re.Match[str], today: date) -> tuple[date, date]:
+    back = 0 if match["which"] == "this" else 1
+    match match["unit"]:
+        case "weekend":
+            saturday = today - timedelta(days=(today.weekday() - 5) % 7 + (7 if back and today.weekday() >= 5 else 0))
+            return saturday, saturday + timedelta(days=2)
+        case "week":
+            monday = today - timedelta(days=today.weekday() + 7 * back)
+            return monday, monday + timedelta(days=7)
+        case "month":
+            return _whole_month(_months_later(today.replace(day=1), -back))
+        case _:
+            return date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1)
+
+
+def _patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
+    yield re.compile(rf"\b{_YEAR}[-/](?P<number>\d{{1,2}})[-/](?P<day>\d{{1,2}})\b"), _iso
+    yield re.compile(rf"\b{_DAY_NUMBER}(?: of)? (?P<month>{_MONTH})\b\.?(?:,? {_YEAR})?"), _day_of_month
+    yield re.compile(rf"\b(?P<month>{_MONTH})\.? {_DAY_NUMBER}\b(?:,? {_YEAR})?"), _day_of_month
+    yield re.compile(rf"\b(?P<month>{_MONTH})\.?,?(?: of)? {_YEAR}\b"), _month
+    # "may" and "march" are months only where the sentence says so
+    yield (
+        re.compile(rf"\b(?:in|during|since|last|this|of) (?:early |mid |late )?(?P<month>{_MONTH})\b(?P<year>)"),
+        _month,
+    )
+    yield re.compile(rf"\b{_COUNT} {_UNIT} (?:ago|back|earlier)\b"), _ago
+    yield re.compile(rf"\b(?:past|last|previous) {_COUNT} {_UNIT}\b"), _past
+    yield re.compile(r"\b(?P<which>last|this|previous|past) (?P<unit>weekend|week|month|year)\b"), _calendar_unit
+    yield re.compile(rf"\b(?:last|on|this past) (?P<weekday>{'|'.join(_DAYS)})\b"), _weekday
+    yield re.compile(r"\b(?P<word>(?:the )?day before yesterday|yesterday|last night|today|tonight)\b"), _named_day
+    yield re.compile(rf"\b(?:in|during|since|of) {_YEAR}\b"), _year
+
+
+_PATTERNS = tuple(_patterns())

@@ -1,0 +1,117 @@
+"""Writes what recall did into receipts, behind the answers: no request waits for it, and trouble costs the receipt."""
+
+import asyncio
+import logging
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from memproxy.core import gate
+from memproxy.core.protocol import RecallAnswer, RecallRequest
+from memproxy.core.receipt import Cited, Recalled, ReceiptPart
+from memproxy.core.redact import redact
+from memproxy.errors import StateUnavailable
+from memproxy.metrics import metrics
+from memproxy.ports import Clock, StateStore
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 2_000
+"""Receipts that may wait to be written (some 10 MB); those beyond are dropped and counted."""
+
+GATHER_S = 0.2
+"""How long the first receipt waits for others, so that one commit serves them all."""
+
+BATCH = 20
+"""Receipts of one commit: few enough that a journal commit is not kept waiting (2 ms)."""
+
+LEFT_OUT_SHOWN = 20
+"""Candidates kept of those that were not injected, the best first."""
+
+GRACE_S = 5.0
+"""Longest wait at the end for what is to be written."""
+
+_Waiting = tuple[datetime, RecallRequest, RecallAnswer]
+
+
+class ReceiptKeeper:
+    """Takes what recall answered and writes it soon."""
+
+    def __init__(self, state: StateStore, clock: Clock, settings: Settings) -> None:
+        self._state = state
+        self._clock = clock
+        self._redact = frozenset[str](settings.privacy.redact)
+        self._gate = settings.gate
+        self._tasks = TaskOwner("engine.receipts")
+        self._waiting: list[_Waiting] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._asked = asyncio.Event()
+
+    def note(self, request: RecallRequest, answer: RecallAnswer) -> None:
+        """Have the receipt of an explained answer written; returns at once."""
+        if len(self._waiting) >= MOST_WAITING:
+            metrics().receipts_dropped.labels(reason="full").inc()
+            return
+        self._waiting.append((self._clock.now(), request, answer))
+        if self._writer is None or self._writer.done():
+            self._writer = self._tasks.start(self._write(), "write")
+
+    async def written(self) -> None:
+        """Returns when all that was noted so far is written (or dropped)."""
+        self._asked.set()
+        if self._writer is not None:
+            await asyncio.wait({self._writer})
+
+    async def close(self) -> None:
+        """Write what waits."""
+        self._asked.set()
+        await self._tasks.drain(GRACE_S)
+
+    async def _write(self) -> None:
+        try:
+            async with asyncio.timeout(GATHER_S):
+                await self._asked.wait()
+        except TimeoutError:
+            pass  # nobody asked: others may have come meanwhile
+        while self._waiting:
+            some, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            await self._write_some(some)
+        self._asked.clear()
+
+    async def _write_some(self, some: list[_Waiting]) -> None:
+        try:
+            await self._state.note_receipts([self._part(*one) for one in some])
+        except StateUnavailable as error:
+            metrics().receipts_dropped.labels(reason="state").inc(len(some))
+            log.warning("%d receipts are not written: %s", len(some), error.message)
+
+    def _part(self, at: datetime, request: RecallRequest, answer: RecallAnswer) -> ReceiptPart:
+        recalled = Recalled(
+            result=answer.result,
+            reason=answer.reason,
+            verdict=self._verdict(request),
+            query=redact(answer.query, self._redact),
+            tokens=answer.tokens,
+            memories=[
+                Cited(memory_id=line.memory_id, turn_id=line.turn_id, score=round(line.score, 4))
+                for line in answer.citations
+            ],
+            candidates=_shown(answer.candidates),
+            timings=answer.timings,
+        )
+        return ReceiptPart(request_id=request.request_id, scope=request.scope, at=at, recalled=recalled)
+
+    def _verdict(self, request: RecallRequest) -> str:
+        """Why the gate let the request through; the relay does not say, and judging again costs microseconds."""
+        if not self._gate.enabled or not request.queries:
+            return "gate_off"
+        return gate.judge(request.queries[-1], frozenset[str](self._gate.skip)).reason
+
+
+def _shown(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every injected candidate, and the best of the others, in their order."""
+    others = (one["memory_id"] for one in candidates if not one["injected"])
+    kept = set(islice(others, LEFT_OUT_SHOWN))
+    return [one for one in candidates if one["injected"] or one["memory_id"] in kept]

@@ -1,0 +1,137 @@
+"""`memproxy eval`: measures retrieval and the gate on data sets, in a throw-away store."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memproxy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from memproxy.evals.command import Options
+
+app = typer.Typer(
+    help="Measure retrieval and the gate on data sets, in a throw-away store.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+DEFAULT_CACHE = Path("~/.cache/memproxy/eval")
+DEFAULT_RECIPE = "default"
+
+Data = Annotated[Path, typer.Option(help="The data set's file.", metavar="FILE")]
+Recipes = Annotated[
+    list[str] | None,
+    typer.Option("--recipe", help="Recipe to measure; several are compared. Default: default.", metavar="NAME"),
+]
+Pooled = Annotated[bool, typer.Option("--pooled", help="Everything in one user's memory.")]
+Smoke = Annotated[bool, typer.Option("--smoke", help="Ten questions only.")]
+Qa = Annotated[bool, typer.Option("--qa", help="Answer and judge the questions (not built yet).")]
+JsonOut = Annotated[Path | None, typer.Option("--json", help="Write the figures there.", metavar="FILE")]
+ModelPath = Annotated[Path | None, typer.Option(help="Folder of a local ONNX embedding model.", metavar="DIR")]
+Lexical = Annotated[bool, typer.Option("--lexical", help="Search by words alone, without an embedding model.")]
+Cache = Annotated[Path, typer.Option(help="Folder that keeps vectors between runs.", metavar="DIR")]
+BaseUrl = Annotated[str | None, typer.Option(help="Measure a running memproxy instead.", metavar="URL")]
+ApiKey = Annotated[str | None, typer.Option(help="Bearer key to call it with.", envvar="MEMPROXY_EVAL_API_KEY")]
+
+
+@app.command()
+def locomo(
+    *,
+    data: Data,
+    recipe: Recipes = None,
+    pooled: Pooled = False,
+    smoke: Smoke = False,
+    qa: Qa = False,
+    json_out: JsonOut = None,
+    lexical: Lexical = False,
+    model_path: ModelPath = None,
+    cache: Cache = DEFAULT_CACHE,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """LoCoMo: which turns and sessions of long conversations are found for a question."""
+    options = _options(recipe, model_path, cache, base_url, api_key, pooled=pooled, smoke=smoke, lexical=lexical, qa=qa)
+    _retrieval("locomo", data, options, json_out)
+
+
+@app.command()
+def longmemeval(
+    *,
+    data: Data,
+    recipe: Recipes = None,
+    pooled: Pooled = False,
+    smoke: Smoke = False,
+    qa: Qa = False,
+    json_out: JsonOut = None,
+    lexical: Lexical = False,
+    model_path: ModelPath = None,
+    cache: Cache = DEFAULT_CACHE,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """LongMemEval: which turns and sessions are found in a haystack of dated sessions."""
+    options = _options(recipe, model_path, cache, base_url, api_key, pooled=pooled, smoke=smoke, lexical=lexical, qa=qa)
+    _retrieval("longmemeval", data, options, json_out)
+
+
+@app.command()
+def gate(
+    *,
+    data: Data,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            help="LoCoMo file: also count what its first conversation adds to messages that need no memory.",
+            metavar="FILE",
+        ),
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="Recipe that searches --memory.", metavar="NAME")] = DEFAULT_RECIPE,
+    json_out: JsonOut = None,
+    lexical: Lexical = False,
+    model_path: ModelPath = None,
+    cache: Cache = DEFAULT_CACHE,
+) -> None:
+    """The gate: how often messages of each kind are searched for."""
+    from memproxy.evals import command  # noqa: PLC0415 - other commands start faster without it
+
+    options = command.Options(recipes=[recipe], lexical=lexical, model_path=model_path, cache=cache)
+    command.verdicts(data, memory, options, json_out)
+
+
+def _retrieval(evaluation: str, data: Path, options: "Options", json_out: Path | None) -> None:
+    from memproxy.evals import command  # noqa: PLC0415 - other commands start faster without it
+
+    command.retrieval(evaluation, data, options, json_out)
+
+
+def _options(
+    recipes: list[str] | None,
+    model_path: Path | None,
+    cache: Path,
+    base_url: str | None,
+    api_key: str | None,
+    *,
+    pooled: bool,
+    smoke: bool,
+    lexical: bool,
+    qa: bool,
+) -> "Options":
+    from memproxy.evals.command import Options  # noqa: PLC0415 - other commands start faster without it
+
+    if qa:
+        raise ConfigError("--qa is not built yet; leave it out to measure retrieval.")
+    if base_url is not None and (recipes or lexical or model_path is not None):
+        raise ConfigError(
+            "--base-url measures that installation as it is; leave --recipe, --lexical and --model-path out."
+        )
+    return Options(
+        recipes=list(dict.fromkeys(recipes or [DEFAULT_RECIPE])),
+        pooled=pooled,
+        smoke=smoke,
+        lexical=lexical,
+        model_path=model_path,
+        cache=cache,
+        base_url=base_url,
+        api_key=api_key,
+    )

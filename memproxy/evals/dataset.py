@@ -1,0 +1,85 @@
+"""What an evaluation is made of, whatever file it was read from: sessions of users, and questions with their gold."""
+
+import gzip
+import json
+from collections.abc import Iterator, Set
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from memproxy.core.turn import Message
+from memproxy.errors import ConfigError
+
+SMOKE_QUESTIONS = 10
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """One session of one user: its messages, each with an id of its own, and when it was."""
+
+    user: str
+    name: str
+    date: datetime
+    messages: list[Message]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A question with its gold: ids of turns and names of sessions that hold the answer (either may be empty).
+
+    ``group`` is its type; ``scored`` says whether it counts in the total (questions without an answer are reported
+    apart). ``asked_at`` is what the pipeline takes for now.
+    """
+
+    id: str
+    user: str
+    text: str
+    group: str
+    asked_at: datetime
+    gold_turns: frozenset[str] = frozenset()
+    gold_sessions: frozenset[str] = frozenset()
+    scored: bool = True
+
+
+class Dataset(msgspec.Struct, frozen=True, kw_only=True):
+    """Sessions in the order in which they are pushed (by time, within a user) and the questions about them."""
+
+    name: str
+    total: str
+    sessions: list[Session]
+    questions: list[Question]
+
+    def by_turns(self) -> Iterator[Session]:
+        """The sessions, one of each user in turn: those of different users are indexed side by side."""
+        users: dict[str, list[Session]] = {}
+        for session in self.sessions:
+            users.setdefault(session.user, []).append(session)
+        for row in zip_longest(*users.values()):
+            yield from (session for session in row if session is not None)
+
+    def smoke(self) -> "Dataset":
+        """Ten questions, spread evenly over the set, and only the sessions of their users."""
+        step = max(1, len(self.questions) // SMOKE_QUESTIONS)
+        questions = self.questions[::step][:SMOKE_QUESTIONS]
+        fewer = msgspec.structs.replace(self, questions=questions)
+        return fewer.of_users({question.user for question in questions})
+
+    def of_users(self, users: Set[str]) -> "Dataset":
+        """What belongs to these users."""
+        sessions = [session for session in self.sessions if session.user in users]
+        questions = [question for question in self.questions if question.user in users]
+        return msgspec.structs.replace(self, sessions=sessions, questions=questions)
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, gzipped or not.
+
+    Raises:
+        ConfigError: it is not there or no JSON.
+    """
+    try:
+        data = path.read_bytes()
+        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    except (OSError, ValueError, EOFError) as error:
+        raise ConfigError(f"--data {path} cannot be read as JSON ({error}); name the data set's file") from error

@@ -1,0 +1,174 @@
+"""The gate on lines of known kinds: how often each is searched for, and how long the verdict takes.
+
+A line of the data is JSON with ``text``, ``kind`` and ``source``. What counts is the share of ``personal-memory`` that
+is searched (near 1) and of the other kinds (near 0 for greetings, small talk, tools and general facts). Lines with
+first-person words are told apart: "what is my balance" is a tool's business to whoever labelled it, and personal here.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from rich.console import Console
+
+from memproxy.core import gate
+from memproxy.errors import ConfigError
+from memproxy.evals.dataset import Question
+from memproxy.evals.progress import Step
+from memproxy.evals.report import make_table
+from memproxy.evals.scoring import percentiles
+from memproxy.evals.subject import Subject
+from memproxy.settings import GateCategory
+
+SKIP = frozenset[str](get_args(GateCategory))
+"""Every kind is skipped, as is the default."""
+
+NOT_NEEDED = frozenset({"greeting", "general-fact", "tool", "small-talk-about-bot"})
+"""Kinds that need no memory."""
+
+_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b", re.IGNORECASE)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One message and what it is."""
+
+    text: str
+    kind: str
+    source: str = ""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A message, the gate's verdict and how long that took in milliseconds."""
+
+    line: Line
+    verdict: gate.Verdict
+    milliseconds: float
+
+    @property
+    def first_person(self) -> bool:
+        """Whether it has words like "I" and "my"."""
+        return _FIRST_PERSON.search(self.line.text) is not None
+
+    @property
+    def needless(self) -> bool:
+        """Whether it is searched for although its kind needs no memory."""
+        return self.verdict.searched and self.line.kind in NOT_NEEDED
+
+    @property
+    def wrong(self) -> bool:
+        """Worth reading: a needless search, or a memory that is not looked for."""
+        return self.needless or (self.line.kind == "personal-memory" and not self.verdict.searched)
+
+
+def load(path: Path) -> list[Line]:
+    """Read a file of lines.
+
+    Raises:
+        ConfigError: it is not there, empty, or not of this form.
+    """
+    try:
+        lines = msgspec.json.Decoder(Line).decode_lines(path.read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(f"--data {path} is no gate data ({error}); give a file like gate_dev.jsonl") from error
+    if not lines:
+        raise ConfigError(f"--data {path} holds no line; give a file like gate.jsonl")
+    return lines
+
+
+def evaluate(lines: Sequence[Line], skip: frozenset[str] = SKIP) -> list[Judged]:
+    """The verdict on every line."""
+    return [_judged(line, skip) for line in lines]
+
+
+def _judged(line: Line, skip: frozenset[str]) -> Judged:
+    start = time.perf_counter()
+    verdict = gate.judge(line.text, skip)
+    return Judged(line, verdict, (time.perf_counter() - start) * 1000)
+
+
+async def injections(subject: Subject, judged: Sequence[Judged], user: str, recipe: str, step: Step) -> dict[str, Any]:
+    """How many of these messages get something injected from the memory of ``user``, by kind."""
+    counts: dict[str, Counter[str]] = {}
+    for one in judged:
+        question = Question(id="", user=user, text=one.line.text, group=one.line.kind, asked_at=datetime.now(UTC))
+        found = await subject.ask(question, recipe)
+        counts.setdefault(one.line.kind, Counter()).update(asked=1, injected=int(bool(found.injected)))
+        step(1)
+    return {
+        kind: {"asked": count["asked"], "injected": count["injected"], "rate": count["injected"] / count["asked"]}
+        for kind, count in sorted(counts.items())
+    }
+
+
+def made_report(judged: Sequence[Judged], data: str, injected: dict[str, Any] | None = None) -> dict[str, Any]:
+    """All figures as JSON types; ``injected`` is what `injections` found."""
+    kinds = sorted({one.line.kind for one in judged})
+    sources = sorted({one.line.source for one in judged})
+    return {
+        "evaluation": "gate",
+        "data": data,
+        "lines": len(judged),
+        "kinds": {kind: _rates(one for one in judged if one.line.kind == kind) for kind in kinds},
+        "sources": {source: _rates(one for one in judged if one.line.source == source) for source in sources},
+        "latency_ms": percentiles([one.milliseconds for one in judged]),
+        "injected": injected,
+        "wrong": [_line(one) for one in judged if one.wrong],
+    }
+
+
+def _rates(group: Iterable[Judged]) -> dict[str, Any]:
+    judged = list(group)
+    personal = [one for one in judged if one.first_person]
+    return {
+        "all": _searched(judged),
+        "first_person": _searched(personal),
+        "no_first_person": _searched([one for one in judged if not one.first_person]),
+        "reasons": dict(Counter(one.verdict.reason for one in judged).most_common()),
+    }
+
+
+def _searched(judged: Sequence[Judged]) -> dict[str, Any]:
+    searched = sum(one.verdict.searched for one in judged)
+    return {
+        "lines": len(judged),
+        "searched": searched,
+        "rate": round(searched / len(judged), 4) if judged else None,
+    }
+
+
+def _line(one: Judged) -> dict[str, Any]:
+    return {
+        "text": one.line.text,
+        "kind": one.line.kind,
+        "source": one.line.source,
+        "reason": one.verdict.reason,
+        "first_person": one.first_person,
+    }
+
+
+def show(made: dict[str, Any], console: Console) -> None:
+    """Print the tables."""
+    for by in ("kinds", "sources"):
+        table = make_table(
+            by[:-1], "lines", "searched", "first person", "no first person", title=f"searched, by {by[:-1]}"
+        )
+        for name, rates in made[by].items():
+            cells = (_share(rates[column]) for column in ("all", "first_person", "no_first_person"))
+            table.add_row(name, str(rates["all"]["lines"]), *cells)
+        console.print(table)
+    if made["injected"] is not None:
+        table = make_table("kind", "searched for", "injected", title="injected although not needed")
+        for kind, count in made["injected"].items():
+            table.add_row(kind, str(count["asked"]), f"{count['injected']} ({count['rate']:.3f})")
+        console.print(table)
+    times = made["latency_ms"]
+    console.print(f"verdict: p50 {times['p50']} ms, p95 {times['p95']} ms, p99 {times['p99']} ms")
+
+
+def _share(rates: dict[str, Any]) -> str:
+    return "-" if rates["rate"] is None else f"{rates['rate']:.3f} ({rates['searched']} of {rates['lines']})"

@@ -1,0 +1,187 @@
+"""The figures of one evaluation, with bootstrap intervals.
+
+Recall of a set of gold items at k is the part of them among the first k found. A session ranks by its best turn;
+recall_any is 1 when at least one gold session is among the first k sessions, recall_all when all are. NDCG@10 takes
+binary gains, discounted by log2(rank + 1), over the best that the gold allows (not the best of what was found). MRR is
+one by the rank of the first gold turn, 0 when none was found.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from memproxy.evals.dataset import Question
+from memproxy.evals.subject import Found
+
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+SEED = 7
+
+Array = NDArray[np.float64]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A question and what was found for it."""
+
+    question: Question
+    found: Found
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A value and the 95 % interval that resampling the questions gives; all NaN when no question defines it."""
+
+    value: float
+    low: float
+    high: float
+
+
+Metric = Callable[[Outcome], tuple[float, float]]
+"""Numerator and denominator of one question; a figure is the sum of the first by the sum of the second."""
+
+
+def turn_recall(k: int) -> Metric:
+    """The part of the gold turns among the first ``k``."""
+
+    def measure(outcome: Outcome) -> tuple[float, float]:
+        return _part(outcome.question.gold_turns, [turn for turn, _ in outcome.found.turns[:k]])
+
+    return measure
+
+
+def session_recall(k: int, *, needed: Callable[[Sequence[bool]], bool]) -> Metric:
+    """Whether ``any`` or ``all`` of the gold sessions are among the first ``k``."""
+
+    def measure(outcome: Outcome) -> tuple[float, float]:
+        gold = outcome.question.gold_sessions
+        best = list(dict.fromkeys(session for _, session in outcome.found.turns))[:k]
+        return (float(needed([session in best for session in gold])), 1.0) if gold else (0.0, 0.0)
+
+    return measure
+
+
+def ndcg(k: int) -> Metric:
+    """Normalised discounted cumulative gain over turns."""
+
+    def measure(outcome: Outcome) -> tuple[float, float]:
+        gold = outcome.question.gold_turns
+        gains = [_discount(rank) for rank, (turn, _) in enumerate(outcome.found.turns[:k], start=1) if turn in gold]
+        ideal = sum(_discount(rank) for rank in range(1, min(k, len(gold)) + 1))
+        return (sum(gains) / ideal, 1.0) if gold else (0.0, 0.0)
+
+    return measure
+
+
+def reciprocal_rank(outcome: Outcome) -> tuple[float, float]:
+    """One by the rank of the first gold turn."""
+    gold = outcome.question.gold_turns
+    ranks = (rank for rank, (turn, _) in enumerate(outcome.found.turns, start=1) if turn in gold)
+    return (next((1 / rank for rank in ranks), 0.0), 1.0) if gold else (0.0, 0.0)
+
+
+def evidence_in_block(outcome: Outcome) -> tuple[float, float]:
+    """The part of the gold turns that would be injected."""
+    return _part(outcome.question.gold_turns, outcome.found.injected)
+
+
+def block_precision(outcome: Outcome) -> tuple[float, float]:
+    """The part of what would be injected that is evidence, over all lines of all blocks."""
+    lines = outcome.found.injected
+    return float(sum(line in outcome.question.gold_turns for line in lines)), float(len(lines))
+
+
+def _part(gold: frozenset[str], found: Sequence[str]) -> tuple[float, float]:
+    return (len(gold.intersection(found)) / len(gold), 1.0) if gold else (0.0, 0.0)
+
+
+def _discount(rank: int) -> float:
+    return 1 / math.log2(rank + 1)
+
+
+METRICS: Mapping[str, Metric] = {
+    "turn_recall@5": turn_recall(5),
+    "turn_recall@10": turn_recall(10),
+    "turn_recall@20": turn_recall(20),
+    "session_recall_any@5": session_recall(5, needed=any),
+    "session_recall_any@10": session_recall(10, needed=any),
+    "session_recall_all@5": session_recall(5, needed=all),
+    "session_recall_all@10": session_recall(10, needed=all),
+    "ndcg@10": ndcg(10),
+    "mrr": reciprocal_rank,
+    "evidence_in_block": evidence_in_block,
+    "block_precision": block_precision,
+    "blocks": lambda outcome: (float(bool(outcome.found.injected)), 1.0),
+    "lines": lambda outcome: (float(len(outcome.found.injected)), 1.0),
+    "tokens": lambda outcome: (float(outcome.found.tokens), 1.0),
+}
+"""What is reported: shares in [0, 1], but for ``lines`` and ``tokens`` of a block on average over all questions."""
+
+
+class Sample:
+    """The figures of a group of questions, resampled in the same way for every group of that size: two recipes over
+    the same questions are compared question by question.
+    """
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self._size = len(outcomes)
+        self._values = {
+            name: np.array([metric(outcome) for outcome in outcomes], dtype=np.float64).reshape(-1, 2)
+            for name, metric in METRICS.items()
+        }
+        self._drawn = np.random.default_rng(SEED).integers(0, max(1, self._size), (RESAMPLES, self._size))
+
+    def figures(self) -> dict[str, Figure]:
+        """All figures by name."""
+        return {name: _figure(_ratio(values), self._resampled(name)) for name, values in self._values.items()}
+
+    def differences(self, other: "Sample") -> dict[str, Figure]:
+        """By how much these figures are above ``other``'s, which must be of the same questions in the same order."""
+        return {
+            name: _figure(
+                _ratio(values) - _ratio(other._values[name]),  # noqa: SLF001 - its own kind
+                self._resampled(name) - other._resampled(name),  # noqa: SLF001
+            )
+            for name, values in self._values.items()
+        }
+
+    def _resampled(self, name: str) -> Array:
+        sums: Array = self._values[name][self._drawn].sum(axis=1) if self._size else np.zeros((0, 2))
+        return _divided(sums[:, 0], sums[:, 1])
+
+
+def _ratio(values: Array) -> float:
+    return float(_divided(*values.sum(axis=0).reshape(2, 1))[0])
+
+
+def _divided(above: Array, below: Array) -> Array:
+    found: Array = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
+    return found
+
+
+def _figure(value: float, resampled: Array) -> Figure:
+    known = resampled[~np.isnan(resampled)]
+    if math.isnan(value) or not known.size:
+        return Figure(math.nan, math.nan, math.nan)
+    edge = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(known, (edge, 1 - edge))
+    return Figure(value, float(low), float(high))
+
+
+def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
+    """p50, p95 and p99; empty when nothing was measured."""
+    if not milliseconds:
+        return {}
+    found = np.percentile(np.array(milliseconds), (50, 95, 99))
+    return {name: round(float(value), 3) for name, value in zip(("p50", "p95", "p99"), found, strict=True)}
+
+
+def latency(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Milliseconds of recall (the block, as a request waits for it): without embedding the query, and with it."""
+    whole = [one.found.milliseconds + one.found.embedding_ms for one in outcomes if one.found.embedding_ms is not None]
+    return {
+        "recall": percentiles([one.found.milliseconds for one in outcomes]),
+        "recall_with_embedding": percentiles(whole),
+    }

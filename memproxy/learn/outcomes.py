@@ -1,0 +1,67 @@
+"""What learning came to, for the receipts of the requests whose turns were read."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from memproxy.core.memory import Memory
+from memproxy.core.receipt import Outcome
+from memproxy.core.supersede import Decision, Operation
+from memproxy.learn.extract import Read, Window
+
+_SHOWN = 120
+"""Characters shown of a rejected candidate: enough to tell which one it was."""
+
+_RESULTS = {
+    Operation.ADD: "stored",
+    Operation.COEXIST: "stored",
+    Operation.UPDATE: "superseded",
+    Operation.DUPLICATE: "duplicate",
+}
+
+
+def requests_of(turns: Iterable[Memory]) -> list[str]:
+    """The requests that brought these turns, each once, in order; turns of the API have none."""
+    named = (turn.metadata.get("request_id") for turn in turns)
+    return list(dict.fromkeys(name for name in named if isinstance(name, str)))
+
+
+def kept_out(window: Window, read: Read) -> list[Outcome]:
+    """The candidates that extraction rejected: they rest on no message, so on none of the window's in particular."""
+    requests = requests_of(turn for turn in window.turns if turn.id in window.new_ids)
+    return [
+        Outcome(
+            result="rejected",
+            reason=one.reason,
+            request_ids=requests,
+            kind=one.candidate.kind.value,
+            content=one.candidate.content[:_SHOWN],
+        )
+        for one in read.rejected
+    ]
+
+
+def outcome_of(turn: Memory, memory: Memory, operation: str, decision: Decision) -> list[Outcome]:
+    """What became of ``memory``, a candidate that rests on ``turn``: one outcome, or none when the same was learned
+    from the same turn before. An ``operation`` other than the decision's is why the decision was not carried out.
+    """
+    told = Outcome(
+        result="rejected", reason=operation, request_ids=requests_of([turn]), kind=memory.kind.value, turn_id=turn.id
+    )
+    if operation != decision.operation.value:
+        return [msgspec.structs.replace(told, content=memory.content[:_SHOWN])]
+    told = msgspec.structs.replace(told, result=_RESULTS[decision.operation])
+    if decision.operation is not Operation.DUPLICATE or decision.target is None:
+        chain = {"supersedes": memory.supersedes, "superseded_by": memory.superseded_by}
+        return [msgspec.structs.replace(told, memory_id=memory.id, **chain)]
+    if turn.id in decision.target.turn_ids:
+        return []
+    return [msgspec.structs.replace(told, memory_id=decision.target.id)]
+
+
+def with_silent(outcomes: Sequence[Outcome], windows: Iterable[Window]) -> list[Outcome]:
+    """Also that nothing was found in the new turns of the requests that no outcome names."""
+    named = {request for outcome in outcomes for request in outcome.request_ids}
+    read = requests_of(turn for window in windows for turn in window.turns if turn.id in window.new_ids)
+    silent = [request for request in read if request not in named]
+    return [*outcomes, Outcome(result="nothing", request_ids=silent)] if silent else list(outcomes)

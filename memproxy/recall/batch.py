@@ -1,0 +1,120 @@
+"""The candidates of one query side by side, as arrays: what the ranking stages work on."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memproxy.core import fusion
+from memproxy.core.memory import Kind, Memory
+from memproxy.ports import Candidate
+from memproxy.recall.reading import SIGNS, Asking, Reading, asking, names_in
+
+Array = NDArray[np.float64]
+
+NOBODY = -1
+"""Where a turn has no neighbour among the candidates."""
+
+_ADJOINING_SECONDS = 1800
+"""Messages of two calls (``seq`` begins anew) stand next to each other when no more time than this is between them."""
+
+
+class Batch:
+    """What is known of the candidates of one query. All arrays have one value per candidate."""
+
+    def __init__(
+        self,
+        *,
+        text: str,
+        terms: frozenset[int],
+        generic: frozenset[int],
+        candidates: Sequence[Candidate],
+        readings: Sequence[Reading],
+        now: datetime,
+    ) -> None:
+        self.text = text
+        self.terms = terms
+        self.now = now
+        self.memories = [candidate.memory for candidate in candidates]
+        self.readings = readings
+        self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
+        self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
+        documents = [terms & reading.terms for reading in readings]
+        weights = fusion.term_weights(terms, generic, documents)
+        self.coverage = np.array([fusion.coverage(weights, document) for document in documents], dtype=float)
+
+    @cached_property
+    def asking(self) -> Asking:
+        """The query, read."""
+        return asking(self.text)
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """The query's words, to see whose name is among them."""
+        return names_in(self.text)
+
+    @cached_property
+    def columns(self) -> dict[str, Array]:
+        """The signals of `core.fusion`."""
+        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.terms))
+
+    @cached_property
+    def strength(self) -> Array:
+        """How far a candidate stands out in the signals that are there."""
+        total: Array = self.columns["cosine_standing"] + self.columns["bm25_standing"]
+        return total
+
+    @cached_property
+    def is_turn(self) -> Array:
+        """1 for verbatim messages, else 0."""
+        return np.array([float(memory.kind is Kind.TURN) for memory in self.memories])
+
+    def surface(self, name: str) -> Array:
+        """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""
+        return self._signs[name]
+
+    @cached_property
+    def _signs(self) -> dict[str, Array]:
+        signs = np.array([reading.signs for reading in self.readings], dtype=float).reshape(-1, len(SIGNS)).T
+        return dict(zip(SIGNS, signs * self.is_turn, strict=True))
+
+    @cached_property
+    def around(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the turns said right before and right after, `NOBODY` where they are no candidates."""
+        order = sorted(
+            (memory.session_id or "", memory.created_at, _sequence(memory), place)
+            for place, memory in enumerate(self.memories)
+            if memory.kind is Kind.TURN
+        )
+        before = np.full(len(self.memories), NOBODY)
+        after = np.full(len(self.memories), NOBODY)
+        for one, other in pairwise(order):
+            if one[0] == other[0] and _adjoin(one, other):
+                before[other[3]], after[one[3]] = one[3], other[3]
+        return before, after
+
+    def beside(self, values: Array, places: NDArray[np.int64]) -> Array:
+        """The values of the neighbours at these places, 0 where there is none."""
+        return np.where(places == NOBODY, 0.0, values[places])
+
+    @cached_property
+    def sessions(self) -> NDArray[np.int64]:
+        """The number of each turn's session; every fact is a session of its own."""
+        numbers: dict[Any, int] = {}
+        keys = (memory.session_id if memory.kind is Kind.TURN else place for place, memory in enumerate(self.memories))
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+def _sequence(memory: Memory) -> int:
+    place = memory.metadata.get("seq", 0)
+    return place if isinstance(place, int) else 0
+
+
+def _adjoin(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    if one[1] == other[1]:
+        return bool(other[2] - one[2] == 1)
+    return bool(other[2] == 0 and (other[1] - one[1]).total_seconds() <= _ADJOINING_SECONDS)

@@ -1,0 +1,168 @@
+"""The ranking stages by name. Each reads the candidates of one query and answers named columns, one value for each.
+
+What a column is worth is not said here but in `recall.recipes`: the score is a weighted sum of columns, so a stage
+that a recipe leaves out costs nothing, and one without a weight changes nothing.
+"""
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import numpy as np
+
+from memproxy.core import timerange
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.recall.batch import Array, Batch
+
+Columns = dict[str, Array]
+Stage = Callable[[Batch], Columns]
+
+RANK_CONSTANT = 60
+"""The k of reciprocal rank fusion as its authors have it (Cormack and others, 2009)."""
+
+NEAR_DAYS = 7.0
+"""How far from a named time something may have been said that is about it ("yesterday I ...")."""
+
+BEST_OF_SESSION = 3
+"""How many of a session's turns speak for it."""
+
+
+def fused(batch: Batch) -> Columns:
+    """Vector and words together, as they are and against the other candidates (`core.fusion`)."""
+    return batch.columns
+
+
+def dense(batch: Batch) -> Columns:
+    """The cosine alone."""
+    return {"dense": np.nan_to_num(batch.cosine)}
+
+
+def bm25(batch: Batch) -> Columns:
+    """BM25 alone, by that of the best candidate."""
+    return {"bm25": _by_best(batch.bm25)}
+
+
+def average(batch: Batch) -> Columns:
+    """The mean of both, each by that of the best candidate; the words' part alone where there are no vectors."""
+    cosine = _by_best(np.clip(np.nan_to_num(batch.cosine), 0.0, None))
+    return {"average": (cosine + _by_best(batch.bm25)) / (2 if cosine.any() else 1)}
+
+
+def reciprocal_ranks(batch: Batch) -> Columns:
+    """1 / (k + rank) by vector and by words, scaled so that the first of both has 1 in each."""
+    return {"rank_dense": _reciprocal(np.nan_to_num(batch.cosine, nan=-1.0)), "rank_bm25": _reciprocal(batch.bm25)}
+
+
+def neighbours(batch: Batch) -> Columns:
+    """What stands next to a turn: whether a question stands before it, how well that matches, and how much of the query
+    the turn after it has. (What BM25 says of a turn has its neighbours' words in it already.)
+    """
+    before, after = batch.around
+    question = batch.beside(batch.surface("question"), before)
+    return {
+        "answers": question,
+        "answers_match": question * np.clip(batch.beside(batch.strength, before), 0.0, None),
+        "after_coverage": batch.beside(batch.coverage, after),
+    }
+
+
+def sessions(batch: Batch) -> Columns:
+    """How well the best turns of the same session match: many weak ones speak for each other."""
+    strength = np.clip(batch.strength, 0.0, None)
+    order = np.lexsort((-strength, batch.sessions))
+    sessions = batch.sessions[order]
+    starts = np.flatnonzero(np.r_[True, sessions[1:] != sessions[:-1]])
+    place_in_session = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    best = np.where(place_in_session < BEST_OF_SESSION, strength[order], 0.0)
+    total = np.bincount(sessions, weights=best, minlength=len(order))
+    return {"session": batch.is_turn * total[batch.sessions] / BEST_OF_SESSION}
+
+
+def speakers(batch: Batch) -> Columns:
+    """Who said it, where the query tells whose words it is after: a named speaker, the user ("my"), or the assistant
+    ("you suggested"). Boosts, never filters.
+    """
+    asking = batch.asking
+    names = [_speaker(memory) for memory in batch.memories]
+    asked = {name for name in names if name and name.split()[0] in batch.named}
+    named = float(len(asked) == 1)
+    by_user = batch.is_turn * np.array([float(memory.trust is Trust.USER) for memory in batch.memories])
+    by_model = batch.is_turn * np.array([float(memory.trust is Trust.ASSISTANT) for memory in batch.memories])
+    return {
+        "speaker": named * np.array([float(name in asked) for name in names]),
+        "your_words": asking.assistant_said * by_model,
+        "not_your_words": asking.assistant_said * by_user,
+        "not_my_words": asking.first_person * (1 - asking.assistant_said) * by_model,
+        "assistant": by_model,
+    }
+
+
+def times(batch: Batch) -> Columns:
+    """How near a memory is to the times that the query names, and, only when it asks for the latest, how new it is."""
+    spans = timerange.spans(batch.text, batch.now)
+    nothing = np.zeros(len(batch.memories))
+    near = nothing
+    if spans:
+        moments = [memory.valid_from or memory.created_at for memory in batch.memories]
+        away = np.array([min(span.days_away(moment) for span in spans) for moment in moments])
+        near = np.clip(1 - away / NEAR_DAYS, 0.0, 1.0)
+    newest = nothing
+    if timerange.asks_for_latest(batch.text) and len(batch.memories) > 1:
+        ages = np.array([memory.created_at.timestamp() for memory in batch.memories])
+        newest = ages.argsort().argsort() / (len(ages) - 1)
+    return {"near_time": near, "newest": newest}
+
+
+def expectations(batch: Batch) -> Columns:
+    """Whether a turn has what the question asks for: a number, a name, a word of time."""
+    asking = batch.asking
+    return {
+        "number": asking.number * batch.surface("number"),
+        "name": asking.name * batch.surface("name"),
+        "time_word": asking.time * batch.surface("time"),
+    }
+
+
+def substance(batch: Batch) -> Columns:
+    """Whether a turn tells something: long rather than short, a statement rather than a question or a thanks."""
+    return {
+        "turn": batch.is_turn,
+        "turn_crowd": batch.is_turn * batch.columns["crowd"],
+        "length": batch.surface("length"),
+        "question": batch.surface("question"),
+        "first_person": batch.surface("first_person"),
+        "acknowledgement": batch.surface("acknowledgement"),
+    }
+
+
+STAGES: MappingProxyType[str, Stage] = MappingProxyType(
+    {
+        "fused": fused,
+        "dense": dense,
+        "bm25": bm25,
+        "average": average,
+        "rrf": reciprocal_ranks,
+        "neighbours": neighbours,
+        "sessions": sessions,
+        "speakers": speakers,
+        "times": times,
+        "expectations": expectations,
+        "substance": substance,
+    }
+)
+
+
+def _by_best(values: Array) -> Array:
+    best = values.max(initial=0.0)
+    result: Array = values / best if best > 0 else np.zeros(len(values))
+    return result
+
+
+def _reciprocal(values: Array) -> Array:
+    ranks = np.empty(len(values))
+    ranks[np.argsort(-values, kind="stable")] = np.arange(len(values))
+    return (RANK_CONSTANT + 1) / (RANK_CONSTANT + 1 + ranks)
+
+
+def _speaker(memory: Memory) -> str:
+    name = memory.metadata.get("name") if memory.kind is Kind.TURN else memory.subject
+    return name.lower() if isinstance(name, str) else ""

@@ -1,0 +1,192 @@
+"""The blocks that a session was given: repeated byte for byte at the same messages, so that prompt caches stay valid.
+
+A block is kept with the user's message it stands before, and that message is known by the chain of digests of all the
+user's messages up to it. A client that drops or edits an old message makes another chain, so nothing of what came after
+is repeated: it is recalled anew where it is needed. The state store is the only place where blocks are kept; it takes
+erased memories out of them, and a copy in memory could miss that.
+"""
+
+import asyncio
+import hashlib
+import logging
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from memproxy.core.protocol import RecallAnswer
+from memproxy.core.scope import Scope
+from memproxy.errors import StateUnavailable
+from memproxy.metrics import metrics
+from memproxy.ports import BlockLine, SessionBlocks, StateStore
+from memproxy.tasks import TaskOwner
+from memproxy.wire.chat import ChatRequest
+
+log = logging.getLogger(__name__)
+
+STATE_SHARE = 1 / 3
+"""The state store may take this part of recall's deadline (50 ms of 150), on top of it; usually it takes less than one.
+After it the request goes on without the session's blocks.
+"""
+
+_CITED = re.compile(r"\[m:[^\[\]]*\]$")
+"""How the line of a memory ends; the block's frame has no such line."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What the session's blocks give to one request.
+
+    ``blocks`` are lines by the index of the message they stand before; ``place`` and ``name`` are those of the last
+    user message. ``uncounted`` memories are in lines that are not known to show them. ``erasures`` None: the blocks
+    could not be looked up, or their lines not told apart; a new one is not kept.
+    """
+
+    place: int
+    name: str
+    blocks: dict[int, list[BlockLine]] = {}
+    uncounted: int = 0
+    erasures: int | None = None
+
+    @property
+    def texts(self) -> dict[int, str]:
+        """The blocks as they are injected."""
+        return {place: _text(lines) for place, lines in self.blocks.items()}
+
+    @property
+    def memory_ids(self) -> list[str]:
+        """The memories that the blocks show."""
+        return [line.memory_id for lines in self.blocks.values() for line in lines if line.memory_id is not None]
+
+    @property
+    def memories(self) -> int:
+        """How many memories the blocks show."""
+        return len(self.memory_ids) + self.uncounted
+
+    @property
+    def tokens(self) -> int:
+        """About what the blocks cost."""
+        return sum(_tokens(lines) for lines in self.blocks.values())
+
+    @property
+    def has_own(self) -> bool:
+        """Whether the last user message has a block."""
+        return self.place in self.blocks
+
+    def within(self, budget: int) -> "Given":
+        """The oldest blocks that fit into this many tokens, for those keep the common beginning longest."""
+        kept: dict[int, list[BlockLine]] = {}
+        for place in sorted(self.blocks):
+            budget -= _tokens(self.blocks[place])
+            if budget < 0:
+                break
+            kept[place] = self.blocks[place]
+        return msgspec.structs.replace(self, blocks=kept)
+
+    def adding(self, answer: RecallAnswer) -> "Given":
+        """With what was recalled now before the last user message, after what stands there already."""
+        new = _split(answer)
+        blocks = {**self.blocks, self.place: [*self.blocks.get(self.place, []), *new]}
+        told = any(line.memory_id is not None for line in new)
+        return msgspec.structs.replace(
+            self,
+            blocks=blocks,
+            uncounted=0 if told else len(answer.citations),
+            erasures=self.erasures if told else None,
+        )
+
+
+class Sticky:
+    """Reads and keeps the blocks of sessions."""
+
+    def __init__(self, state: StateStore, tasks: TaskOwner, *, repeats: bool, deadline_s: float) -> None:
+        """``repeats`` False (``inject.sticky: false``): a turn's block is kept for its own tool loop only.
+
+        ``deadline_s`` is recall's.
+        """
+        self._state = state
+        self._tasks = tasks
+        self._repeats = repeats
+        self._patience_s = deadline_s * STATE_SHARE
+
+    async def given(self, scope: Scope, chat: ChatRequest, *, shadow: bool) -> Given:
+        """What the session's earlier blocks give to this request, which has a user's message.
+
+        The blocks of shadow mode, which no model ever saw, are kept apart.
+        """
+        users = [index for index, message in enumerate(chat.messages) if message.role == "user"]
+        names = names_of(scope, [chat.digests[index] for index in users], shadow=shadow)
+        given = Given(place=users[-1], name=names[-1])
+        if not self._repeats:
+            if not chat.has_tools and not chat.is_tool_followup:
+                return given
+            users, names = users[-1:], names[-1:] if chat.is_tool_followup else []
+        found = await self._find(scope, names)
+        if found is None:
+            return given
+        blocks = {index: found.blocks[name] for index, name in zip(users, names, strict=False) if name in found.blocks}
+        return msgspec.structs.replace(given, blocks=blocks, erasures=found.erasures)
+
+    async def _find(self, scope: Scope, names: Sequence[str]) -> SessionBlocks | None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await self._state.find_blocks(scope, names)
+        except TimeoutError:
+            metrics().internal_errors.labels(where="relay.blocks_late").inc()
+            log.warning("the state took over %g s: a request goes on without its session's blocks", self._patience_s)
+        except StateUnavailable as error:
+            metrics().internal_errors.labels(where="relay.blocks").inc()
+            log.warning("a session's blocks cannot be read, its request goes on without: %s", error.message)
+        return None
+
+    def keep(self, scope: Scope, given: Given) -> None:
+        """Keep the block of the last user message, in the background; not if a memory was erased since it was read."""
+        lines = given.blocks[given.place]
+        if given.erasures is not None:
+            self._tasks.start(self._save(scope, given, lines), "keep block")
+
+    def take_back(self, scope: Scope, given: Given) -> None:
+        """The upstream refused the block of the last user message: it was never given."""
+        if given.erasures is not None:
+            self._tasks.start(self._save(scope, given, []), "take block back")
+
+    async def _save(self, scope: Scope, given: Given, lines: list[BlockLine]) -> None:
+        try:
+            await self._state.save_block(scope, given.name, lines, erasures=given.erasures or 0, at=datetime.now(UTC))
+        except StateUnavailable as error:
+            metrics().internal_errors.labels(where="relay.blocks").inc()
+            log.warning("a block could not be kept, its session will not repeat it: %s", error.message)
+
+
+def names_of(scope: Scope, digests: Sequence[str], *, shadow: bool) -> list[str]:
+    """One name per user message: it stands for the place (project and agent), this message and all before it."""
+    name = "\x1f".join(("shadow" if shadow else "", scope.project or "", scope.agent or ""))
+    names = []
+    for digest in digests:
+        material = f"{name}/{digest}".encode("utf-8", "surrogatepass")
+        name = hashlib.blake2b(material, digest_size=16).hexdigest()
+        names.append(name)
+    return names
+
+
+def _split(answer: RecallAnswer) -> list[BlockLine]:
+    """A block's lines, each with the memory it shows: lines end with their citation, and citations come in order.
+
+    Where the two do not match (a heading of one's own may look like a line), no line is known to show a memory: such a
+    block is given once and never repeated, because nothing could be erased from it.
+    """
+    lines = answer.context.split("\n")
+    cited = [place for place, line in enumerate(lines) if _CITED.search(line)]
+    if len(cited) != len(answer.citations):
+        return [BlockLine(text=line) for line in lines]
+    memories = {place: citation.memory_id for place, citation in zip(cited, answer.citations, strict=True)}
+    return [BlockLine(text=line, memory_id=memories.get(place)) for place, line in enumerate(lines)]
+
+
+def _text(lines: Sequence[BlockLine]) -> str:
+    return "\n".join(line.text for line in lines)
+
+
+def _tokens(lines: Sequence[BlockLine]) -> int:
+    """Four bytes of UTF-8 are about one token, in most scripts; good enough for a limit, and takes no time."""
+    return len(_text(lines).encode("utf-8", "replace")) // 4

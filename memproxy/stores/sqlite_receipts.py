@@ -1,0 +1,160 @@
+"""The receipts' statements. Each function runs inside a transaction that its caller opened."""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from memproxy.core.receipt import RECEIPT_VERSION, Decided, Noted, Outcome, Recalled, Receipt, ReceiptPart
+from memproxy.core.scope import Scope
+from memproxy.stores.sqlite_journal import micros, moment
+
+RECEIPTS_KEPT = timedelta(days=7)
+"""Receipts and outcomes answer questions about the last days; they are no archive."""
+
+MOST_RECEIPTS = 100_000
+"""Receipts (and as many outcomes) kept of all owners together, about 4 KB each; the oldest go first."""
+
+PRUNED_AT_ONCE = 2_000
+"""Rows of one pruning, so that no single transaction is long."""
+
+_Part = TypeVar("_Part")
+
+
+def note(db: sqlite3.Connection, parts: Sequence[ReceiptPart]) -> None:
+    """Write parts; each replaces an earlier one of its kind and leaves the other kind as it is."""
+    for part in parts:
+        db.execute(
+            """
+            INSERT INTO receipts (tenant, user, request_id, session, scope, at, version, recalled, decided)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, user, request_id) DO UPDATE SET
+                version = excluded.version, recalled = ifnull(excluded.recalled, recalled),
+                decided = ifnull(excluded.decided, decided)
+            """,
+            (
+                *part.scope.owner,
+                part.request_id,
+                part.scope.session,
+                msgspec.json.encode(part.scope).decode(),
+                micros(part.at),
+                RECEIPT_VERSION,
+                _text(part.recalled),
+                _text(part.decided),
+            ),
+        )
+
+
+def find(db: sqlite3.Connection, scope: Scope, request_id: str) -> Receipt | None:
+    """The owner's receipt of this request, with its outcomes, oldest first."""
+    row = db.execute(
+        "SELECT scope, at, recalled, decided FROM receipts WHERE tenant = ? AND user = ? AND request_id = ?",
+        (*scope.owner, request_id),
+    ).fetchone()
+    if row is None:
+        return None
+    place, at, recalled, decided = row
+    outcomes = db.execute(
+        """
+        SELECT body FROM outcomes JOIN outcome_requests ON outcomes.number = outcome_requests.outcome
+        WHERE outcome_requests.tenant = ? AND outcome_requests.user = ? AND outcome_requests.request_id = ?
+        ORDER BY outcomes.number
+        """,
+        (*scope.owner, request_id),
+    )
+    return Receipt(
+        request_id=request_id,
+        scope=msgspec.json.decode(place, type=Scope),
+        at=moment(at),
+        recalled=_read(recalled, Recalled),
+        decided=_read(decided, Decided),
+        outcomes=[msgspec.json.decode(body, type=Outcome) for (body,) in outcomes],
+    )
+
+
+def note_outcomes(db: sqlite3.Connection, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
+    """Write what a journal row's learning came to; once, however often it is told, and not if the row was erased."""
+    row = db.execute("SELECT tenant, user, session, scope FROM journal WHERE number = ?", (number,)).fetchone()
+    if row is None:
+        return
+    tenant, user, session, scope = row
+    for place, given in enumerate(outcomes):
+        outcome = _news(db, (tenant, user), given)
+        if outcome is None:
+            continue
+        cursor = db.execute(
+            """
+            INSERT INTO outcomes (tenant, user, session, scope, journal, place, at, result, version, body)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (journal, place) DO NOTHING RETURNING number
+            """,
+            (tenant, user, session, scope, number, place, micros(at), outcome.result, RECEIPT_VERSION, _text(outcome)),
+        ).fetchone()
+        if cursor is not None:
+            db.executemany(
+                "INSERT OR IGNORE INTO outcome_requests VALUES (?, ?, ?, ?)",
+                [(tenant, user, request_id, cursor[0]) for request_id in outcome.request_ids],
+            )
+
+
+def _news(db: sqlite3.Connection, owner: tuple[str, str], outcome: Outcome) -> Outcome | None:
+    """The outcome, unless it says that nothing was found in turns from which something was learned before."""
+    if outcome.result != "nothing":
+        return outcome
+    asked = "SELECT 1 FROM outcome_requests WHERE tenant = ? AND user = ? AND request_id = ?"
+    new = [each for each in outcome.request_ids if db.execute(asked, (*owner, each)).fetchone() is None]
+    return msgspec.structs.replace(outcome, request_ids=new) if new else None
+
+
+def recent(db: sqlite3.Connection, scope: Scope, session: str | None, limit: int) -> list[Noted]:
+    """The owner's (or one session's) outcomes, newest first; those that changed nothing are left out."""
+    where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
+    rows = db.execute(
+        "SELECT at, scope, body FROM outcomes "  # noqa: S608 (no value in the text)
+        f"WHERE tenant = ? AND user = ? AND result != 'nothing' {where} ORDER BY number DESC LIMIT ?",
+        (*scope.owner, *values, limit),
+    )
+    return [
+        Noted(
+            at=moment(at),
+            scope=msgspec.json.decode(place, type=Scope),
+            outcome=msgspec.json.decode(body, type=Outcome),
+        )
+        for at, place, body in rows
+    ]
+
+
+def prune(db: sqlite3.Connection, now: datetime, *, most: int = MOST_RECEIPTS) -> None:
+    """Forget some of what is too old, and some of the oldest beyond ``most``; called now and then."""
+    before = micros(now - RECEIPTS_KEPT)
+    for table in ("receipts", "outcomes"):
+        db.execute(
+            f"DELETE FROM {table} WHERE rowid IN "  # noqa: S608 (no value in the text)
+            f"(SELECT rowid FROM {table} WHERE at < ? ORDER BY at LIMIT ?)",
+            (before, PRUNED_AT_ONCE),
+        )
+        (rows,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 (no value in the text)
+        if rows > most:
+            db.execute(
+                f"DELETE FROM {table} WHERE rowid IN "  # noqa: S608 (no value in the text)
+                f"(SELECT rowid FROM {table} ORDER BY at LIMIT ?)",
+                (min(rows - most, PRUNED_AT_ONCE),),
+            )
+
+
+def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
+    """Delete the receipts and outcomes of an owner, or of one of its sessions."""
+    where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
+    for table in ("receipts", "outcomes"):
+        db.execute(
+            f"DELETE FROM {table} WHERE tenant = ? AND user = ? {where}",  # noqa: S608 (no value in the text)
+            (*scope.owner, *values),
+        )
+
+
+def _text(part: msgspec.Struct | None) -> str | None:
+    return None if part is None else msgspec.json.encode(part).decode()
+
+
+def _read(stored: str | None, kind: type[_Part]) -> _Part | None:
+    return None if stored is None else msgspec.json.decode(stored, type=kind)

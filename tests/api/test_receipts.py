@@ -1,0 +1,239 @@
+"""Receipts, activity and statistics: what they say of a request, and to whom."""
+
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from memproxy.core.protocol import RECALL_PATH, LearnBody, RecallRequest, TurnsBody
+from memproxy.core.receipt import Decided, Outcome
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
+from memproxy.engine.parts import Engine
+from memproxy.ports import JournalEntry, JournalKind
+from memproxy.settings import RecallSettings, Settings
+from tests.support.engine import Api, WallClock, make_engine, serve_engine
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+QUESTION = "What's my budget for the Hawaii trip?"
+
+
+async def asked(
+    api: Api, request_id: str, *queries: str, user: str = "default", session: str = "s1", **fields: Any
+) -> httpx.Response:
+    """The relay's question for a request."""
+    scope = Scope(tenant=api.tenant, user=user, session=session, **fields)
+    request = RecallRequest(request_id=request_id, scope=scope, queries=list(queries or [QUESTION]), nonce="abc")
+    return await api.client.post(RECALL_PATH, content=msgspec.json.encode(request))
+
+
+async def receipt(api: Api, request_id: str, **query: str) -> dict[str, Any]:
+    answer = await api.call("GET", f"/v1/memory/receipts/{request_id}", params=query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def captured(api: Api, request_id: str, decided: Decided, *said: str) -> None:
+    """What the relay writes when it captures a turn; returns when it is indexed."""
+    scope = Scope(tenant=api.tenant, user="default", session="s1")
+    body = TurnsBody(
+        messages=[Message(role="user", content=text) for text in said],
+        said_at=WallClock().now(),
+        metadata={"request_id": request_id},
+        decision=decided,
+    )
+    worker = api.engine.backends().worker
+    number = await worker.submit(
+        JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(body), request_id=request_id)
+    )
+    assert await worker.applied(number, 20)
+
+
+async def note(api: Api, *outcomes: Outcome) -> None:
+    """Outcomes of a learn row, as the learner notes them."""
+    scope = Scope(tenant=api.tenant, user="default", session="s1")
+    body = msgspec.json.encode(LearnBody(unlearned=0, reason="test"))
+    state = api.engine.backends().state
+    number = await state.append(JournalEntry(kind=JournalKind.LEARN, scope=scope, body=body))
+    await state.note_outcomes(number, outcomes, WallClock().now())
+
+
+async def test_a_receipt_says_what_was_searched_found_and_injected(api: Api) -> None:
+    budget = await api.store("User's budget for the Hawaii trip is $10,000")
+    garden = await api.store("The garden needs water on Mondays for the trip")
+    answer = (await asked(api, "req_1")).json()
+    found = await receipt(api, "req_1")
+    assert (found["result"], found["reason"], found["captured"]) == ("injected", None, False)
+    assert found["decision"]["searched"] is True
+    assert found["decision"]["reason"]
+    assert "Hawaii" in found["query"]
+    assert found["tokens"] == answer["tokens"] > 0
+    assert found["timings"]["recall"] > 0
+    assert (found["user_id"], found["session_id"]) == ("default", "s1")
+    assert [(one["memory_id"], one["content"]) for one in found["memories"]] == [(budget["id"], budget["content"])]
+    candidates = {one["memory_id"]: one for one in found["candidates"]}
+    assert candidates[budget["id"]]["injected"] is True
+    assert candidates[garden["id"]]["rejected"] == "score"
+    assert all(one["signals"] for one in candidates.values())
+    assert found["learned"] == {"state": "none", "outcomes": []}
+
+
+async def test_the_relay_is_not_sent_the_explanation(api: Api) -> None:
+    await api.store("User's budget for the Hawaii trip is $10,000")
+    assert (await asked(api, "req_1")).json()["candidates"] == []
+
+
+async def test_a_receipt_of_somebody_else_is_missing(api: Api) -> None:
+    await asked(api, "req_mine")
+    stranger = Api(api.client, api.engine, tenant="stranger")
+    answers = [
+        await api.call("GET", "/v1/memory/receipts/req_none"),
+        await api.call("GET", "/v1/memory/receipts/req_mine", params={"user_id": "other"}),
+        await stranger.call("GET", "/v1/memory/receipts/req_mine"),
+    ]
+    assert {answer.status_code for answer in answers} == {404}
+    messages = {answer.json()["error"]["message"].replace("req_mine", "req_none") for answer in answers}
+    assert len(messages) == 1
+    assert (await receipt(api, "req_mine"))["result"] == "empty"
+
+
+async def test_a_caller_within_a_project_sees_no_receipt_of_another(api: Api) -> None:
+    await asked(api, "req_p", project="p")
+    for project, status in (("p", 200), ("q", 404)):
+        identity = api.identity(project=project)
+        assert (await api.call("GET", "/v1/memory/receipts/req_p", identity=identity)).status_code == status
+
+
+async def test_what_the_relay_decided_comes_with_the_turn(api: Api) -> None:
+    decided = Decided(result="skipped", reason="greeting", timings={"gate": 0.1}, status=200, model="gpt-x")
+    await captured(api, "req_hi", decided, "hello there my friend")
+    found = await receipt(api, "req_hi")
+    assert (found["result"], found["reason"], found["captured"]) == ("skipped", "greeting", True)
+    assert found["decision"] == {"searched": False, "reason": "greeting"}
+    assert found["upstream"] == {"status": 200, "model": "gpt-x"}
+    assert found["timings"] == {"gate": 0.1}
+    assert found["learned"]["state"] == "off"
+    (turn,) = await api.page(kind="turn")
+    assert found["turn_ids"] == [turn["id"]]
+
+
+async def test_the_relays_word_on_the_result_counts_more_than_recalls(api: Api) -> None:
+    await api.store("User's budget for the Hawaii trip is $10,000")
+    await asked(api, "req_1")
+    await captured(api, "req_1", Decided(result="degraded", reason="upstream_rejected", status=200), QUESTION)
+    found = await receipt(api, "req_1")
+    assert (found["result"], found["reason"]) == ("degraded", "upstream_rejected")
+    assert found["memories"] == []
+    assert any(one["injected"] for one in found["candidates"])
+
+
+async def test_what_was_learned_is_told_and_a_forgotten_memory_has_no_words(api: Api) -> None:
+    memory = await api.store("User has a dog named Biscuit")
+    await captured(api, "req_1", Decided(result="empty", mode="on"), "I have a dog named Biscuit")
+    await note(
+        api,
+        Outcome(result="stored", request_ids=["req_1"], memory_id=memory["id"], kind="semantic"),
+        Outcome(result="rejected", reason="evidence", request_ids=["req_1"], content="User has a cat"),
+    )
+    learned = (await receipt(api, "req_1"))["learned"]
+    assert learned["state"] == "done"
+    stored, rejected = learned["outcomes"]
+    assert (stored["result"], stored["content"]) == ("stored", memory["content"])
+    assert (rejected["result"], rejected["reason"], rejected["content"]) == ("rejected", "evidence", "User has a cat")
+    await api.call("DELETE", f"/v1/memory/{memory['id']}")
+    stored, _ = (await receipt(api, "req_1"))["learned"]["outcomes"]
+    assert (stored["memory_id"], stored["content"]) == (memory["id"], None)
+
+
+async def test_a_query_is_kept_without_its_secrets(api: Api) -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLF"
+    await asked(api, "req_1", f"What is my budget with the key {key}?")
+    query = (await receipt(api, "req_1"))["query"]
+    assert key not in query
+    assert "[redacted:" in query
+
+
+async def test_learning_that_waits_or_was_given_up_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
+    engine = make_engine(
+        tmp_path_factory.mktemp("learning"), settings=Settings(recall=RecallSettings(deadline_ms=5000))
+    )
+    async with serve_engine(engine) as api:
+        await captured(api, "req_1", Decided(result="empty"), "I have a dog named Biscuit")
+        assert (await receipt(api, "req_1"))["learned"] == {"state": "pending", "outcomes": []}
+        state = engine.backends().state
+        body = msgspec.json.encode(LearnBody(unlearned=1, reason="test"))
+        row = JournalEntry(
+            kind=JournalKind.LEARN, scope=Scope(tenant=api.tenant, user="default", session="s1"), body=body
+        )
+        await state.append(row)  # waits for a key, and the next one for it
+        await state.park(await state.append(row), error="the model's answer holds no JSON")
+        learned = (await receipt(api, "req_1"))["learned"]
+        assert (learned["state"], learned["reason"]) == ("parked", "the model's answer holds no JSON")
+
+
+@pytest.mark.parametrize("path", ["/v1/memory/users/default", "/v1/memory/sessions/s1"])
+async def test_forgetting_a_user_or_session_forgets_the_receipts(api: Api, path: str) -> None:
+    await asked(api, "req_1")
+    await captured(api, "req_2", Decided(result="empty"), "something")
+    await api.call("DELETE", path)
+    for name in ("req_1", "req_2"):
+        assert (await api.call("GET", f"/v1/memory/receipts/{name}")).status_code == 404
+
+
+async def test_receipts_that_wait_are_written_when_the_engine_closes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("closing")
+    scope = Scope(tenant="acme", user="ann")
+    engine = await _opened(make_engine(folder))
+    await engine.recall(RecallRequest(request_id="req_1", scope=scope, queries=[QUESTION], nonce="abc"))
+    await engine.close(5)
+    engine = await _opened(make_engine(folder))
+    assert await engine.backends().state.receipt(scope, "req_1") is not None
+    await engine.close(5)
+
+
+async def _opened(engine: Engine) -> Engine:
+    await engine.start()
+    await engine.wait_open()
+    return engine
+
+
+async def test_activity_tells_what_was_learned_newest_first(api: Api) -> None:
+    memory = await api.store("User has a dog named Biscuit")
+    await note(api, Outcome(result="stored", request_ids=["req_1"], memory_id=memory["id"], kind="semantic"))
+    await note(api, Outcome(result="nothing", request_ids=["req_2"]))
+    await note(api, Outcome(result="superseded", memory_id="gone", supersedes=memory["id"]))
+    state = api.engine.backends().state
+    scope = Scope(tenant=api.tenant, user="default", session="s2")
+    await state.park(await state.append(JournalEntry(kind=JournalKind.LEARN, scope=scope, body=b"{}")), error="no JSON")
+
+    async def events(**query: Any) -> list[dict[str, Any]]:
+        answer = await api.call("GET", "/v1/memory/activity", params=query)
+        assert answer.status_code == 200, answer.text
+        data: list[dict[str, Any]] = answer.json()["data"]
+        return data
+
+    parked, superseded, stored = await events()
+    assert (parked["result"], parked["what"], parked["reason"]) == ("parked", "learning", "no JSON")
+    assert (superseded["result"], superseded["supersedes"], superseded["content"]) == ("superseded", memory["id"], None)
+    assert (stored["result"], stored["content"], stored["session_id"]) == ("stored", memory["content"], "s1")
+    assert [one["result"] for one in await events(limit=1)] == ["parked"]
+    assert [one["result"] for one in await events(session_id="s1")] == ["superseded", "stored"]
+    assert await events(user_id="other") == []
+
+
+async def test_statistics_count_by_kind_and_are_the_users_alone(api: Api) -> None:
+    await api.store("tea is liked")
+    await api.store("tea was hated", valid_to="2021-01-01T00:00:00Z")
+    await api.store("tea is brewed", kind="procedural")
+    answer = await api.call("GET", "/v1/memory/stats")
+    assert answer.status_code == 200, answer.text
+    memories = answer.json()["memories"]
+    assert (memories["active"], memories["total"]) == (2, 3)
+    assert memories["kinds"]["semantic"] == {"active": 1, "total": 2}
+    assert memories["kinds"]["turn"] == {"active": 0, "total": 0}
+    assert answer.json()["queues"]["index"] == {"waiting": 0, "running": 0, "parked": 0}
+    other = await api.call("GET", "/v1/memory/stats", params={"user_id": "other"})
+    assert other.json()["memories"]["total"] == 0

@@ -1,0 +1,136 @@
+"""`memproxy eval` from end to end: a small data set through the product's own parts, by words alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from memproxy.cli import app
+from memproxy.errors import ConfigError, RequestError
+from memproxy.evals import gate
+from memproxy.evals.dataset import Question
+from memproxy.evals.remote import RemoteMemory
+from tests.evals.test_locomo import SAMPLE
+from tests.recall_fixture.data import ASKED_AT, fixture
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "locomo.json"
+    path.write_text(json.dumps(SAMPLE), "utf-8")
+    return path
+
+
+def evaluate(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(app, ["eval", *map(str, arguments)])
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+def test_locomo_is_measured_for_every_recipe(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    printed = evaluate("locomo", "--data", data, "--lexical", "--recipe", "default", "--recipe", "bm25", "--json", out)
+    assert "turn_recall@10" in printed
+    report: dict[str, Any] = json.loads(out.read_text("utf-8"))
+    assert (report["questions"], report["turns"], report["embedder"]) == (2, 2, "none")
+    assert set(report["recipes"]) == {"default", "bm25"}
+    assert set(report["differences"]) == {"bm25"}
+    figures = report["recipes"]["default"]["groups"]["categories 1-4"]
+    assert figures["questions"] == 2
+    assert figures["session_recall_any@5"]["value"] == 1.0
+    assert set(report["recipes"]["default"]["latency_ms"]["recall"]) == {"p50", "p95", "p99"}
+    assert report["recipes"]["default"]["questions"][1]["gold"] == {"D2:1@conv-1": 1}
+
+
+def test_pooled_and_smoke_are_told_in_the_report(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    evaluate("locomo", "--data", data, "--lexical", "--pooled", "--smoke", "--json", out)
+    report = json.loads(out.read_text("utf-8"))
+    assert (report["pooled"], report["smoke"], report["data"]) == (True, True, "locomo.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--qa",), "--qa is not built yet"),
+        (("--lexical", "--recipe", "no-such"), "no-such"),
+        (("--base-url", "http://127.0.0.1:1", "--lexical"), "--base-url"),
+        (("--base-url", "http://127.0.0.1:1"), "memproxy serve"),
+        (("--lexical", "--json", "/no/such/folder/out.json"), "--json"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(data: Path, arguments: tuple[str, ...], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        evaluate("locomo", "--data", data, *arguments)
+
+
+GATE_LINES = [
+    {"text": "What is my budget?", "kind": "personal-memory", "source": "ours"},
+    {"text": "hello", "kind": "greeting", "source": "ours"},
+    {"text": "Where did I leave the lamp?", "kind": "general-fact", "source": "ours"},
+]
+
+
+def test_the_gate_is_measured_by_kind_and_by_first_person_words(data: Path, tmp_path: Path) -> None:
+    lines, out = tmp_path / "gate.jsonl", tmp_path / "figures.json"
+    lines.write_text("\n".join(map(json.dumps, GATE_LINES)), "utf-8")
+    printed = evaluate("gate", "--data", lines, "--memory", data, "--lexical", "--json", out)
+    assert "injected although not needed" in printed
+    report = json.loads(out.read_text("utf-8"))
+    assert report["kinds"]["personal-memory"]["all"] == {"lines": 1, "searched": 1, "rate": 1.0}
+    assert report["kinds"]["greeting"]["no_first_person"]["rate"] == 0.0
+    assert report["kinds"]["general-fact"]["first_person"]["rate"] == 1.0
+    assert report["injected"] == {"general-fact": {"asked": 1, "injected": 0, "rate": 0.0}}
+    assert [one["text"] for one in report["wrong"]] == ["Where did I leave the lamp?"]
+
+
+def test_a_file_that_is_no_gate_data_is_refused(tmp_path: Path) -> None:
+    for name, content in (("empty.jsonl", ""), ("other.jsonl", '{"a": 1}')):
+        (tmp_path / name).write_text(content, "utf-8")
+        with pytest.raises(ConfigError, match=name):
+            gate.load(tmp_path / name)
+
+
+class Server:
+    """Answers like the API: every search finds mara-dog#0 first."""
+
+    def __init__(self) -> None:
+        self.ingested: list[dict[str, Any]] = []
+        self.deleted: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "DELETE":
+            self.deleted.append(request.url.params["user_id"])
+            return httpx.Response(200, json={"deleted": 1})
+        body = json.loads(request.content)
+        if request.url.path.endswith("/turns"):
+            self.ingested.append(body)
+            return httpx.Response(201, json={"turn_ids": [message["id"] for message in body["messages"]]})
+        if request.url.path.endswith("/recall"):
+            return httpx.Response(200, json={"citations": [{"memory_id": "mara-dog#0"}], "tokens": 7})
+        return httpx.Response(200, json={"data": [{"memory": {"id": "mara-dog#0", "session_id": "mara-dog"}}]})
+
+
+async def test_a_running_memproxy_is_pushed_to_asked_and_forgotten() -> None:
+    server = Server()
+    session = fixture().sessions[0]
+    question = Question(id="q", user=session.user, text="Who is Biscuit?", group="g", asked_at=ASKED_AT)
+    async with httpx.AsyncClient(base_url="http://test", transport=httpx.MockTransport(server)) as http:
+        remote = RemoteMemory(http)
+        await remote.ingest(session)
+        found = await remote.ask(question, "default")
+        await remote.forget()
+    assert server.ingested[0]["timestamp"] == session.date.isoformat()
+    assert (found.turns, found.injected, found.tokens) == ([("mara-dog#0", "mara-dog")], ["mara-dog#0"], 7)
+    assert server.deleted == [server.ingested[0]["user_id"]] != [session.user]
+
+
+async def test_an_error_of_the_server_ends_it_with_what_it_said() -> None:
+    transport = httpx.MockTransport(lambda _request: httpx.Response(503, text="store unavailable"))
+    async with httpx.AsyncClient(base_url="http://test", transport=transport) as http:
+        with pytest.raises(RequestError, match=r"503.*store"):
+            await RemoteMemory(http).ingest(fixture().sessions[0])

@@ -1,0 +1,177 @@
+"""Where blocks go when an upstream refuses them: tried once without, and what its error spoke of is learned."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from memproxy.relay.refusal import Refusal, judge
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.memories import PATIENT, Memories, numbered
+from tests.relay.rig import Rig, running_relay
+from tests.support.answers import Answer, Answerer, Received, echo, error, gzipped, refusing_late_system
+from tests.support.upstream import ScriptedUpstream
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> SqliteState:
+    return SqliteState(tmp_path / "state.db", sync="normal")
+
+
+@pytest.fixture
+async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as rig:
+        rig.engine.recall = Memories(numbered(100))
+        yield rig
+
+
+def refusing_blocks(answer: Answer, *, late_only: bool = False) -> Answerer:
+    """An upstream that answers so whenever something was injected (late in the request)."""
+
+    def answerer(received: Received) -> Answer:
+        late = [message for message in received.messages[1:] if message["role"] == "system"]
+        first = received.messages[0]
+        injected = bool(late) if late_only else "recalled-memory" in received.body.decode()
+        return answer if injected or (late_only and first["role"] == "system" and late) else echo(received)
+
+    return answerer
+
+
+async def test_a_template_that_wants_system_text_first_gets_it_there_from_then_on(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    upstream.default = refusing_late_system
+    first = await relay.chat("my trip", "What is my budget?")
+    assert first.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
+    upstream.received.clear()
+    second = await relay.chat("my trip", "What is my budget?", "And my hotel?")
+    assert second.headers["x-memproxy-recall"] == "injected"
+    assert [message["role"] for message in upstream.last.messages][:2] == ["system", "user"]
+    assert len(upstream.received) == 1
+
+
+async def test_what_was_learned_survives_a_restart(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    upstream.default = refusing_late_system
+    for _ in range(2):
+        state = SqliteState(tmp_path / "state.db", sync="normal")
+        await state.open()
+        async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as relay:
+            relay.engine.recall = Memories(numbered(100))
+            answer = await relay.chat("my trip", "What is my budget?")
+    assert answer.headers["x-memproxy-recall"] == "injected"
+    assert len(upstream.received) == 3
+
+
+async def test_another_model_keeps_the_late_position(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.default = refusing_late_system
+    await relay.chat("my trip", "What is my budget?")
+    upstream.default = echo
+    await relay.chat("my trip", "What is my budget?", model="another")
+    assert [message["role"] for message in upstream.last.messages] == ["user", "assistant", "system", "user"]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        error(500, "Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/..."),
+        gzipped(error(400, "After the optional system message, conversation roles must alternate")),
+        Answer([b"chat template failed"], 500, [("content-type", "text/plain")], framing="chunked"),
+    ],
+)
+async def test_servers_that_refuse_roles_in_other_ways_are_understood(
+    relay: Rig, upstream: ScriptedUpstream, refused: Answer
+) -> None:
+    upstream.default = refusing_blocks(refused, late_only=True)
+    answer = await relay.chat("my trip", "What is my budget?")
+    assert answer.status_code == 200
+    assert answer.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
+    again = await relay.chat("my trip", "What is my budget?", "And my hotel?")
+    assert again.headers["x-memproxy-recall"] == "injected"
+
+
+async def test_any_other_500_reaches_the_client_as_it_came(relay: Rig, upstream: ScriptedUpstream) -> None:
+    refused = error(500, "out of memory " + "x" * 200_000)
+    upstream.default = refusing_blocks(refused)
+    answer = await relay.chat("What is my budget?")
+    assert answer.status_code == 500
+    assert answer.content == refused.parts[0]
+    assert len(upstream.received) == 1
+
+
+async def test_nothing_is_learned_when_the_clients_own_request_is_refused_too(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    upstream.default = lambda _received: error(400, "messages[0].role is not a role")
+    answer = await relay.chat("my trip", "What is my budget?")
+    assert answer.status_code == 400
+    assert len(upstream.received) == 2
+    upstream.default = echo
+    await relay.chat("my trip", "What is my budget?")
+    assert [message["role"] for message in upstream.last.messages] == ["user", "assistant", "system", "user"]
+
+
+async def test_a_configured_position_stays(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> None:
+    upstream.default = refusing_late_system
+    async with running_relay(
+        upstream.base_url, state, tmp_path, recall=PATIENT, inject={"position": "before_last_user"}
+    ) as relay:
+        relay.engine.recall = Memories(numbered(100))
+        for _ in range(2):
+            answer = await relay.chat("my trip", "What is my budget?")
+            assert answer.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
+    assert len(upstream.received) == 4
+
+
+async def test_after_a_length_error_the_sessions_budget_halves(relay: Rig, upstream: ScriptedUpstream) -> None:
+    headers = {"X-Memproxy-Session": "s"}
+    too_long = error(400, "This model's maximum context length is 8192 tokens.", code="context_length_exceeded")
+    upstream.default = refusing_blocks(too_long)
+    for length in (1, 2):
+        answer = await relay.chat(*["my trip", "my hotel"][:length], headers=headers)
+        assert answer.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
+    await relay.chat("my trip", headers={"X-Memproxy-Session": "another"})
+    assert [asked.limits.max_tokens for asked in relay.engine.asked] == [600, 300, 600]
+    assert [message["role"] for message in upstream.last.messages] == ["user"]
+
+
+async def test_a_refused_block_is_not_repeated(relay: Rig, upstream: ScriptedUpstream) -> None:
+    headers = {"X-Memproxy-Session": "s"}
+    upstream.default = refusing_blocks(error(422, "no"))
+    answer = await relay.chat("my trip", headers=headers)
+    assert answer.headers["x-memproxy-memories"] == "0"
+    upstream.default = echo
+    relay.engine.recall = Memories({})
+    await relay.chat("my trip", "my hotel", headers=headers)
+    assert relay.engine.asked[-1].shown == []
+    assert b"recalled-memory" not in upstream.last.body
+
+
+async def test_a_refusal_of_repeated_blocks_alone_is_answered_without_them(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    headers = {"X-Memproxy-Session": "s"}
+    await relay.chat("my trip", headers=headers)
+    relay.engine.recall = Memories({})
+    upstream.default = refusing_blocks(error(413, "too large"))
+    answer = await relay.chat("my trip", "my hotel", headers=headers)
+    assert answer.status_code == 200
+    assert answer.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        ("System message must be at the beginning.", Refusal.ROLES),
+        ('{"code":"invalid_role_order"}', Refusal.ROLES),
+        ("Only user and assistant roles are supported!", Refusal.ROLES),
+        ("maximum context length is 4096 tokens, reduce the length of the messages", Refusal.LENGTH),
+        ("prompt is too long: 210000 tokens > 200000 maximum", Refusal.LENGTH),
+        ("input exceeds the context window", Refusal.LENGTH),
+        ("the request needs 9000 tokens", Refusal.LENGTH),
+        ("unsupported system prompt", Refusal.SYSTEM),
+        ("temperature must be at most 2", Refusal.OTHER),
+        ("", Refusal.OTHER),
+    ],
+)
+def test_an_errors_words_say_why(words: str, refusal: Refusal) -> None:
+    assert judge(words) is refusal

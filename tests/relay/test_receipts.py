@@ -1,0 +1,70 @@
+"""What the relay decided goes with the captured turn, whether or not the engine was there to be asked."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest, TurnsBody
+from memproxy.core.receipt import Decided
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.rig import running_relay
+from tests.support.upstream import ScriptedUpstream
+
+LINE = "- [2026-01-01] User's budget is $10,000 [m:m1]"
+BLOCK = f'<recalled-memory id="n">\n{LINE}\n</recalled-memory>'
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> SqliteState:
+    return SqliteState(tmp_path / "state.db", sync="normal")
+
+
+async def decisions(state: SqliteState) -> dict[str, Decided | None]:
+    """By request id, from the journal's rows."""
+    rows = await state.claim("index", limit=10, now=datetime.now(UTC) + timedelta(days=1))
+    return {row.entry.request_id or "": msgspec.json.decode(row.entry.body, type=TurnsBody).decision for row in rows}
+
+
+async def found(_request: RecallRequest) -> RecallAnswer:
+    cited = Citation(memory_id="m1", turn_id="t1", score=0.91, snippet="User's budget is $10,000")
+    return RecallAnswer(result="injected", context=BLOCK, tokens=20, citations=[cited], timings={"recall": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("mode", "result", "reason"),
+    [("on", "injected", None), ("shadow", "shadow", None), ("write", "off", "write")],
+)
+async def test_the_decision_is_journalled_with_its_turn(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, mode: str, result: str, reason: str | None
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        relay.engine.recall = found
+        answer = await relay.chat("What is my budget?", headers={"x-memproxy-memory": mode})
+        told = (await decisions(state))[answer.headers["x-memproxy-request-id"]]
+    assert told is not None
+    assert (told.mode, told.result, told.reason) == (mode, result, reason)
+    assert (told.status, told.model) == (200, "test-model")
+    carried = [(one.memory_id, one.turn_id, one.score, one.repeated) for one in told.memories]
+    assert carried == ([] if mode == "write" else [("m1", "t1", 0.91, False)])
+    assert (told.tokens > 0) == (mode != "write")
+
+
+async def test_without_an_engine_the_receipts_half_is_durable_all_the_same(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as relay:
+        answer = await relay.chat("What is my budget?")
+        told = (await decisions(state))[answer.headers["x-memproxy-request-id"]]
+    assert told is not None
+    assert (told.mode, told.result, told.reason, told.memories) == ("on", "degraded", "engine", [])
+
+
+async def test_what_is_not_captured_tells_nothing(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        for mode in ("read", "off"):
+            await relay.chat("What is my budget?", headers={"x-memproxy-memory": mode})
+        assert await decisions(state) == {}

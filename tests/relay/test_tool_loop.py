@@ -1,0 +1,113 @@
+"""Tool loops: a turn's follow-ups carry the turn's own block, and nothing is searched for them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.memories import PATIENT, Memories, numbered
+from tests.relay.rig import Rig, running_relay
+from tests.support.answers import completion
+from tests.support.upstream import ScriptedUpstream
+
+TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {}}}]
+CALL = [{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> SqliteState:
+    return SqliteState(tmp_path / "state.db", sync="normal")
+
+
+@pytest.fixture(params=[True, False], ids=["sticky", "not sticky"])
+async def relay(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Rig]:
+    async with running_relay(
+        upstream.base_url, state, tmp_path, recall=PATIENT, inject={"sticky": request.param}
+    ) as rig:
+        rig.engine.recall = Memories(numbered(100))
+        yield rig
+
+
+async def loop(relay: Rig, upstream: ScriptedUpstream, question: str, *, rounds: int = 2) -> list[httpx.Response]:
+    """A question whose answer takes so many tool calls."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": question}]
+    answers = []
+    for number in range(rounds + 1):
+        last = number == rounds
+        upstream.script(completion("Done." if last else "", **({} if last else {"tool_calls": CALL})))
+        body = {"model": "m", "messages": messages, "tools": TOOLS}
+        answers.append(await relay.client.post("/v1/chat/completions", json=body))
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": CALL},
+            {"role": "tool", "tool_call_id": "c1", "content": f"result {number}"},
+        ]
+    return answers
+
+
+async def test_follow_ups_carry_the_turns_block_byte_for_byte_and_nothing_is_recalled(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    answers = await loop(relay, upstream, "What is my budget?")
+    assert len(relay.engine.asked) == 1
+    assert [answer.headers["x-memproxy-recall"] for answer in answers] == ["injected"] * 3
+    assert [answer.headers["x-memproxy-memories"] for answer in answers] == ["2"] * 3
+    assert len({answer.headers["x-memproxy-session"] for answer in answers}) == 1
+    begun = upstream.received[0].body.partition(b"What is my budget?")[0]
+    assert b"recalled-memory" in begun
+    assert all(received.body.startswith(begun) for received in upstream.received)
+
+
+async def test_follow_ups_of_a_turn_that_found_nothing_recall_nothing(relay: Rig, upstream: ScriptedUpstream) -> None:
+    relay.engine.recall = Memories({})
+    answers = await loop(relay, upstream, "What is my budget?")
+    assert len(relay.engine.asked) == 1
+    assert [answer.headers["x-memproxy-recall"] for answer in answers] == ["empty"] * 3
+    assert all(b"recalled-memory" not in received.body for received in upstream.received)
+
+
+async def test_follow_ups_of_a_turn_that_was_not_searched_say_the_same(relay: Rig, upstream: ScriptedUpstream) -> None:
+    answers = await loop(relay, upstream, "Hello!")
+    assert relay.engine.asked == []
+    assert {answer.headers["x-memproxy-recall"] for answer in answers} == {"skipped; reason=greeting"}
+
+
+async def test_a_forgotten_memory_leaves_a_loop_that_goes_on(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    await loop(relay, upstream, "What is my budget?", rounds=0)
+    await state.drop_from_blocks(relay.engine.asked[0].scope, ["m0"])
+    messages = [
+        {"role": "user", "content": "What is my budget?"},
+        {"role": "assistant", "content": None, "tool_calls": CALL},
+        {"role": "tool", "tool_call_id": "c1", "content": "result"},
+    ]
+    body = {"model": "m", "messages": messages, "tools": TOOLS}
+    answer = await relay.client.post("/v1/chat/completions", json=body)
+    assert answer.headers["x-memproxy-memories"] == "1"
+    assert b"fact number 0" not in upstream.last.body
+    assert b"fact number 1" in upstream.last.body
+
+
+async def test_a_follow_up_whose_turn_was_never_seen_recalls_nothing(relay: Rig, upstream: ScriptedUpstream) -> None:
+    messages = [
+        {"role": "user", "content": "What is my budget?"},
+        {"role": "assistant", "content": None, "tool_calls": CALL},
+        {"role": "tool", "tool_call_id": "c1", "content": "result"},
+    ]
+    answer = await relay.client.post("/v1/chat/completions", json={"model": "m", "messages": messages, "tools": TOOLS})
+    assert answer.headers["x-memproxy-recall"] == "empty"
+    assert relay.engine.asked == []
+    assert upstream.last.messages == messages
+
+
+async def test_in_shadow_mode_a_loop_is_told_as_one(relay: Rig, upstream: ScriptedUpstream) -> None:
+    relay.client.headers["X-Memproxy-Memory"] = "shadow"
+    answers = await loop(relay, upstream, "What is my budget?")
+    assert len(relay.engine.asked) == 1
+    assert [answer.headers["x-memproxy-recall"] for answer in answers] == ["shadow"] * 3
+    assert [answer.headers["x-memproxy-memories"] for answer in answers] == ["2"] * 3

@@ -1,0 +1,166 @@
+"""Receipts in the embedded state: parts in any order, owners apart, bounded, erased, and in files of older versions."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memproxy.core.receipt import Cited, Decided, Outcome, Recalled, ReceiptPart
+from memproxy.core.scope import Scope
+from memproxy.ports import JournalKind
+from memproxy.stores import sqlite_receipts
+from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
+from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON
+from tests.stores.test_sqlite_state import entry, session
+
+RECALLED = Recalled(
+    result="injected",
+    verdict="personal",
+    query="what is my budget",
+    tokens=12,
+    memories=[Cited(memory_id="m1", turn_id="t1", score=0.9)],
+    candidates=[{"memory_id": "m1", "score": 0.9, "signals": {"bm25": 3.0}, "injected": True, "rejected": None}],
+    timings={"recall": 1.5},
+)
+DECIDED = Decided(result="injected", mode="on", status=200, model="gpt", turn_ids=["t1"])
+
+
+def part(request: str = "req_1", scope: Scope = ANN, *, seconds: float = 0, **kinds: Recalled | Decided) -> ReceiptPart:
+    at = NOON + timedelta(seconds=seconds)
+    return ReceiptPart(request_id=request, scope=scope, at=at, **kinds)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "state.db"
+
+
+@pytest.fixture
+async def state(file: Path) -> AsyncIterator[SqliteState]:
+    opened = SqliteState(file, sync="normal")
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def learn_row(state: SqliteState, scope: Scope = ANN) -> int:
+    return await state.append(entry(scope, JournalKind.LEARN))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_parts_come_in_any_order_and_make_one_receipt(state: SqliteState, order: tuple[int, int]) -> None:
+    parts = [part(recalled=RECALLED), part(decided=DECIDED, seconds=5)]
+    for place in order:
+        await state.note_receipts([parts[place]])
+    found = await state.receipt(ANN, "req_1")
+    assert found is not None
+    assert (found.recalled, found.decided, found.scope) == (RECALLED, DECIDED, ANN)
+
+
+async def test_a_receipt_is_its_owners_alone(state: SqliteState) -> None:
+    await state.note_receipts([part(recalled=RECALLED)])
+    assert await state.receipt(BEN, "req_1") is None
+    assert await state.receipt(FOREIGN_ANN, "req_1") is None
+    assert await state.receipt(session("another", ANN), "req_1") is not None
+
+
+async def test_what_was_learned_comes_with_the_receipts_of_its_requests_once(state: SqliteState) -> None:
+    await state.note_receipts([part("req_1", decided=DECIDED), part("req_2", decided=DECIDED)])
+    stored = Outcome(result="stored", request_ids=["req_1"], memory_id="m2")
+    rejected = Outcome(result="rejected", reason="evidence", request_ids=["req_1", "req_2"], content="made up")
+    number = await learn_row(state)
+    for _ in range(2):
+        await state.note_outcomes(number, [stored, rejected], NOON)
+    (first, second) = [await state.receipt(ANN, request) for request in ("req_1", "req_2")]
+    assert first is not None
+    assert second is not None
+    assert (first.outcomes, second.outcomes) == ([stored, rejected], [rejected])
+    noted = await state.outcomes(ANN, session=None, limit=10)
+    assert [one.outcome for one in noted] == [rejected, stored]
+    assert await state.outcomes(BEN, session=None, limit=10) == []
+    assert await state.outcomes(ANN, session="another", limit=10) == []
+
+
+async def test_that_nothing_was_found_is_not_said_of_turns_that_gave_something_before(state: SqliteState) -> None:
+    await state.note_receipts([part("req_1", decided=DECIDED), part("req_2", decided=DECIDED)])
+    stored = Outcome(result="stored", request_ids=["req_1"], memory_id="m2")
+    await state.note_outcomes(await learn_row(state), [stored], NOON)
+    await state.note_outcomes(await learn_row(state), [Outcome(result="nothing", request_ids=["req_1", "req_2"])], NOON)
+    (first, second) = [await state.receipt(ANN, request) for request in ("req_1", "req_2")]
+    assert first is not None
+    assert second is not None
+    assert first.outcomes == [stored]
+    assert [one.result for one in second.outcomes] == ["nothing"]
+    assert [one.outcome for one in await state.outcomes(ANN, session=None, limit=10)] == [stored]
+
+
+async def test_forgetting_takes_the_receipts_and_what_comes_late_is_not_written(state: SqliteState, file: Path) -> None:
+    secret = Recalled(result="empty", query="MARKED-QUERY")
+    outcome = Outcome(result="rejected", reason="trust", request_ids=["req_1"], content="MARKED-CONTENT")
+    number = await learn_row(state)
+    await state.note_receipts([part(recalled=secret), part("req_9", session("s9"), recalled=RECALLED)])
+    await state.note_outcomes(number, [outcome], NOON)
+    await state.forget(ANN, session="s1")
+    await state.note_outcomes(number, [outcome], NOON)
+    assert await state.receipt(ANN, "req_1") is None
+    assert await state.receipt(ANN, "req_9") is not None
+    assert await state.outcomes(ANN, session=None, limit=10) == []
+    await state.forget(ANN, session=None)
+    assert await state.receipt(ANN, "req_9") is None
+    assert not [path for path in file.parent.iterdir() if b"MARKED" in path.read_bytes()]
+
+
+async def test_old_receipts_and_those_beyond_the_bound_are_pruned(state: SqliteState, file: Path) -> None:
+    week = sqlite_receipts.RECEIPTS_KEPT.total_seconds()
+    number = await learn_row(state)
+    old = Outcome(result="stored", request_ids=["old"], memory_id="m")
+    await state.note_receipts([part("old", recalled=RECALLED)])
+    await state.note_outcomes(number, [old], NOON)
+    await state.note_receipts([part(f"new{place}", recalled=RECALLED, seconds=week + place) for place in range(5)])
+    with sqlite3.connect(file) as db:
+        db.execute("PRAGMA foreign_keys = ON")
+        sqlite_receipts.prune(db, NOON + timedelta(seconds=week + 5), most=3)
+        assert db.execute("SELECT count(*) FROM outcome_requests").fetchone() == (0,)
+    db.close()
+    kept = [name for name in ("old", *(f"new{place}" for place in range(5))) if await state.receipt(ANN, name)]
+    assert kept == ["new2", "new3", "new4"]
+    assert await state.outcomes(ANN, session=None, limit=10) == []
+
+
+async def test_pruning_happens_by_itself(state: SqliteState) -> None:
+    week = sqlite_receipts.RECEIPTS_KEPT.total_seconds()
+    await state.note_receipts([part("old", recalled=RECALLED)])
+    for _ in range(10):
+        await state.note_receipts(
+            [part(f"new{place}", recalled=Recalled(result="empty"), seconds=week + 1) for place in range(60)]
+        )
+    assert await state.receipt(ANN, "old") is None
+
+
+async def test_a_file_from_before_receipts_gets_them(file: Path) -> None:
+    file.parent.mkdir()
+    db = sqlite3.connect(file, isolation_level=None)
+    migrate(db, MIGRATIONS[:1])
+    db.execute("INSERT INTO meta VALUES ('kept', 'yes')")
+    db.close()
+    state = SqliteState(file, sync="normal")
+    await state.open()
+    await state.note_receipts([part(recalled=RECALLED)])
+    assert await state.receipt(ANN, "req_1") is not None
+    assert await state.get_meta("kept") == "yes"
+    await state.close()
+
+
+async def test_the_backlog_is_the_owners_alone(state: SqliteState) -> None:
+    for scope in (ANN, ANN, BEN):
+        number = await state.append(entry(scope))
+    await state.append(entry(ANN, JournalKind.LEARN))
+    await state.park(number, error="no")
+    assert await state.backlog(ANN) == {
+        "index": {"waiting": 2, "running": 0, "parked": 0},
+        "learn": {"waiting": 1, "running": 0, "parked": 0},
+    }
+    assert (await state.backlog(BEN))["index"] == {"waiting": 0, "running": 0, "parked": 1}
