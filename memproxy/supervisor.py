@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 BIND_PATIENCE_S = 2.0
 """A predecessor that was killed may need a moment to give its port back."""
 
+LONGEST_BASE = 55
+"""Bytes: with what is added to it, the engine's socket stays below the 104 to 108 that systems allow."""
+
 FIRST_RESTART_S = 0.1
 LAST_RESTART_S = 5.0
 LONG_LIFE_S = 30.0
@@ -145,12 +148,18 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _short_base() -> Path:
+    """The first folder for temporary files under which a socket's path is not too long, whatever TMPDIR says."""
+    named = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), str(Path(os.sep, "tmp"))]
+    usable = [Path(name) for name in named if name and os.access(name, os.W_OK)]
+    return next((base for base in usable if len(os.fsencode(base)) <= LONGEST_BASE), usable[0])
+
+
 @contextlib.contextmanager
 def runtime_folder(state: Path) -> Iterator[Path]:
     """A private folder for the engine's socket and the metrics of all processes; its path is short, as sockets need."""
-    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
     digest = hashlib.blake2b(str(state).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
-    folder = base / f"memproxy-{os.getuid()}-{digest}"
+    folder = _short_base() / f"memproxy-{os.getuid()}-{digest}"
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(mode=0o700)

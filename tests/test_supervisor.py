@@ -72,6 +72,17 @@ def test_the_runtime_folder_is_private_short_and_gone_afterwards(tmp_path: Path)
     assert not folder.exists()
 
 
+def test_a_long_temporary_folder_does_not_make_the_sockets_path_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("deep" * 30)
+    long.mkdir()
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with runtime_folder(tmp_path / "state.db") as folder:
+        assert len(str(folder / "engine.sock")) < 100
+
+
 def test_settings_survive_the_handover_keys_included() -> None:
     settings = Settings.model_validate(
         {
