@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import fusion
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.ports import Candidate
 from memproxy.recall.reading import SIGNS, Asking, Reading, asking, names_in
 
@@ -72,6 +72,17 @@ class Batch:
     def is_turn(self) -> Array:
         """1 for verbatim messages, else 0."""
         return np.array([float(memory.kind is Kind.TURN) for memory in self.memories])
+
+    @cached_property
+    def by_assistant(self) -> Array:
+        """1 for the assistant's messages, else 0."""
+        by_model: Array = np.array([float(memory.trust is Trust.ASSISTANT) for memory in self.memories])
+        return self.is_turn * by_model
+
+    @cached_property
+    def not_my_words(self) -> Array:
+        """1 for the assistant's messages when the user asks about himself, and not for what the assistant said."""
+        return self.asking.first_person * (1 - self.asking.assistant_said) * self.by_assistant
 
     def surface(self, name: str) -> Array:
         """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""

@@ -54,10 +54,11 @@ def reciprocal_ranks(batch: Batch) -> Columns:
 
 def neighbours(batch: Batch) -> Columns:
     """What stands next to a turn: whether a question stands before it, how well that matches, and how much of the query
-    the turn after it has. (What BM25 says of a turn has its neighbours' words in it already.)
+    the turn after it has. (What BM25 says of a turn has its neighbours' words in it already.) What an assistant answers
+    says nothing of what the user asks about himself.
     """
     before, after = batch.around
-    question = batch.beside(batch.surface("question"), before)
+    question = (1 - batch.not_my_words) * batch.beside(batch.surface("question"), before)
     return {
         "answers": question,
         "answers_match": question * np.clip(batch.beside(batch.strength, before), 0.0, None),
@@ -86,12 +87,12 @@ def speakers(batch: Batch) -> Columns:
     asked = {name for name in names if name and name.split()[0] in batch.named}
     named = float(len(asked) == 1)
     by_user = batch.is_turn * np.array([float(memory.trust is Trust.USER) for memory in batch.memories])
-    by_model = batch.is_turn * np.array([float(memory.trust is Trust.ASSISTANT) for memory in batch.memories])
+    by_model = batch.by_assistant
     return {
         "speaker": named * np.array([float(name in asked) for name in names]),
         "your_words": asking.assistant_said * by_model,
         "not_your_words": asking.assistant_said * by_user,
-        "not_my_words": asking.first_person * (1 - asking.assistant_said) * by_model,
+        "not_my_words": batch.not_my_words,
         "assistant": by_model,
     }
 
