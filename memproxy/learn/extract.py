@@ -16,9 +16,10 @@ from memproxy.core.block import quote, strip_blocks
 from memproxy.core.memory import Memory
 from memproxy.core.tokens import estimate
 from memproxy.errors import ConfigError
-from memproxy.learn.ground import Grounded, ground
+from memproxy.learn.candidates import Extracted, Grounded
+from memproxy.learn.ground import ground
 from memproxy.learn.guard import rejection
-from memproxy.learn.parse import Extracted, parse
+from memproxy.learn.parse import parse
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential
 

@@ -4,26 +4,17 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-import msgspec
-
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory
 from memproxy.core.slots import numbers, singular
 from memproxy.core.text import key_terms
-from memproxy.learn.parse import Extracted
+from memproxy.learn.candidates import Extracted, Grounded
 
 _LEAST_QUOTE = 3
 """Letters of a quote; a shorter one could be from anywhere and counts as none."""
 
 _NOT_ABOUT = frozenset({"user", "assistant", "people", "person", "speaker"})
 _MARKS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<"})
-
-
-class Grounded(msgspec.Struct, frozen=True):
-    """A candidate and the turn it rests on, the one that says it of the most trusted source."""
-
-    candidate: Extracted
-    turn: Memory
 
 
 def ground(candidate: Extracted, turns: Sequence[Memory]) -> Grounded | str:

@@ -2,7 +2,7 @@
 
 import re
 
-from memproxy.learn.parse import Extracted
+from memproxy.learn.candidates import Extracted
 
 _PLANTED = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|all|any|your|the|these|those)\b.{0,30}"

@@ -17,8 +17,8 @@ from memproxy.core.turn import in_order
 from memproxy.errors import ModelRefused, StateUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.apply import Applier
+from memproxy.learn.candidates import Grounded
 from memproxy.learn.extract import Extractor, Read, Window
-from memproxy.learn.ground import Grounded
 from memproxy.learn.index import decoded
 from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.outcomes import kept_out, with_silent

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from memproxy.core.memory import Kind
 from memproxy.errors import ModelUnreadable
+from memproxy.learn.candidates import Extracted
 
 MOST_CANDIDATES = 50
 """Candidates read from one answer; one window of a conversation holds far fewer facts."""
@@ -40,25 +39,6 @@ _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL |
 _FENCE = re.compile(r"```[\w-]*")
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 _PLACEHOLDERS = frozenset({"", "null", "none", "n/a", "unknown", "undefined", "string", "..."})
-
-
-class Extracted(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate as the model gave it, cleaned in form only; ``evidence`` are the quotes it named."""
-
-    content: str
-    kind: Kind = Kind.SEMANTIC
-    subject: str | None = None
-    predicate: str | None = None
-    object: str | None = None
-    aspect: str | None = None
-    category: str | None = None
-    tags: tuple[str, ...] = ()
-    entities: tuple[str, ...] = ()
-    confidence: float = 0.8
-    importance: float = 0.5
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-    evidence: tuple[str, ...] = ()
 
 
 def parse(text: str) -> list[Extracted]:

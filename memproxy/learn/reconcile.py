@@ -24,7 +24,7 @@ from memproxy.core.supersede import (
     reinforce,
     repeats,
 )
-from memproxy.learn.ground import Grounded
+from memproxy.learn.candidates import Grounded
 from memproxy.learn.known import Known
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.vectors import Vectors

@@ -113,6 +113,10 @@ def _listed(where: MemoryFilter) -> list[Condition]:
         ("subject", where.subjects),
         ("slot", where.slots),
         ("turn_ids", where.turn_ids),
+        ("entities", where.entities),
+        ("wing", where.wings),
+        ("room", where.rooms),
+        ("closet", where.closets),
     ]
     return [OneOf(key, tuple(values)) for key, values in wanted if values]
 

@@ -4,9 +4,9 @@ import pytest
 
 from memproxy.core.memory import Trust
 from memproxy.core.turn import Message, make_turns
-from memproxy.learn.ground import Grounded, ground
+from memproxy.learn.candidates import Extracted, Grounded
+from memproxy.learn.ground import ground
 from memproxy.learn.guard import rejection
-from memproxy.learn.parse import Extracted
 from tests.learn.rig import ANN, NOON
 
 TURNS = make_turns(

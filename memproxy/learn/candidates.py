@@ -1,0 +1,54 @@
+"""What an extraction nominates, whoever made it: a model or the rules of ``learn.mode: verbatim``."""
+
+import enum
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory, Relation
+
+
+class Intent(enum.StrEnum):
+    """What the speaker does by saying it.
+
+    ``state``: tells something. ``correct``: replaces what was said before ("no, it's 15,000 now"). ``forget``: takes
+    back what is known ("forget what I told you about X"); then ``content`` names what is to be forgotten.
+    """
+
+    STATE = "state"
+    CORRECT = "correct"
+    FORGET = "forget"
+
+
+class Extracted(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate, cleaned in form only; ``evidence`` are the quotes it rests on.
+
+    ``stance`` is what somebody holds of an aspect (``positive``, ``negative``, ``mixed``, ``neutral``); ``replaces`` is
+    the value or statement that a correction names as wrong, in the speaker's words.
+    """
+
+    content: str
+    intent: Intent = Intent.STATE
+    kind: Kind = Kind.SEMANTIC
+    subject: str | None = None
+    predicate: str | None = None
+    object: str | None = None
+    aspect: str | None = None
+    stance: str | None = None
+    replaces: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    confidence: float = 0.8
+    importance: float = 0.5
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    evidence: tuple[str, ...] = ()
+
+
+class Grounded(msgspec.Struct, frozen=True):
+    """A candidate and the turn it rests on, the one that says it of the most trusted source."""
+
+    candidate: Extracted
+    turn: Memory

@@ -1,0 +1,45 @@
+"""The seams: what the rest of memproxy expects of stores, models and clocks. Small Protocols, no implementation.
+
+Anything concrete is chosen in ``wiring`` alone. Values that cross a seam are the structs defined here and in ``core``.
+"""
+
+from memproxy.ports.memory import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, Point, SparseVector
+from memproxy.ports.models import ChatModel, Clock, Credential, Embedder, LexicalEncoder, ModelReply
+from memproxy.ports.state import (
+    BlockLine,
+    JournalEntry,
+    JournalKind,
+    JournalRow,
+    KnownSession,
+    ParkedRow,
+    SessionBlocks,
+    SessionProgress,
+    SlotChange,
+    StateStore,
+)
+
+__all__ = [
+    "BlockLine",
+    "Candidate",
+    "ChatModel",
+    "Clock",
+    "Credential",
+    "Embedder",
+    "HybridQuery",
+    "JournalEntry",
+    "JournalKind",
+    "JournalRow",
+    "KnownSession",
+    "LexicalEncoder",
+    "MemoryFilter",
+    "MemoryStore",
+    "ModelReply",
+    "Page",
+    "ParkedRow",
+    "Point",
+    "SessionBlocks",
+    "SessionProgress",
+    "SlotChange",
+    "SparseVector",
+    "StateStore",
+]

@@ -1,0 +1,140 @@
+"""The seam to where memories and their vectors live."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.scope import Scope
+
+
+class SparseVector(msgspec.Struct, frozen=True):
+    """Token ids and their weights, same length; BM25's half of a memory."""
+
+    indices: list[int]
+    values: list[float]
+
+
+class Point(msgspec.Struct, kw_only=True):
+    """A memory with its vectors, as it is written to a store.
+
+    ``dense`` holds one vector per part of the text (long messages are split for the embedder and scored by their best
+    part); empty when it is not embedded yet. ``bm25`` is always there.
+    """
+
+    memory: Memory
+    dense: list[list[float]] = []
+    bm25: SparseVector
+
+
+class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Narrows a read within a scope. ``None`` or empty means "any"; lists mean "one of these".
+
+    ``active`` None is both. ``as_of`` keeps what held at that instant (validity interval around it, learned by then is
+    not required). Expired memories (``expires_at`` before ``now``) are never returned when ``now`` is given.
+    """
+
+    ids: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    session_ids: tuple[str, ...] = ()
+    project_ids: tuple[str, ...] = ()
+    agent_ids: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    slots: tuple[str, ...] = ()
+    turn_ids: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    wings: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = ()
+    closets: tuple[str, ...] = ()
+    exclude_ids: tuple[str, ...] = ()
+    active: bool | None = None
+    quarantined: bool | None = None
+    as_of: datetime | None = None
+    now: datetime | None = None
+
+
+class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """One search by vector and by words at once. ``dense`` None searches by words alone, ``bm25`` None by vector."""
+
+    dense: list[float] | None = None
+    bm25: SparseVector | None = None
+    limit: int = 100
+    where: MemoryFilter = MemoryFilter()
+
+
+class Candidate(msgspec.Struct, kw_only=True):
+    """One memory found, with its raw scores; ``None`` when that side was not searched or has no vector for it.
+
+    ``cosine`` lies in [-1, 1]; ``bm25`` is the sum of IDF-weighted term scores over the scope's own corpus, 0 when no
+    term matches. Both are filled for every candidate, whichever side found it.
+    """
+
+    memory: Memory
+    cosine: float | None = None
+    bm25: float | None = None
+
+
+class Page(msgspec.Struct, kw_only=True):
+    """A page of a list, newest first, and the cursor of the next one (None at the end)."""
+
+    memories: list[Memory]
+    next_cursor: str | None = None
+
+
+class MemoryStore(Protocol):
+    """Where memories and their vectors live (Qdrant Edge, a Qdrant server).
+
+    Every call is scoped: tenant and user are in every filter, project and agent visibility as `Scope` says. All calls
+    raise `errors.StoreUnavailable` when the store does not answer, and nothing else of the backend's own.
+    """
+
+    async def open(self, expected_id: str | None) -> str:
+        """Open or create, and answer the store's own id (made when it was created).
+
+        Raises:
+            StoreUnavailable: it does not answer, or ``expected_id`` is given and this is not that store (its files are
+                gone or another store's are there): an empty store must not silently take the place of a full one.
+            ConfigError: it was built with another embedding model or dimension; the message says `memproxy reindex`.
+        """
+
+    async def close(self) -> None:
+        """Flush and release everything."""
+
+    async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        """Insert or replace by memory id (for turns: by session and id). Durable only after `flush`."""
+
+    async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Change payload fields (JSON types) of memories by id, vectors untouched. Unknown ids are passed over."""
+
+    async def get(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
+        """The memories of this owner with these ids; missing ones are simply not in the answer."""
+
+    async def page(self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None) -> Page:
+        """A page, newest first by ``created_at``. Raises `errors.RequestError` for a cursor that is not one."""
+
+    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
+        """The union of the best ``limit`` by vector and the best ``limit`` by words, every raw score filled in.
+
+        BM25's IDF is that of the scope's owner where the engine can; order is unspecified (fusion decides).
+        """
+
+    async def neighbours(self, scope: Scope, turns: Sequence[Memory], *, reach: int) -> list[Memory]:
+        """Up to ``reach`` turns said before and after each given turn in its session (those given not included)."""
+
+    async def delete(self, scope: Scope, where: MemoryFilter) -> int:
+        """Delete all that matches and answer how many. An empty filter deletes all of the scope's owner (narrowed by
+        the scope's project and agent, exactly those, when set).
+        """
+
+    async def count(self, scope: Scope, where: MemoryFilter) -> int:
+        """How many match, exactly."""
+
+    async def flush(self) -> None:
+        """Returns when every upsert, change and delete so far survives a crash."""
+
+    async def points(self) -> int:
+        """How many points the whole store holds (a number for a metric; no content)."""
