@@ -31,7 +31,6 @@ UNBUILT = (
     Unbuilt("models.rewrite"),
     Unbuilt("models.judge"),
     Unbuilt("models.rerank"),
-    Unbuilt("models.reader"),
     Unbuilt("store.backend", ("edge", "qdrant")),
     Unbuilt("state.backend"),
     Unbuilt("state.url"),

@@ -26,7 +26,20 @@ Recipes = Annotated[
 ]
 Pooled = Annotated[bool, typer.Option("--pooled", help="Everything in one user's memory.")]
 Smoke = Annotated[bool, typer.Option("--smoke", help="Ten questions only.")]
-Qa = Annotated[bool, typer.Option("--qa", help="Answer and judge the questions (not built yet).")]
+Qa = Annotated[bool, typer.Option("--qa", help="Let a model answer from what is recalled, and another one judge.")]
+Reader = Annotated[
+    str | None, typer.Option(help="Model that answers (--qa). Default: models.reader of --config.", metavar="MODEL")
+]
+Judge = Annotated[
+    str | None, typer.Option(help="Model that judges (--qa). Default: models.judge of --config.", metavar="MODEL")
+]
+QaLog = Annotated[
+    Path | None,
+    typer.Option(
+        help="Log of --qa, a line for each question; a second run goes on from it. Default: in --cache.", metavar="FILE"
+    ),
+]
+Config = Annotated[Path | None, typer.Option(help="Configuration whose models and upstream --qa uses.", metavar="FILE")]
 JsonOut = Annotated[Path | None, typer.Option("--json", help="Write the figures there.", metavar="FILE")]
 ModelPath = Annotated[Path | None, typer.Option(help="Folder of a local ONNX embedding model.", metavar="DIR")]
 Lexical = Annotated[bool, typer.Option("--lexical", help="Search by words alone, without an embedding model.")]
@@ -43,6 +56,10 @@ def locomo(
     pooled: Pooled = False,
     smoke: Smoke = False,
     qa: Qa = False,
+    reader: Reader = None,
+    judge: Judge = None,
+    qa_log: QaLog = None,
+    config: Config = None,
     json_out: JsonOut = None,
     lexical: Lexical = False,
     model_path: ModelPath = None,
@@ -51,7 +68,8 @@ def locomo(
     api_key: ApiKey = None,
 ) -> None:
     """LoCoMo: which turns and sessions of long conversations are found for a question."""
-    options = _options(recipe, model_path, cache, base_url, api_key, pooled=pooled, smoke=smoke, lexical=lexical, qa=qa)
+    options = _options(recipe, model_path, cache, base_url, api_key, pooled=pooled, smoke=smoke, lexical=lexical)
+    options = _with_answers(options, reader, judge, qa_log, config) if qa else options
     _retrieval("locomo", data, options, json_out)
 
 
@@ -63,6 +81,10 @@ def longmemeval(
     pooled: Pooled = False,
     smoke: Smoke = False,
     qa: Qa = False,
+    reader: Reader = None,
+    judge: Judge = None,
+    qa_log: QaLog = None,
+    config: Config = None,
     json_out: JsonOut = None,
     lexical: Lexical = False,
     model_path: ModelPath = None,
@@ -71,7 +93,8 @@ def longmemeval(
     api_key: ApiKey = None,
 ) -> None:
     """LongMemEval: which turns and sessions are found in a haystack of dated sessions."""
-    options = _options(recipe, model_path, cache, base_url, api_key, pooled=pooled, smoke=smoke, lexical=lexical, qa=qa)
+    options = _options(recipe, model_path, cache, base_url, api_key, pooled=pooled, smoke=smoke, lexical=lexical)
+    options = _with_answers(options, reader, judge, qa_log, config) if qa else options
     _retrieval("longmemeval", data, options, json_out)
 
 
@@ -115,12 +138,9 @@ def _options(
     pooled: bool,
     smoke: bool,
     lexical: bool,
-    qa: bool,
 ) -> "Options":
     from memproxy.evals.command import Options  # noqa: PLC0415 - other commands start faster without it
 
-    if qa:
-        raise ConfigError("--qa is not built yet; leave it out to measure retrieval.")
     if base_url is not None and (recipes or lexical or model_path is not None):
         raise ConfigError(
             "--base-url measures that installation as it is; leave --recipe, --lexical and --model-path out."
@@ -135,3 +155,14 @@ def _options(
         base_url=base_url,
         api_key=api_key,
     )
+
+
+def _with_answers(
+    options: "Options", reader: str | None, judge: str | None, log: Path | None, config: Path | None
+) -> "Options":
+    import msgspec  # noqa: PLC0415 - other commands start faster without these
+
+    from memproxy.evals.qa.models import Answering  # noqa: PLC0415
+
+    answering = Answering(reader=reader, judge=judge, log=log, config=config)
+    return msgspec.structs.replace(options, answering=answering)

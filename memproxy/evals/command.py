@@ -16,6 +16,8 @@ from memproxy.evals import gate, locomo, longmemeval, report
 from memproxy.evals.dataset import Dataset
 from memproxy.evals.local import local_memory
 from memproxy.evals.progress import progress
+from memproxy.evals.qa.models import Answering, reading
+from memproxy.evals.qa.run import Reading, answer_all
 from memproxy.evals.remote import RemoteMemory
 from memproxy.evals.runner import ingest, made_report, run, texts_of
 from memproxy.evals.subject import Subject
@@ -41,6 +43,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cache: Path
     base_url: str | None = None
     api_key: str | None = None
+    answering: Answering | None = None
 
 
 def retrieval(evaluation: str, data: Path, options: Options, json_out: Path | None) -> None:
@@ -86,10 +89,22 @@ async def _injected(judged: Sequence[gate.Judged], memory: Path, options: Option
 
 async def _measured(dataset: Dataset, data: str, options: Options) -> dict[str, Any]:
     console = Console(stderr=True)
-    async with _subject(dataset, options, console) as (subject, embedder):
-        outcomes = await run(subject, dataset, options.recipes, console)
+    async with _answerers(dataset, options) as answerers:
+        async with _subject(dataset, options, console) as (subject, embedder):
+            outcomes = await run(subject, dataset, options.recipes, console)
+        answers = await answer_all(outcomes, answerers, console, total=dataset.total) if answerers else None
     about = {"data": data, "pooled": options.pooled, "smoke": options.smoke, "embedder": embedder}
-    return made_report(dataset, outcomes, about)
+    return made_report(dataset, outcomes, about) | ({} if answers is None else {"qa": answers})
+
+
+@asynccontextmanager
+async def _answerers(dataset: Dataset, options: Options) -> AsyncIterator[Reading | None]:
+    """Who answers and judges, if that is asked for; opened first, so that a missing model is told at once."""
+    if options.answering is None:
+        yield None
+        return
+    async with reading(options.answering, options.cache / f"qa-{dataset.name}.jsonl") as found:
+        yield found
 
 
 @asynccontextmanager

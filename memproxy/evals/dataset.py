@@ -29,7 +29,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A question with its gold: ids of turns and names of sessions that hold the answer (either may be empty).
 
     ``group`` is its type; ``scored`` says whether it counts in the total (questions without an answer are reported
-    apart). ``asked_at`` is what the pipeline takes for now.
+    apart). ``asked_at`` is what the pipeline takes for now. ``answer`` is what a right answer says; where the
+    conversations hold none (``answerable`` is False) it may say why, or be empty.
     """
 
     id: str
@@ -37,6 +38,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     group: str
     asked_at: datetime
+    answer: str = ""
+    answerable: bool = True
     gold_turns: frozenset[str] = frozenset()
     gold_sessions: frozenset[str] = frozenset()
     scored: bool = True

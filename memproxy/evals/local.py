@@ -109,6 +109,7 @@ def _found(turns: list[tuple[str, str]], answer: RecallAnswer, milliseconds: flo
     return Found(
         turns=turns,
         injected=[citation.memory_id for citation in answer.citations],
+        context=answer.context,
         tokens=answer.tokens,
         degraded=answer.reason if answer.result == "degraded" else None,
         milliseconds=milliseconds,

@@ -47,11 +47,12 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question and the dia_ids that hold its answer."""
+    """A question, the dia_ids that hold its answer, and that answer (empty in category 5)."""
 
     text: str
     category: int
     evidence: frozenset[str]
+    answer: str = ""
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -121,6 +122,8 @@ def _asked(conversation: Conversation, user: str) -> Iterator[dataset.Question]:
             text=question.text,
             group=f"{question.category} {CATEGORY_NAMES.get(question.category, '')}".strip(),
             asked_at=conversation.sessions[-1].date,
+            answer=question.answer,
+            answerable=question.category in SCORED_CATEGORIES,
             gold_turns=frozenset(_turn_id(dia_id, conversation) for dia_id in question.evidence),
             gold_sessions=frozenset(session_of[dia_id] for dia_id in question.evidence),
             scored=question.category in SCORED_CATEGORIES,
@@ -139,7 +142,12 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
     sessions = list(_sessions(sample["conversation"]))
     known = {turn.dia_id for session in sessions for turn in session.turns}
     questions = [
-        Question(entry["question"], entry["category"], parse_evidence(entry.get("evidence")) & known)
+        Question(
+            entry["question"],
+            entry["category"],
+            parse_evidence(entry.get("evidence")) & known,
+            str(entry.get("answer", "")),
+        )
         for entry in sample["qa"]
     ]
     name = str(sample.get("sample_id", "conversation"))

@@ -53,6 +53,7 @@ class RemoteMemory:
         return Found(
             turns=[(one["memory"]["id"], one["memory"]["session_id"]) for one in found["data"]],
             injected=[citation["memory_id"] for citation in block["citations"]],
+            context=block["context"],
             tokens=block["tokens"],
             degraded=block.get("degraded"),
             milliseconds=milliseconds,

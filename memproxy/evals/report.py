@@ -52,6 +52,8 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     for name, recipe in report["recipes"].items():
         console.print(_groups(name, recipe))
     console.print(_times(report))
+    if "qa" in report:
+        _show_answers(report["qa"], console)
     for name, recipe in report["recipes"].items():
         if recipe["degraded"]:
             console.print(f"{name}: recall gave up on {recipe['degraded']} questions; the times above tell why")
@@ -110,3 +112,22 @@ def _number(figure: str, value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.1f}" if figure in _COUNTS else f"{value:.3f}"
+
+
+def _show_answers(answers: Mapping[str, Any], console: Console) -> None:
+    for name, recipe in answers["recipes"].items():
+        title = f"answers over recipe {name} (reader {answers['reader']}, judge {answers['judge']})"
+        table = make_table("questions", "n", "judged", "accuracy", "token F1", title=title)
+        for group, figures in recipe["groups"].items():
+            values = (_with_interval(figures[figure]) for figure in ("accuracy", "f1"))
+            table.add_row(group, str(figures["questions"]), str(figures["judged"]), *values)
+        console.print(table)
+        console.print(f"{recipe['input_tokens']} tokens in, {recipe['output_tokens']} out; log: {answers['log']}")
+        if left := recipe["failed"] + recipe["unjudged"]:
+            console.print(f"{left} questions have no verdict; the same command asks those again")
+
+
+def _with_interval(figure: Mapping[str, float | None]) -> str:
+    if figure["value"] is None:
+        return "-"
+    return f"{figure['value']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"

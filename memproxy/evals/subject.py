@@ -14,12 +14,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What came back for one question.
 
     ``turns`` are the ids and sessions of the turns found, best first. ``injected`` are the ids in the block that the
-    proxy would inject, ``tokens`` the block's size; ``degraded`` says why recall gave up, if it did. ``milliseconds``
-    is what recall took without embedding the query, ``embedding_ms`` that (None where the two cannot be told apart).
+    proxy would inject, ``context`` that block and ``tokens`` its size; ``degraded`` says why recall gave up, if it did.
+    ``milliseconds`` is what recall took without embedding the query, ``embedding_ms`` that (None where the two cannot
+    be told apart).
     """
 
     turns: list[tuple[str, str]]
     injected: list[str]
+    context: str = ""
     tokens: int
     degraded: str | None
     milliseconds: float

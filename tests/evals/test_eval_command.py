@@ -56,7 +56,7 @@ def test_pooled_and_smoke_are_told_in_the_report(data: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--qa",), "--qa is not built yet"),
+        (("--qa",), "--reader"),
         (("--lexical", "--recipe", "no-such"), "no-such"),
         (("--base-url", "http://127.0.0.1:1", "--lexical"), "--base-url"),
         (("--base-url", "http://127.0.0.1:1"), "memproxy serve"),
@@ -111,7 +111,7 @@ class Server:
             self.ingested.append(body)
             return httpx.Response(201, json={"turn_ids": [message["id"] for message in body["messages"]]})
         if request.url.path.endswith("/recall"):
-            return httpx.Response(200, json={"citations": [{"memory_id": "mara-dog#0"}], "tokens": 7})
+            return httpx.Response(200, json={"citations": [{"memory_id": "mara-dog#0"}], "context": "", "tokens": 7})
         return httpx.Response(200, json={"data": [{"memory": {"id": "mara-dog#0", "session_id": "mara-dog"}}]})
 
 
