@@ -13,6 +13,7 @@ from memproxy.relay.memory_api import MemoryApi
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.request import AsgiScope, ClientGone, Receive, Request, Send
 from memproxy.wire.errors import error_response
+from memproxy.wire.format import CHAT, RESPONSES
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +95,8 @@ class Relay:
             and "websocket" in (request.headers.get(b"upgrade") or "").lower()
         ):
             raise NotBuilt("Websockets are not relayed. Use the HTTP API.")
-        if route == "chat":
-            return await self._chat.handle(request)
+        if route in _WITH_MEMORY:
+            return await self._chat.handle(request, _WITH_MEMORY[route])
         if route == "memory":
             return await self._memory_api.handle(request)
         if route == "relayed":
@@ -103,13 +104,15 @@ class Relay:
         raise NotFound(f"Nothing is served at {request.path[:200]}. The API is below /v1.")
 
 
+_WITH_MEMORY = {wire.name: wire for wire in (CHAT, RESPONSES)}
+_MEMORY_PATHS = {"/v1/chat/completions": CHAT.name, "/v1/responses": RESPONSES.name}
 _HEALTH = {"healthz": Health.healthz, "readyz": Health.readyz, "metrics": Health.metrics}
 
 
 def _route(request: Request) -> str:
     path = request.path
-    if path == "/v1/chat/completions" and request.method == "POST":
-        return "chat"
+    if request.method == "POST" and path in _MEMORY_PATHS:
+        return _MEMORY_PATHS[path]
     if path.removeprefix("/") in _HEALTH:
         return path.removeprefix("/")
     if MemoryApi.claims(path):

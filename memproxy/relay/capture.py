@@ -56,11 +56,14 @@ class Journal:
         """Let commits that are under way finish."""
         await self._tasks.drain(self._commit_timeout_s)
 
-    async def write(self, exchange: Exchange, answer: str) -> None:
-        """Make the exchange durable; returns when it is, or when waiting longer would hold the answer back too long.
+    async def write(self, exchange: Exchange, answer: str, *, response_id: str | None = None) -> None:
+        """Make the exchange durable; ``response_id`` is what later requests may go on from. Returns when it is, or when
+        waiting longer would hold the answer back too long.
 
         Never raises: a journal that fails costs the turn, counted and logged, and not the answer.
         """
+        if response_id is not None:
+            exchange = msgspec.structs.replace(exchange, conversation=exchange.conversation.followed_by(response_id))
         messages = self._cleaned(exchange.messages, answer)
         if not messages:
             metrics().capture_skipped.labels(reason="empty").inc()

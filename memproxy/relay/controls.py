@@ -10,7 +10,7 @@ import msgspec
 from memproxy.auth import Authenticator, Headers, chat_user, clean_id
 from memproxy.core.protocol import Identity, RecallLimits
 from memproxy.errors import RequestError, Unauthenticated
-from memproxy.wire.chat import ChatRequest
+from memproxy.wire.request import RequestBody
 
 
 class Mode(enum.StrEnum):
@@ -51,7 +51,7 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
     limits: RecallLimits = RecallLimits()
 
 
-def read_mode(headers: Headers, chat: ChatRequest | None) -> Mode:
+def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
     """The request's mode.
 
     Raises:
@@ -73,7 +73,7 @@ def read_mode(headers: Headers, chat: ChatRequest | None) -> Mode:
     return Mode.READ if chat.config.auto_store is False else Mode.ON
 
 
-def read_controls(headers: Headers, chat: ChatRequest, authenticator: Authenticator) -> Controls:
+def read_controls(headers: Headers, chat: RequestBody, authenticator: Authenticator) -> Controls:
     """Everything that one request says about memory.
 
     Raises:
@@ -105,7 +105,7 @@ def read_controls(headers: Headers, chat: ChatRequest, authenticator: Authentica
     )
 
 
-def _user(identity: Identity, chat: ChatRequest) -> tuple[str | None, str | None]:
+def _user(identity: Identity, chat: RequestBody) -> tuple[str | None, str | None]:
     ours = _field(chat.context.user_id, "memory_context.user_id")
     fields = {
         "memory_context.user_id": ours,

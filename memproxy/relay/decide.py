@@ -21,7 +21,7 @@ from memproxy.relay.request import RawHeaders
 from memproxy.relay.sessions import Conversation, Sessions, new_session
 from memproxy.relay.sticky import Given, Sticky
 from memproxy.tasks import TaskOwner
-from memproxy.wire.chat import ChatRequest
+from memproxy.wire.request import RequestBody
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Decider:
         self._budgets = budgets
         self._tasks = tasks
 
-    async def decide(self, headers: Headers, chat: ChatRequest, request_id: str) -> Decision:
+    async def decide(self, headers: Headers, chat: RequestBody, request_id: str) -> Decision:
         """Everything between a request's reading and its sending.
 
         Raises:
@@ -113,9 +113,9 @@ class Decider:
             return Decision(result="off")
         if controls.user is None:
             return Decision(result="skipped", reason=controls.problem)
-        if not chat.user_texts:
+        if not chat.user_texts and not _goes_on(chat):
             return Decision(result="skipped", reason="no_user_message")
-        if self._gate.is_housekeeping(chat.user_texts[-1]):
+        if chat.user_texts and self._gate.is_housekeeping(chat.user_texts[-1]):
             return Decision(result="skipped", reason="housekeeping")
         owner = Scope(tenant=controls.tenant, user=controls.user, project=controls.project, agent=controls.agent)
         conversation = await self._conversation(owner, controls.session, chat)
@@ -126,28 +126,33 @@ class Decider:
             decision, scope=scope, conversation=conversation, captures=controls.mode.captures
         )
 
-    async def _conversation(self, owner: Scope, named: str | None, chat: ChatRequest) -> Conversation:
+    async def _conversation(self, owner: Scope, named: str | None, chat: RequestBody) -> Conversation:
         now = datetime.now(UTC)
-        answers = [message.text for message in chat.messages if message.role == "assistant" and message.text]
         try:
-            found = await self._sessions.find(
-                owner,
-                chat.user_texts,
-                answer=answers[-1] if answers else None,
-                tool_followup=chat.is_tool_followup,
-                now=now,
-            )
+            found = await self._known(owner, chat, now)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.sessions").inc()
             log.warning("sessions cannot be looked up, this request begins a new one: %s", error.message)
             found = Conversation(session=new_session(), said_at=now)
         return msgspec.structs.replace(found, session=named) if named else found
 
-    async def _recall(self, controls: Controls, scope: Scope, chat: ChatRequest, request_id: str) -> Decision:
+    async def _known(self, owner: Scope, chat: RequestBody, now: datetime) -> Conversation:
+        if chat.chain is not None:
+            return await self._sessions.find_chained(owner, chat.chain, now=now)
+        answers = [message.text for message in chat.messages if message.role == "assistant" and message.text]
+        return await self._sessions.find(
+            owner,
+            chat.user_texts,
+            answer=answers[-1] if answers else None,
+            tool_followup=chat.is_tool_followup,
+            now=now,
+        )
+
+    async def _recall(self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str) -> Decision:
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
         began = time.perf_counter()
-        verdict = self._gate.judge(chat)
+        verdict = self._gate.judge(chat) if chat.user_texts else Verdict(searched=True, reason="tool_loop")
         timings = {"gate": _ms_since(began)}
         budget = self._budgets.of(scope, controls.limits.max_tokens)
         given = (await self._sticky.given(scope, chat, shadow=not controls.mode.injects)).within(budget.total)
@@ -174,7 +179,7 @@ class Decider:
             decision, result=answer.result, reason=answer.reason, answer=answer, timings=timings, given=given
         )
 
-    def _question(self, controls: Controls, scope: Scope, chat: ChatRequest, request_id: str) -> RecallRequest:
+    def _question(self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str) -> RecallRequest:
         return RecallRequest(
             request_id=request_id,
             scope=scope,
@@ -212,6 +217,11 @@ class Decider:
         """Without what was injected, the request was not too long for the upstream."""
         if decision.scope is not None:
             self._budgets.halve(decision.scope)
+
+
+def _goes_on(chat: RequestBody) -> bool:
+    """Whether it brings a tool's result only: what the user said is with the upstream."""
+    return chat.chain is not None and chat.is_tool_followup
 
 
 def _followed_up(decision: Decision, given: Given, verdict: Verdict) -> Decision:

@@ -3,7 +3,7 @@
 from memproxy.core import gate
 from memproxy.core.gate_tools import OfferedTool
 from memproxy.settings import GateSettings
-from memproxy.wire.chat import ChatRequest
+from memproxy.wire.request import RequestBody
 
 
 class Gate:
@@ -13,7 +13,7 @@ class Gate:
         self._enabled = settings.enabled
         self._skip = frozenset[str](settings.skip)
 
-    def judge(self, chat: ChatRequest) -> gate.Verdict:
+    def judge(self, chat: RequestBody) -> gate.Verdict:
         """The verdict on the request's last user message.
 
         What tools are offered counts only when the message asks for one of them, or when the request makes the model

@@ -1,8 +1,9 @@
-"""A chat request, in order: read, decide what memory does, inject, send, relay, capture."""
+"""A request that carries memory, in order: read, decide what memory does, inject, send, relay, capture."""
 
 import logging
 import time
 import uuid
+from typing import NamedTuple
 
 from memproxy.auth import client_key
 from memproxy.core.protocol import UpstreamAccess
@@ -21,14 +22,24 @@ from memproxy.relay.stream import Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
-from memproxy.wire.chat import ChatRequest, read_request
+from memproxy.wire.format import WireFormat
+from memproxy.wire.request import RequestBody
 from memproxy.wire.splice import Unreadable
 
 log = logging.getLogger(__name__)
 
 
+class _Asked(NamedTuple):
+    """One request, read."""
+
+    request: Request
+    chat: RequestBody
+    wire: WireFormat
+    request_id: str
+
+
 class ChatHandler:
-    """Handles ``POST /v1/chat/completions``."""
+    """Handles ``POST /v1/chat/completions`` and ``POST /v1/responses``."""
 
     def __init__(
         self,
@@ -49,8 +60,8 @@ class ChatHandler:
         self._passthrough = passthrough
         self._tasks = tasks
 
-    async def handle(self, request: Request) -> int:
-        """Answer the request; the status that went out.
+    async def handle(self, request: Request, wire: WireFormat) -> int:
+        """Answer the request, which is of this format; the status that went out.
 
         Raises:
             MemproxyError: to be answered as an error of ours, if nothing went out yet.
@@ -60,18 +71,18 @@ class ChatHandler:
         began = time.perf_counter()
         request_id = f"req_{uuid.uuid4().hex}"
         try:
-            chat = _read(request, body)
+            chat = _read(request, body, wire)
         except Unreadable as problem:
             log.debug("%s cannot be read (%s) and goes on untouched", request_id, problem.reason)
             return await self._untouched(request, body, request_id)
         decision = await self._decide(request, chat, request_id)
         decision.count()
         sent = chat.rebuild_with(decision.blocks, self._positions.of(chat.model))
-        metrics().request_overhead.labels(route="chat").observe(time.perf_counter() - began)
+        metrics().request_overhead.labels(route=wire.name).observe(time.perf_counter() - began)
         with Hangup(request, self._tasks):
-            return await self._exchange(request, chat, decision, sent, request_id)
+            return await self._exchange(_Asked(request, chat, wire, request_id), decision, sent)
 
-    async def _decide(self, request: Request, chat: ChatRequest, request_id: str) -> Decision:
+    async def _decide(self, request: Request, chat: RequestBody, request_id: str) -> Decision:
         try:
             return await self._decider.decide(request.headers, chat, request_id)
         except RequestError:
@@ -89,9 +100,8 @@ class ChatHandler:
         decision.count()
         return await self._passthrough.send(request, body, extra=decision.headers(request_id))
 
-    async def _exchange(
-        self, request: Request, chat: ChatRequest, decision: Decision, sent: bytes, request_id: str
-    ) -> int:
+    async def _exchange(self, asked: "_Asked", decision: Decision, sent: bytes) -> int:
+        request, chat, request_id = asked.request, asked.chat, asked.request_id
         began = time.perf_counter()
         answer = await self._send(request, sent)
         try:
@@ -103,7 +113,8 @@ class ChatHandler:
                 answer = await self._send(request, chat.rebuild(None))
                 self._learn(refusal, chat, decision, answer)
             _count_injected(decision)
-            tap = self._tap(request, chat, decision, answer, request_id)
+            exchange = self._to_capture(asked, decision, answer)
+            tap = None if exchange is None else Tap(answer, exchange, self._journal, asked.wire)
             await request.begin(answer.status, [*answer.headers, *decision.headers(request_id)])
             await relay_body(request, answer, tap)
         finally:
@@ -111,7 +122,7 @@ class ChatHandler:
             metrics().upstream.observe(time.perf_counter() - began)
         return answer.status
 
-    def _learn(self, refusal: Refusal, chat: ChatRequest, decision: Decision, answer: UpstreamAnswer) -> None:
+    def _learn(self, refusal: Refusal, chat: RequestBody, decision: Decision, answer: UpstreamAnswer) -> None:
         """What a refusal teaches, if it really was what we injected: without it, the upstream answered."""
         if not 200 <= answer.status < 300:
             return
@@ -124,36 +135,33 @@ class ChatHandler:
         headers = self._upstream.headers_for(request.headers, len(body))
         return await self._upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
 
-    def _tap(
-        self, request: Request, chat: ChatRequest, decision: Decision, answer: UpstreamAnswer, request_id: str
-    ) -> Tap | None:
+    def _to_capture(self, asked: "_Asked", decision: Decision, answer: UpstreamAnswer) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures:
             return None
         if not 200 <= answer.status < 300:
             return None
         access = UpstreamAccess(
             base_url=self._upstream.base_url,
-            model=chat.model or "",
-            api_key=None if self._upstream.own_key else client_key(request.headers),
+            model=asked.chat.model or "",
+            api_key=None if self._upstream.own_key else client_key(asked.request.headers),
         )
-        exchange = Exchange(
+        return Exchange(
             scope=decision.scope,
             conversation=decision.conversation,
-            messages=chat.new_messages(),
-            request_id=request_id,
+            messages=asked.chat.new_messages(),
+            request_id=asked.request_id,
             access=access,
-            decided=decided(decision, status=answer.status, model=chat.model),
+            decided=decided(decision, status=answer.status, model=asked.chat.model),
         )
-        return Tap(answer, exchange, self._journal)
 
 
-def _read(request: Request, body: bytes) -> ChatRequest:
+def _read(request: Request, body: bytes, wire: WireFormat) -> RequestBody:
     content_type = (request.headers.get(b"content-type") or "application/json").partition(";")[0].strip().lower()
     if content_type != "application/json" and not content_type.endswith("+json"):
         raise Unreadable("content_type")
     if (request.headers.get(b"content-encoding") or "identity").lower() != "identity":
         raise Unreadable("encoding")
-    return read_request(body)
+    return wire.read_request(body)
 
 
 def _count_injected(decision: Decision) -> None:

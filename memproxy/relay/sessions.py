@@ -18,6 +18,7 @@ import msgspec
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.ports import KnownSession, StateStore
+from memproxy.wire.responses import response_key
 
 CACHE_SIZE = 20_000
 """Prefixes that one relay remembers in memory before it asks the state store."""
@@ -29,6 +30,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     said_at: datetime
     keys: tuple[str, ...] = ()
+
+    def followed_by(self, response_id: str) -> "Conversation":
+        """The same, to be known by the response that follows too: a later request may name nothing else."""
+        return msgspec.structs.replace(self, keys=(*self.keys, response_key(response_id)))
 
 
 class PrefixKeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +71,15 @@ class Sessions:
     def __init__(self, state: StateStore) -> None:
         self._state = state
         self._cache: OrderedDict[tuple[str, str, str], list[KnownSession]] = OrderedDict()
+
+    async def find_chained(self, scope: Scope, chain: str, *, now: datetime) -> Conversation:
+        """The session of a conversation that the upstream keeps, by what the request goes on from; else a new one.
+
+        Raises:
+            StateUnavailable: the state store does not answer.
+        """
+        known = (await self._look_up(scope, [chain])).get(chain)
+        return Conversation(session=known[0].session if known else new_session(), said_at=now, keys=(chain,))
 
     async def find(
         self, scope: Scope, texts: Sequence[str], *, answer: str | None, tool_followup: bool, now: datetime

@@ -21,7 +21,7 @@ from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import BlockLine, SessionBlocks, StateStore
 from memproxy.tasks import TaskOwner
-from memproxy.wire.chat import ChatRequest
+from memproxy.wire.request import RequestBody
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,9 @@ STATE_SHARE = 1 / 3
 """The state store may take this part of recall's deadline (50 ms of 150), on top of it; usually it takes less than one.
 After it the request goes on without the session's blocks.
 """
+
+_TURN = "turn"
+"""Stands for the latest user message of a session whose messages the upstream keeps; no digest is as short."""
 
 _CITED = re.compile(r"\[m:[^\[\]]*\]$")
 """How the line of a memory ends; the block's frame has no such line."""
@@ -38,12 +41,14 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     """What the session's blocks give to one request.
 
     ``blocks`` are lines by the index of the message they stand before; ``place`` and ``name`` are those of the last
-    user message. ``uncounted`` memories are in lines that are not known to show them. ``erasures`` None: the blocks
+    user message; ``turn_name`` is that of the session's latest turn, for tool loops whose requests name no message of
+    the user. ``uncounted`` memories are in lines that are not known to show them. ``erasures`` None: the blocks
     could not be looked up, or their lines not told apart; a new one is not kept.
     """
 
     place: int
     name: str
+    turn_name: str | None = None
     blocks: dict[int, list[BlockLine]] = {}
     uncounted: int = 0
     erasures: int | None = None
@@ -109,14 +114,18 @@ class Sticky:
         self._repeats = repeats
         self._patience_s = deadline_s * STATE_SHARE
 
-    async def given(self, scope: Scope, chat: ChatRequest, *, shadow: bool) -> Given:
-        """What the session's earlier blocks give to this request, which has a user's message.
+    async def given(self, scope: Scope, chat: RequestBody, *, shadow: bool) -> Given:
+        """What the session's earlier blocks give to this request. One without a user's message, which the upstream
+        has, gets what its turn was given.
 
         The blocks of shadow mode, which no model ever saw, are kept apart.
         """
         users = [index for index, message in enumerate(chat.messages) if message.role == "user"]
         names = names_of(scope, [chat.digests[index] for index in users], shadow=shadow)
-        given = Given(place=users[-1], name=names[-1])
+        turn = None if chat.sends_history else names_of(scope, [_TURN], shadow=shadow)[0]
+        if not users:
+            users, names = [0], [turn or ""]
+        given = Given(place=users[-1], name=names[-1], turn_name=turn)
         if not self._repeats:
             if not chat.has_tools and not chat.is_tool_followup:
                 return given
@@ -151,8 +160,10 @@ class Sticky:
             self._tasks.start(self._save(scope, given, []), "take block back")
 
     async def _save(self, scope: Scope, given: Given, lines: list[BlockLine]) -> None:
+        now, erasures = datetime.now(UTC), given.erasures or 0
         try:
-            await self._state.save_block(scope, given.name, lines, erasures=given.erasures or 0, at=datetime.now(UTC))
+            for name in filter(None, (given.name, given.turn_name)):
+                await self._state.save_block(scope, name, lines, erasures=erasures, at=now)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.blocks").inc()
             log.warning("a block could not be kept, its session will not repeat it: %s", error.message)

@@ -7,8 +7,8 @@ from memproxy.metrics import metrics
 from memproxy.relay.capture import Exchange, Journal
 from memproxy.relay.request import Request
 from memproxy.relay.upstream import UpstreamAnswer
-from memproxy.wire.answer import ChatJsonAnswer, ChatStreamAnswer
 from memproxy.wire.encoding import BodyDecoder
+from memproxy.wire.format import Answer, WireFormat
 from memproxy.wire.hold import LengthHolder, TailHolder
 
 
@@ -23,7 +23,9 @@ class Holder(Protocol):
 
 
 class PieceHolder:
-    """For compressed streams, whose end mark cannot be seen in the bytes: keeps all from when ``ended`` says so."""
+    """For streams whose end cannot be seen in the bytes (compressed, or ended by an event): keeps all from when
+    ``ended`` says so.
+    """
 
     def __init__(self, ended: Callable[[], bool]) -> None:
         self._ended = ended
@@ -58,18 +60,20 @@ class OpenEnd:
 class Tap:
     """Reads a copy of one answer and writes its exchange to the journal when the answer is complete."""
 
-    def __init__(self, answer: UpstreamAnswer, exchange: Exchange, journal: Journal) -> None:
+    def __init__(self, answer: UpstreamAnswer, exchange: Exchange, journal: Journal, wire: WireFormat) -> None:
         streamed = (answer.header("content-type") or "").lower().startswith("text/event-stream")
         encoding = answer.header("content-encoding")
         self._decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None)
-        self._reader: ChatStreamAnswer | ChatJsonAnswer = ChatStreamAnswer() if streamed else ChatJsonAnswer()
+        self._streamed = streamed
+        self._reader: Answer = wire.stream_answer() if streamed else wire.json_answer()
         length = answer.header("content-length")
         if length is not None and length.isdigit():
             self._holder: Holder = LengthHolder(int(length))
         elif not streamed:
             self._holder = OpenEnd()
         else:
-            self._holder = TailHolder() if encoding is None else PieceHolder(lambda: self.done)
+            by_line = wire.end_line and encoding is None
+            self._holder = TailHolder() if by_line else PieceHolder(lambda: self.done)
         self._exchange = exchange
         self._journal = journal
         self._written = False
@@ -81,8 +85,8 @@ class Tap:
 
     @property
     def done(self) -> bool:
-        """Whether the answer said its own end (``[DONE]``), although more bytes may come."""
-        return isinstance(self._reader, ChatStreamAnswer) and self._reader.done
+        """Whether the answer said its own end (``[DONE]``, its last event), although more bytes may come."""
+        return self._streamed and self._reader.done
 
     async def finish(self) -> bytes:
         """Write the exchange if the answer is complete; the bytes that were kept back."""
@@ -99,7 +103,7 @@ class Tap:
         elif not self._reader.complete:
             metrics().capture_skipped.labels(reason="incomplete").inc()
         else:
-            await self._journal.write(self._exchange, self._reader.text)
+            await self._journal.write(self._exchange, self._reader.text, response_id=self._reader.response_id)
 
 
 async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) -> None:

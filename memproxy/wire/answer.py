@@ -71,6 +71,7 @@ class ChatAnswer:
         "max_text",
         "model",
         "output_tokens",
+        "response_id",
         "truncated",
         "unreadable",
     )
@@ -79,6 +80,7 @@ class ChatAnswer:
         self.max_text = max_text
         self.model: str | None = None
         self.finish_reason: str | None = None
+        self.response_id: str | None = None
         self.done = False
         self.error = False
         self.has_tool_calls = False

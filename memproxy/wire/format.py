@@ -1,60 +1,23 @@
 """What the relay needs of a wire format. One module per format implements it; the relay knows no field's name."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
-from memproxy.core.turn import Message
+from memproxy.wire import chat, responses
 from memproxy.wire.answer import ChatJsonAnswer, ChatStreamAnswer
-from memproxy.wire.chat import Position, read_request
-from memproxy.wire.controls import MemoryConfig, MemoryContext
-
-
-class RequestMessage(Protocol):
-    """One message of a request, as far as memory reads it."""
-
-    @property
-    def role(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def has_tool_calls(self) -> bool: ...
-
-
-class Request(Protocol):
-    """A request as memory sees it (`wire.chat.ChatRequest` says what each means)."""
-
-    body: bytes
-    model: str | None
-    stream: bool
-    n: int
-    user: str | None
-    safety_identifier: str | None
-    metadata_user_id: str | None
-    context: MemoryContext
-    config: MemoryConfig
-    has_ours: bool
-    has_tools: bool
-    tool_choice_forced: bool
-
-    @property
-    def messages(self) -> Sequence[RequestMessage]: ...
-    @property
-    def tool_names(self) -> list[str]: ...
-    @property
-    def user_texts(self) -> list[str]: ...
-    @property
-    def is_tool_followup(self) -> bool: ...
-    @property
-    def digests(self) -> list[str]: ...
-    def new_messages(self) -> list[Message]: ...
-    def rebuild(self, block: str | None, position: Position = "before_last_user") -> bytes: ...
+from memproxy.wire.request import RequestBody
+from memproxy.wire.responses_answer import ResponsesJsonAnswer, ResponsesStreamAnswer
 
 
 class Answer(Protocol):
-    """An answer as memory sees it, filled in by `feed` and closed by `finish`."""
+    """An answer as memory sees it, filled in by `feed` and closed by `finish`.
+
+    ``response_id`` is what a later request may go on from, where the format has that.
+    """
 
     model: str | None
     finish_reason: str | None
+    response_id: str | None
     done: bool
     error: bool
     has_tool_calls: bool
@@ -71,42 +34,20 @@ class Answer(Protocol):
     def finish(self) -> None: ...
 
 
-class RequestFormat(Protocol):
-    """One wire format: how its requests are read and its answers looked at."""
+class WireFormat(NamedTuple):
+    """One wire format: how its requests are read and its answers looked at.
+
+    ``read_request`` raises `splice.Unreadable` for a body that cannot be spliced safely and goes on untouched, and
+    `errors.RequestError` when one of our own fields in it is wrong. ``end_line`` tells whether a stream ends by the
+    line ``data: [DONE]``; else by an event that only reading it shows.
+    """
 
     name: str
-
-    def read_request(self, body: bytes) -> Request:
-        """Read a request's body.
-
-        Raises:
-            Unreadable: it cannot be spliced safely and goes on untouched.
-            RequestError: one of our own fields in it is wrong.
-        """
-        ...
-
-    def stream_answer(self) -> Answer:
-        """A reader for one streamed answer."""
-        ...
-
-    def json_answer(self) -> Answer:
-        """A reader for one whole answer."""
-        ...
+    read_request: Callable[[bytes], RequestBody]
+    stream_answer: Callable[[], Answer]
+    json_answer: Callable[[], Answer]
+    end_line: bool
 
 
-class ChatFormat:
-    """``/v1/chat/completions``."""
-
-    name = "chat"
-
-    def read_request(self, body: bytes) -> Request:
-        return read_request(body)
-
-    def stream_answer(self) -> Answer:
-        return ChatStreamAnswer()
-
-    def json_answer(self) -> Answer:
-        return ChatJsonAnswer()
-
-
-CHAT: RequestFormat = ChatFormat()
+CHAT = WireFormat("chat", chat.read_request, ChatStreamAnswer, ChatJsonAnswer, end_line=True)
+RESPONSES = WireFormat("responses", responses.read_request, ResponsesStreamAnswer, ResponsesJsonAnswer, end_line=False)

@@ -1,0 +1,265 @@
+"""What memory reads of any request body, whatever its format: who said what, our own fields, the tools offered."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from memproxy.core.block import strip_blocks
+from memproxy.core.turn import Message, text_digest
+from memproxy.wire.chat_message import ChatMessage, is_filled
+from memproxy.wire.controls import OURS, read_config, read_context
+from memproxy.wire.splice import ObjectSpans, Unreadable, check_encoding, without_half_surrogates
+
+Position = Literal["auto", "before_last_user", "after_system", "system"]
+"""Where a block goes; ``auto`` is ``before_last_user`` here (what an upstream takes is known to the relay)."""
+
+_ANY = msgspec.json.Decoder()
+_FOLLOW_UPS = frozenset({"tool", "function"})
+_SAID = frozenset({"user", "assistant", "tool", "function"})
+INSTRUCTIONS = frozenset({"system", "developer"})
+"""Roles whose messages instruct the model."""
+
+
+class RequestBody:
+    """A request: its body as it came, and what memory needs to know of it. One subclass for each format.
+
+    ``user``, ``safety_identifier`` and ``metadata_user_id`` are the API's own fields, read and left in place.
+    ``has_ours`` says that ``memory_context`` or ``memory_config`` must be taken out. ``has_tools`` counts the older
+    ``functions`` too; ``tool_choice_forced`` means that the answer will be a tool call. ``chain`` names what the
+    upstream keeps of the conversation (a former response, a conversation object), None where the client sends it whole.
+    """
+
+    __slots__ = (
+        "_digests",
+        "_text",
+        "_top",
+        "body",
+        "chain",
+        "config",
+        "context",
+        "has_ours",
+        "has_tools",
+        "messages",
+        "metadata_user_id",
+        "model",
+        "n",
+        "safety_identifier",
+        "stream",
+        "tool_choice_forced",
+        "user",
+    )
+
+    def __init__(self, body: bytes, text: bytes) -> None:
+        """``text`` is what is looked into: the body, or its stand-in of the same length without half surrogates."""
+        top = ObjectSpans(text)
+        self.body = body
+        self._text = text
+        self._top = top
+        self._digests: list[str] | None = None
+        self.messages = self._read_messages()
+        self.model = self._string("model")
+        self.stream = self._value("stream") is True
+        self.n = self._count("n")
+        self.user = self._string("user")
+        self.safety_identifier = self._string("safety_identifier")
+        self.metadata_user_id = self._metadata_user()
+        self.context = read_context(self._own("memory_context"))
+        self.config = read_config(self._own("memory_config"))
+        self.has_ours = any(name in top.by_name for name in OURS)
+        self.has_tools = self._filled("tools") or self._filled("functions")
+        self.tool_choice_forced = _forced(self._value("tool_choice")) or _forced(self._value("function_call"))
+        self.chain: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model}, {len(self.messages)} messages, {len(self.body)} bytes)"
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names of the tools that the model may call."""
+        return [name for name, _ in self.offered_tools]
+
+    @property
+    def offered_tools(self) -> list[tuple[str, str]]:
+        """Name and description (may be empty) of each tool that the model may call."""
+        tools = self._value("tools")
+        functions = self._value("functions")
+        declared = tools if isinstance(tools, list) else []
+        older = functions if isinstance(functions, list) else []
+        found = [_offered_tool(tool) for tool in (*declared, *older)]
+        return [tool for tool in found if tool is not None]
+
+    @property
+    def sends_history(self) -> bool:
+        """Whether the client sends the whole conversation with every request, so that the upstream keeps none of it."""
+        return True
+
+    @property
+    def user_texts(self) -> list[str]:
+        """The texts of the user's messages, in order."""
+        return [message.text for message in self.messages if message.role == "user"]
+
+    @property
+    def last_user_index(self) -> int | None:
+        """Which message is the user's last, or None."""
+        for index in range(len(self.messages) - 1, -1, -1):
+            if self.messages[index].role == "user":
+                return index
+        return None
+
+    @property
+    def is_tool_followup(self) -> bool:
+        """The last message brings a tool's result: the turn goes on, nobody said anything new."""
+        return bool(self.messages) and self.messages[-1].role in _FOLLOW_UPS
+
+    @property
+    def digests(self) -> list[str]:
+        """`core.turn.text_digest` of every message's text, in order; computed at first use."""
+        if self._digests is None:
+            self._digests = [text_digest(message.text) for message in self.messages]
+        return self._digests
+
+    def new_messages(self) -> list[Message]:
+        """What this request adds to the conversation: what came after the assistant's last answer to the user.
+
+        Within a tool loop that reaches back to the user's message. Instructions, an answer's beginning that the client
+        wants continued (an assistant's message at the very end) and messages without text are left out, and so is any
+        injected block that a client sent back.
+        """
+        found = []
+        for message in self.messages[self._answered() :]:
+            text = strip_blocks(message.text) if message.role in _SAID else ""
+            if text.strip():
+                found.append(Message(role=message.role, content=text, name=message.name))
+        while found and found[-1].role == "assistant":
+            found.pop()
+        return found
+
+    def _answered(self) -> int:
+        """The index after the last assistant's message that answered the user, one at the very end not counted."""
+        end = len(self.messages)
+        while end and self.messages[end - 1].role == "assistant":
+            end -= 1
+        for index in range(end - 1, -1, -1):
+            message = self.messages[index]
+            if message.role == "assistant" and not message.has_tool_calls:
+                return index + 1
+        return 0
+
+    def rebuild(self, block: str | None, position: Position = "before_last_user") -> bytes:
+        """The body for the upstream: without our fields, with the block where ``position`` says.
+
+        Every other byte is the client's. Without a block and without our fields it is the very same object. A request
+        without messages gets no block.
+        """
+        return self.rebuild_with({self.last_user_index or 0: block} if block else {}, position)
+
+    def rebuild_with(self, blocks: Mapping[int, str], position: Position = "before_last_user") -> bytes:
+        """Like `rebuild`, with several blocks by the index of the message they belong to.
+
+        Raises:
+            IndexError: there is no message of that index.
+        """
+        raise NotImplementedError
+
+    def _read_messages(self) -> list[ChatMessage]:
+        raise NotImplementedError
+
+    def _raw(self, name: str) -> msgspec.Raw | None:
+        member = self._top.by_name.get(name)
+        return None if member is None else member.raw
+
+    def _own(self, name: str) -> msgspec.Raw | None:
+        """The raw value of a field of ours, proved to have no duplicate names."""
+        member = self._top.by_name.get(name)
+        if member is None:
+            return None
+        if self._text.startswith(b"{", member.value_start):
+            ObjectSpans(self._text, member.value_start, member.value_end)
+        return member.raw
+
+    def _value(self, name: str) -> Any:
+        return _decoded(self._raw(name))
+
+    def _string(self, name: str) -> str | None:
+        value = self._value(name)
+        return value if isinstance(value, str) and value else None
+
+    def _count(self, name: str) -> int:
+        value = self._value(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
+
+    def _filled(self, name: str) -> bool:
+        return is_filled(self._raw(name))
+
+    def _metadata_user(self) -> str | None:
+        value = _decoded(self._own("metadata"))
+        user = value.get("user_id") if isinstance(value, dict) else None
+        return user if isinstance(user, str) and user else None
+
+
+AnyRequest = TypeVar("AnyRequest", bound=RequestBody)
+
+
+def readable(kind: type[AnyRequest], body: bytes) -> AnyRequest:
+    """The body read as a request of this kind.
+
+    Raises:
+        Unreadable: it is no JSON object that can be spliced safely (its ``reason`` says why).
+        RequestError: a field of ``memory_context`` or ``memory_config`` is wrong; the message names it.
+    """
+    check_encoding(body)
+    try:
+        return _read(kind, body)
+    except RecursionError as error:
+        raise Unreadable("too_deep") from error
+
+
+def _read(kind: type[AnyRequest], body: bytes) -> AnyRequest:
+    try:
+        return kind(body, body)
+    except Unreadable as error:
+        text = without_half_surrogates(body) if error.reason == "json" else body
+        if text is body:
+            raise
+    return kind(body, text)
+
+
+def _decoded(raw: msgspec.Raw | None) -> Any:
+    """A member's value, None where there is none or no machine type holds it."""
+    try:
+        return None if raw is None else _ANY.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def quoted(text: str) -> bytes:
+    """A JSON string in ASCII, so that it fits into a body of any encoding of JSON's escapes; never half a surrogate."""
+    return json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=True).encode()
+
+
+def system_message(text: str) -> bytes:
+    """A message with the system's role, as JSON; both formats take it in this form."""
+    return b'{"role":"system","content":' + quoted(text) + b"}"
+
+
+def _forced(choice: Any) -> bool:
+    """Whether a ``tool_choice`` (or ``function_call``) makes the model call a tool."""
+    if isinstance(choice, str):
+        return choice in {"required", "any"}
+    if not isinstance(choice, dict):
+        return False
+    if choice.get("type") == "allowed_tools":
+        allowed = choice.get("allowed_tools")
+        return (allowed if isinstance(allowed, dict) else choice).get("mode") == "required"
+    return True
+
+
+def _offered_tool(tool: Any) -> tuple[str, str] | None:
+    if not isinstance(tool, dict):
+        return None
+    described = tool.get("function") or tool.get("custom")
+    found = described if isinstance(described, dict) else tool
+    name, description = found.get("name"), found.get("description")
+    return (name, description if isinstance(description, str) else "") if isinstance(name, str) and name else None

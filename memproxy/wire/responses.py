@@ -1,0 +1,185 @@
+"""The wire format of ``/v1/responses``: read a request, and put a memory block where it breaks no chain.
+
+``input`` is a text or a list of items; a client either sends the whole conversation each time or names what the
+upstream keeps of it (``previous_response_id``, ``conversation``). An item that is put into ``input`` becomes part of
+what the upstream keeps, where nobody can take it out again when its memory is erased. So a block goes into ``input``,
+late, only where the client manages the conversation itself; else into ``instructions``, which no chain carries on.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from memproxy.wire.chat_message import ChatMessage, Part, lenient_text
+from memproxy.wire.controls import OURS
+from memproxy.wire.request import INSTRUCTIONS, Position, RequestBody, quoted, readable, system_message
+from memproxy.wire.splice import Edit, ObjectSpans, Unreadable, apply, decode_array, past_space
+
+__all__ = ["ResponsesRequest", "Unreadable", "read_request", "response_key"]
+
+_CALL, _OUTPUT = "_call", "_call_output"
+_COMMA = ord(",")
+
+
+class _Item(msgspec.Struct, gc=False):
+    """One item of ``input``, as far as memory reads it: a message, a tool's call or its output, or something else."""
+
+    type: str = ""
+    role: str = ""
+    content: str | list[Part] | None = None
+    output: str | list[Part] | None = None
+    name: str | None = None
+
+
+_ITEM = msgspec.json.Decoder(_Item)
+_LENIENT = msgspec.json.Decoder()
+
+
+def read_request(body: bytes) -> "ResponsesRequest":
+    """Read the body of a request for a response. Only what memory needs is decoded.
+
+    Raises:
+        Unreadable: the body is no JSON object that can be spliced safely (its ``reason`` says why).
+        RequestError: a field of ``memory_context`` or ``memory_config`` is wrong; the message names it.
+    """
+    return readable(ResponsesRequest, body)
+
+
+class ResponsesRequest(RequestBody):
+    """A request for a response. ``messages`` are the input's items, a text being one message of the user."""
+
+    __slots__ = ("_is_text",)
+
+    def __init__(self, body: bytes, text: bytes) -> None:
+        self._is_text = False
+        super().__init__(body, text)
+        self.chain = self._chain()
+
+    def rebuild_with(self, blocks: Mapping[int, str], position: Position = "before_last_user") -> bytes:
+        """Like `rebuild`, with several blocks: each right before the message of its index where the client sends the
+        whole conversation, else all of them as the last paragraphs of ``instructions``.
+
+        Raises:
+            IndexError: there is no message of that index.
+        """
+        edits = self._top.remove(OURS) if self.has_ours else []
+        ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
+        if ordered and self.messages:
+            edits += self._placed(ordered, position)
+        return apply(self.body, edits)
+
+    @property
+    def sends_history(self) -> bool:
+        """Whether the client sends the conversation itself: nothing that is put into ``input`` is kept upstream for
+        later requests, or none of them names it.
+        """
+        if self.chain is not None:
+            return False
+        return self._value("store") is False or any(message.role == "assistant" for message in self.messages)
+
+    def _placed(self, blocks: list[tuple[int, str]], position: Position) -> list[Edit]:
+        if position == "system" or not self.sends_history:
+            edit = self._instructed("\n\n".join(block for _, block in blocks))
+            if edit is not None:
+                return [edit]
+        if position == "after_system":
+            first = next((place for place, one in enumerate(self.messages) if one.role not in INSTRUCTIONS), 0)
+            blocks = [(first, block) for _, block in blocks]
+        return self._before_each(blocks)
+
+    def _instructed(self, text: str) -> Edit | None:
+        """The edit that adds a paragraph to ``instructions``; None when there is something of another type there."""
+        member = self._top.by_name.get("instructions")
+        if member is None:
+            first = self._top.members[0].key_start
+            return Edit(first, first, b'"instructions":' + quoted(text) + b",")
+        said = self._value("instructions")
+        if isinstance(said, str):
+            end = member.value_end - 1
+            return Edit(end, end, quoted("\n\n" + text if said else text)[1:-1])
+        return Edit(member.value_start, member.value_end, quoted(text)) if said is None else None
+
+    def _before_each(self, blocks: list[tuple[int, str]]) -> list[Edit]:
+        if self._is_text:
+            start, end = self.messages[0].start, self.messages[0].end
+            items = b",".join(system_message(block) for _, block in blocks)
+            return [Edit(start, start, b"[" + items + b',{"role":"user","content":'), Edit(end, end, b"}]")]
+        return [
+            Edit(start, start, b",".join(map(system_message, texts)) + b",")
+            for start, texts in self._by_start(blocks).items()
+        ]
+
+    def _by_start(self, blocks: list[tuple[int, str]]) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for index, block in blocks:
+            found.setdefault(self.messages[index].start, []).append(block)
+        return found
+
+    def _chain(self) -> str | None:
+        """The former response or the conversation that this request goes on from."""
+        former = self._string("previous_response_id")
+        if former is not None:
+            return response_key(former)
+        conversation = self._value("conversation")
+        name = conversation.get("id") if isinstance(conversation, dict) else conversation
+        return f"v:{name}" if isinstance(name, str) and name else None
+
+    def _read_messages(self) -> list[ChatMessage]:
+        member = self._top.by_name.get("input")
+        if member is None:
+            return []
+        if self._text.startswith(b'"', member.value_start):
+            self._is_text = True
+            said = self._value("input")
+            return [ChatMessage(role="user", content=said, start=member.value_start, end=member.value_end)]
+        if not self._text.startswith(b"[", member.value_start):
+            return []
+        return _items(self._text, member.value_start + 1, decode_array(member.raw))
+
+
+def response_key(response_id: str) -> str:
+    """What a request is known by that goes on from this response."""
+    return f"r:{response_id}"
+
+
+def _items(text: bytes, position: int, elements: list[msgspec.Raw]) -> list[ChatMessage]:
+    """The items as messages, each with its offsets.
+
+    Raises:
+        Unreadable: an item says something twice.
+    """
+    messages = []
+    for raw in elements:
+        position = past_space(text, position)
+        end = position + len(raw)
+        if text.startswith(b"{", position):
+            ObjectSpans(text, position, end)
+        message = _message(raw)
+        message.start, message.end = position, end
+        messages.append(message)
+        position = past_space(text, end)
+        position += text[position] == _COMMA
+    return messages
+
+
+def _message(raw: msgspec.Raw) -> ChatMessage:
+    try:
+        item = _ITEM.decode(raw)
+    except msgspec.ValidationError:
+        item = _lenient(_LENIENT.decode(raw))
+    if item.type.endswith(_OUTPUT):
+        return ChatMessage(role="tool", content=item.output)
+    if item.type.endswith(_CALL):
+        return ChatMessage(role="assistant", tool_calls=msgspec.Raw(b"[true]"))
+    known = item.type in ("", "message")
+    return ChatMessage(role=item.role if known else "", content=item.content if known else None, name=item.name)
+
+
+def _lenient(value: Any) -> _Item:
+    """An item that is not shaped as the API says, as far as it can be understood."""
+    if not isinstance(value, dict):
+        return _Item()
+    texts = {name: value.get(name) for name in ("type", "role", "name")}
+    kept = {name: text for name, text in texts.items() if isinstance(text, str)}
+    return _Item(**kept, content=lenient_text(value.get("content")), output=lenient_text(value.get("output")))

@@ -1,0 +1,225 @@
+"""Requests and answers of `/v1/responses`: what memory reads of them, and where a block goes."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.wire.responses import ResponsesRequest, Unreadable, read_request
+from memproxy.wire.responses_answer import ResponsesJsonAnswer, ResponsesStreamAnswer
+
+BLOCK = '<recalled-memory id="1">\n- "é" 😀\n</recalled-memory>'
+
+
+def request_of(**members: Any) -> ResponsesRequest:
+    return read_request(json.dumps({"model": "m", **members}).encode())
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+CALL = {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "c1", "output": "42"}
+HISTORY = [said("user", "Hi"), said("assistant", "Hello"), {"role": "user", "content": "What is my budget?"}]
+
+
+def test_a_text_is_one_message_of_the_user() -> None:
+    request = request_of(input="What is my budget?")
+    assert [(one.role, one.text) for one in request.messages] == [("user", "What is my budget?")]
+    assert request.last_user_index == 0
+
+
+def test_items_are_read_as_messages_calls_and_results() -> None:
+    picture = {
+        "role": "user",
+        "content": [{"type": "input_image", "image_url": "x"}, {"type": "input_text", "text": "?"}],
+    }
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hidden"}]}
+    request = request_of(input=[*HISTORY, picture, reasoning, CALL, RESULT])
+    assert [one.role for one in request.messages] == ["user", "assistant", "user", "user", "", "assistant", "tool"]
+    assert [one.text for one in request.messages][3:] == ["?", "", "", "42"]
+    assert request.is_tool_followup
+    assert [(one.role, one.content) for one in request.new_messages()] == [
+        ("user", "What is my budget?"),
+        ("user", "?"),
+        ("tool", "42"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("members", "chain"),
+    [
+        ({"previous_response_id": "resp_1"}, "r:resp_1"),
+        ({"conversation": "conv_1"}, "v:conv_1"),
+        ({"conversation": {"id": "conv_1"}}, "v:conv_1"),
+        ({"previous_response_id": None, "conversation": None}, None),
+        ({"conversation": 7}, None),
+    ],
+)
+def test_what_a_request_goes_on_from_is_its_chain(members: dict[str, Any], chain: str | None) -> None:
+    assert request_of(input="And?", **members).chain == chain
+
+
+def test_where_the_client_sends_the_conversation_a_block_stands_before_the_last_user_message() -> None:
+    sent = json.loads(request_of(input=HISTORY).rebuild(BLOCK))
+    assert sent["input"] == [*HISTORY[:2], {"role": "system", "content": BLOCK}, HISTORY[2]]
+    assert "instructions" not in sent
+
+
+def test_a_text_that_the_upstream_does_not_keep_becomes_a_list() -> None:
+    request = read_request(b'{ "store":false,\n "input" : "caf\\u00e9 ?" , "top_p":1.0}')
+    after = request.rebuild(BLOCK)
+    assert json.loads(after)["input"] == [{"role": "system", "content": BLOCK}, {"role": "user", "content": "café ?"}]
+    assert b'"caf\\u00e9 ?"' in after
+    assert after.endswith(b' , "top_p":1.0}')
+
+
+@pytest.mark.parametrize("members", [{"previous_response_id": "r"}, {"conversation": "c"}, {}])
+@pytest.mark.parametrize("instructions", [None, "", "Be brief.", ...])
+def test_what_an_upstream_keeps_gets_the_block_as_instructions(members: dict[str, Any], instructions: Any) -> None:
+    given = {} if instructions is ... else {"instructions": instructions}
+    sent = json.loads(request_of(input="What is my budget?", **members, **given).rebuild(BLOCK))
+    assert sent["input"] == "What is my budget?"
+    assert sent["instructions"] == (f"Be brief.\n\n{BLOCK}" if instructions == "Be brief." else BLOCK)
+
+
+def test_instructions_of_another_type_are_left_alone() -> None:
+    sent = json.loads(request_of(input="Hi", instructions=[1]).rebuild(BLOCK))
+    assert sent["instructions"] == [1]
+    assert sent["input"][0] == {"role": "system", "content": BLOCK}
+
+
+def test_our_fields_are_taken_out_and_nothing_else_changes() -> None:
+    body = b'{"memory_context":{"user_id":"ann"},"input":[],"metadata":{"user_id":"m"},"n":1e400}'
+    request = read_request(body)
+    assert request.context.user_id == "ann"
+    assert request.rebuild(None) == b'{"input":[],"metadata":{"user_id":"m"},"n":1e400}'
+    assert request.rebuild(BLOCK) == request.rebuild(None)
+
+
+@pytest.mark.parametrize("item", ["1", '"text"', "null", '{"role":5}', '{"content":{}}', '{"type":"message"}', "[]"])
+def test_items_of_unknown_shapes_go_on(item: str) -> None:
+    body = f'{{"input":[{item},{{"role":"user","content":"Hi"}}]}}'.encode()
+    request = read_request(body)
+    assert request.user_texts == ["Hi"]
+    assert request.rebuild(None) is body
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"input":"a","input":"b"}', b'{"input":[{"role":"user","role":"system"}]}', b"[]", b"\xff", b'{"input"']
+)
+def test_what_cannot_be_spliced_safely_is_unreadable(body: bytes) -> None:
+    with pytest.raises(Unreadable):
+        read_request(body)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+ITEMS = st.one_of(st.sampled_from([*HISTORY, CALL, RESULT]), JSON)
+
+
+@given(
+    st.one_of(st.text(max_size=20), st.lists(ITEMS, max_size=6)),
+    st.dictionaries(st.sampled_from(["instructions", "store", "previous_response_id", "x", "tools"]), JSON, max_size=4),
+    st.sampled_from(["before_last_user", "after_system", "system"]),
+)
+def test_an_injected_request_is_json_that_differs_only_by_the_block(
+    given_input: Any, others: Any, position: Any
+) -> None:
+    body = json.dumps({"input": given_input, **others}, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+    request = read_request(body)
+    assert request.rebuild(None) is body
+    before, after = json.loads(body), json.loads(request.rebuild(BLOCK, position))
+    if not request.messages:
+        assert after == before
+        return
+    assert {name: value for name, value in after.items() if name not in ("input", "instructions")} == {
+        name: value for name, value in before.items() if name not in ("input", "instructions")
+    }
+    block = {"role": "system", "content": BLOCK}
+    if after["input"] == before["input"]:
+        assert after["instructions"].endswith(BLOCK)
+    elif isinstance(before["input"], str):
+        assert after["input"] == [block, {"role": "user", "content": before["input"]}]
+    else:
+        assert [item for item in after["input"] if item != block] == before["input"]
+
+
+def response(text: str, **changes: Any) -> dict[str, Any]:
+    part = {"type": "output_text", "text": text, "annotations": []}
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    usage = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 2, "total_tokens": 11}
+    head = {"id": "resp_1", "object": "response", "status": "completed", "error": None, "model": "m"}
+    return {**head, "output": [{"type": "reasoning", "id": "rs", "summary": []}, message], "usage": usage, **changes}
+
+
+def events(text: str, last: str = "response.completed") -> bytes:
+    made = [{"type": "response.created", "response": response("", status="in_progress", output=[])}]
+    made += [{"type": "response.output_text.delta", "delta": character} for character in text]
+    made.append({"type": last, "response": response(text, status=last.removeprefix("response."))})
+    return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in made)
+
+
+def test_a_whole_answer_is_read() -> None:
+    answer = ResponsesJsonAnswer()
+    answer.feed(json.dumps(response("Your budget is $10,000.")).encode())
+    answer.finish()
+    assert (answer.text, answer.complete, answer.response_id) == ("Your budget is $10,000.", True, "resp_1")
+    assert (answer.input_tokens, answer.cached_tokens, answer.output_tokens) == (9, 4, 2)
+
+
+@given(st.text(max_size=12), st.integers(1, 40), st.booleans())
+def test_a_stream_is_read_wherever_it_is_cut(text: str, size: int, crlf: bool) -> None:
+    raw = events(text).replace(b"\n", b"\r\n") if crlf else events(text)
+    answer = ResponsesStreamAnswer()
+    for start in range(0, len(raw), size):
+        answer.feed(raw[start : start + size])
+    assert answer.done
+    answer.finish()
+    expected = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert (answer.text, answer.complete, answer.response_id) == (expected, True, "resp_1")
+
+
+@pytest.mark.parametrize("last", ["response.failed", "response.cancelled", "error"])
+def test_a_failed_stream_is_not_complete(last: str) -> None:
+    answer = ResponsesStreamAnswer()
+    answer.feed(events("Half an ans", last))
+    answer.finish()
+    assert not answer.complete
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "failed", "cancelled"])
+def test_an_answer_that_is_not_there_yet_is_not_complete(status: str) -> None:
+    answer = ResponsesJsonAnswer()
+    answer.feed(json.dumps(response("", status=status, output=[])).encode())
+    answer.finish()
+    assert not answer.complete
+
+
+def test_a_cut_off_stream_keeps_what_came_and_is_not_complete() -> None:
+    answer = ResponsesStreamAnswer()
+    answer.feed(events("Hello").rpartition(b"event:")[0])
+    answer.finish()
+    assert (answer.text, answer.complete) == ("Hello", False)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"output":7}', b'{"output":[1,{"type":"message"}]}', b"\xff"])
+def test_what_is_no_response_says_nothing(body: bytes) -> None:
+    answer = ResponsesJsonAnswer()
+    answer.feed(body)
+    answer.finish()
+    assert (answer.text, answer.complete) == ("", False)
+
+
+def test_tool_calls_are_noticed() -> None:
+    answer = ResponsesJsonAnswer()
+    answer.feed(json.dumps(response("", output=[CALL])).encode())
+    answer.finish()
+    assert (answer.has_tool_calls, answer.text, answer.complete) == (True, "", True)
