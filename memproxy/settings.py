@@ -1,10 +1,19 @@
 """Settings: the schema of the configuration file. `config_file` loads it; `unbuilt` lists what may not be set yet."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -16,6 +25,7 @@ StageName = Literal[
     "bm25",
     "average",
     "rrf",
+    "phrases",
     "neighbours",
     "sessions",
     "speakers",
@@ -99,6 +109,15 @@ class ServerSettings(Section):
     cors_origins: list[str] = Field([], description="Web origins that may call from a browser.")
 
 
+class UpstreamRoute(Section):
+    """Another upstream, for some models. The client's key, which is the default upstream's, never goes there."""
+
+    models: list[str] = Field(min_length=1, description="Models that go there; `*` stands for any characters.")
+    base_url: HttpAddress = Field(description="Base URL, with `/v1`.")
+    api_key: SecretStr | None = Field(None, description="Key for it; none is sent without one.")
+    timeout_s: Seconds | None = Field(None, description="Longest silence, in seconds; default `upstream.timeout_s`.")
+
+
 class UpstreamSettings(Section):
     """The OpenAI-compatible API that requests go to."""
 
@@ -110,6 +129,18 @@ class UpstreamSettings(Section):
     api_key: SecretStr | None = Field(None, description="Key sent upstream in place of the client's.")
     timeout_s: Seconds = Field(600.0, description="Longest silence of the upstream, in seconds (504 after).")
     connect_timeout_s: Seconds = Field(10.0, description="Longest wait for a connection, in seconds.")
+    ca_file: FilePath | None = Field(None, description="Certificates (PEM) to trust beside the system's.")
+    environment_proxy: bool = Field(
+        True, description="Go through `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of the environment."
+    )
+    routes: list[UpstreamRoute] = Field([], description="Other upstreams by model; the first that matches counts.")
+
+    def of_route(self, route: UpstreamRoute) -> "UpstreamSettings":
+        """The settings of a route's upstream: its own, and for the rest these."""
+        own: dict[str, object] = {"base_url": route.base_url, "api_key": route.api_key, "routes": []}
+        if route.timeout_s is not None:
+            own["timeout_s"] = route.timeout_s
+        return self.model_copy(update=own)
 
 
 class AuthSettings(Section):
@@ -139,9 +170,27 @@ class RewriteSettings(Section):
     """How a vague query is completed before the search."""
 
     mode: Literal["none", "context", "llm", "hyde"] = Field(
-        "context", description="`context`: with key terms of earlier messages."
+        "context",
+        description="`context`: with key terms of earlier messages; `llm`: by `models.rewrite`; `hyde`: `context`, and "
+        "when nothing relevant is found, that model writes a hypothetical statement to search for.",
     )
-    timeout_s: Seconds = Field(2.0, description="A rewriting model's own time.")
+    timeout_s: Seconds = Field(
+        2.0, le=60, description="A rewriting model's own time, beside recall's deadline; after it, `context`."
+    )
+
+
+class TierSettings(Section):
+    """Shares of a block's tokens; what one tier leaves is the others'. A tier with 0 is off: nothing of it is given."""
+
+    stable: Unit = Field(0.3, description="Share of facts, ways of doing and reflections.")
+    relevant: Unit = Field(0.5, description="Share of messages and episodes.")
+    recent: Unit = Field(0.2, description="Share of messages and episodes of this session or the last 24 hours.")
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not self.stable + self.relevant + self.recent > 0:
+            raise ValueError("must have one tier that is not 0; to inject nothing, set recall.max_tokens: 0")
+        return self
 
 
 class RecallSettings(Section):
@@ -159,8 +208,14 @@ class RecallSettings(Section):
     kinds: list[KindName] = Field(
         ["semantic", "procedural", "episodic", "reflective", "turn"], description="Kinds that are recalled."
     )
-    first_turn_facts: int = Field(0, ge=0, le=50, description="Stable facts given at a session's first turn.")
-    rerank: Literal["none", "model"] = Field("none", description="Rerank the best by a model.")
+    first_turn_facts: int = Field(
+        0, ge=0, le=50, description="The user's most important facts, so many, given at a session's first turn."
+    )
+    tiers: TierSettings = Field(TierSettings(), description="How a block's tokens are shared.")
+    rerank: Literal["none", "model"] = Field("none", description="`model`: the best 20 are read by `models.rerank`.")
+    rerank_timeout_s: Seconds = Field(
+        2.0, le=60, description="A reranking model's own time, beside the deadline; after it, the order without it."
+    )
 
 
 class InjectSettings(Section):

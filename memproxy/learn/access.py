@@ -16,6 +16,9 @@ class ModelAccess:
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = settings.upstream
+        upstream = settings.upstream
+        self._keys = {route.base_url.rstrip("/"): route.api_key for route in upstream.routes}
+        self._keys[upstream.base_url.rstrip("/")] = upstream.api_key
         self._latest: OrderedDict[str, UpstreamAccess] = OrderedDict()
 
     def remember(self, tenant: str, access: UpstreamAccess) -> bool:
@@ -54,7 +57,7 @@ class ModelAccess:
         return self._upstream_credential(base_url, name, access)
 
     def _upstream_credential(self, base_url: str, model: str, access: UpstreamAccess | None) -> Credential | None:
-        configured = self._upstream.api_key
+        configured = self._keys.get(base_url.rstrip("/"))
         if configured is not None:
             return Credential(base_url=base_url, model=model, api_key=configured.get_secret_value())
         if access is None:

@@ -20,6 +20,7 @@ from memproxy.relay.refusal import Refusal, refusal_of
 from memproxy.relay.request import Request
 from memproxy.relay.stream import Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
+from memproxy.relay.upstreams import Upstreams
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wire.format import WireFormat
@@ -36,6 +37,7 @@ class _Asked(NamedTuple):
     chat: RequestBody
     wire: WireFormat
     request_id: str
+    upstream: Upstream
 
 
 class ChatHandler:
@@ -46,7 +48,7 @@ class ChatHandler:
         *,
         settings: Settings,
         decider: Decider,
-        upstream: Upstream,
+        upstreams: Upstreams,
         journal: Journal,
         passthrough: Passthrough,
         positions: Positions,
@@ -55,7 +57,7 @@ class ChatHandler:
         self._positions = positions
         self._max_body_bytes = settings.server.max_body_bytes
         self._decider = decider
-        self._upstream = upstream
+        self._upstreams = upstreams
         self._journal = journal
         self._passthrough = passthrough
         self._tasks = tasks
@@ -77,10 +79,11 @@ class ChatHandler:
             return await self._untouched(request, body, request_id)
         decision = await self._decide(request, chat, request_id)
         decision.count()
-        sent = chat.rebuild_with(decision.blocks, self._positions.of(chat.model))
+        upstream = self._upstreams.of(chat.model)
+        sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
         metrics().request_overhead.labels(route=wire.name).observe(time.perf_counter() - began)
         with Hangup(request, self._tasks):
-            return await self._exchange(_Asked(request, chat, wire, request_id), decision, sent)
+            return await self._exchange(_Asked(request, chat, wire, request_id, upstream), decision, sent)
 
     async def _decide(self, request: Request, chat: RequestBody, request_id: str) -> Decision:
         try:
@@ -100,50 +103,46 @@ class ChatHandler:
         decision.count()
         return await self._passthrough.send(request, body, extra=decision.headers(request_id))
 
-    async def _exchange(self, asked: "_Asked", decision: Decision, sent: bytes) -> int:
-        request, chat, request_id = asked.request, asked.chat, asked.request_id
+    async def _exchange(self, asked: _Asked, decision: Decision, sent: bytes) -> int:
+        request, chat = asked.request, asked.chat
         began = time.perf_counter()
-        answer = await self._send(request, sent)
+        answer = await _send(asked, sent)
         try:
             refusal = await refusal_of(answer) if decision.blocks else None
             if refusal is not None:
                 answer.close()
                 decision = self._decider.refused(decision, answer.status)
                 decision.count()
-                answer = await self._send(request, chat.rebuild(None))
-                self._learn(refusal, chat, decision, answer)
+                answer = await _send(asked, chat.rebuild(None))
+                self._learn(refusal, asked, decision, answer)
             _count_injected(decision)
             exchange = self._to_capture(asked, decision, answer)
             tap = None if exchange is None else Tap(answer, exchange, self._journal, asked.wire)
-            await request.begin(answer.status, [*answer.headers, *decision.headers(request_id)])
+            await request.begin(answer.status, [*answer.headers, *decision.headers(asked.request_id)])
             await relay_body(request, answer, tap)
         finally:
             answer.close()
             metrics().upstream.observe(time.perf_counter() - began)
         return answer.status
 
-    def _learn(self, refusal: Refusal, chat: RequestBody, decision: Decision, answer: UpstreamAnswer) -> None:
+    def _learn(self, refusal: Refusal, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
         """What a refusal teaches, if it really was what we injected: without it, the upstream answered."""
         if not 200 <= answer.status < 300:
             return
         if refusal is Refusal.ROLES:
-            self._positions.refused(chat.model)
+            self._positions.refused(asked.upstream.name, asked.chat.model)
         elif refusal is Refusal.LENGTH:
             self._decider.too_long(decision)
 
-    async def _send(self, request: Request, body: bytes) -> UpstreamAnswer:
-        headers = self._upstream.headers_for(request.headers, len(body))
-        return await self._upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
-
-    def _to_capture(self, asked: "_Asked", decision: Decision, answer: UpstreamAnswer) -> Exchange | None:
+    def _to_capture(self, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures:
             return None
         if not 200 <= answer.status < 300:
             return None
         access = UpstreamAccess(
-            base_url=self._upstream.base_url,
+            base_url=asked.upstream.base_url,
             model=asked.chat.model or "",
-            api_key=None if self._upstream.own_key else client_key(asked.request.headers),
+            api_key=client_key(asked.request.headers) if asked.upstream.takes_client_key else None,
         )
         return Exchange(
             scope=decision.scope,
@@ -153,6 +152,12 @@ class ChatHandler:
             access=access,
             decided=decided(decision, status=answer.status, model=asked.chat.model),
         )
+
+
+async def _send(asked: _Asked, body: bytes) -> UpstreamAnswer:
+    request = asked.request
+    headers = asked.upstream.headers_for(request.headers, len(body))
+    return await asked.upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
 
 
 def _read(request: Request, body: bytes, wire: WireFormat) -> RequestBody:

@@ -63,7 +63,7 @@ class MemoryApi:
 
     def _lend_key(self, request: Request, identity: Identity) -> None:
         """Ingested turns are learned from like those of a chat: with the key of the request that brought them."""
-        if request.path != _TURNS_PATH or self._upstream.own_key:
+        if request.path != _TURNS_PATH or not self._upstream.takes_client_key:
             return
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
         access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))

@@ -24,24 +24,22 @@ _PAIRS = msgspec.json.Decoder(list[tuple[str, str]])
 class Positions:
     """Knows the position for each upstream and model; what was learned is noted in the state for the next start."""
 
-    def __init__(self, configured: Position, state: StateStore, tasks: TaskOwner, *, upstream: str) -> None:
-        """``upstream`` is the name (host and path, no key) that a model is remembered with."""
+    def __init__(self, configured: Position, state: StateStore, tasks: TaskOwner) -> None:
         self._configured = configured
         self._state = state
         self._tasks = tasks
-        self._upstream = upstream
         self._system_first: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._writing = asyncio.Lock()
 
-    def of(self, model: str | None) -> Position:
-        """The position for a request to this model."""
+    def of(self, upstream: str, model: str | None) -> Position:
+        """The position for a request to this model; ``upstream`` is its host and path, without a key."""
         if self._configured != "auto":
             return self._configured
-        return "system" if (self._upstream, model or "") in self._system_first else "before_last_user"
+        return "system" if (upstream, model or "") in self._system_first else "before_last_user"
 
-    def refused(self, model: str | None) -> None:
+    def refused(self, upstream: str, model: str | None) -> None:
         """This model's template wants system text first: from now on it gets it there."""
-        pair = (self._upstream, model or "")
+        pair = (upstream, model or "")
         if self._configured != "auto" or pair in self._system_first:
             return
         log.info("model %r at %s takes system text at the beginning only; blocks go there now", pair[1], pair[0])

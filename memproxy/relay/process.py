@@ -11,7 +11,7 @@ from memproxy.relay.capture import Journal
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.health import Health
 from memproxy.relay.position import Positions
-from memproxy.relay.upstream import Upstream
+from memproxy.relay.upstreams import Upstreams
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class RelayProcess:
         app: Relay,
         state: StateStore,
         engine: EngineClient,
-        upstream: Upstream,
+        upstreams: Upstreams,
         journal: Journal,
         positions: Positions,
         health: Health,
@@ -40,7 +40,7 @@ class RelayProcess:
         self.app = app
         self._state = state
         self._engine = engine
-        self._upstream = upstream
+        self._upstreams = upstreams
         self._journal = journal
         self._positions = positions
         self._health = health
@@ -48,7 +48,7 @@ class RelayProcess:
 
     async def start(self) -> None:
         """Make ready to serve."""
-        await self._upstream.open()
+        await self._upstreams.open()
         await self._engine.open()
         self._tasks.start(self._open_state(), "open state")
         self._health.serving = True
@@ -74,5 +74,5 @@ class RelayProcess:
         await self._journal.close()
         await self._tasks.cancel()
         await self._engine.close()
-        await self._upstream.close()
+        await self._upstreams.close()
         await self._state.close()

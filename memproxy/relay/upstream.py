@@ -4,17 +4,21 @@ The pool keeps no cookies (they must not cross tenants), follows no redirects, d
 timeout: an answer may stream for hours, but not be silent for longer than ``upstream.timeout_s``.
 """
 
+import ssl
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Sequence
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
 from memproxy.auth import Headers
-from memproxy.errors import MemproxyError, UpstreamTimeout, UpstreamUnreachable
+from memproxy.errors import ConfigError, MemproxyError, UpstreamTimeout, UpstreamUnreachable
 from memproxy.relay.request import RawHeaders
 from memproxy.settings import UpstreamSettings
 
@@ -47,8 +51,11 @@ READ_BUFFER = 2**18
 class Upstream:
     """Sends requests to ``upstream.base_url`` and hands out its answers unread."""
 
-    def __init__(self, settings: UpstreamSettings) -> None:
+    def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
+        """``takes_client_key`` False: without a configured key none is sent, for the client's is another host's."""
         self._settings = settings
+        self._takes_client_key = takes_client_key and settings.api_key is None
+        self._proxy = environment_proxy(settings.base_url) if settings.environment_proxy else None
         self._base = settings.base_url.rstrip("/")
         address = urlsplit(self._base)
         self.host = address.netloc.rpartition("@")[2]
@@ -60,7 +67,9 @@ class Upstream:
         """Make the pool."""
         settings = self._settings
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False),
+            connector=aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False, ssl=_tls(settings.ca_file)
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(
@@ -83,9 +92,9 @@ class Upstream:
         return self._base
 
     @property
-    def own_key(self) -> str | None:
-        """The configured key, which replaces the client's."""
-        return self._key
+    def takes_client_key(self) -> bool:
+        """Whether the client's own key goes there (else the configured one does, or none)."""
+        return self._takes_client_key
 
     def headers_for(self, headers: Headers, length: int | None) -> CIMultiDict[str]:
         """The client's headers as the upstream gets them: ours and hop-by-hop ones removed, the key perhaps replaced.
@@ -93,7 +102,7 @@ class Upstream:
         ``length`` is the body's, if it is known.
         """
         dropped = HOP_BY_HOP | _NEVER_UPSTREAM | _connection_named(headers.raw)
-        if self._key is not None:
+        if not self._takes_client_key:
             dropped = dropped | _KEY_HEADERS
         sent: CIMultiDict[str] = CIMultiDict()
         for name, value in headers.raw:
@@ -118,7 +127,9 @@ class Upstream:
         assert self._session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
         url = URL(self._base + raw_path.decode("latin-1"), encoded=True)
         try:
-            response = await self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
+            response = await self._session.request(
+                method, url, headers=headers, data=body, allow_redirects=False, proxy=self._proxy
+            )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise self._explain(error) from error
         return UpstreamAnswer(response, self._explain)
@@ -136,6 +147,41 @@ class Upstream:
         return UpstreamUnreachable(
             f"The upstream {self.host} cannot be reached ({what}). Check upstream.base_url and the network."
         )
+
+
+def environment_proxy(base_url: str) -> str | None:
+    """The proxy that the environment names for this address, by the usual rules (`urllib.request`); None: no proxy.
+    What runs on this machine is never asked for through one.
+
+    aiohttp's own ``trust_env`` is not used: it would add passwords of a ``.netrc`` file to requests.
+    """
+    address = urlsplit(base_url)
+    if address.hostname is None or _is_loopback(address.hostname) or proxy_bypass(address.netloc.rpartition("@")[2]):
+        return None
+    return getproxies().get(address.scheme)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _tls(ca_file: Path | None) -> ssl.SSLContext | bool:
+    """Certificates are always verified; a private authority is trusted beside the public ones.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no certificate.
+    """
+    if ca_file is None:
+        return True
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"upstream.ca_file: {ca_file} cannot be used ({error}); name a PEM file") from error
+    return context
 
 
 class UpstreamAnswer:

@@ -8,7 +8,7 @@ from memproxy.relay.app import Relay
 from memproxy.relay.budget import Budgets
 from memproxy.relay.capture import Journal
 from memproxy.relay.decide import Decider
-from memproxy.relay.engine import EngineClient
+from memproxy.relay.engine import EngineClient, recall_seconds
 from memproxy.relay.gate import Gate
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
@@ -18,7 +18,7 @@ from memproxy.relay.position import Positions
 from memproxy.relay.process import RelayProcess
 from memproxy.relay.sessions import Sessions
 from memproxy.relay.sticky import Sticky
-from memproxy.relay.upstream import Upstream
+from memproxy.relay.upstreams import Upstreams
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
@@ -27,8 +27,8 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
     """The relay over this state, not started yet."""
     tasks = TaskOwner("relay")
     sessions = Sessions(state)
-    engine = EngineClient(engine_socket, deadline_s=settings.recall.deadline_ms / 1000)
-    upstream = Upstream(settings.upstream)
+    engine = EngineClient(engine_socket, deadline_s=recall_seconds(settings))
+    upstreams = Upstreams(settings.upstream)
     authenticator = Authenticator(settings.auth, settings.server, secret)
     guard = BrowserGuard(settings.server)
     journal = Journal(
@@ -38,7 +38,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         commit_timeout_s=settings.state.commit_timeout_ms / 1000,
         redact_kinds=frozenset(settings.privacy.redact),
     )
-    passthrough = Passthrough(upstream, tasks)
+    passthrough = Passthrough(upstreams.default, tasks)
     decider = Decider(
         secret=secret,
         authenticator=authenticator,
@@ -49,17 +49,19 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         budgets=Budgets(settings),
         tasks=tasks,
     )
-    positions = Positions(settings.inject.position, state, tasks, upstream=upstream.name)
+    positions = Positions(settings.inject.position, state, tasks)
     chat = ChatHandler(
         settings=settings,
         decider=decider,
-        upstream=upstream,
+        upstreams=upstreams,
         journal=journal,
         passthrough=passthrough,
         positions=positions,
         tasks=tasks,
     )
-    memory_api = MemoryApi(engine, authenticator, guard, upstream, max_body_bytes=settings.server.max_body_bytes)
+    memory_api = MemoryApi(
+        engine, authenticator, guard, upstreams.default, max_body_bytes=settings.server.max_body_bytes
+    )
     health = Health(engine, settings.telemetry)
     relay = Relay(
         chat=chat,
@@ -73,7 +75,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         app=relay,
         state=state,
         engine=engine,
-        upstream=upstream,
+        upstreams=upstreams,
         journal=journal,
         positions=positions,
         health=health,

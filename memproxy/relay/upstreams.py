@@ -1,0 +1,38 @@
+"""Which upstream a request goes to: the first route whose patterns its model matches, else the default one."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from memproxy.relay.upstream import Upstream
+from memproxy.settings import UpstreamSettings
+
+
+class Upstreams:
+    """The default upstream and those of ``upstream.routes``."""
+
+    def __init__(self, settings: UpstreamSettings) -> None:
+        self.default = Upstream(settings)
+        self._routes: list[tuple[Sequence[str], Upstream]] = [
+            (route.models, Upstream(settings.of_route(route), takes_client_key=False)) for route in settings.routes
+        ]
+
+    def of(self, model: str | None) -> Upstream:
+        """The upstream for this model (a pattern's ``*`` stands for any characters; upper and lower case differ)."""
+        if model is not None:
+            for patterns, upstream in self._routes:
+                if any(fnmatchcase(model, pattern) for pattern in patterns):
+                    return upstream
+        return self.default
+
+    async def open(self) -> None:
+        """Make the pools."""
+        for upstream in self._all():
+            await upstream.open()
+
+    async def close(self) -> None:
+        """Close the pools."""
+        for upstream in self._all():
+            await upstream.close()
+
+    def _all(self) -> list[Upstream]:
+        return [self.default, *(upstream for _, upstream in self._routes)]
