@@ -1,6 +1,7 @@
 """``memproxy check``: is everything there that a start needs? One line each, with a remedy where it is not."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from memproxy.wiring.engine import make_embedder, make_store
 from memproxy.wiring.state import make_state
 
 TIMEOUT_S = 10.0
+MODELS_FROM = "https://huggingface.co"
+DOWNLOAD_PATIENCE_S = 3.0
 EMBEDDER_PATIENCE_S = 60.0
 
 
@@ -75,7 +78,11 @@ async def check_embedder(settings: Settings, home: Path) -> Finding:
     """The model loads; without it recall goes on by words."""
     if settings.embedding.provider == "none":
         return Finding("embedder", None, "embedding.provider is none: recall goes by words alone")
-    embedder = make_embedder(settings, home)
+    fetched = settings.embedding.provider == "fastembed" and settings.embedding.model_path is None
+    # without a network the download's retries take 39 s, and end as this does at once
+    embedder = make_embedder(
+        settings, home, local_files_only=fetched and not await _reachable(os.environ.get("HF_ENDPOINT") or MODELS_FROM)
+    )
     try:
         await embedder.start()
         state = await _settled(lambda: embedder.state)
@@ -87,6 +94,15 @@ async def check_embedder(settings: Settings, home: Path) -> Finding:
         "Recall goes by words until it is there; set embedding.model_path to a local copy where nothing can be fetched."
     )
     return Finding("embedder", None, f"{embedder.name}: {state}. {remedy}")
+
+
+async def _reachable(address: str) -> bool:
+    try:
+        async with httpx.AsyncClient(timeout=DOWNLOAD_PATIENCE_S) as client:
+            await client.head(address)
+    except httpx.HTTPError:
+        return False
+    return True
 
 
 async def _settled(state: Callable[[], str]) -> str:

@@ -1,5 +1,6 @@
 """The command line. Exit codes: 0 done, 1 it failed (the message says why), 2 bad usage."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.evals.cli import app as evaluations
 from memproxy.home import home_dir, secret
+from memproxy.settings import Settings
 
 app = typer.Typer(
     help="A reverse proxy for OpenAI-compatible chat APIs that gives any application long-term memory.",
@@ -22,6 +24,12 @@ keys = typer.Typer(help="Keys and what stands for them.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 app.add_typer(evaluations, name="eval")
 
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant", help="Whose: a tenant's name, or a key's hash; by default that of callers without key.", metavar="T"
+    ),
+]
 Config = Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).", metavar="FILE")]
 
 
@@ -60,6 +68,46 @@ def check(config: Config = None) -> None:
 
 
 @app.command()
+def mine(config: Config = None) -> None:
+    """Index and learn from everything that waits, then exit; with a server running, have it do so."""
+    from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
+
+    settings = _quiet_settings(config)
+    with upkeep.progress("learning") as show:
+        left = asyncio.run(upkeep.mine(settings, show))
+    parked = f"; {left.parked} rows had been given up (GET /v1/memory/activity says why)" if left.parked else ""
+    typer.echo(f"Nothing waits any more{parked}.")
+
+
+@app.command()
+def forget(
+    user: Annotated[str, typer.Option("--user", help="Whose memory.", metavar="U")],
+    session: Annotated[str | None, typer.Option(help="Undo this conversation alone.", metavar="S")] = None,
+    tenant: Tenant = None,
+    config: Config = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Forget everything of a user, or undo one conversation. It cannot be taken back."""
+    from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
+
+    what = f"session {session!r} of user {user!r}" if session is not None else f"everything of user {user!r}"
+    if not yes and os.isatty(0):
+        typer.confirm(f"Forget {what} for good?", abort=True)
+    gone = asyncio.run(upkeep.forget(_quiet_settings(config), tenant=tenant, user=user, session=session))
+    typer.echo(f"{gone} memories forgotten: {what} of tenant {tenant or 'anonymous'}.")
+    if not gone and tenant is None:
+        typer.echo("Memories that came with a key are its tenant's: name it by --tenant (memproxy keys hash).")
+
+
+def _quiet_settings(config: Path | None) -> Settings:
+    """The settings of a command that ends by itself; of its log only what went wrong is shown."""
+    settings = load_settings(config)
+    logs.setup("error", settings.telemetry.log_format, "command")
+    return settings
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     typer.echo(__version__)
@@ -74,6 +122,59 @@ def keys_hash() -> None:
     if not key.strip():
         raise ConfigError("No key was given: pipe it in, or type it.")
     typer.echo(key_hash(secret(None, home_dir()), key.strip()))
+
+
+@keys.command("new")
+def keys_new(
+    *,
+    tenant: Annotated[str, typer.Option(help="Tenant that it belongs to.", metavar="T")],
+    user: Annotated[str | None, typer.Option(help="The only user it is for.", metavar="U")] = None,
+    project: Annotated[str | None, typer.Option(help="The only project it is for.", metavar="P")] = None,
+    name: Annotated[str, typer.Option(help="What it is for.", metavar="TEXT")] = "",
+    permission: Annotated[
+        list[str] | None,
+        typer.Option(help="What it allows; several times. Default: chat, memory:read, memory:write.", metavar="NAME"),
+    ] = None,
+    days: Annotated[int | None, typer.Option(help="Days that it is valid; default for ever.", metavar="N")] = None,
+    config_entry: Annotated[
+        bool, typer.Option("--config-entry", help="Print an entry for auth.keys instead of keeping the key.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Make a proxy key (auth.mode: keys). It is printed once; only its hash is kept."""
+    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+
+    asked = proxykeys.Asked(
+        tenant=tenant, user=user, project=project, name=name, permissions=permission or (), days=days
+    )
+    key, record = proxykeys.made(asked)
+    if config_entry:
+        typer.echo(proxykeys.config_entry(record), err=True)
+    else:
+        asyncio.run(proxykeys.keep(_quiet_settings(config), record))
+    typer.echo(key)
+
+
+@keys.command("list")
+def keys_list(tenant: Tenant = None, config: Config = None) -> None:
+    """List the proxy keys that were made here; their ids, never the keys."""
+    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+
+    for record in asyncio.run(proxykeys.listed(_quiet_settings(config), tenant)):
+        typer.echo(proxykeys.line(record))
+
+
+@keys.command("revoke")
+def keys_revoke(
+    key_id: Annotated[str, typer.Argument(help="Id of the key (memproxy keys list).", metavar="ID")],
+    config: Config = None,
+) -> None:
+    """End a proxy key's validity; every relay knows within seconds."""
+    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+
+    if not asyncio.run(proxykeys.revoke(_quiet_settings(config), key_id)):
+        raise ConfigError(f"There is no valid key of id {key_id!r}; memproxy keys list shows them.")
+    typer.echo(f"{key_id} is revoked.")
 
 
 def main() -> None:

@@ -265,6 +265,13 @@ def _conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
     server, auth, store, dedup = settings.server, settings.auth, settings.store, settings.dedup
     if auth.mode == "passthrough" and not auth.allow_remote and not is_loopback(server.host):
         yield "server.host", f"{server.host!r} {REMOTE}"
+    if auth.mode == "jwt" and sum(map(bool, auth.jwt.sources)) != 1:
+        yield "auth.jwt", "must have exactly one of key, key_file, jwks_file and jwks_url, because auth.mode is jwt"
+    if auth.mode == "jwt" and 0 < sum(name.startswith("HS") for name in auth.jwt.algorithms) < len(auth.jwt.algorithms):
+        yield (
+            "auth.jwt.algorithms",
+            "mixes secrets (HS) and public keys (RS, ES); a token could choose the weaker proof",
+        )
     if store.backend == "qdrant" and store.url is None:
         yield "store.url", "must be the address of the Qdrant server, because store.backend is qdrant"
     if store.backend == "edge" and (store.url or store.api_key):

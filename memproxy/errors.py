@@ -11,6 +11,7 @@
     │   ├── UnsupportedMedia    415
     │   └── TooManyRequests     429
     ├── NotBuilt                501
+    ├── AuthUnavailable         503  who calls cannot be found out just now; `retry-after`
     ├── Overloaded              503  too many requests at once; `retry-after`
     ├── UpstreamError
     │   ├── UpstreamUnreachable 502
@@ -22,11 +23,13 @@
         ├── EmbedderUnavailable      no vectors for now; recall goes on by words
         └── ModelError               a model's call failed
             ├── ModelRefused         its key is missing or not accepted; waits for another key
+            ├── BudgetSpent          the tenant's hour of model tokens is used up; waits for the next
             └── ModelUnreadable      its answer is not what was asked for
 
 Every message says what happened, where, and what to do about it.
 """
 
+from datetime import datetime
 from typing import Any
 
 
@@ -121,6 +124,13 @@ class NotBuilt(MemproxyError):
     code = "not_implemented"
 
 
+class AuthUnavailable(MemproxyError):
+    """Who calls cannot be found out just now: the identity provider's keys are out of reach."""
+
+    status = 503
+    code = "auth_unavailable"
+
+
 class Overloaded(MemproxyError):
     """More concurrent requests than ``server.max_concurrent_requests``."""
 
@@ -191,6 +201,16 @@ class ModelRefused(ModelError):
     """The model's key is missing or not accepted: learning waits for another key and spends no retries."""
 
     code = "model_refused"
+
+
+class BudgetSpent(ModelError):
+    """``learn.model_tokens_per_hour`` is used up: learning waits until ``until`` and spends no retries."""
+
+    code = "budget_spent"
+
+    def __init__(self, message: str, *, until: datetime) -> None:
+        super().__init__(message)
+        self.until = until
 
 
 class ModelUnreadable(ModelError):

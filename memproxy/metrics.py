@@ -56,6 +56,9 @@ class Metrics:
         self.candidates_rejected = counter(
             "memproxy_candidates_rejected", "Extracted candidates that were not stored.", ["reason"]
         )
+        self.learn_budget_waits = counter(
+            "memproxy_learn_budget_waits", "Times that learning had to wait for its tenant's next hour of model tokens."
+        )
         self.model_tokens = counter("memproxy_model_tokens", "Tokens of our own model calls.", ["source", "direction"])
         self.store_seconds = histogram(
             "memproxy_store_seconds", "Time of one store operation.", ["operation"], buckets=FAST_BUCKETS

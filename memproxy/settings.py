@@ -69,6 +69,7 @@ def that_rank(value: list[StageName]) -> list[StageName]:
 
 HttpAddress = Annotated[str, AfterValidator(http_address)]
 FilePath = Annotated[Path, AfterValidator(expanded)]
+Permission = Literal["chat", "memory:read", "memory:write", "act_as_user", "admin"]
 
 
 def plain_types(annotation: Any) -> frozenset[Any]:
@@ -143,15 +144,60 @@ class UpstreamSettings(Section):
         return self.model_copy(update=own)
 
 
+class ProxyKeySettings(Section):
+    """One proxy key, by its hash (`memproxy keys new --config-entry` prints such an entry)."""
+
+    id: str = Field(description="Id of the key: the twelve characters after `mpk_`.")
+    hash: SecretStr = Field(description="scrypt hash of the key.")
+    tenant: str = Field(min_length=1, max_length=256, description="Tenant it belongs to.")
+    user: str | None = Field(None, description="User it is bound to.")
+    project: str | None = Field(None, description="Project it is bound to.")
+    name: str = Field("", description="What it is for.")
+    permissions: list[Permission] = Field(["chat", "memory:read", "memory:write"], description="What it allows.")
+
+
+class ClaimNames(Section):
+    """Which claims of a token say what."""
+
+    tenant: str = Field("tenant", description="Tenant; without it `auth.jwt.tenant`.")
+    user: str = Field("sub", description="User.")
+    project: str = Field("project", description="Project that the token is bound to.")
+    permissions: str = Field("scope", description="Permissions: words in a text, or a list.")
+
+
+class JwtSettings(Section):
+    """Tokens of an identity provider. One of `key`, `key_file`, `jwks_file` and `jwks_url` says how they are signed."""
+
+    algorithms: list[Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384"]] = Field(
+        ["RS256"], min_length=1, description="Accepted signatures; HS ones not beside the others."
+    )
+    key: SecretStr | None = Field(None, description="Secret (HS) or public key in PEM (RS, ES).")
+    key_file: FilePath | None = Field(None, description="File with that.")
+    jwks_file: FilePath | None = Field(None, description="File with the provider's keys (JWKS).")
+    jwks_url: HttpAddress | None = Field(
+        None, description="Address of the provider's keys (JWKS); rotation is followed."
+    )
+    issuer: str | None = Field(None, description="Required issuer (`iss`).")
+    audience: str | None = Field(None, description="Required audience (`aud`).")
+    leeway_s: float = Field(30.0, ge=0, le=600, description="Clock difference that is forgiven, in seconds.")
+    tenant: str | None = Field(None, description="Tenant of tokens that name none.")
+    claims: ClaimNames = Field(ClaimNames(), description="Names of claims.")
+
+    @property
+    def sources(self) -> tuple[object, ...]:
+        """What says how tokens are signed; one of them must be set."""
+        return (self.key, self.key_file, self.jwks_file, self.jwks_url)
+
+
 class AuthSettings(Section):
     """Whose memory it is."""
 
     mode: Literal["passthrough", "keys", "jwt"] = Field("passthrough", description="How callers are recognised.")
     tenants: dict[str, str] = Field({}, description="Key hash (`memproxy keys hash`) to tenant name.")
-    keys: list[dict[str, object]] = Field(
-        [], description="Proxy keys of mode `keys`.", json_schema_extra={"secret": True}
+    keys: list[ProxyKeySettings] = Field(
+        [], description="Proxy keys of mode `keys`, beside those of `memproxy keys new`."
     )
-    jwt: dict[str, object] = Field({}, description="Settings of mode `jwt`.", json_schema_extra={"secret": True})
+    jwt: JwtSettings = Field(JwtSettings(), description="Tokens of mode `jwt`.")
     allow_remote: bool = Field(False, description="Allow `passthrough` on an address that is not loopback.")
     unnamed_user: str | None = Field(None, description="User of requests that name none (on loopback: `default`).")
 

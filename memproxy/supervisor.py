@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 BIND_PATIENCE_S = 2.0
 """A predecessor that was killed may need a moment to give its port back."""
 
+ENGINE_SOCKET = "engine.sock"
+"""The engine's socket within the runtime folder."""
+
 LONGEST_BASE = 55
 """Bytes: with what is added to it, the engine's socket stays below the 104 to 108 that systems allow."""
 
@@ -155,11 +158,16 @@ def _short_base() -> Path:
     return next((base for base in usable if len(os.fsencode(base)) <= LONGEST_BASE), usable[0])
 
 
+def runtime_path(state: Path) -> Path:
+    """Where `runtime_folder` makes the folder of the server over this state."""
+    digest = hashlib.blake2b(str(state).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+    return _short_base() / f"memproxy-{os.getuid()}-{digest}"
+
+
 @contextlib.contextmanager
 def runtime_folder(state: Path) -> Iterator[Path]:
     """A private folder for the engine's socket and the metrics of all processes; its path is short, as sockets need."""
-    digest = hashlib.blake2b(str(state).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
-    folder = _short_base() / f"memproxy-{os.getuid()}-{digest}"
+    folder = runtime_path(state)
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(mode=0o700)
@@ -328,7 +336,7 @@ def serve(settings: Settings, environ: dict[str, str]) -> None:
             settings=reveal(settings),
             home=str(home),
             secret=key.hex(),
-            engine_socket=str(folder / "engine.sock"),
+            engine_socket=str(folder / ENGINE_SOCKET),
             listen_fd=listening.fileno(),
         )
         environment = {**environ, "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}

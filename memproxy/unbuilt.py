@@ -17,20 +17,6 @@ class Unbuilt:
 
 
 UNBUILT = (
-    Unbuilt("auth.mode", ("passthrough",)),
-    Unbuilt("auth.keys"),
-    Unbuilt("auth.jwt"),
-    Unbuilt("rewrite.mode", ("none", "context")),
-    Unbuilt("rewrite.timeout_s"),
-    Unbuilt("recall.first_turn_facts"),
-    Unbuilt("recall.rerank"),
-    Unbuilt("learn.mode"),
-    Unbuilt("learn.drift_threshold"),
-    Unbuilt("learn.judge"),
-    Unbuilt("learn.model_tokens_per_hour"),
-    Unbuilt("models.rewrite"),
-    Unbuilt("models.judge"),
-    Unbuilt("models.rerank"),
     Unbuilt("store.backend", ("edge", "qdrant")),
     Unbuilt("state.backend"),
     Unbuilt("state.url"),

@@ -57,6 +57,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "processes": SEAMS | {"home", "launch", "server", "wiring", "relay", "engine"},
     "supervisor": SEAMS | {"home", "launch", "wiring", "processes", "config_file"},
     "check": SEAMS | {"home", "config_file", "wiring", "supervisor"},
+    "installation": SEAMS | {"home", "config_file", "auth", "wiring", "supervisor", "engine"},
+    "proxykeys": SEAMS | {"home", "auth", "wiring"},
+    "upkeep": SEAMS | {"installation"},
     "evals": ALL - {"cli"},
     "demo": ALL - {"cli"},
     "docs_check": ALL,
@@ -74,7 +77,7 @@ NOT_IMPORTED_BUT_USED = {
     "httptools": "uvicorn's parser, chosen by name",
     "uvloop": "uvicorn's event loop, chosen by name",
 }
-IMPORT_NAMES = {"pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
+IMPORT_NAMES = {"pyjwt": "jwt", "pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
 
 
 @dataclass(frozen=True)

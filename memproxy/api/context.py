@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -113,11 +113,18 @@ def scope_and_filter(identity: Identity, filters: Filters, now: datetime) -> tup
         agent_ids=agents,
         categories=tuple(filters.category),
         tags=tuple(filters.tag),
+        entities=spellings(filters.entity),
         active=filters.active[0] if len(set(filters.active)) == 1 else None,
         as_of=filters.as_of,
         now=now,
     )
     return scope, where
+
+
+def spellings(names: Sequence[str]) -> tuple[str, ...]:
+    """The names as they may be written: entities are compared exactly by a store."""
+    written = (each for name in names for each in (name, name.lower(), name.title(), name.upper()))
+    return tuple(dict.fromkeys(written))
 
 
 def _one_or_several(values: list[str]) -> tuple[str | None, tuple[str, ...]]:

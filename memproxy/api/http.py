@@ -71,6 +71,15 @@ async def read_body(request: Request, model: type[Model], max_bytes: int) -> Mod
     return validate(model, _decode(await _read(request, max_bytes)))
 
 
+async def read_optional_body(request: Request, model: type[Model], max_bytes: int) -> Model:
+    """As `read_body`; no body at all is one without fields."""
+    body = await _read(request, max_bytes)
+    if not body:
+        return validate(model, {})
+    _require_json(request)
+    return validate(model, _decode(body))
+
+
 def _require_json(request: Request) -> None:
     content_type = request.headers.get("content-type", "").split(";")[0].strip()
     if not _JSON_TYPE.fullmatch(content_type):

@@ -10,15 +10,16 @@ from starlette.responses import Response
 
 from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, scope_and_filter
 from memproxy.api.http import answer, caller, read_body, read_query
+from memproxy.api.places import in_palace
 from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory, NoQuery, OneQuery, ScopeQuery, SessionQuery
-from memproxy.auth import resolve_scope
+from memproxy.auth import clean_id, resolve_scope
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.protocol import Deletion, Identity, PlanBody
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError, StoreUnavailable
 from memproxy.learn.vectors import merged
-from memproxy.ports import MemoryFilter, SlotChange
+from memproxy.ports import MemoryFilter
 
 SCOPE_FIELDS = frozenset({"user_id", "project_id", "agent_id", "session_id"})
 NOT_CLEARABLE = frozenset({"kind", "content", "tags", "entities", "confidence", "importance", "trust", "metadata"})
@@ -81,6 +82,7 @@ class Memories:
         query = read_query(request, ListQuery)
         scope, where = scope_and_filter(identity, query, self._backends.clock.now())
         self._backends.require_store()
+        where = await in_palace(self._backends, scope, query, where)
         page = await self._backends.store.page(scope, where, limit=query.limit, cursor=query.cursor)
         return answer({"data": [to_public(memory) for memory in page.memories], "next_cursor": page.next_cursor})
 
@@ -131,6 +133,8 @@ class Memories:
         async with self._locks.of(scope):
             memory = await find(self._backends, scope, request.path_params["memory_id"])
             applied = await self._writer.plan(scope, _forgetting(memory))
+            if applied and memory.wing is not None:
+                await self._leave_empty_wings(scope, memory.wing)
         return _deleted(1, applied=applied)
 
     async def forget_scope(self, request: Request) -> Response:
@@ -148,54 +152,53 @@ class Memories:
         return await self._forget_where(scope, query.session_id, query.project_id or identity.project)
 
     async def forget_session(self, request: Request) -> Response:
-        """`DELETE /v1/memory/sessions/{id}`: the session's turns and what was learned from it."""
+        """`DELETE /v1/memory/sessions/{id}`: undo a conversation: its turns and what was learned from it alone go, what
+        that superseded is active again.
+        """
         identity = caller(request, "memory:write")
         query = read_query(request, SessionQuery)
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
-        return await self._forget_where(scope, request.path_params["session_id"], None)
+        session = clean_id(request.path_params["session_id"], "session_id")
+        return await self._forget_by(scope, PlanBody(undo_session=session), session=session)
 
     async def forget_user(self, request: Request) -> Response:
         """`DELETE /v1/memory/users/{id}`: everything of that user."""
         identity = caller(request, "memory:write")
         read_query(request, NoQuery)
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=request.path_params["user_id"]).user)
-        return await self._forget_where(scope, None, None)
+        forgotten = await self._forget_where(scope, None, None)
+        if forgotten.status_code == 200:
+            # deleted text stays in the store's files until they are written anew: here erasure is worth the pause
+            await self._backends.store.optimize()
+        return forgotten
 
     async def _forget_where(self, scope: Scope, session: str | None, project: str | None) -> Response:
-        """Delete by scope, in the journal's order: what waits to be written before it is deleted, too."""
-        sessions, projects = _some(session), _some(project)
-        where = MemoryFilter(session_ids=tuple(sessions), project_ids=tuple(projects))
+        gone = Deletion(session_ids=_some(session), project_ids=_some(project))
+        return await self._forget_by(scope, PlanBody(delete_where=gone), session=session, in_state=project is None)
+
+    async def _forget_by(self, scope: Scope, plan: PlanBody, *, session: str | None, in_state: bool = True) -> Response:
+        """Delete by a plan, in the journal's order: what waits to be written before it is deleted, too. ``in_state``
+        erases what the state holds of the owner, or of the session.
+        """
         async with self._locks.of(scope):
             settled = await self._writer.plan(scope, PlanBody())
-            count = await self._backends.store.count(scope, where) if settled else 0
-            held = await self._slot_holders(scope, where) if settled else []
-            plan = PlanBody(delete_where=Deletion(session_ids=sessions, project_ids=projects))
+            before = await self._backends.store.count(scope, MemoryFilter()) if settled else 0
             applied = await self._writer.plan(scope, plan)
+            after = await self._backends.store.count(scope, MemoryFilter()) if applied and settled else before
+            if applied and in_state:
+                await self._backends.receipts_written()
+                await self._backends.state.forget(scope, session=session)
             if applied:
-                await self._free_slots(scope, held)
-                if project is None:
-                    await self._backends.receipts_written()
-                    await self._backends.state.forget(scope, session=session)
-        return _deleted(count, applied=applied)
+                await self._leave_empty_wings(scope)
+        return _deleted(max(0, before - after), applied=applied)
 
-    async def _slot_holders(self, scope: Scope, where: MemoryFilter) -> list[Memory]:
-        where = msgspec.structs.replace(where, active=True, kinds=tuple(kind for kind in Kind if kind is not Kind.TURN))
-        held: list[Memory] = []
-        cursor = None
-        while True:
-            page = await self._backends.store.page(scope, where, limit=200, cursor=cursor)
-            held += [memory for memory in page.memories if memory.slot is not None]
-            cursor = page.next_cursor
-            if cursor is None:
-                return held
-
-    async def _free_slots(self, scope: Scope, memories: list[Memory]) -> None:
-        for memory in memories:
-            if memory.slot is not None and memory.active:
-                # one by one: a slot that somebody else took meanwhile is theirs, and no reason to keep the others
-                await self._backends.state.change_slots(
-                    scope, [SlotChange(slot=memory.slot, expected=memory.id, new=None)]
-                )
+    async def _leave_empty_wings(self, scope: Scope, *wings: str) -> None:
+        """Erase the names of wings (these, or all) in which nothing is left: they are the user's words too."""
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        names = wings or tuple(set((await self._backends.state.palace_names(owner)).values()))
+        empty = [name for name in names if not await self._backends.store.count(owner, MemoryFilter(wings=(name,)))]
+        if empty:
+            await self._backends.state.leave_palace(owner, empty)
 
 
 def _scope_of_one(request: Request, identity: Identity, user: str | None = None) -> Scope:

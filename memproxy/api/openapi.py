@@ -10,10 +10,9 @@ from pydantic.json_schema import models_json_schema
 
 import memproxy
 from memproxy.api import schemas
+from memproxy.api.answers import ANSWERS, REF
 from memproxy.core.memory import INTERNAL_FIELDS, Memory
 from memproxy.core.protocol import Citation
-
-_REF = "#/components/schemas/"
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +22,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     summary: str
     body: type[BaseModel] | None = None
+    body_required: bool = True
     query: type[BaseModel] | None = None
     answers: dict[int, str]
 
@@ -96,7 +96,7 @@ OPERATIONS = (
     Operation(
         method="delete",
         path="/v1/memory/sessions/{id}",
-        summary="Forget a session.",
+        summary="Undo a conversation: what was learned from it alone goes, what that superseded is active again.",
         query=schemas.SessionQuery,
         answers={200: "Deleted", 202: "Deleted"},
     ),
@@ -127,139 +127,60 @@ OPERATIONS = (
         query=schemas.SessionQuery,
         answers={200: "Stats"},
     ),
+    Operation(
+        method="get",
+        path="/v1/memory/{id}/history",
+        summary="The supersession chain of a memory, oldest first.",
+        query=schemas.OneQuery,
+        answers={200: "History"},
+    ),
+    Operation(
+        method="post",
+        path="/v1/memory/sessions/{id}/end",
+        summary="The session is over: learn from it now.",
+        body=schemas.LearnScope,
+        body_required=False,
+        query=schemas.LearnQuery,
+        answers={200: "Learned", 202: "Learned"},
+    ),
+    Operation(
+        method="post",
+        path="/v1/memory/sessions/{id}/mine",
+        summary="Learn from the session again; the second time changes nothing.",
+        body=schemas.LearnScope,
+        body_required=False,
+        query=schemas.LearnQuery,
+        answers={200: "Learned", 202: "Learned"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/palace",
+        summary="What is in a place of the palace: wings, a wing's rooms, a room's closets, a closet's drawers.",
+        query=schemas.PalaceQuery,
+        answers={200: "PalaceLevel"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/entities",
+        summary="The people, places, events, items and times that memories name, most often named first.",
+        query=schemas.EntitiesQuery,
+        answers={200: "Entities"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/entities/{name}/timeline",
+        summary="Every relation of an entity with its validity, oldest first.",
+        query=schemas.TimelineQuery,
+        answers={200: "Timeline"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/categories",
+        summary="How many memories each category has.",
+        query=schemas.PlaceQuery,
+        answers={200: "Categories"},
+    ),
 )
-
-
-def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "required": required, "properties": properties}
-
-
-def _array(item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": item}
-
-
-_TEXT: dict[str, Any] = {"type": "string"}
-_OPTIONAL_TEXT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
-_NUMBER: dict[str, Any] = {"type": "number"}
-_INTEGER: dict[str, Any] = {"type": "integer"}
-_FLAG: dict[str, Any] = {"type": "boolean"}
-_MEMORY: dict[str, Any] = {"$ref": _REF + "Memory"}
-
-_COUNTS = {"type": "object", "additionalProperties": _INTEGER}
-_OUTCOME = _object(
-    ["result", "content"],
-    result={"enum": ["stored", "superseded", "duplicate", "rejected"]},
-    reason=_TEXT,
-    memory_id=_TEXT,
-    kind=_TEXT,
-    content=_OPTIONAL_TEXT,
-    turn_id=_TEXT,
-    request_ids=_array(_TEXT),
-    supersedes=_TEXT,
-    superseded_by=_TEXT,
-)
-_PLACE = {"session_id": _OPTIONAL_TEXT, "project_id": _OPTIONAL_TEXT, "agent_id": _OPTIONAL_TEXT}
-_TIME: dict[str, Any] = {"type": "string", "format": "date-time"}
-_ANY_OR_NONE: dict[str, Any] = {"anyOf": [{"type": "object"}, {"type": "null"}]}
-
-ANSWERS: dict[str, dict[str, Any]] = {
-    "MemoryPage": _object(["data", "next_cursor"], data=_array(_MEMORY), next_cursor=_OPTIONAL_TEXT),
-    "Deleted": _object(["deleted"], deleted=_INTEGER, queued=_FLAG),
-    "TurnIds": _object(
-        ["turn_ids", "session_id"],
-        turn_ids=_array(_TEXT),
-        session_id=_TEXT,
-        learning={"enum": ["done", "pending"]},
-    ),
-    "Found": _object(
-        ["data"],
-        data=_array(
-            _object(
-                ["memory", "score", "signals"],
-                memory=_MEMORY,
-                score=_NUMBER,
-                signals={"type": "object", "additionalProperties": _NUMBER},
-                rejected=_OPTIONAL_TEXT,
-            )
-        ),
-    ),
-    "Recalled": _object(
-        ["context", "tokens", "citations", "decision", "timings"],
-        context=_TEXT,
-        tokens=_INTEGER,
-        citations=_array({"$ref": _REF + "Citation"}),
-        decision=_object(["searched", "reason"], searched=_FLAG, reason=_TEXT),
-        timings={"type": "object", "additionalProperties": _NUMBER},
-        degraded=_OPTIONAL_TEXT,
-        query=_TEXT,
-        candidates=_array({"type": "object"}),
-    ),
-    "Receipt": _object(
-        ["request_id", "created_at", "user_id", "result", "memories", "tokens", "candidates", "timings", "learned"],
-        request_id=_TEXT,
-        created_at=_TIME,
-        user_id=_TEXT,
-        **_PLACE,
-        result=_OPTIONAL_TEXT,
-        reason=_OPTIONAL_TEXT,
-        mode=_OPTIONAL_TEXT,
-        decision=_ANY_OR_NONE,
-        query=_OPTIONAL_TEXT,
-        memories=_array(
-            _object(
-                ["memory_id", "content"],
-                memory_id=_TEXT,
-                turn_id=_TEXT,
-                score=_NUMBER,
-                repeated=_FLAG,
-                content=_OPTIONAL_TEXT,
-            )
-        ),
-        tokens=_INTEGER,
-        candidates=_array({"type": "object"}),
-        timings={"type": "object", "additionalProperties": _NUMBER},
-        upstream=_ANY_OR_NONE,
-        captured=_FLAG,
-        turn_ids=_array(_TEXT),
-        learned=_object(
-            ["state", "outcomes"],
-            state={"enum": ["none", "off", "pending", "parked", "done"]},
-            reason=_TEXT,
-            outcomes=_array(_OUTCOME),
-        ),
-    ),
-    "Activity": _object(
-        ["data"],
-        data=_array(
-            {
-                "anyOf": [
-                    _OUTCOME,
-                    _object(["at", "result", "what", "reason"], at=_TIME, result=_TEXT, what=_TEXT, reason=_TEXT),
-                ]
-            }
-        ),
-    ),
-    "Stats": _object(
-        ["memories", "queues"],
-        memories=_object(
-            ["active", "total", "kinds"],
-            active=_INTEGER,
-            total=_INTEGER,
-            kinds={"type": "object", "additionalProperties": _COUNTS},
-        ),
-        queues={"type": "object", "additionalProperties": _COUNTS},
-    ),
-    "Error": _object(
-        ["error"],
-        error=_object(
-            ["message", "type", "param", "code"],
-            message=_TEXT,
-            type=_TEXT,
-            param=_OPTIONAL_TEXT,
-            code=_OPTIONAL_TEXT,
-        ),
-    ),
-}
 
 
 @functools.cache
@@ -290,36 +211,41 @@ def _operation(operation: Operation) -> dict[str, Any]:
         },
     }
     if operation.body is not None:
-        schema = {"$ref": _REF + operation.body.__name__}
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        schema = {"$ref": REF + operation.body.__name__}
+        described["requestBody"] = {
+            "required": operation.body_required,
+            "content": {"application/json": {"schema": schema}},
+        }
     return described
 
 
 _MEANING = {
     200: "Done.",
     201: "Stored; it can be found.",
-    202: "Journalled; it is applied when the memory store answers again.",
+    202: "Journalled; it is done behind, for a write as soon as the memory store answers again.",
 }
 
 
 def _content(name: str, description: str) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": {"$ref": _REF + name}}}}
+    return {"description": description, "content": {"application/json": {"schema": {"$ref": REF + name}}}}
 
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
     named = re.findall(r"{(\w+)}", operation.path)
-    found: list[dict[str, Any]] = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in named]
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named
+    ]
     if operation.query is not None:
         properties = operation.query.model_json_schema()["properties"]
         found += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
-    found.append({"name": "X-Memproxy-User", "in": "header", "schema": _TEXT})
+    found.append({"name": "X-Memproxy-User", "in": "header", "schema": {"type": "string"}})
     return found
 
 
 def _components() -> dict[str, Any]:
     bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
-    _, taken = models_json_schema([(body, "validation") for body in bodies], ref_template=_REF + "{model}")
-    _, given = msgspec.json.schema_components([Memory, Citation], ref_template=_REF + "{name}")
+    _, taken = models_json_schema([(body, "validation") for body in bodies], ref_template=REF + "{model}")
+    _, given = msgspec.json.schema_components([Memory, Citation], ref_template=REF + "{name}")
     memory = given["Memory"]
     shown = {name: schema for name, schema in memory["properties"].items() if name not in INTERNAL_FIELDS}
     given["Memory"] = memory | {"properties": shown, "required": list(shown)}

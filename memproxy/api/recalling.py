@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from memproxy.api.context import Backends, scope_and_filter
 from memproxy.api.http import answer, caller, read_body, read_query
+from memproxy.api.places import in_palace
 from memproxy.api.schemas import NoQuery, RecallBody, SearchBody
 from memproxy.auth import resolve_scope
 from memproxy.core import gate
@@ -49,6 +50,7 @@ class Recalling:
         if not body.active and body.as_of is None:
             where = msgspec.structs.replace(where, active=True)
         self._backends.require_store()
+        where = await in_palace(self._backends, scope, body, where)
         found = await self._backends.recall.search(scope, body.query, limit=body.limit, where=where)
         data = [{"memory": to_public(one.memory), "score": one.score, "signals": one.signals} for one in found]
         if body.explain:
@@ -72,7 +74,7 @@ class Recalling:
         if not verdict.searched:
             return answer(_recalled(RecallAnswer(result="empty"), verdict, explain=body.explain))
         self._backends.require_store()
-        found = await self._backends.recall.recall(self._request(scope, body))
+        found = await self._backends.recall.recall(self._request(scope, body, verdict))
         if found.result == "degraded" and found.reason in AWAY:
             raise StoreUnavailable(
                 "The memory store does not answer just now; nothing was recalled. Try again shortly."
@@ -84,7 +86,7 @@ class Recalling:
             return gate.Verdict(searched=True, reason="gate_off")
         return gate.judge(query, frozenset[str](self._gate.skip))
 
-    def _request(self, scope: Scope, body: RecallBody) -> RecallRequest:
+    def _request(self, scope: Scope, body: RecallBody, verdict: gate.Verdict) -> RecallRequest:
         said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
         if said and said[-1] == body.query:
             said.pop()  # the whole conversation was sent, its last message is the query
@@ -97,6 +99,8 @@ class Recalling:
             present=[*present, text_digest(body.query)],
             limits=RecallLimits(max_tokens=body.max_tokens),
             explain=body.explain,
+            verdict=verdict.reason,
+            first_turn=not said,
         )
 
 
@@ -111,5 +115,5 @@ def _recalled(found: RecallAnswer, verdict: gate.Verdict, *, explain: bool) -> d
     if found.result == "degraded":
         data["degraded"] = found.reason
     if explain:
-        data |= {"query": found.query, "candidates": found.candidates}
+        data |= {"query": found.query, "candidates": found.candidates, "notes": found.notes}
     return data

@@ -6,6 +6,7 @@ names replaced; it goes with its user, its session, or after seven days.
 """
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -106,7 +107,9 @@ class Receipts:
         return {"state": "pending", "outcomes": []}
 
     async def activity(self, request: Request) -> Response:
-        """`GET /v1/memory/activity`: what learning stored, superseded, repeated, rejected or gave up, newest first."""
+        """`GET /v1/memory/activity`: what learning stored, superseded, repeated, rejected or gave up, and what calls
+        stored, edited or deleted, newest first.
+        """
         identity = caller(request, "memory:read")
         query = read_query(request, ActivityQuery)
         scope = resolve_scope(identity, user=query.user_id)
@@ -136,7 +139,20 @@ class Receipts:
         active = sum(counts["active"] for counts in kinds.values())
         total = sum(counts["total"] for counts in kinds.values())
         queues = await self._backends.state.backlog(scope)
-        return answer({"memories": {"active": active, "total": total, "kinds": kinds}, "queues": queues})
+        memories = {"active": active, "total": total, "kinds": kinds}
+        return answer({"memories": memories, "queues": queues, "cost": await self._cost(scope.tenant)})
+
+    async def _cost(self, tenant: str) -> dict[str, Any]:
+        """What our own model calls used for the whole tenant, by source: today (UTC) and in the last year."""
+        now = self._backends.clock.now()
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        state = self._backends.state
+        spent = {"today": await state.tokens_spent(tenant, since=today)}
+        spent["year"] = await state.tokens_spent(tenant, since=today - timedelta(days=365))
+        return {
+            when: {source: {"input_tokens": given, "output_tokens": made} for source, (given, made) in sources.items()}
+            for when, sources in spent.items()
+        }
 
     async def _counted(self, scope: Scope, kind: Kind) -> dict[str, int]:
         where = MemoryFilter(kinds=(kind,), now=self._backends.clock.now())

@@ -10,26 +10,23 @@ from starlette.routing import Route
 
 from memproxy.api.context import Backends, Endpoint, OwnerLocks, Writer
 from memproxy.api.http import answer, caller, error_answer, method_refused
+from memproxy.api.knowledge import Knowledge
 from memproxy.api.memories import Memories
 from memproxy.api.openapi import describe
+from memproxy.api.palace import PalaceView
 from memproxy.api.recalling import Recalling
 from memproxy.api.receipts import Receipts
+from memproxy.api.sessions import Sessions
 from memproxy.api.turns import Turns
+from memproxy.core.protocol import LEARNING_PATH
 from memproxy.errors import MemproxyError, NotBuilt, NotFound
 from memproxy.metrics import metrics
 
 log = logging.getLogger(__name__)
 
 NOT_BUILT = (
-    "/v1/memory/{memory_id}/history",
-    "/v1/memory/sessions/{session_id}/end",
-    "/v1/memory/sessions/{session_id}/mine",
-    "/v1/memory/palace",
     "/v1/memory/settings",
     "/v1/memory/feedback",
-    "/v1/memory/entities",
-    "/v1/memory/entities/{name}/timeline",
-    "/v1/memory/categories",
     "/v1/memory/export",
     "/v1/memory/import",
     "/v1/memory/working",
@@ -66,6 +63,7 @@ def api_routes(backends: Backends) -> list[Route]:
     writer, locks = Writer(backends), OwnerLocks()
     memories = Memories(backends, writer, locks)
     turns, recalling, receipts = Turns(backends, writer), Recalling(backends), Receipts(backends)
+    sessions, palace, knowledge = Sessions(backends), PalaceView(backends), Knowledge(backends)
     calls: list[tuple[str, str, Endpoint]] = [
         ("POST", "/v1/memory/search", recalling.search),
         ("POST", "/v1/memory/recall", recalling.recall),
@@ -75,10 +73,18 @@ def api_routes(backends: Backends) -> list[Route]:
         ("DELETE", "/v1/memory", memories.forget_scope),
         ("DELETE", "/v1/memory/sessions/{session_id}", memories.forget_session),
         ("DELETE", "/v1/memory/users/{user_id}", memories.forget_user),
+        ("POST", "/v1/memory/sessions/{session_id}/end", sessions.end),
+        ("POST", "/v1/memory/sessions/{session_id}/mine", sessions.mine),
+        ("GET", "/v1/memory/{memory_id}/history", knowledge.history),
+        ("GET", "/v1/memory/palace", palace.tree),
+        ("GET", "/v1/memory/entities", knowledge.entities),
+        ("GET", "/v1/memory/entities/{name}/timeline", knowledge.timeline),
+        ("GET", "/v1/memory/categories", knowledge.categories),
         ("GET", "/v1/memory/receipts/{request_id}", receipts.receipt),
         ("GET", "/v1/memory/activity", receipts.activity),
         ("GET", "/v1/memory/stats", receipts.stats),
         ("GET", "/openapi.json", _openapi),
+        ("POST", LEARNING_PATH, sessions.pending),
     ]
     by_id: dict[str, Endpoint] = {"GET": memories.read, "PATCH": memories.edit, "DELETE": memories.forget}
     return [

@@ -1,7 +1,7 @@
 """What the memory API's calls take: one model each. `/openapi.json` is generated from these."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -60,8 +60,12 @@ _TEXT = {"type": "string"}
 _KINDS = {"enum": ["semantic", "procedural", "episodic", "reflective", "turn"]}
 ManyIds = Annotated[list[Id], BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
 ManyLabels = Annotated[list[Label], BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
+ManyPhrases = Annotated[list[Phrase], BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
 ManyKinds = Annotated[list[AnyKind], BeforeValidator(as_list), Field(max_length=10), _many(_KINDS)]
 ManyFlags = Annotated[list[bool], BeforeValidator(as_list), Field(max_length=2), _many({"type": "boolean"})]
+
+
+Cursor = Annotated[str, Field(max_length=2_000)]
 
 
 class Body(BaseModel):
@@ -171,6 +175,10 @@ class Filters(Body):
     kind: ManyKinds = []
     category: ManyLabels = []
     tag: ManyLabels = []
+    entity: ManyLabels = []
+    wing: ManyPhrases = []
+    room: ManyIds = []
+    closet: ManyLabels = []
     active: ManyFlags = []
     as_of: OptionalTime = None
 
@@ -179,7 +187,7 @@ class ListQuery(Filters):
     """`GET /v1/memory`."""
 
     limit: Limit = 50
-    cursor: Annotated[str, Field(max_length=2_000)] | None = None
+    cursor: Cursor | None = None
 
 
 class SearchBody(Filters):
@@ -231,6 +239,55 @@ class SessionQuery(Body):
     """The query string of a call that only needs to know whose it is."""
 
     user_id: Id | None = None
+
+
+class LearnQuery(Body):
+    """The query string of `POST /v1/memory/sessions/{id}/end` and `/mine`: whose, and whether to wait."""
+
+    user_id: Id | None = None
+    wait: bool = False
+
+
+class LearnScope(Body):
+    """The body of `POST /v1/memory/sessions/{id}/end` and `/mine`; it may be left out."""
+
+    user_id: Id | None = None
+    project_id: Id | None = None
+    agent_id: Id | None = None
+
+
+class PlaceQuery(Body):
+    """Whose memories are counted."""
+
+    user_id: Id | None = None
+    project_id: Id | None = None
+    agent_id: Id | None = None
+
+
+class PalaceQuery(PlaceQuery):
+    """`GET /v1/memory/palace`: one level below the place that is given. Names or pointers."""
+
+    wing: Phrase | None = None
+    room: Id | None = None
+    closet: Label | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class EntitiesQuery(PlaceQuery):
+    """`GET /v1/memory/entities`."""
+
+    type: Literal["person", "place", "event", "item", "time"] | None = None
+    prefix: Phrase | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class TimelineQuery(PlaceQuery):
+    """`GET /v1/memory/entities/{name}/timeline`."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
 
 
 class ActivityQuery(Body):

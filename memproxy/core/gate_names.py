@@ -27,6 +27,11 @@ _PLACES = """
 """.split()  # noqa: SIM905
 """Countries, states of the US, continents, planets and large cities whose names are no given names."""
 
+KNOWN_PLACES = frozenset(
+    name.lower() for name in _PLACES if name not in {"Mars", "Neptune", "Pluto", "Saturn", "Uranus"}
+)
+"""Those of them that one can live in or travel to, in lower case."""
+
 _STATES = frozenset({*_PLACES, "New", "North", "South", "West", "Ontario", "Quebec"})
 
 _KNOWN = frozenset(

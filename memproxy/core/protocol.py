@@ -16,6 +16,7 @@ from memproxy.core.turn import Message
 RECALL_PATH = "/internal/recall"
 CAPTURED_PATH = "/internal/captured"
 READY_PATH = "/internal/ready"
+LEARNING_PATH = "/internal/learning"
 IDENTITY_HEADER = "x-memproxy-internal-identity"
 """Header of API requests passed to the engine: the `Identity` as JSON. A client's own is removed before."""
 
@@ -45,7 +46,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     ``queries`` are the last user messages, oldest first, the current one last (at most four). ``present`` are digests
     (`core.turn.text_digest`) of the messages that the request already contains; ``shown`` are ids of memories that its
-    earlier blocks hold. ``nonce`` names the session's block.
+    earlier blocks hold. ``nonce`` names the session's block. ``verdict`` is the reason for which the gate let it through,
+    and ``first_turn`` says that the session begins with this request.
     """
 
     request_id: str
@@ -56,6 +58,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     shown: list[str] = []
     limits: RecallLimits = RecallLimits()
     explain: bool = False
+    verdict: str | None = None
+    first_turn: bool = False
 
 
 class Citation(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +74,9 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
 class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The block (empty when there is nothing worth injecting), its tokens and lines, and the time each stage took.
 
-    ``result`` is ``injected``, ``empty`` or ``degraded``; ``reason`` says why when degraded. ``timings`` are
-    milliseconds by stage (embed, search, assemble, recall). ``query`` is what was searched after rewriting.
+    ``result`` is ``injected``, ``empty``, ``degraded`` or ``skipped``; ``reason`` says why of the last two. ``timings``
+    are milliseconds by stage (rewrite, embed, search, rank, hops, rerank, assemble, recall). ``query`` is what was
+    searched after rewriting. ``notes`` tell what was done without: ``rewrite: ...``, ``rerank: ...``.
     """
 
     result: str
@@ -82,6 +87,7 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     timings: dict[str, float] = {}
     query: str = ""
     candidates: list[dict[str, Any]] = []
+    notes: list[str] = []
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,13 +100,15 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who calls the API: the tenant, the user if the caller named one by header, and what is used when none is named.
 
-    ``named_user`` comes from ``X-Memproxy-User``; ``default_user`` is what an unnamed user means (None: not allowed).
+    ``named_user`` comes from ``X-Memproxy-User``; ``default_user`` is what an unnamed user means (None: not allowed),
+    and without the permission ``act_as_user`` the only one. ``bound_project``: the key is for ``project`` alone.
     """
 
     tenant: str
     named_user: str | None = None
     default_user: str | None = None
     project: str | None = None
+    bound_project: bool = False
     agent: str | None = None
     session: str | None = None
     permissions: frozenset[str] = frozenset({"chat", "memory:read", "memory:write", "act_as_user"})
@@ -135,7 +143,8 @@ class PlanBody(msgspec.Struct, kw_only=True):
     ``upserts`` are whole memories (embedded when applied), ``changes`` payload fields by memory id, ``deletes`` ids.
     ``turn_changes`` are payload fields of turns by session and id (clients may use one turn id in several sessions).
     ``delete_where`` deletes what matches at the time of applying, so that a delete by scope also covers rows before it.
-    ``outcomes`` go into receipts.
+    ``undo_session`` (a row's only, a stored plan spells it out) undoes a conversation: its turns and what was learned from
+    it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts.
     """
 
     upserts: list[Memory] = []
@@ -143,6 +152,7 @@ class PlanBody(msgspec.Struct, kw_only=True):
     turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
     deletes: list[str] = []
     delete_where: Deletion | None = None
+    undo_session: str | None = None
     outcomes: list[Outcome] = []
 
 

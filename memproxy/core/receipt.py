@@ -30,7 +30,8 @@ class Cited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What recall did: the gate's ``verdict``, the ``query`` after rewriting, and the candidates, each with its signals
-    and why it is in the block or not. ``timings`` are milliseconds by stage.
+    and why it is in the block or not. ``timings`` are milliseconds by stage. ``notes`` tell which model recall had to do
+    without, and why.
     """
 
     result: str
@@ -41,6 +42,7 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memories: list[Cited] = []
     candidates: list[dict[str, Any]] = []
     timings: dict[str, float] = {}
+    notes: list[str] = []
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,8 +75,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one candidate of learning, or of a turn that gave none.
 
     ``result`` is ``stored``, ``superseded`` (it took another's place, or landed in the history behind the current one),
-    ``duplicate`` (``memory_id`` was reinforced), ``rejected`` (``reason`` says why, ``content`` is its beginning) or
-    ``nothing``. ``request_ids`` are the requests whose turns it was read from.
+    ``duplicate`` (``memory_id`` was reinforced), ``retracted`` (``memory_id`` was taken back), ``rejected`` (``reason``
+    says why, ``content`` is its beginning) or ``nothing``. ``request_ids`` are the requests whose turns it was read from.
     """
 
     result: str

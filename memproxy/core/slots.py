@@ -8,8 +8,11 @@ import re
 import unicodedata
 from datetime import UTC
 from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
 
+from memproxy.core import stance as stances
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.stance import FEEL_ABOUT, REGARD
 
 _USER = frozenset({"user", "i", "me", "my", "myself", "mine", "you", "your", "human", "speaker"})
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -23,16 +26,12 @@ _NEGATIONS = frozenset(
     {"not", "no", "never", "without", "longer", "stopped", "quit", "cancelled", "canceled", "dont", "doesnt", "isnt"}
     | {"wasnt", "didnt", "wont", "cannot", "cant", "hasnt", "havent", "t"}
 )
-_LIKING = {
-    **dict.fromkeys(("like", "love", "enjoy", "adore", "favor"), True),
-    **dict.fromkeys(("dislike", "hate", "loathe", "detest"), False),
-}
 _MANY = frozenset(
     {"dog", "cat", "pet", "animal", "child", "kid", "son", "daughter", "sibling", "brother", "sister", "friend"}
     | {"dog_name", "cat_name", "pet_name", "child_name", "name_dog", "name_cat", "name_pet", "name_child"}
     | {"colleague", "coworker", "language", "hobby", "interest", "interested", "skill", "allergy", "instrument"}
     | {"know", "use", "want", "plan", "prefer", "need", "go", "study", "member", "follow", "collect", "avoid"}
-    | {"possession", "sport", "tool", "goal", "medication", "symptom", "condition", "include", "contain", "feel_about"}
+    | {"possession", "sport", "tool", "goal", "medication", "symptom", "condition", "include", "contain", FEEL_ABOUT}
     | {"has", "have", "event", "experience", "responsible", "working", "work", "use_for", "belong"}
 )
 """Predicates that several memories may answer at once, prepositions at their end aside."""
@@ -55,15 +54,17 @@ _CURRENCIES = {
 }
 _CURRENCY_NAMES = frozenset(_CURRENCIES.values())
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-_TOKEN = re.compile(r"[$€£¥]|\d[\d,]*(?:\.\d+)?|[^\W\d_]+")
+_TOKEN = re.compile(r"[$€£¥]|\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:\+\+|#)?")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_OF_THE_USER = re.compile(r"^(?:the )?users?['’]s? (?=\S)|^my (?=\S)| of (?:the user|me|mine)$", re.IGNORECASE)
+"""Whose somebody or something is; without it "my wife", "the user's wife" and "wife" are one."""
 
 
 def words(text: str) -> list[str]:
     """The words of a name in lower case (snake, kebab and camel case taken apart), plurals made singular."""
     plain = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold()
     plain = plain.replace("’", "'").replace("n't", " not")
-    return [singular(word) for word in re.findall(r"[^\W_]+", re.sub(r"'s\b|s'(?=\W|$)", "", plain))]
+    return [singular(word) for word in re.findall(r"[^\W_]+(?:\+\+|#)?", re.sub(r"'s\b|s'(?=\W|$)", "", plain))]
 
 
 def singular(word: str) -> str:
@@ -81,7 +82,7 @@ def singular(word: str) -> str:
 
 def subject_name(subject: str) -> str:
     """The subject as a slot names it: ``user`` for the user however referred to, else its words joined."""
-    kept = [word for word in words(subject) if word not in _ARTICLES]
+    kept = [word for word in words(_OF_THE_USER.sub("", subject.strip())) if word not in _ARTICLES]
     if not kept or all(word in _USER for word in kept):
         return "user"
     return "_".join(word for word in kept if word not in {"my", "your"})
@@ -92,8 +93,10 @@ def predicate_name(predicate: str) -> tuple[str, bool]:
     said = words(predicate)
     affirms = not any(word in _NEGATIONS for word in said)
     kept = [word for word in said if word not in _EMPTY and word not in _NEGATIONS]
-    if kept and kept[0] in _LIKING:
-        return "feel_about", _LIKING[kept[0]] == affirms
+    if (likes := stances.polarity(kept)) is not None:
+        return FEEL_ABOUT, likes == affirms
+    if stances.is_open_opinion(kept):
+        return FEEL_ABOUT, affirms
     if kept[:1] == ["own"] and has_many("_".join(kept[1:])):
         del kept[0]  # "owns dog" is "has dog"
     return "_".join(kept or said), affirms
@@ -156,6 +159,50 @@ def _number(token: str) -> str | None:
     return f"{value.normalize():f}" if value.is_finite() else None
 
 
+class _Named(NamedTuple):
+    """A triple as a slot names it."""
+
+    subject: str
+    predicate: str
+    object: str
+    affirms: bool
+
+
+def _named(memory: Memory) -> _Named:
+    """The memory's triple in normal form; an opinion is that of its holder, however it is put."""
+    said = words(memory.predicate or "")
+    predicate, affirms = predicate_name(memory.predicate or "")
+    subject, item = memory.subject or "", memory.object or memory.content
+    pleases = stances.acts_on([word for word in said if word not in _EMPTY and word not in _NEGATIONS])
+    if pleases is not None and memory.object and subject_name(memory.object) == "user":
+        return _Named("user", FEEL_ABOUT, _without_aspect(subject, memory.aspect), pleases == affirms)
+    if predicate == FEEL_ABOUT:
+        return _Named(subject_name(subject), predicate, _without_aspect(item, memory.aspect), affirms)
+    if memory.aspect and stances.is_held(memory.stance):
+        held = FEEL_ABOUT if subject_name(subject) == "user" and memory.object else REGARD
+        return _Named(subject_name(subject), held, _without_aspect(item, memory.aspect), True)
+    return _Named(subject_name(subject), predicate, value_name(item), affirms)
+
+
+def _without_aspect(item: str, aspect: str | None) -> str:
+    """The thing itself: "TypeScript generics" is TypeScript where the aspect is "generics"."""
+    part = frozenset(words(aspect or ""))
+    kept = [word for word in words(item) if word not in part and word not in _ARTICLES]
+    return "_".join(kept) or value_name(item)
+
+
+def is_opinion(memory: Memory) -> bool:
+    """Whether it says what somebody holds of a thing."""
+    return bool(memory.subject and memory.predicate) and _named(memory).predicate in (FEEL_ABOUT, REGARD)
+
+
+def stance_of(predicate: str | None) -> str | None:
+    """The stance that a predicate says by itself ("likes", "hates"); None for others."""
+    name, affirms = predicate_name(predicate or "")
+    kept = [word for word in words(predicate or "") if word not in _EMPTY and word not in _NEGATIONS]
+    return stances.named(likes=affirms) if name == FEEL_ABOUT and stances.polarity(kept) is not None else None
+
+
 def slot_name(memory: Memory) -> str | None:
     """The slot that a memory holds or would hold; None for turns and for statements without subject and predicate.
 
@@ -163,13 +210,12 @@ def slot_name(memory: Memory) -> str | None:
     """
     if memory.kind is Kind.TURN or not memory.subject or not memory.predicate:
         return None
-    predicate, _ = predicate_name(memory.predicate)
-    subject = subject_name(memory.subject)
-    if not predicate:
+    named = _named(memory)
+    if not named.predicate:
         return None
-    parts = [subject, predicate, "_".join(words(memory.aspect or ""))]
-    if memory.kind is Kind.EPISODIC or has_many(predicate):
-        parts.append(value_name(memory.object or memory.content))
+    parts = [named.subject, named.predicate, "_".join(words(memory.aspect or ""))]
+    if memory.kind is Kind.EPISODIC or has_many(named.predicate):
+        parts.append(named.object)
     if memory.kind is Kind.EPISODIC:
         day = memory.valid_from or memory.created_at
         parts.append(day.astimezone(UTC).date().isoformat())
@@ -179,6 +225,13 @@ def slot_name(memory: Memory) -> str | None:
 
 
 def slot_value(memory: Memory) -> str:
-    """What a memory says in its slot, made comparable: whether it affirms, and its object (or its content)."""
-    _, affirms = predicate_name(memory.predicate or "")
-    return f"{'+' if affirms else '-'}{value_name(memory.object or memory.content)}"
+    """What a memory says in its slot, made comparable: whether it affirms (for an opinion: its stance), and its object
+    (or its content).
+    """
+    named = _named(memory)
+    if named.predicate == REGARD:
+        return stances.sign(memory.stance, affirms=True)
+    if named.predicate == FEEL_ABOUT:
+        said = None if stance_of(memory.predicate) and memory.stance != "mixed" else memory.stance
+        return f"{stances.sign(said, affirms=named.affirms)}{named.object}"
+    return f"{'+' if named.affirms else '-'}{named.object}"

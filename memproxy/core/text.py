@@ -47,10 +47,11 @@ STOPWORDS = frozenset(
 
 GENERIC_WORDS = frozenset(
     """
-    amount call called color date day days detail details favorite favourite first hour hours information item items
-    kind kinds last list long main month months name named names number often order people person place places prefer
-    preference prefers recent recently recommend recommendation remember remind sort suggest suggestion thing things
-    time times told type types user users week weeks whole work works year years
+    advice amount call called color date day days detail details favorite favourite first help hour hours idea ideas
+    information item items kind kinds last list long main month months name named names number often order people person
+    place places prefer preference prefers recent recently recommend recommendation recommendations remember remind sort
+    suggest suggestion suggestions thing things thinking time times tip tips told try trying type types user users week
+    weeks whole work works year years
     """.split()  # noqa: SIM905
 )
 """Words that many questions and memories share whatever they are about: found, they say little."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
@@ -46,6 +46,7 @@ class Engine:
         access: How each tenant's requests reach their model.
         clock: The time.
         model: The worker's chat model, closed with the engine.
+        recall_models: Those that recall asks, closed with the engine.
         secret: Keys the nonces of blocks (the installation's own); by default one for this process.
         write_timeout_s: How long an API write waits to be applied before it is answered as queued.
     """
@@ -62,6 +63,7 @@ class Engine:
         access: ModelAccess,
         clock: Clock,
         model: ChatModel | None = None,
+        recall_models: Sequence[ChatModel] = (),
         secret: bytes | None = None,
         write_timeout_s: float = WRITE_TIMEOUT_S,
     ) -> None:
@@ -73,7 +75,7 @@ class Engine:
         self._recall = recall
         self._worker = worker
         self._clock = clock
-        self._model = model
+        self._models = [*recall_models, *([model] if model is not None else [])]
         self._secret = secret or secrets.token_bytes(32)
         self._write_timeout_s = write_timeout_s
         self._tasks = TaskOwner("engine")
@@ -97,7 +99,7 @@ class Engine:
 
         1. our own tasks: nothing is opened or measured any more;
         2. the worker: takes no new rows, finishes what it applies (``grace_s`` at most), the rest stays in the journal;
-        3. the chat model, which only the worker calls;
+        3. the chat models, which only recall and the worker call;
         4. the store: flushes what the worker wrote;
         5. the receipts that wait to be written;
         6. the state: after the store, because rows are acknowledged after the store's flush;
@@ -105,8 +107,8 @@ class Engine:
         """
         await self._tasks.cancel()
         await self._worker.close(grace_s)
-        if self._model is not None:
-            await self._model.close()
+        for model in self._models:
+            await model.close()
         if "store" in self._opened:
             await _quietly(self._store.close(), "store")
         await self._receipts.close()

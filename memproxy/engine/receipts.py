@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
+from collections import Counter
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from memproxy.core import gate
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.receipt import Cited, Recalled, ReceiptPart
 from memproxy.core.redact import redact
@@ -19,7 +19,8 @@ from memproxy.tasks import TaskOwner
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 2_000
-"""Receipts that may wait to be written (some 10 MB); those beyond are dropped and counted."""
+MOST_OF_A_TENANT = 500
+"""Receipts that may wait to be written (some 10 MB), in all and of one tenant; those beyond are dropped and counted."""
 
 GATHER_S = 0.2
 """How long the first receipt waits for others, so that one commit serves them all."""
@@ -43,18 +44,20 @@ class ReceiptKeeper:
         self._state = state
         self._clock = clock
         self._redact = frozenset[str](settings.privacy.redact)
-        self._gate = settings.gate
         self._tasks = TaskOwner("engine.receipts")
         self._waiting: list[_Waiting] = []
+        self._tenants: Counter[str] = Counter()
         self._writer: asyncio.Task[None] | None = None
         self._asked = asyncio.Event()
 
     def note(self, request: RecallRequest, answer: RecallAnswer) -> None:
         """Have the receipt of an explained answer written; returns at once."""
-        if len(self._waiting) >= MOST_WAITING:
+        tenant = request.scope.tenant
+        if len(self._waiting) >= MOST_WAITING or self._tenants[tenant] >= MOST_OF_A_TENANT:
             metrics().receipts_dropped.labels(reason="full").inc()
             return
         self._waiting.append((self._clock.now(), request, answer))
+        self._tenants[tenant] += 1
         if self._writer is None or self._writer.done():
             self._writer = self._tasks.start(self._write(), "write")
 
@@ -77,6 +80,7 @@ class ReceiptKeeper:
             pass  # nobody asked: others may have come meanwhile
         while self._waiting:
             some, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            self._tenants -= Counter(request.scope.tenant for _, request, _ in some)
             await self._write_some(some)
         self._asked.clear()
 
@@ -91,7 +95,7 @@ class ReceiptKeeper:
         recalled = Recalled(
             result=answer.result,
             reason=answer.reason,
-            verdict=self._verdict(request),
+            verdict=request.verdict,
             query=redact(answer.query, self._redact),
             tokens=answer.tokens,
             memories=[
@@ -100,14 +104,9 @@ class ReceiptKeeper:
             ],
             candidates=_shown(answer.candidates),
             timings=answer.timings,
+            notes=answer.notes,
         )
         return ReceiptPart(request_id=request.request_id, scope=request.scope, at=at, recalled=recalled)
-
-    def _verdict(self, request: RecallRequest) -> str:
-        """Why the gate let the request through; the relay does not say, and judging again costs microseconds."""
-        if not self._gate.enabled or not request.queries:
-            return "gate_off"
-        return gate.judge(request.queries[-1], frozenset[str](self._gate.skip)).reason
 
 
 def _shown(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""`memproxy eval`: measures retrieval and the gate on data sets, in a throw-away store."""
+"""`memproxy eval`: measures retrieval, the gate and learning on data sets, in a throw-away store."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memproxy.evals.command import Options
 
 app = typer.Typer(
-    help="Measure retrieval and the gate on data sets, in a throw-away store.",
+    help="Measure retrieval, the gate and learning on data sets, in a throw-away store.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -120,6 +120,35 @@ def gate(
 
     options = command.Options(recipes=[recipe], lexical=lexical, model_path=model_path, cache=cache)
     command.verdicts(data, memory, options, json_out)
+
+
+@app.command()
+def extraction(
+    *,
+    data: Annotated[
+        Path | None, typer.Option(help="A file of dialogues with their gold. Default: our own.", metavar="FILE")
+    ] = None,
+    mode: Annotated[
+        Literal["verbatim", "model"],
+        typer.Option(help="verbatim: by rules. model: by models.extract of --config, or OPENAI_MODEL."),
+    ] = "verbatim",
+    split: Annotated[Literal["dev", "held_out", "all"], typer.Option(help="Which dialogues.")] = "all",
+    config: Annotated[Path | None, typer.Option(help="Configuration to learn with.", metavar="FILE")] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Ten dialogues only.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also print what went wrong in each dialogue.")] = False,
+    json_out: JsonOut = None,
+    model_path: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a local ONNX embedding model. Default: words alone.", metavar="DIR"),
+    ] = None,
+) -> None:
+    """Extraction: what is stored after dialogues of known content."""
+    from memproxy.evals.extraction import command  # noqa: PLC0415 - other commands start faster without it
+
+    options = command.Options(
+        mode=mode, split=split, smoke=smoke, verbose=verbose, config=config, model_path=model_path
+    )
+    command.extraction(data, options, json_out)
 
 
 def _retrieval(evaluation: str, data: Path, options: "Options", json_out: Path | None) -> None:

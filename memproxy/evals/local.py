@@ -126,7 +126,7 @@ async def local_memory(embedder: Embedder, recipes: Sequence[str]) -> AsyncItera
     """
     settings = Settings(learn=LearnSettings(enabled=False), recall=RecallSettings(deadline_ms=_DEADLINE_MS))
     lexical, clock, access = Bm25Encoder(), QuestionClock(), ModelAccess(settings)
-    with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=_temporary()) as folder:
+    with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=temporary_folder()) as folder:
         name = None if isinstance(embedder, NoEmbedder) else embedder.name
         store = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name)
         parts: dict[str, Any] = {"settings": settings, "store": store, "embedder": embedder, "lexical": lexical}
@@ -146,7 +146,7 @@ async def local_memory(embedder: Embedder, recipes: Sequence[str]) -> AsyncItera
             await state.close()
 
 
-def _temporary() -> Path | None:
+def temporary_folder() -> Path | None:
     """A folder in main memory where there is one with room: nothing here must survive, and every session is flushed."""
     try:
         return _MEMORY_FOLDER if shutil.disk_usage(_MEMORY_FOLDER).free > _ROOM else None

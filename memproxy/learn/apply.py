@@ -1,23 +1,26 @@
 """Carries a plan out. Doing it twice is harmless, at any point of the first time."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from memproxy.core.chain import begins
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
-from memproxy.core.supersede import begins
+from memproxy.learn.known import tombstone
+from memproxy.learn.palace import Palace
 from memproxy.learn.vectors import Vectors, merged
-from memproxy.ports import MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import MemoryFilter, MemoryStore, SlotChange, StateStore
+from memproxy.recall.documents import bm25_text, dense_text
 
 log = logging.getLogger(__name__)
 
-_SEARCHED_FIELDS = frozenset({"content", "tags", "entities", "category", "metadata"})
-"""Fields whose text is in a vector."""
+_SEARCHED_FIELDS = frozenset({"content", "tags", "entities", "category", "metadata", "valid_from"})
+"""Fields whose text may be in a vector."""
 
 _SHOWN_FIELDS = frozenset(
     {"active", "agent_id", "content", "expires_at", "kind", "project_id", "quarantined", "superseded_by", "trust"}
@@ -33,16 +36,22 @@ class Applier:
         self._store = store
         self._state = state
         self._vectors = vectors
+        self._palace = Palace(state)
 
-    async def apply(self, scope: Scope, plan: PlanBody, *, now: datetime) -> None:
+    async def apply(self, scope: Scope, plan: PlanBody, *, now: datetime, again: bool = False) -> None:
         """Write everything the plan holds; durable when it returns.
+
+        ``again``: the plan was saved before (a crash, an outage lies between); what rests on turns that were deleted
+        meanwhile is left out.
 
         Raises:
             StoreUnavailable, StateUnavailable: nothing is lost, apply the same plan again.
         """
         # The session only tells which turn is meant where an id is used in several.
         owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
-        memories = await self._still_due(owner, plan.upserts, now)
+        if again:
+            plan = await self._without_forgotten(owner, plan)
+        memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
         whole, fields = await self._changed(owner, plan.changes)
         points = await self._vectors.points(owner, memories) + await self._vectors.with_neighbours(owner, whole)
         if points:
@@ -57,6 +66,8 @@ class Applier:
                 ids=tuple(gone.ids), session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids)
             )
             await self._store.delete(owner, where)
+            if where == MemoryFilter():
+                await self._vectors.forget(owner.owner)
         await self._erase_lines(owner, plan)
         await self._store.flush()
 
@@ -81,6 +92,28 @@ class Applier:
         for memory in stored.values():
             sessions = (memory.session_id,) if memory.kind is Kind.TURN and memory.session_id else ()
             await self._store.delete(owner, MemoryFilter(ids=(memory.id,), session_ids=sessions))
+
+    async def _without_forgotten(self, owner: Scope, plan: PlanBody) -> PlanBody:
+        """The plan without memories that were deleted since it was made, or whose turns all were, and without what
+        these would have changed; their slots go back to what they would have superseded.
+        """
+        names = sorted({turn for memory in plan.upserts for turn in memory.turn_ids})
+        turns = await self._store.get(owner, names) if names else {}
+        graves = [tombstone(memory.id) for memory in plan.upserts]
+        buried = await self._state.slots(owner, graves) if graves else {}
+        gone = {
+            memory.id: memory
+            for memory in plan.upserts
+            if tombstone(memory.id) in buried or (memory.turn_ids and not turns.keys() & set(memory.turn_ids))
+        }
+        if not gone:
+            return plan
+        log.info("%d planned memories were forgotten before they were written; they are left out", len(gone))
+        for memory in gone.values():
+            if memory.slot and memory.active:
+                change = SlotChange(slot=memory.slot, expected=memory.id, new=memory.supersedes)
+                await self._state.change_slots(owner, [change])
+        return _without(plan, gone.keys())
 
     async def _still_due(self, owner: Scope, memories: Sequence[Memory], now: datetime) -> list[Memory]:
         """The memories as they are to be written now.
@@ -112,5 +145,30 @@ class Applier:
         """What must be embedded again as a whole, and what changes in its payload only."""
         searched = [name for name, fields in changes.items() if _SEARCHED_FIELDS & fields.keys()]
         stored = await self._store.get(owner, searched) if searched else {}
-        whole = [merged(stored[name], changes[name]) for name in searched if name in stored]
-        return whole, {name: fields for name, fields in changes.items() if name not in searched}
+        pairs = [(stored[name], merged(stored[name], changes[name])) for name in searched if name in stored]
+        whole = [after for before, after in pairs if _searched(before) != _searched(after)]
+        again = {memory.id for memory in whole}
+        return whole, {name: fields for name, fields in changes.items() if name not in again}
+
+
+def _searched(memory: Memory) -> tuple[str, str]:
+    """The texts that its vectors are made of (of a turn those without its neighbours, which stay)."""
+    return dense_text(memory), bm25_text(memory, None, None)
+
+
+def _without(plan: PlanBody, gone: Set[str]) -> PlanBody:
+    """The plan without these new memories, and without changes that name them as a successor or predecessor."""
+    turns = {
+        session: {name: fields for name, fields in changes.items() if fields.get("superseded_by") not in gone}
+        for session, changes in plan.turn_changes.items()
+    }
+    return msgspec.structs.replace(
+        plan,
+        upserts=[memory for memory in plan.upserts if memory.id not in gone],
+        changes={
+            name: fields
+            for name, fields in plan.changes.items()
+            if fields.get("superseded_by") not in gone and fields.get("supersedes") not in gone
+        },
+        turn_changes={session: changes for session, changes in turns.items() if changes},
+    )

@@ -1,6 +1,7 @@
-"""What an extraction nominates, whoever made it: a model or the rules of ``learn.mode: verbatim``."""
+"""What an extraction reads and nominates, whoever makes it: a model or the rules of ``learn.mode: verbatim``."""
 
 import enum
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -48,7 +49,33 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grounded(msgspec.Struct, frozen=True):
-    """A candidate and the turn it rests on, the one that says it of the most trusted source."""
+    """A candidate and the turn it rests on, the one that says it of the most trusted source.
+
+    ``quarantined``: it is stored and not injected until the user confirms it (its source is not trusted enough).
+    """
 
     candidate: Extracted
     turn: Memory
+    quarantined: bool = False
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A candidate that is not stored, and why."""
+
+    candidate: Extracted
+    reason: str
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """What one extraction reads: turns in order, which of them are new, and the related memories known already."""
+
+    turns: Sequence[Memory]
+    new_ids: frozenset[str]
+    known: Sequence[Memory] = ()
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What one extraction came to."""
+
+    kept: list[Grounded]
+    rejected: list[Rejected]

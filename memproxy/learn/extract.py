@@ -1,12 +1,12 @@
 """Extraction: a window of a conversation goes to a chat model, grounded candidates come back.
 
 The messages are quoted as data, one JSON object per line; the model nominates, code checks: every candidate must quote
-words that a message of the window really holds, or share its terms, and takes its trust from whoever said it.
+words that a message of the window really holds, and takes its trust from whoever said it.
 """
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -14,12 +14,12 @@ import msgspec
 
 from memproxy.core.block import quote, strip_blocks
 from memproxy.core.memory import Memory
-from memproxy.core.tokens import estimate
-from memproxy.errors import ConfigError
-from memproxy.learn.candidates import Extracted, Grounded
-from memproxy.learn.ground import ground
-from memproxy.learn.guard import rejection
+from memproxy.errors import ConfigError, ModelUnreadable
+from memproxy.learn.admission import Admission
+from memproxy.learn.budget import TokenMeter
+from memproxy.learn.candidates import Extracted, Read, Window
 from memproxy.learn.parse import parse
+from memproxy.learn.schema import ANSWER_SCHEMA
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential
 
@@ -39,28 +39,6 @@ class Prompt(msgspec.Struct, frozen=True):
 
     version: str
     text: str
-
-
-class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """What one extraction reads: turns in order, which of them are new, and the related memories known already."""
-
-    turns: Sequence[Memory]
-    new_ids: frozenset[str]
-    known: Sequence[Memory] = ()
-
-
-class Rejected(msgspec.Struct, frozen=True):
-    """A candidate that is not stored, and why."""
-
-    candidate: Extracted
-    reason: str
-
-
-class Read(msgspec.Struct, frozen=True):
-    """What one extraction came to."""
-
-    kept: list[Grounded]
-    rejected: list[Rejected]
 
 
 def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
@@ -87,9 +65,14 @@ def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
 def window_text(window: Window) -> str:
     """The request's user message: known memories and the conversation, as JSON lines."""
     known = [_line({"content": quote(memory.content)[:_MOST_KNOWN]}) for memory in window.known]
-    said = [_line(_quoted(turn, window)) for turn in window.turns if is_read(turn)]
+    said = conversation_lines(window.turns, window.new_ids)
     parts = ["Known memories (data):", *(known or ["(none)"]), "", "Conversation (data):", *said]
     return "\n".join([*parts, "", "Answer with the JSON object only."])
+
+
+def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None = None) -> list[str]:
+    """The messages that a model is shown, as data: one JSON object a line, with which of them are new if given."""
+    return [_line(_quoted(turn, new_ids)) for turn in turns if is_read(turn)]
 
 
 def is_read(turn: Memory) -> bool:
@@ -97,13 +80,15 @@ def is_read(turn: Memory) -> bool:
     return turn.metadata.get("role") not in _UNQUOTED_ROLES and bool(strip_blocks(turn.content).strip())
 
 
-def _quoted(turn: Memory, window: Window) -> dict[str, object]:
+def _quoted(turn: Memory, new_ids: Container[str] | None) -> dict[str, object]:
     text = quote(strip_blocks(turn.content))
     line: dict[str, object] = {"role": turn.metadata.get("role", turn.trust.value)}
     if name := turn.metadata.get("name"):
         line["name"] = name
-    new = turn.id in window.new_ids
-    return line | {"date": turn.created_at.isoformat(), "new": new, "text": text[:_MOST_MESSAGE]}
+    line["date"] = turn.created_at.isoformat()
+    if new_ids is not None:
+        line["new"] = turn.id in new_ids
+    return line | {"text": text[:_MOST_MESSAGE]}
 
 
 def _line(value: dict[str, object]) -> str:
@@ -113,34 +98,53 @@ def _line(value: dict[str, object]) -> str:
 class Extractor:
     """Asks the model about one window and keeps what is grounded in it."""
 
-    def __init__(self, model: ChatModel, prompt: Prompt) -> None:
+    def __init__(self, model: ChatModel, prompt: Prompt, *, admission: Admission, meter: TokenMeter) -> None:
         self._model = model
         self.prompt = prompt
+        self._admission = admission
+        self._meter = meter
 
-    async def extract(self, credential: Credential, window: Window) -> Read:
+    async def extract(self, tenant: str, credential: Credential, window: Window) -> Read:
         """The grounded candidates of a window, and the others; what is rejected is counted by reason.
 
         Raises:
+            BudgetSpent: the tenant's hour of tokens is used up.
             ModelRefused: the key is missing or not accepted.
             ModelUnreadable: the answer cannot be read.
             ModelError: the call failed.
+            StateUnavailable: tokens cannot be counted.
         """
-        turns = [turn for turn in window.turns if is_read(turn)]
-        if not any(turn.id in window.new_ids for turn in turns):
+        shown = msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)])
+        new = [turn.id for turn in shown.turns if turn.id in window.new_ids]
+        if not new:
             return Read([], [])
+        await self._meter.admit(tenant)
         user = window_text(window)
-        reply = await self._model.complete(credential, system=self.prompt.text, user=user, json_mode=True)
-        spent = metrics().model_tokens
-        spent.labels(source="extract", direction="input").inc(
-            reply.input_tokens or estimate(self.prompt.text) + estimate(user)
+        reply = await self._model.complete(
+            credential, system=self.prompt.text, user=user, json_mode=True, schema=ANSWER_SCHEMA
         )
-        spent.labels(source="extract", direction="output").inc(reply.output_tokens or estimate(reply.text))
-        read = Read([], [])
-        for candidate in parse(reply.text):
-            found = rejection(candidate) or ground(candidate, turns)
-            if isinstance(found, str):
-                metrics().candidates_rejected.labels(reason=found).inc()
-                read.rejected.append(Rejected(candidate, found))
-            else:
-                read.kept.append(found)
-        return read
+        await self._meter.note(tenant, "extract", reply, f"{self.prompt.text}\n{user}")
+        if reply.truncated and len(new) > 1:
+            return await self._halves(tenant, credential, window, new)
+        return self._admission.of_model(_read(reply.text), shown)
+
+    async def _halves(self, tenant: str, credential: Credential, window: Window, new: Sequence[str]) -> Read:
+        """The window in two calls, because the answer to the whole was longer than ``max_tokens``."""
+        both = Read([], [])
+        for ids in (new[: len(new) // 2], new[len(new) // 2 :]):
+            read = await self.extract(tenant, credential, msgspec.structs.replace(window, new_ids=frozenset(ids)))
+            both.kept.extend(read.kept)
+            both.rejected.extend(read.rejected)
+        return both
+
+
+def _read(text: str) -> list[Extracted]:
+    """The candidates of an answer; what is none of it is counted."""
+    rejected = metrics().candidates_rejected
+    try:
+        answer = parse(text)
+    except ModelUnreadable:
+        rejected.labels(reason="unparsable").inc()
+        raise
+    rejected.labels(reason="empty").inc(answer.dropped)
+    return answer.candidates

@@ -8,31 +8,46 @@ from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory
 from memproxy.core.slots import numbers, singular
 from memproxy.core.text import key_terms
-from memproxy.learn.candidates import Extracted, Grounded
+from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
 
 _LEAST_QUOTE = 3
 """Letters of a quote; a shorter one could be from anywhere and counts as none."""
+
+_SMALL = 31
+"""Numbers up to this may be counts, days or hours that the extractor worked out ("two dogs", "tomorrow")."""
 
 _NOT_ABOUT = frozenset({"user", "assistant", "people", "person", "speaker"})
 _MARKS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<"})
 
 
-def ground(candidate: Extracted, turns: Sequence[Memory]) -> Grounded | str:
+def ground(candidate: Extracted, window: Window) -> Grounded | str:
     """The candidate with its turn, or why it is rejected.
 
-    ``evidence``: it quotes words that no message holds. ``ungrounded``: it quotes nothing and shares too few terms with
-    any message, or shares none although it quotes (a quote must not carry an invention).
+    ``evidence``: it quotes nothing, or words that no message of the window holds. ``ungrounded``: it quotes, but shares
+    no term with what was said, or states a number that is neither in the conversation nor known (a quote must not carry
+    an invention).
     """
     quotes = [plain for text in candidate.evidence if len(plain := _plain(text)) >= _LEAST_QUOTE]
-    if not quotes:
-        turn = _by_terms(candidate, turns)
-        return Grounded(candidate, turn) if turn is not None else "ungrounded"
-    holders = [_holders(text, turns) for text in quotes]
-    if not all(holders):
+    holders = [_holders(text, window.turns) for text in quotes]
+    if not quotes or not all(holders):
         return "evidence"
-    if not _terms(candidate.content) & _terms(" ".join(_said(turn) for turn in turns)):
+    said = [_said(turn) for turn in window.turns] + [memory.content for memory in window.known]
+    if not _is_carried(candidate, " ".join(said)):
         return "ungrounded"
     return Grounded(candidate, _best([turn for found in holders for turn in found]))
+
+
+def _is_carried(candidate: Extracted, said: str) -> bool:
+    """Whether the statement is about what was said: a shared term, and no number of its own."""
+    if candidate.intent is Intent.FORGET:
+        return True  # it names what is to go and states nothing
+    own = {number for number in numbers(candidate.content) if not _may_be_derived(number)}
+    return bool(_terms(candidate.content) & _terms(said)) and own <= numbers(said)
+
+
+def _may_be_derived(number: str) -> bool:
+    """A year, or a small number: dates are worked out from the message's own ("last week")."""
+    return re.fullmatch(r"(?:19|20)\d\d", number) is not None or float(number) <= _SMALL
 
 
 def _plain(text: str) -> str:
@@ -64,18 +79,6 @@ def _holds(text: str, pieces: Sequence[str]) -> bool:
 def _best(turns: Sequence[Memory]) -> Memory:
     """The newest of the most trusted."""
     return max(enumerate(turns), key=lambda found: (found[1].trust.level, found[0]))[1]
-
-
-def _by_terms(candidate: Extracted, turns: Sequence[Memory]) -> Memory | None:
-    """The turn that shares at least two key terms and half of the statement's, and all its numbers but years."""
-    wanted = _terms(candidate.content)
-    stated = frozenset(number for number in numbers(candidate.content) if not re.fullmatch(r"(?:19|20)\d\d", number))
-    fitting = []
-    for turn in turns:
-        shared = wanted & _terms(_said(turn))
-        if len(shared) >= 2 and len(shared) * 2 >= len(wanted) and stated <= numbers(_said(turn)):
-            fitting.append(turn)
-    return _best(fitting) if fitting else None
 
 
 def _terms(text: str) -> frozenset[str]:

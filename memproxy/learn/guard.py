@@ -1,21 +1,88 @@
-"""What never becomes a fact, whoever said it."""
+"""What never becomes a fact, whoever said it, and what waits until the user confirms it."""
 
 import re
 
-from memproxy.learn.candidates import Extracted
+import msgspec
 
-_PLANTED = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|all|any|your|the|these|those)\b.{0,30}"
-    r"\b(?:instructions?|prompts?|rules?|guidelines?|directives?)\b"
-    r"|\b(?:system|developer) (?:prompt|message|instructions?)\b"
-    r"|\byou are now\b|\bact as (?:an? )?(?:unrestricted|jailbroken|dan\b)|\bdo anything now\b|\bjailbreak"
-    r"|\b(?:the )?(?:assistant|ai|model|llm|chatbot) (?:must|should|shall|has to|needs to|will) (?:always|never|now)\b"
-    r"|</?\s*(?:recalled-memory|system|instructions?)\b|\[/?inst\]|<\|im_(?:start|end)\|>",
-    re.IGNORECASE | re.DOTALL,
-)
+from memproxy.core.block import strip_blocks
+from memproxy.core.memory import Memory, Trust
+from memproxy.core.slots import subject_name
+from memproxy.core.text import sentences
+from memproxy.learn.candidates import Extracted, Grounded, Intent
+from memproxy.learn.planted import is_request, plants, unquoted
+
+_PASTED = 600
+"""Characters above which a user's message that plants instructions is taken as pasted: nothing in it is the user's."""
+
+_IMPERSONAL = 300
+"""Characters above which a user's message without a word about its writer says nothing about its writer."""
+
+_ACTING_MARKUP = re.compile(r"<(?:a|img|script|iframe)\s[^>]*=|!\[[^\]]*\]\(", re.IGNORECASE)
+"""Links and images act where a text is shown; no fact needs them."""
+
+_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|me|my|mine|myself|we|us|our|ours)\b", re.IGNORECASE)
+_ABOUT_USER = re.compile(r"\W*(?:the )?user(?:'s|’s)?\b", re.IGNORECASE)
+
+
+def marked(turn: Memory) -> Memory:
+    """The turn, with ``planted`` in its metadata when it plants instructions (injected blocks in it aside)."""
+    if not plants(strip_blocks(turn.content)):
+        return turn
+    return msgspec.structs.replace(turn, metadata={**turn.metadata, "planted": True})
 
 
 def rejection(candidate: Extracted) -> str | None:
-    """Why a candidate is not stored as a fact, or None: text that plants instructions stays a turn (CONTRACT 7.6)."""
+    """Why a candidate is not stored as a fact by its own words, or None (CONTRACT 7.6).
+
+    ``instructions``: it plants some. ``markup``: it holds links or images that act where they are shown. ``request``:
+    all it rests on asks for a text to be made, which says nothing that lasts.
+    """
     text = " ".join(part for part in (candidate.content, candidate.object or "", *candidate.evidence) if part)
-    return "instructions" if _PLANTED.search(text) else None
+    if candidate.intent is not Intent.FORGET and plants(text):
+        return "instructions"
+    if _ACTING_MARKUP.search(text):
+        return "markup"
+    if candidate.evidence and all(is_request(quote) for quote in candidate.evidence):
+        return "request"
+    return None
+
+
+def admitted(found: Grounded, min_trust: Trust) -> Grounded | str:
+    """A grounded candidate as its source allows it, or why it is rejected.
+
+    ``instructions``: what plants instructions is no source of facts; of a short message of the user only the sentence
+    that does. ``source``: a long text in which the user writes nothing about himself says nothing about him. What
+    is under ``min_trust``, and what anybody else says about the user, waits in quarantine.
+    """
+    text = strip_blocks(found.turn.content)
+    by_user = found.turn.trust is Trust.USER
+    if plants(text) and (not by_user or len(text) > _PASTED or _rests_on_planted(found.candidate, text)):
+        return "instructions"
+    about_user = is_about_user(found.candidate)
+    if by_user and about_user and _is_impersonal(text):
+        return "source"
+    if found.turn.trust.level < min_trust.level or (about_user and not by_user):
+        return msgspec.structs.replace(found, quarantined=True)
+    return found
+
+
+def is_about_user(candidate: Extracted) -> bool:
+    """Whether the statement is one about the user, by its subject or its first words."""
+    named = candidate.subject is not None and subject_name(candidate.subject) == "user"
+    return named or _ABOUT_USER.match(candidate.content) is not None
+
+
+def _is_impersonal(text: str) -> bool:
+    return len(text) > _IMPERSONAL and _FIRST_PERSON.search(unquoted(text)) is None
+
+
+def _rests_on_planted(candidate: Extracted, text: str) -> bool:
+    if candidate.intent is Intent.FORGET:
+        return False
+    planted = [_folded(sentence) for sentence in sentences(text) if plants(sentence)] or [_folded(text)]
+    quotes = [_folded(quote) for quote in candidate.evidence]
+    return any(quote in sentence or sentence in quote for quote in quotes for sentence in planted)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" \"'.!?")

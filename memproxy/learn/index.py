@@ -12,9 +12,12 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
 from memproxy.errors import RequestError, StateUnavailable
 from memproxy.learn.apply import Applier
+from memproxy.learn.guard import marked
 from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.palace import Palace
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.vectors import Vectors, adjacency, turn_key
+from memproxy.learn.written import written
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalRow, MemoryFilter, MemoryStore, StateStore
 
@@ -44,6 +47,7 @@ class Indexer:
         self._applier = applier
         self._locks = locks
         self._clock = clock
+        self._palace = Palace(state)
         self._noted: set[int] = set()
 
     async def turns(self, row: JournalRow) -> bool:
@@ -58,12 +62,16 @@ class Indexer:
         turns = make_turns(
             scope, body.messages, now=body.said_at, source=_source(body.source), metadata=body.metadata or None
         )
+        turns = [marked(turn) for turn in turns]
         async with self._locks.of(scope.owner):
             new = await self._unknown(scope, turns)
             if new:
                 near = await self._near(scope, new)
                 await self._note(row, await self._from_the_end(scope, new, near))
                 await self._write(scope, new, near)
+            else:
+                # an earlier try may have written them and not have got to the end of its flush
+                await self._store.flush()
         await self._tell(row, body, turns)
         self._noted.discard(row.number)
         metrics().memories_written.labels(operation="turn").inc(len(new))
@@ -95,7 +103,9 @@ class Indexer:
         """Count the turns as unlearned before they are written: a crash between the two then costs a look at turns
         that were learned from already, not the learning.
         """
-        if row.number not in self._noted:
+        noted = await self._state.progress(row.entry.scope) if row.number in self._noted else None
+        # a trigger between two tries may have taken the count, and learned without what was not written yet
+        if noted is None or noted.unlearned < count:
             await self._state.note_turns(row.entry.scope, count=count, at=self._clock.now())
             self._noted.add(row.number)
 
@@ -119,6 +129,7 @@ class Indexer:
     async def _write(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> None:
         """Write new turns, and the turns next to them again: these are found by their neighbours' words too."""
         owner = Scope(tenant=scope.tenant, user=scope.user)
+        new = await self._palace.turns(scope, new)
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}
         touched = [turn for turn in near if _is_beside(around[turn_key(turn)], fresh)]
@@ -151,6 +162,7 @@ class Indexer:
                 planned = await self._planned(row)
                 plan = planned.plan
             await self._applier.apply(scope, plan, now=self._clock.now())
+            await self._state.note_outcomes(row.number, written(decoded(row.entry.body, PlanBody)), self._clock.now())
         return planned
 
     async def _planned(self, row: JournalRow) -> Planned:

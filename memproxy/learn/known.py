@@ -1,18 +1,26 @@
 """What is known of an owner while a plan is made: the store and the slot register, with the plan so far laid over."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.protocol import PlanBody
+from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
 from memproxy.learn.vectors import merged
-from memproxy.ports import MemoryStore, SlotChange, StateStore
+from memproxy.ports import MemoryFilter, MemoryStore, SlotChange, StateStore
 
 _LONGEST_CHAIN = 100
+_GONE = "gone"
+_MOST_PAST = 100
+
+
+def tombstone(name: str) -> str:
+    """The register's entry for a deleted memory, which a plan that was saved before must not bring back."""
+    return f"{_GONE}|{name}"
 
 
 class Known:
@@ -28,6 +36,8 @@ class Known:
         self._changes: dict[str, dict[str, Any]] = {}
         self._turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
         self._deletes: list[str] = []
+        self._sweep: Deletion | None = None
+        self._read_slots: set[str] = set()
         self._held: dict[str, str | None] = {}
         self._registered: dict[str, str | None] = {}
 
@@ -54,16 +64,43 @@ class Known:
             self._held[slot] = self._registered[slot] = held
         return self._held[slot]
 
+    async def past(self, slot: str) -> list[Memory]:
+        """What holds or held a slot, newest first; of a long history the newest part."""
+        page = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=_MOST_PAST)
+        stored = [self.current(memory) for memory in page.memories]
+        known = {memory.id for memory in stored}
+        new = [memory for memory in self._new.values() if memory.slot == slot and memory.id not in known]
+        return [one for one in (*new, *stored) if one.id not in self._deletes]
+
+    async def chain_of(self, memory: Memory) -> list[Memory]:
+        """The whole chain that a memory stands in, oldest first."""
+        last, seen = memory, {memory.id}
+        while last.superseded_by is not None and last.superseded_by not in seen:
+            later = await self.memory(last.superseded_by)
+            if later is None:
+                break
+            seen.add(later.id)
+            last = later
+        return await self.chain(last.id)
+
     async def chain(self, last: str | None) -> list[Memory]:
         """A chain of supersession ending in ``last``, oldest first; empty when that memory is not there."""
-        found: list[Memory] = []
-        while last is not None and len(found) < _LONGEST_CHAIN:
+        found: dict[str, Memory] = {}
+        while last is not None and last not in found and len(found) < _LONGEST_CHAIN:
             memory = await self.memory(last)
-            if memory is None or memory in found:
+            if memory is None:
                 break
-            found.append(memory)
+            found[last] = memory
             last = memory.supersedes
-        return found[::-1]
+            if last is not None and memory.slot is not None:
+                await self._read_slot(memory.slot)
+        return list(found.values())[::-1]
+
+    async def _read_slot(self, slot: str) -> None:
+        """Read the newest of a slot's history at once: a chain is walked without asking for each."""
+        if slot not in self._read_slots:
+            self._read_slots.add(slot)
+            await self.past(slot)
 
     def new_memories(self) -> list[Memory]:
         """What the plan adds so far."""
@@ -88,7 +125,7 @@ class Known:
             self._seen[name] = changed
             self._changes.setdefault(name, {}).update(fields)
         if not changed.active or changed.slot != memory.slot:
-            await self._release(memory)
+            await self.release(memory)
 
     async def turns(self, session: str | None, ids: Sequence[str]) -> list[Memory]:
         """The turns of these ids, those of that session where an id is used in several."""
@@ -104,12 +141,39 @@ class Known:
         """Forget a memory; its slot becomes free."""
         memory = await self.memory(name)
         if memory is not None:
-            await self._release(memory)
+            await self.release(memory)
         self._new.pop(name, None)
         self._changes.pop(name, None)
         self._deletes.append(name)
 
-    async def _release(self, memory: Memory) -> None:
+    async def unlink(self, name: str, *, now: datetime) -> None:
+        """Close a chain over a memory that goes: those beside it become neighbours."""
+        memory = await self.memory(name)
+        if memory is None:
+            return
+        before = await self.memory(memory.supersedes) if memory.supersedes else None
+        after = await self.memory(memory.superseded_by) if memory.superseded_by else None
+        if before is not None and before.superseded_by == name:
+            await self.change(before.id, {"superseded_by": after.id if after else None, "updated_at": now})
+        if after is not None and after.supersedes == name:
+            await self.change(after.id, {"supersedes": before.id if before else None, "updated_at": now})
+
+    async def bury(self, name: str) -> None:
+        """Note that a memory is gone for good, in the same commit as the plan."""
+        await self.holder(tombstone(name))
+        self._held[tombstone(name)] = _GONE
+
+    async def unbury(self, name: str) -> None:
+        """A memory of a deleted one's id is written on purpose (an import)."""
+        if await self.holder(tombstone(name)) is not None:
+            self._held[tombstone(name)] = None
+
+    def sweep(self, gone: Deletion) -> None:
+        """Delete what matches when the plan is applied."""
+        self._sweep = gone
+
+    async def release(self, memory: Memory) -> None:
+        """Free the slot of a memory that does not hold it any longer."""
         if memory.slot and await self.holder(memory.slot) == memory.id:
             self._held[memory.slot] = None
 
@@ -133,6 +197,7 @@ class Known:
             changes=changes,
             turn_changes=self._turn_changes,
             deletes=self._deletes,
+            delete_where=self._sweep,
         )
 
     def slot_changes(self) -> list[SlotChange]:

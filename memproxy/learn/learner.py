@@ -1,61 +1,48 @@
 """The learn lane: a session's new turns become facts (extract, reconcile, save the plan, apply)."""
 
 import logging
-import math
 from collections.abc import Sequence
 from datetime import datetime
 from time import perf_counter
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Trust
 from memproxy.core.protocol import LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.supersede import Operation
-from memproxy.core.turn import in_order
-from memproxy.errors import ModelRefused, StateUnavailable
-from memproxy.learn.access import ModelAccess
+from memproxy.errors import StateUnavailable
 from memproxy.learn.apply import Applier
-from memproxy.learn.candidates import Grounded
-from memproxy.learn.extract import Extractor, Read, Window
+from memproxy.learn.candidates import Grounded, Read, Window
 from memproxy.learn.index import decoded
 from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.outcomes import kept_out, with_silent
+from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Planned, Reconciler
-from memproxy.learn.vectors import Vectors
+from memproxy.learn.summary import Summariser, Summary
+from memproxy.learn.windows import Windows
 from memproxy.metrics import metrics
-from memproxy.ports import (
-    Candidate,
-    Clock,
-    Credential,
-    HybridQuery,
-    JournalRow,
-    LexicalEncoder,
-    MemoryFilter,
-    MemoryStore,
-    StateStore,
-)
-from memproxy.settings import Settings
+from memproxy.ports import Clock, JournalRow, MemoryStore, StateStore
 
 log = logging.getLogger(__name__)
 
-_FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC, Kind.REFLECTIVE)
-_KNOWN = 12
-_QUERY = 2_000
-_PAGE = 200
+MINE = "mine"
+"""Reason of a row that reads the whole session again."""
+
+END = "end"
+"""Reason of a row of a session that is over: what is new is learned, and the whole is summarised."""
+
 _PLANNING_TRIES = 5
-_SLACK = 2
-"""Turns before the new ones that are read as new too: an exchange that came while the row was made is not missed, and
-what is read twice changes nothing.
-"""
 
 
 class _Progress(msgspec.Struct):
-    """How far a row's extraction is: a retry after a failure asks for the windows that are left."""
+    """How far a row's extraction is: a retry after a failure asks for what is left."""
 
     windows: list[Window]
     read: list[Read] = []
+    summary: Summary | None = None
+    summarised: bool = False
 
 
 class Learner:
@@ -64,25 +51,23 @@ class Learner:
     def __init__(
         self,
         *,
-        settings: Settings,
         store: MemoryStore,
         state: StateStore,
-        lexical: LexicalEncoder,
-        vectors: Vectors,
-        extractor: Extractor,
-        access: ModelAccess,
+        windows: Windows,
+        reader: Reader,
+        summariser: Summariser,
+        min_trust: Trust,
         reconciler: Reconciler,
         applier: Applier,
         locks: OwnerLocks,
         clock: Clock,
     ) -> None:
-        self._settings = settings
         self._store = store
         self._state = state
-        self._lexical = lexical
-        self._vectors = vectors
-        self._extractor = extractor
-        self._access = access
+        self._windows = windows
+        self._reader = reader
+        self._summariser = summariser
+        self._min_trust = min_trust
         self._reconciler = reconciler
         self._applier = applier
         self._locks = locks
@@ -95,6 +80,7 @@ class Learner:
         Raises:
             RequestError: the row cannot be read; it never will.
             ModelRefused: no key, or one that is not accepted.
+            BudgetSpent: the tenant's hour of tokens is used up.
             ModelError: the model failed or its answer cannot be read.
             StoreUnavailable, StateUnavailable: try again later.
         """
@@ -103,12 +89,12 @@ class Learner:
         if row.plan is not None:
             plan = decoded(row.plan, PlanBody)
             async with self._locks.of(scope.owner):
-                await self._applier.apply(scope, plan, now=self._clock.now())
+                await self._applier.apply(scope, plan, now=self._clock.now(), again=True)
             await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
             log.info("Stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
             return
         body = decoded(row.entry.body, LearnBody)
-        if not body.unlearned:
+        if not body.unlearned and body.reason not in {MINE, END}:
             return
         progress = await self._extracted(row, body)
         planned, outcomes = await self._stored(row, progress)
@@ -122,59 +108,23 @@ class Learner:
         self._progress.pop(number, None)
 
     async def _extracted(self, row: JournalRow, body: LearnBody) -> _Progress:
-        """All windows' candidates."""
+        """All windows' candidates, and the summary of a session that is over."""
+        scope = row.entry.scope
         progress = self._progress.get(row.number)
         if progress is None:
-            progress = self._progress[row.number] = _Progress(await self._windows(row.entry.scope, body))
+            progress = self._progress[row.number] = _Progress(await self._windows_of(scope, body))
         for window in progress.windows[len(progress.read) :]:
-            known = await self._related(row.entry.scope, window)
-            credential = self._credential(row, body)
-            read = await self._extractor.extract(credential, msgspec.structs.replace(window, known=known))
-            progress.read.append(read)
+            progress.read.append(await self._reader.read(scope, body, window))
+        if body.reason == END and not progress.summarised:
+            turns = await self._windows.turns(scope, None, body.until)
+            progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))
+            progress.summarised = True
         return progress
 
-    def _credential(self, row: JournalRow, body: LearnBody) -> Credential:
-        credential = self._access.credential(row.entry.scope.tenant, self._settings.models.extract, body.model)
-        if credential is None:
-            raise ModelRefused("no key is known for extraction; the tenant's next request brings one, or configure one")
-        return credential
-
-    async def _windows(self, scope: Scope, body: LearnBody) -> list[Window]:
-        """The new turns in windows of at most ``learn.window_turns``, each after some turns that lead up to it."""
-        most = self._settings.learn.window_turns
-        unlearned = body.unlearned + _SLACK
-        turns = await self._last_turns(scope, unlearned + most, body.until)
-        first = max(0, len(turns) - unlearned)
-        count = len(turns) - first
-        size = count if count <= most else math.ceil(count / math.ceil(count / max(1, most * 2 // 3)))
-        windows = []
-        for start in range(first, len(turns), max(1, size)):
-            new = turns[start : start + size]
-            lead = turns[max(0, start - (most - len(new))) : start]
-            windows.append(Window(turns=[*lead, *new], new_ids=frozenset(turn.id for turn in new)))
-        return windows
-
-    async def _last_turns(self, scope: Scope, count: int, until: datetime | None) -> list[Memory]:
-        sessions = (scope.session,) if scope.session is not None else ()
-        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=sessions)
-        found: list[Memory] = []
-        cursor = None
-        while len(found) < count:
-            page = await self._store.page(scope, where, limit=_PAGE, cursor=cursor)
-            found += [turn for turn in page.memories if until is None or turn.created_at <= until]
-            if (cursor := page.next_cursor) is None:
-                break
-        return in_order(found)[-count:]
-
-    async def _related(self, scope: Scope, window: Window) -> list[Memory]:
-        """What is known about the things that the window's new messages speak of, the nearest first."""
-        said = [turn.content for turn in window.turns if turn.id in window.new_ids]
-        text = "\n".join(said)[-_QUERY:]
-        vector = (await self._vectors.statement_vectors([text]))[0]
-        where = MemoryFilter(kinds=_FACTS, active=True, now=self._clock.now())
-        query = HybridQuery(dense=vector, bm25=self._lexical.encode_query(text), limit=_KNOWN, where=where)
-        found = await self._store.search(scope, query)
-        return [candidate.memory for candidate in sorted(found, key=_nearness, reverse=True)[:_KNOWN]]
+    async def _windows_of(self, scope: Scope, body: LearnBody) -> list[Window]:
+        if body.reason == MINE:
+            return await self._windows.whole(scope, body.until)
+        return await self._windows.unlearned(scope, body.unlearned, body.until) if body.unlearned else []
 
     async def _stored(self, row: JournalRow, progress: _Progress) -> tuple[Planned | None, list[Outcome]]:
         """Plan and apply what was extracted; also what became of each candidate and turn."""
@@ -184,30 +134,35 @@ class Learner:
             for window, read in zip(progress.windows, progress.read, strict=True)
             for outcome in kept_out(window, read)
         ]
-        if not found:
+        if not found and progress.summary is None:
             return None, with_silent(rejected, progress.windows)
         scope = row.entry.scope
+        # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
+        advice = await self._reconciler.advice(scope, found, now=self._clock.now())
         async with self._locks.of(scope.owner):
             for _ in range(_PLANNING_TRIES):
-                now, extractor = self._clock.now(), self._extractor.prompt.version
+                now, extractor = self._clock.now(), self._reader.version
                 still = await self._not_forgotten(scope, found)
-                planned = await self._reconciler.learned(scope, still, now=now, extractor=extractor)
+                planned = await self._reconciler.learned(scope, still, now=now, extractor=extractor, advice=advice)
                 outcomes = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
-                plan = msgspec.structs.replace(planned.plan, outcomes=outcomes)
+                await self._summarise(planned, scope, progress.summary, now)
+                plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
                 changes = planned.known.slot_changes()
                 if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
                     await self._applier.apply(scope, plan, now=now)
                     return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
 
+    async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None, now: datetime) -> None:
+        """Add the summary to the plan, and end those that tell what the plan supersedes."""
+        if summary is not None:
+            await self._summariser.put(planned.known, scope, summary, min_trust=self._min_trust, now=now)
+        await self._summariser.end_outdated(planned.known, now=now)
+
     async def _not_forgotten(self, scope: Scope, found: Sequence[Grounded]) -> list[Grounded]:
         """Without those whose turn was deleted while the model was asked."""
         there = await self._store.get(scope, list({grounded.turn.id for grounded in found}))
         return [grounded for grounded in found if grounded.turn.id in there]
-
-
-def _nearness(candidate: Candidate) -> tuple[float, float]:
-    return (candidate.bm25 or 0.0, candidate.cosine or 0.0)
 
 
 def _report(row: JournalRow, planned: Planned | None) -> None:

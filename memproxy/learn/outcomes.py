@@ -7,7 +7,7 @@ import msgspec
 from memproxy.core.memory import Memory
 from memproxy.core.receipt import Outcome
 from memproxy.core.supersede import Decision, Operation
-from memproxy.learn.extract import Read, Window
+from memproxy.learn.candidates import Read, Window
 
 _SHOWN = 120
 """Characters shown of a rejected candidate: enough to tell which one it was."""
@@ -17,6 +17,7 @@ _RESULTS = {
     Operation.COEXIST: "stored",
     Operation.UPDATE: "superseded",
     Operation.DUPLICATE: "duplicate",
+    Operation.RETRACT: "retracted",
 }
 
 
@@ -42,8 +43,9 @@ def kept_out(window: Window, read: Read) -> list[Outcome]:
 
 
 def outcome_of(turn: Memory, memory: Memory, operation: str, decision: Decision) -> list[Outcome]:
-    """What became of ``memory``, a candidate that rests on ``turn``: one outcome, or none when the same was learned
-    from the same turn before. An ``operation`` other than the decision's is why the decision was not carried out.
+    """What became of ``memory``, a candidate that rests on ``turn``: one outcome (of what was taken back, one for each
+    memory that ended), or none when the same was learned from the same turn before. An ``operation`` other than the
+    decision's is why the decision was not carried out.
     """
     told = Outcome(
         result="rejected", reason=operation, request_ids=requests_of([turn]), kind=memory.kind.value, turn_id=turn.id
@@ -51,6 +53,8 @@ def outcome_of(turn: Memory, memory: Memory, operation: str, decision: Decision)
     if operation != decision.operation.value:
         return [msgspec.structs.replace(told, content=memory.content[:_SHOWN])]
     told = msgspec.structs.replace(told, result=_RESULTS[decision.operation])
+    if decision.operation is Operation.RETRACT:
+        return [msgspec.structs.replace(told, memory_id=ended.id, kind=ended.kind.value) for ended in decision.meant]
     if decision.operation is not Operation.DUPLICATE or decision.target is None:
         chain = {"supersedes": memory.supersedes, "superseded_by": memory.superseded_by}
         return [msgspec.structs.replace(told, memory_id=memory.id, **chain)]

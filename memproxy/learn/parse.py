@@ -1,32 +1,34 @@
-"""Reads what a model answered to the extraction prompt, in whatever shape: fences, prose, cut short, other names.
+"""Reads what a model answered to the extraction prompt, in whatever shape: other names, other containers, cut short.
 
-Tolerant of form, strict in the end: an answer in which no JSON can be found is an error that is tried again, never
-"nothing to learn".
+Tolerant of form, strict in the end: an answer in which no candidates can be found is an error that is tried again,
+never "nothing to learn".
 """
 
-import ast
-import json
-import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memproxy.core.memory import Kind
+import msgspec
+
+from memproxy.core.memory import Kind, Relation
 from memproxy.errors import ModelUnreadable
-from memproxy.learn.candidates import Extracted
+from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.decode import nested, values
+from memproxy.learn.fields import MOST_CONTENT, MOST_NAME, labels, lowered, moment, quotes, share, text_of
 
 MOST_CANDIDATES = 50
 """Candidates read from one answer; one window of a conversation holds far fewer facts."""
 
-_MOST_CHARACTERS = 200_000
-_MOST_CONTENT = 2_000
-_MOST_NAME = 300
-_MOST_LABELS = 20
-
+_MOST_RELATIONS = 20
+_DEEPEST = 6
 _CONTAINERS = ("candidates", "memories", "facts", "items", "results", "data", "memory", "statements", "output")
+_INTENT_CONTAINERS = {
+    **dict.fromkeys(("forget", "forgotten", "retractions", "deletions"), Intent.FORGET),
+    **dict.fromkeys(("corrections", "updates"), Intent.CORRECT),
+}
+_WRAPPERS = ("arguments", "parameters", "input", "function", "tool_calls", "function_call", "response", "answer")
 _CONTENT = ("content", "text", "memory", "fact", "statement")
 _KIND = ("kind", "type", "memory_type")
-_EVIDENCE = ("evidence", "quote", "source_text")
+_INTENT = ("intent", "operation", "event", "action")
 _KINDS = {
     **{kind.value: kind for kind in (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC)},
     "procedure": Kind.PROCEDURAL,
@@ -35,112 +37,124 @@ _KINDS = {
     "episode": Kind.EPISODIC,
     "event": Kind.EPISODIC,
 }
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_FENCE = re.compile(r"```[\w-]*")
-_TRAILING_COMMA = re.compile(r",(\s*[\]}])")
-_PLACEHOLDERS = frozenset({"", "null", "none", "n/a", "unknown", "undefined", "string", "..."})
+_INTENTS = {
+    **dict.fromkeys(("correct", "correction", "update", "replace", "change", "changed"), Intent.CORRECT),
+    **dict.fromkeys(("forget", "delete", "remove", "retract", "retraction"), Intent.FORGET),
+}
+_NOTHING = frozenset({"none", "noop", "no_change", "unchanged", "keep"})
+_STANCES = {
+    **dict.fromkeys(("positive", "like", "likes", "love", "loves", "pro", "favorable"), "positive"),
+    **dict.fromkeys(("negative", "dislike", "dislikes", "hate", "hates", "con", "unfavorable"), "negative"),
+    **dict.fromkeys(("mixed", "ambivalent"), "mixed"),
+    **dict.fromkeys(("neutral", "indifferent"), "neutral"),
+}
 
 
-def parse(text: str) -> list[Extracted]:
-    """The candidates in a model's answer; an empty list when it says that there are none.
+class Answer(msgspec.Struct, frozen=True):
+    """What an answer holds: the candidates, and how many items of it were none."""
+
+    candidates: list[Extracted]
+    dropped: int
+
+
+def parse(text: str) -> Answer:
+    """The candidates in a model's answer; none when it says that there are none.
 
     Raises:
         ModelUnreadable: there is no JSON in it that could be an answer.
     """
-    found = _find(text)
-    if found is None:
-        raise ModelUnreadable("the model's answer to the extraction prompt holds no JSON; try again or another model")
-    items = _items(found)
+    items = _answered(text)
     if items is None:
-        raise ModelUnreadable("the model's answer to the extraction prompt has no candidates; it is tried again")
+        raise ModelUnreadable("the model's answer to the extraction prompt holds no JSON with candidates; tried again")
     read = [candidate for item in items[:MOST_CANDIDATES] if (candidate := _candidate(item)) is not None]
-    if items and not read:
+    if items and not read and not all(_says_nothing(item) for item in items):
         raise ModelUnreadable("no candidate in the model's answer has any content; it is tried again")
-    return read
+    return Answer(read, len(items) - len(read))
 
 
-def _find(text: str) -> Any | None:
-    """The first JSON value in the text that is an object or a list of any, whole or cut short."""
-    plain = _FENCE.sub("\n", _THINKING.sub("", text[:_MOST_CHARACTERS]))
-    for start in _openings(plain):
-        value = _decode(plain[start:])
-        if value is not None and _items(value) is not None:
-            return value
-    return None
-
-
-def _openings(text: str) -> Iterator[int]:
-    """Where a value may begin: the first few brackets (more would only cost time)."""
-    for count, match in enumerate(re.finditer(r"[\[{]", text)):
-        if count == 20:
-            return
-        yield match.start()
-
-
-def _decode(text: str) -> Any | None:
-    for attempt in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        try:
-            value, _ = json.JSONDecoder(strict=False).raw_decode(attempt)
-        except (ValueError, RecursionError):
+def _answered(text: str) -> list[Any] | None:
+    """The items of the answer: of the last value that has a container for them (models repeat the prompt or reason
+    first), else of all values together (one object a line).
+    """
+    whole = nested(_unquoted(text))
+    loose: list[Any] | None = None
+    contained: list[Any] | None = None
+    for value in values(text) if whole is None else [whole]:
+        items = _items(value)
+        if items is None:
             continue
-        return value
-    return _python_literal(text) or _cut_short(_TRAILING_COMMA.sub(r"\1", text))
+        if isinstance(value, dict) and not _is_candidate(value):
+            contained = items or contained or items
+        else:
+            loose = [*(loose or ()), *items]
+    return loose if contained is None else contained
 
 
-def _python_literal(text: str) -> Any | None:
-    """A dict or list written with single quotes, as small models do."""
-    end = max(text.rfind("}"), text.rfind("]")) + 1
-    if not end or end > 50_000 or "'" not in text[:end]:
-        return None
-    plain = re.sub(r"(?<=[:\[,\s])(null|true|false)(?=[,\s\]}])", _python_name, text[:end])
+def _unquoted(text: str) -> str:
+    """The text that a JSON string holds, when the answer is one string and nothing else."""
+    stripped = text.strip()
+    if not (stripped.startswith('"') and stripped.endswith('"')):
+        return ""
     try:
-        value = ast.literal_eval(plain)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return None
-    return value if isinstance(value, dict | list) else None
+        value = msgspec.json.decode(stripped)
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    return value if isinstance(value, str) else ""
 
 
-def _python_name(match: re.Match[str]) -> str:
-    return {"null": "None", "true": "True", "false": "False"}[match.group()]
-
-
-def _cut_short(text: str) -> Any | None:
-    """The complete items of a list whose end is missing (the token limit was reached)."""
-    outer = re.match(r"\s*(?:\{\s*\"[^\"]*\"\s*:\s*)?\[", text)
-    if outer is None:
-        return None
-    decoder = json.JSONDecoder(strict=False)
-    items: list[Any] = []
-    place = outer.end()
-    while True:
-        begin = re.compile(r"[\s,]*").match(text, place)
-        try:
-            item, place = decoder.raw_decode(text, begin.end() if begin else place)
-        except (ValueError, RecursionError):
-            return items or None
-        items.append(item)
-
-
-def _items(value: Any) -> list[Any] | None:
+def _items(value: Any, depth: int = 0) -> list[Any] | None:
     """The list of candidates in a decoded answer, or None when it has no such shape."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, str):
+        held = nested(value)
+        return None if held is None else _items(held, depth + 1)
     if isinstance(value, list):
         usable = [item for item in value if isinstance(item, dict | str)]
-        return usable if usable or not value else None
-    return _items_of_object(value) if isinstance(value, dict) else None
+        if usable and all(isinstance(item, dict) and _is_wrapper(item) for item in usable):
+            return [found for item in usable for found in _items(item, depth + 1) or []]
+        return value if usable or not value else None
+    return _items_of_object(value, depth) if isinstance(value, dict) else None
 
 
-def _items_of_object(value: dict[Any, Any]) -> list[Any] | None:
+def _items_of_object(value: dict[Any, Any], depth: int) -> list[Any] | None:
+    if _is_candidate(value):
+        return [value]
+    others = list(_by_intent(value))
     for name in _CONTAINERS:
         held = value.get(name)
-        if isinstance(held, list | dict):
-            return _items(held)
+        if isinstance(held, list | dict) or (isinstance(held, str) and nested(held) is not None):
+            found = _items(held, depth + 1)
+            return found if found is None else [*found, *others]
         if name in value and held is None:
-            return []
-    if any(isinstance(value.get(name), str) for name in _CONTENT):
-        return [value]
-    if any(isinstance(value.get(name), list) for name in _KINDS):
-        return _by_kind(value)
-    return None if value else []
+            return others
+    return others or _by_kind(value) or _unwrapped(value, depth)
+
+
+def _unwrapped(value: dict[Any, Any], depth: int) -> list[Any] | None:
+    """What stands within the call of a tool, or under a name that says nothing."""
+    for name in _WRAPPERS:
+        if name in value and (found := _items(value[name], depth + 1)) is not None:
+            return found
+    said_by_kind = any(isinstance(value.get(name), list) for name in _KINDS)
+    return [] if said_by_kind or not value else None
+
+
+def _is_candidate(value: dict[Any, Any]) -> bool:
+    fields = lowered(value)
+    return any(isinstance(fields.get(name), str) and nested(fields[name]) is None for name in _CONTENT)
+
+
+def _is_wrapper(value: dict[Any, Any]) -> bool:
+    return not _is_candidate(value) and any(name in value for name in (*_WRAPPERS, *_CONTAINERS))
+
+
+def _by_intent(value: dict[str, Any]) -> Iterator[Any]:
+    """Candidates that stand in a list of their own for what is done with them."""
+    for name, intent in _INTENT_CONTAINERS.items():
+        held = value.get(name)
+        for item in held if isinstance(held, list) else ():
+            yield {"intent": intent.value, **(item if isinstance(item, dict) else {"content": item})}
 
 
 def _by_kind(value: dict[str, Any]) -> list[Any]:
@@ -154,26 +168,46 @@ def _by_kind(value: dict[str, Any]) -> list[Any]:
 
 
 def _candidate(item: Any) -> Extracted | None:
-    fields = {"content": item} if isinstance(item, str) else _lowered(item)
-    content = _text(fields, _CONTENT, _MOST_CONTENT)
-    if content is None or not _is_statement(content):
+    if isinstance(item, str):
+        item = nested(item) or {"content": item}
+    if not isinstance(item, dict):
         return None
+    fields = lowered(item)
+    content, intent = text_of(fields, _CONTENT, MOST_CONTENT), _intent(fields)
+    if content is None or intent is None or not (intent is Intent.FORGET or _is_statement(content)):
+        return None
+    begins, ends = moment(fields.get("valid_from")), moment(fields.get("valid_to"), end=True)
     return Extracted(
         content=content,
-        kind=_KINDS.get((_text(fields, _KIND, 50) or "").lower(), Kind.SEMANTIC),
-        subject=_text(fields, ("subject",), _MOST_NAME),
-        predicate=_text(fields, ("predicate", "relation"), _MOST_NAME),
-        object=_text(fields, ("object", "value"), _MOST_CONTENT),
-        aspect=_text(fields, ("aspect",), _MOST_NAME),
-        category=_text(fields, ("category",), _MOST_NAME),
-        tags=_labels(fields.get("tags")),
-        entities=_labels(fields.get("entities")),
-        confidence=_unit(fields.get("confidence"), 0.8),
-        importance=_unit(fields.get("importance"), 0.5),
-        valid_from=_time(fields.get("valid_from")),
-        valid_to=_time(fields.get("valid_to")),
-        evidence=_quotes(fields),
+        intent=intent,
+        kind=_KINDS.get((text_of(fields, _KIND, 50) or "").lower(), Kind.SEMANTIC),
+        subject=text_of(fields, ("subject",), MOST_NAME),
+        predicate=text_of(fields, ("predicate", "relation"), MOST_NAME),
+        object=text_of(fields, ("object", "value"), MOST_CONTENT),
+        aspect=text_of(fields, ("aspect",), MOST_NAME),
+        stance=_STANCES.get((text_of(fields, ("stance", "sentiment"), 50) or "").lower()),
+        replaces=text_of(fields, ("replaces", "old_memory", "old_value"), MOST_CONTENT),
+        category=text_of(fields, ("category",), MOST_NAME),
+        tags=labels(fields.get("tags")),
+        entities=labels(fields.get("entities")),
+        relations=_relations(fields.get("relations")),
+        confidence=share(fields.get("confidence"), 0.8),
+        importance=share(fields.get("importance"), 0.5),
+        valid_from=begins,
+        valid_to=ends if ends is None or begins is None or begins < ends else None,
+        evidence=quotes(fields),
     )
+
+
+def _says_nothing(item: Any) -> bool:
+    """Whether an item only says that nothing changes."""
+    return isinstance(item, dict) and _intent(lowered(item)) is None
+
+
+def _intent(fields: dict[str, Any]) -> Intent | None:
+    """What is done with the statement; None when nothing is."""
+    named = next((value.strip().lower() for name in _INTENT if isinstance(value := fields.get(name), str)), "")
+    return None if named in _NOTHING else _INTENTS.get(named, Intent.STATE)
 
 
 def _is_statement(content: str) -> bool:
@@ -181,65 +215,30 @@ def _is_statement(content: str) -> bool:
     return len(content.split()) >= 3 or (not content.isascii() and len(content) >= 6)
 
 
-def _lowered(item: dict[Any, Any]) -> dict[str, Any]:
-    return {str(name).lower(): value for name, value in item.items()}
+def _relations(value: Any) -> tuple[Relation, ...]:
+    """Edges, as objects (in any of the usual words) or as triples."""
+    items = value if isinstance(value, list) else []
+    return tuple(found for item in items[:_MOST_RELATIONS] if (found := _relation(item)) is not None)
 
 
-def _text(fields: dict[str, Any], names: tuple[str, ...], most: int) -> str | None:
-    for name in names:
-        value = fields.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            value = str(value)
-        if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-            value = "; ".join(value)
-        if isinstance(value, str) and value.strip().lower() not in _PLACEHOLDERS:
-            return value.strip()[:most]
-    return None
-
-
-def _labels(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        value = value.split(",")
-    if not isinstance(value, list):
-        return ()
-    labels = (str(label).strip()[:100] for label in value if isinstance(label, str | int | float))
-    return tuple(dict.fromkeys(label for label in labels if label.lower() not in _PLACEHOLDERS))[:_MOST_LABELS]
-
-
-def _unit(value: Any, default: float) -> float:
-    """A share in [0, 1], also when given as text, as a percentage or in words."""
-    named = {"high": 0.9, "medium": 0.6, "low": 0.3}
-    if isinstance(value, str):
-        lowered = value.strip().lower()
-        if lowered in named:
-            return named[lowered]
-        percent = lowered.endswith("%")
-        try:
-            value = float(lowered.rstrip("% ")) / (100 if percent else 1)
-        except ValueError:
-            return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
-        return default
-    share = value / 10 if 1 < value <= 10 else value / 100 if value > 10 else value
-    return float(min(1.0, max(0.0, share)))
-
-
-def _time(value: Any) -> datetime | None:
-    """An ISO date or time; without a zone it is UTC. Anything else is no time."""
-    if not isinstance(value, str):
+def _relation(item: Any) -> Relation | None:
+    if isinstance(item, list | tuple) and len(item) == 3:
+        item = dict(zip(("subject", "predicate", "object"), item, strict=True))
+    if not isinstance(item, dict):
         return None
-    try:
-        time = datetime.fromisoformat(value.strip())
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
+    fields = lowered(item)
+    parts: Sequence[str | None] = (
+        text_of(fields, ("subject", "source", "from"), MOST_NAME),
+        text_of(fields, ("predicate", "relation", "relationship"), MOST_NAME),
+        text_of(fields, ("object", "target", "destination", "to"), MOST_NAME),
+    )
+    subject, predicate, target = parts
+    if subject is None or predicate is None or target is None:
         return None
-
-
-def _quotes(fields: dict[str, Any]) -> tuple[str, ...]:
-    for name in _EVIDENCE:
-        value = fields.get(name)
-        quotes = value if isinstance(value, list) else [value]
-        texts = tuple(quote.strip()[:_MOST_CONTENT] for quote in quotes if isinstance(quote, str))
-        if kept := tuple(text for text in texts if text.lower() not in _PLACEHOLDERS):
-            return kept
-    return ()
+    return Relation(
+        subject=subject,
+        predicate=predicate,
+        object=target,
+        valid_from=moment(fields.get("valid_from")),
+        valid_to=moment(fields.get("valid_to"), end=True),
+    )

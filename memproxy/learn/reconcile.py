@@ -1,40 +1,41 @@
 """Reconciliation: what each candidate does to what is known, as a plan of exact writes and slot changes."""
 
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.chain import RETRACTED_BY, repeat, said_at
+from memproxy.core.correct import in_place_of
+from memproxy.core.memory import Memory, Trust
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
-from memproxy.core.slots import slot_name
 from memproxy.core.supersede import (
     Bands,
     Decision,
-    Neighbour,
     Operation,
     decide,
-    lexical_overlap,
-    place,
-    reinforce,
-    repeats,
+    decide_correction,
+    decide_retraction,
+    trusted_enough,
 )
-from memproxy.learn.candidates import Grounded
+from memproxy.learn.asked import Asked
+from memproxy.learn.candidates import Grounded, Intent
+from memproxy.learn.judge import Advice, Judge, advised, candidate_key
 from memproxy.learn.known import Known
+from memproxy.learn.nearby import Nearby, Vector
 from memproxy.learn.outcomes import outcome_of
+from memproxy.learn.statement import memory_of
+from memproxy.learn.succession import Succession
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
-from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import LexicalEncoder, MemoryStore, StateStore
 from memproxy.settings import DedupSettings
 
-_NEAR = 8
-_REPEATING_TURNS = 100
-_SLOT_FIELDS = frozenset({"subject", "predicate", "object", "aspect", "active", "content", "valid_from", "kind"})
+_DONE_BEFORE = "again"
+"""The name of what was carried out when the same words were read before: nothing happens, nothing is told."""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,42 +48,19 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     operations: Mapping[str, int]
 
 
-def memory_of(grounded: Grounded, scope: Scope, *, now: datetime, extractor: str) -> Memory:
-    """The memory that a candidate would become, under a new id. What says no beginning holds since it was said."""
-    candidate, turn = grounded.candidate, grounded.turn
-    memory = Memory(
-        id=str(uuid.uuid4()),
-        tenant=scope.tenant,
-        user_id=scope.user,
-        project_id=scope.project,
-        agent_id=scope.agent,
-        session_id=scope.session,
-        kind=candidate.kind,
-        content=candidate.content,
-        category=candidate.category,
-        tags=list(candidate.tags),
-        entities=list(candidate.entities),
-        subject=candidate.subject,
-        predicate=candidate.predicate,
-        object=candidate.object,
-        aspect=candidate.aspect,
-        confidence=candidate.confidence,
-        importance=candidate.importance,
-        trust=turn.trust,
-        source=turn.source,
-        turn_ids=[turn.id],
-        created_at=now,
-        updated_at=now,
-        valid_from=candidate.valid_from or turn.created_at,
-        valid_to=candidate.valid_to,
-        metadata={"said_at": turn.created_at.isoformat(), "extractor": extractor}
-        | ({"evidence": candidate.evidence[0]} if candidate.evidence else {}),
-    )
-    return msgspec.structs.replace(memory, slot=slot_name(memory))
+class _Case(msgspec.Struct, frozen=True):
+    """One candidate and what its decision is made from."""
+
+    scope: Scope
+    grounded: Grounded
+    candidate: Memory
+    vectors: Mapping[str, Vector]
+    verdicts: Mapping[str, str]
+    now: datetime
 
 
 class Reconciler:
-    """Makes plans. Callers hold the owner's lock from here until the plan is applied."""
+    """Makes plans. Callers hold the owner's lock from here until the plan is applied (but for `advice`)."""
 
     def __init__(
         self,
@@ -92,95 +70,120 @@ class Reconciler:
         lexical: LexicalEncoder,
         vectors: Vectors,
         dedup: DedupSettings,
+        judge: Judge | None = None,
     ) -> None:
         self._store = store
         self._state = state
-        self._lexical = lexical
         self._vectors = vectors
         self._bands = Bands(same=dedup.update_above, related=dedup.related_above)
+        self._nearby = Nearby(store, lexical)
+        self._succession = Succession(store, lexical)
+        self._asked = Asked(store, state, self._succession)
+        self._judge = judge
 
-    async def learned(self, scope: Scope, found: Sequence[Grounded], *, now: datetime, extractor: str) -> Planned:
+    async def advice(self, scope: Scope, found: Sequence[Grounded], *, now: datetime) -> Advice:
+        """What the judge holds of the doubtful pairs, as things stand now; empty with ``judge: rules``. Asks a model,
+        so it is called before the lock is taken; what changed meanwhile makes the advice void, never wrong.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: what is known could not be read.
+        """
+        if self._judge is None:
+            return {}
+        known = Known(scope, self._store, self._state)
+        candidates, vectors = await self._candidates(scope, found, now, "judge")
+        advice: dict[tuple[str, str], str] = {}
+        for grounded, candidate in zip(found, candidates, strict=True):
+            if grounded.candidate.intent is Intent.STATE:
+                chain = await self._nearby.chain(known, candidate)
+                near = [] if chain else await self._nearby.of(scope, known, candidate, vectors)
+                verdicts = await self._judge.verdicts(scope.tenant, candidate, chain, near, self._bands)
+                advice |= {(candidate_key(candidate), name): verdict for name, verdict in verdicts.items()}
+        return advice
+
+    async def learned(
+        self, scope: Scope, found: Sequence[Grounded], *, now: datetime, extractor: str, advice: Advice | None = None
+    ) -> Planned:
         """The plan for what was extracted, each candidate against what is known and against those before it.
 
         Raises:
             StoreUnavailable, StateUnavailable: what is known could not be read.
         """
         known = Known(scope, self._store, self._state)
-        candidates = [memory_of(grounded, scope, now=now, extractor=extractor) for grounded in found]
-        vectors = await self._vectors.statement_vectors([candidate.content for candidate in candidates])
-        ours = dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
+        candidates, vectors = await self._candidates(scope, found, now, extractor)
         counts: Counter[str] = Counter()
         outcomes: list[Outcome] = []
         for grounded, candidate in zip(found, candidates, strict=True):
-            operation, decision = await self._learn(scope, known, candidate, ours, now)
+            key = candidate_key(candidate)
+            verdicts = {name: verdict for (of, name), verdict in (advice or {}).items() if of == key}
+            case = _Case(scope, grounded, candidate, vectors, verdicts, now)
+            operation, decision = await self._learn(known, case)
             counts[operation] += 1
             memory = await known.memory(candidate.id) or candidate
-            outcomes += outcome_of(grounded.turn, memory, operation, decision)
+            if operation != _DONE_BEFORE:
+                outcomes += outcome_of(grounded.turn, memory, operation, decision)
         plan = msgspec.structs.replace(known.plan(), outcomes=outcomes)
         return Planned(plan=plan, known=known, operations=counts)
 
-    async def _learn(
-        self, scope: Scope, known: Known, candidate: Memory, ours: Mapping[str, list[float] | None], now: datetime
-    ) -> tuple[str, Decision]:
+    async def _candidates(
+        self, scope: Scope, found: Sequence[Grounded], now: datetime, extractor: str
+    ) -> tuple[list[Memory], dict[str, Vector]]:
+        candidates = [memory_of(grounded, scope, now=now, extractor=extractor) for grounded in found]
+        vectors = await self._vectors.statement_vectors([candidate.content for candidate in candidates])
+        return candidates, dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
+
+    async def _learn(self, known: Known, case: _Case) -> tuple[str, Decision]:
         """Add to the plan what a candidate does; the name of that (or why it does nothing), and the decision."""
-        holder = await known.holder(candidate.slot) if candidate.slot else None
-        chain = await known.chain(holder)
-        near = [] if chain else await self._near(scope, known, candidate, ours)
-        decision = decide(candidate, chain=chain, neighbours=near, bands=self._bands)
+        if case.grounded.candidate.intent is Intent.FORGET:
+            return await self._forget(known, case)
+        candidate = case.candidate
+        decision = await self._decision(known, case)
         if (reason := _refused(candidate, decision)) is not None:
             metrics().candidates_rejected.labels(reason=reason).inc()
             return reason, decision
         if decision.operation is Operation.DUPLICATE and decision.target is not None:
-            await known.change(decision.target.id, reinforce(decision.target, candidate, now=now))
+            chain = await known.chain_of(decision.target)
+            for name, fields in repeat(decision.target, candidate, chain, now=case.now).items():
+                await known.change(name, fields)
         elif decision.operation is Operation.UPDATE and decision.target is not None:
-            await self._supersede(known, candidate, decision.target, now)
+            if case.grounded.candidate.intent is Intent.CORRECT:
+                candidate = in_place_of(candidate, decision.target)
+            await self._succession.supersede(known, candidate, decision.target, case.now)
         else:
             await known.add(candidate)
         return decision.operation.value, decision
 
-    async def _near(
-        self, scope: Scope, known: Known, candidate: Memory, ours: Mapping[str, list[float] | None]
-    ) -> list[Neighbour]:
-        vector = ours.get(candidate.id)
-        query = HybridQuery(
-            dense=vector,
-            bm25=self._lexical.encode_query(candidate.content),
-            limit=_NEAR,
-            where=MemoryFilter(kinds=(candidate.kind,)),
-        )
-        stored = await self._store.search(scope, query)
-        near = [Neighbour(known.current(found.memory), found.cosine) for found in stored]
-        near += [Neighbour(memory, _cosine(vector, ours.get(memory.id))) for memory in known.new_memories()]
-        same_place = [one for one in near if _place(one.memory) == _place(candidate)]
-        return sorted(same_place, key=lambda one: _closeness(candidate, one), reverse=True)
+    async def _decision(self, known: Known, case: _Case) -> Decision:
+        candidate, wrong = case.candidate, case.grounded.candidate.replaces
+        chain = await self._nearby.chain(known, candidate)
+        if case.grounded.candidate.intent is Intent.CORRECT:
+            near = []
+            if not chain:
+                near = await self._nearby.to_replace(case.scope, known, candidate, case.vectors, wrong=wrong)
+            return decide_correction(candidate, wrong, chain=chain, neighbours=near, bands=self._bands)
+        near = [] if chain else await self._nearby.of(case.scope, known, candidate, case.vectors)
+        decision = decide(candidate, chain=chain, neighbours=near, bands=self._bands)
+        if not case.verdicts:
+            return decision
+        return advised(decision, candidate, case.verdicts, chain=chain, near=near, bands=self._bands)
 
-    async def _supersede(self, known: Known, candidate: Memory, target: Memory, now: datetime) -> None:
-        """Put the candidate into the chain that ends in ``target``, and mark the turns of what is not current."""
-        candidate = _in_place_of(candidate, target)
-        effects = place(candidate, await known.chain(target.id), now=now)
-        for name, fields in effects.changes.items():
-            await known.change(name, fields)
-        new = effects.new or candidate
-        await known.add(new)
-        if new.active:
-            await self._mark(known, target, new)
-        elif new.superseded_by and (after := await known.memory(new.superseded_by)) is not None:
-            await self._mark(known, new, after)
-
-    async def _mark(self, known: Known, old: Memory, new: Memory) -> None:
-        """Note on the turns that state what is no longer so, by which memory it was superseded."""
-        query = HybridQuery(
-            bm25=self._lexical.encode_query(old.content),
-            limit=_REPEATING_TURNS,
-            where=MemoryFilter(kinds=(Kind.TURN,)),
-        )
-        found = await self._store.search(known.owner, query)
-        stale = [one.memory for one in found if repeats(one.memory.content, old, new)]
-        stale += await known.turns(old.session_id, [name for name in old.turn_ids if name not in new.turn_ids])
-        for turn in stale:
-            said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id
-            if not turn.superseded_by and not said_by_new:
-                known.mark(turn, {"superseded_by": new.id})
+    async def _forget(self, known: Known, case: _Case) -> tuple[str, Decision]:
+        """End what a request to forget means. Only the user takes back what the user's memory holds."""
+        request = case.candidate
+        if request.trust is not Trust.USER:
+            metrics().candidates_rejected.labels(reason="trust").inc()
+            return "trust", Decision(Operation.NOTHING)
+        turn = request.turn_ids[0]
+        near = await self._nearby.to_forget(case.scope, known, request, case.vectors)
+        decision = decide_retraction(request, near)
+        for memory in decision.meant:
+            await self._succession.retract(known, memory, turn, said_at(request), case.now)
+        if decision.operation is Operation.RETRACT:
+            return decision.operation.value, decision
+        if any(one.memory.metadata.get(RETRACTED_BY) == turn for one in near):
+            return _DONE_BEFORE, decision
+        metrics().candidates_rejected.labels(reason="unknown").inc()
+        return "unknown", decision
 
     async def asked(self, scope: Scope, body: PlanBody, *, now: datetime) -> Planned:
         """The plan for what the API asks: statements take their slots, what goes frees them.
@@ -190,85 +193,20 @@ class Reconciler:
             msgspec.ValidationError: a changed field does not take its value.
         """
         known = Known(scope, self._store, self._state)
-        counts: Counter[str] = Counter()
-        await known.load([*body.changes, *body.deletes])
-        for memory in body.upserts:
-            counts[await self._put(known, memory, now)] += 1
-        for name, fields in body.changes.items():
-            await self._edit(known, name, fields, now)
-            counts["change"] += 1
-        for name in body.deletes:
-            await known.delete(name)
-            counts["delete"] += 1
-        plan = msgspec.structs.replace(known.plan(), delete_where=body.delete_where)
-        return Planned(plan=plan, known=known, operations=counts)
-
-    async def _put(self, known: Known, memory: Memory, now: datetime) -> str:
-        memory = msgspec.structs.replace(memory, slot=slot_name(memory))
-        holder = await known.holder(memory.slot) if memory.slot and memory.active else None
-        if holder is None or holder == memory.id:
-            await known.add(memory)
-            return Operation.ADD.value
-        target = await known.memory(holder)
-        if target is None:
-            # Registered, and not in the store yet: an earlier plan that is still to be applied. It will find itself
-            # superseded (`apply.Applier`).
-            await known.add(msgspec.structs.replace(memory, supersedes=holder))
-        else:
-            await self._supersede(known, memory, target, now)
-        return Operation.UPDATE.value
-
-    async def _edit(self, known: Known, name: str, fields: Mapping[str, Any], now: datetime) -> None:
-        """Change fields; when the memory's slot changes by it, the new slot's holder is superseded."""
-        await known.change(name, {"updated_at": now, **fields})
-        if not _SLOT_FIELDS & fields.keys():
-            return
-        memory = await known.memory(name)
-        slot = slot_name(memory) if memory is not None and memory.active else None
-        holder = await known.holder(slot) if slot else None
-        if memory is not None and holder is not None and holder != name:
-            chain = await known.chain(holder)
-            effects = place(memory, chain[-1:], now=now)
-            for other, changed in effects.changes.items():
-                await known.change(other, changed)
-            if effects.new is not None:
-                await known.change(name, _differences(memory, effects.new))
-        await known.take(name)
+        counts = await self._asked.plan(known, body, now)
+        return Planned(plan=known.plan(), known=known, operations=counts)
 
 
 def _refused(candidate: Memory, decision: Decision) -> str | None:
-    """Why a decision is not carried out: what only the assistant (a tool) said confirms and changes nothing."""
+    """Why a decision is not carried out: what only the assistant (a tool) said confirms and changes nothing; a
+    correction of nothing that is known cannot be understood.
+    """
+    if decision.operation is Operation.NOTHING:
+        return "unknown"
     target = decision.target
-    if target is None or candidate.trust is Trust.USER:
+    if target is None or (candidate.trust is Trust.USER and not candidate.quarantined):
         return None
     if decision.operation is Operation.DUPLICATE:
         return "echo"
-    lower = candidate.trust.level < target.trust.level
-    return "trust" if decision.operation is Operation.UPDATE and lower else None
-
-
-def _in_place_of(candidate: Memory, target: Memory) -> Memory:
-    """A candidate that names no slot takes over the one of what it supersedes."""
-    if candidate.slot is not None or target.slot is None:
-        return candidate
-    return msgspec.structs.replace(
-        candidate, subject=target.subject, predicate=target.predicate, aspect=target.aspect, slot=target.slot
-    )
-
-
-def _differences(old: Memory, new: Memory) -> dict[str, Any]:
-    return {name: value for name in old.__struct_fields__ if (value := getattr(new, name)) != getattr(old, name)}
-
-
-def _place(memory: Memory) -> tuple[str | None, str | None]:
-    return (memory.project_id, memory.agent_id)
-
-
-def _cosine(one: list[float] | None, other: list[float] | None) -> float | None:
-    """Of unit vectors."""
-    return None if one is None or other is None else sum(a * b for a, b in zip(one, other, strict=True))
-
-
-def _closeness(candidate: Memory, near: Neighbour) -> tuple[bool, float, float]:
-    overlap = lexical_overlap(candidate.content, near.memory.content)
-    return (near.memory.active, near.cosine if near.cosine is not None else overlap, overlap)
+    changes = decision.operation is Operation.UPDATE
+    return "trust" if changes and not trusted_enough(candidate, target) else None

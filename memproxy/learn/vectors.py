@@ -111,6 +111,17 @@ class Vectors:
         await self._state.set_meta(PENDING_KEY, json.dumps(sorted(pending)))
         self._pending = pending
 
+    async def forget(self, owner: Owner) -> None:
+        """Nothing of this owner is left that could lack a vector; its name goes too.
+
+        Raises:
+            StateUnavailable: try again later.
+        """
+        async with self._noting:
+            pending = await self._known()
+            if owner in pending:
+                await self._save(pending - {owner})
+
     async def fill(self) -> int:
         """Give vectors to all memories that lack them, if the embedder is ready; answers how many got theirs.
 

@@ -8,20 +8,28 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
-from memproxy.errors import MemproxyError, ModelRefused, RequestError, StateUnavailable, StoreUnavailable
+from memproxy.errors import BudgetSpent, MemproxyError, ModelRefused, RequestError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
 from memproxy.learn.backoff import counted_delay, outage_delay
+from memproxy.learn.budget import TokenMeter
+from memproxy.learn.drift import Drift
 from memproxy.learn.extract import Extractor, load_prompt
 from memproxy.learn.index import Indexer
-from memproxy.learn.learner import Learner
+from memproxy.learn.judge import JUDGE_PROMPT, Judge
+from memproxy.learn.learner import END, MINE, Learner
 from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Reconciler
+from memproxy.learn.summary import Summariser
 from memproxy.learn.triggers import Triggers
 from memproxy.learn.vectors import Vectors
+from memproxy.learn.windows import Windows
 from memproxy.metrics import metrics
 from memproxy.ports import (
     ChatModel,
@@ -39,8 +47,10 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
-_WIDTH = {"index": 4, "learn": 2}
-"""Owners that are worked for at once, by lane: two cores embed no faster by more, and a model is asked gently."""
+_WIDTH = {"index": 16, "learn": 4}
+"""Owners that are worked for at once, by lane: they share flushes of the store, which take longer than all else that a
+row of turns needs; a model is asked gently.
+"""
 
 _POLL_S = 1.0
 _KEY_WAIT_S = 300.0
@@ -61,13 +71,26 @@ class Worker:
         model: ChatModel,
         access: ModelAccess,
         clock: Clock,
+        judge: ChatModel | None = None,
     ) -> None:
+        """``judge`` is the model of ``learn.judge: llm``; without one the rules decide alone."""
         self._settings = settings
         self._state = state
         self._clock = clock
         locks = OwnerLocks()
+        meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
+        min_trust = Trust(settings.learn.min_trust)
+        admission = Admission(min_trust)
+        prompts = settings.learn.prompts_dir
         self._vectors = Vectors(store=store, state=state, embedder=embedder, lexical=lexical, locks=locks)
-        reconciler = Reconciler(store=store, state=state, lexical=lexical, vectors=self._vectors, dedup=settings.dedup)
+        reconciler = Reconciler(
+            store=store,
+            state=state,
+            lexical=lexical,
+            vectors=self._vectors,
+            dedup=settings.dedup,
+            judge=_judge(judge, settings, access, meter),
+        )
         applier = Applier(store=store, state=state, vectors=self._vectors)
         self._indexer = Indexer(
             store=store,
@@ -78,21 +101,37 @@ class Worker:
             locks=locks,
             clock=clock,
         )
+        windows = Windows(store, settings.learn.window_turns)
         self._learner = Learner(
-            settings=settings,
             store=store,
             state=state,
-            lexical=lexical,
-            vectors=self._vectors,
-            extractor=Extractor(model, load_prompt(settings.learn.prompts_dir)),
-            access=access,
+            windows=windows,
+            reader=Reader(
+                role=settings.models.extract,
+                store=store,
+                lexical=lexical,
+                vectors=self._vectors,
+                extractor=Extractor(model, load_prompt(prompts), admission=admission, meter=meter),
+                admission=admission,
+                verbatim=settings.learn.mode == "verbatim",
+                access=access,
+                clock=clock,
+            ),
+            summariser=Summariser(store, model, load_prompt(prompts, "summary.md"), meter),
+            min_trust=min_trust,
             reconciler=reconciler,
             applier=applier,
             locks=locks,
             clock=clock,
         )
         self._triggers = Triggers(
-            settings=settings.learn, state=state, store=store, access=access, locks=locks, clock=clock
+            settings=settings.learn,
+            state=state,
+            store=store,
+            access=access,
+            drift=Drift(settings.learn.drift_threshold, state=state, windows=windows, vectors=self._vectors),
+            locks=locks,
+            clock=clock,
         )
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
@@ -164,13 +203,24 @@ class Worker:
 
     async def learned(self, scope: Scope, timeout_s: float) -> bool:
         """Learn from what is new in ``scope.session`` now; True when that is done, False if not within the time."""
+        return await self._begun_and_done(scope, "asked", timeout_s)
+
+    async def mine(self, scope: Scope, timeout_s: float) -> bool:
+        """Learn from the whole of ``scope.session`` again, as `learned`; a second time changes nothing."""
+        return await self._begun_and_done(scope, MINE, timeout_s)
+
+    async def end_session(self, scope: Scope, timeout_s: float) -> bool:
+        """``scope.session`` is over: learn from what is new and summarise the whole, as `learned`."""
+        return await self._begun_and_done(scope, END, timeout_s)
+
+    async def _begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
         if not self._settings.learn.enabled:
             return True
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
                     ended = self._learn_ended
-                    number = await self._triggers.begin(scope, "asked")
+                    number = await self._triggers.begin(scope, reason)
                     if number is not None:
                         break
                     await ended.wait()
@@ -188,11 +238,15 @@ class Worker:
         """Take back what a dead engine had claimed; before that nothing is claimed."""
         while True:
             try:
-                await self._state.recover()
+                taken = await self._state.recover(max_attempts=self._settings.learn.max_attempts, now=self._clock.now())
             except StateUnavailable as error:
                 _state_trouble("recover", error)
                 await asyncio.sleep(_POLL_S)
             else:
+                for number, tries in taken.parked.items():
+                    log.error(
+                        "row %d is parked: the engine ended while it worked on it, %d tries in all", number, tries
+                    )
                 self._recovered.set()
                 return
 
@@ -257,6 +311,8 @@ class Worker:
             await self._postpone(row, error)
         except ModelRefused as error:
             self._rows.start(self._await_key(row, error, keys_before), f"key for row {row.number}")
+        except BudgetSpent as error:
+            await self._put_back(row, error.message, error.until, counted=False)
         except RequestError as error:
             await self._end(row, error)
         except MemproxyError as error:
@@ -274,8 +330,9 @@ class Worker:
 
     async def _handle(self, row: JournalRow) -> None:
         if row.entry.kind is JournalKind.TURNS:
-            if await self._indexer.turns(row) and self._settings.learn.enabled:
-                await self._triggers.begin(row.entry.scope, "asked")
+            asked = await self._indexer.turns(row)
+            if self._settings.learn.enabled:
+                await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
             self._wakes["learn"].set()
         elif row.entry.kind is JournalKind.PLAN:
@@ -302,7 +359,7 @@ class Worker:
             return
         delay = counted_delay(tries)
         log.warning("row %d (%s) failed, tried again in %.0f s: %s", row.number, row.entry.kind.value, delay, error)
-        await self._put_back(row, error.message, delay, counted=True)
+        await self._put_back(row, error.message, self._in(delay), counted=True)
 
     async def _postpone(self, row: JournalRow, error: MemproxyError) -> None:
         """An outage: nothing is counted against the row."""
@@ -310,22 +367,30 @@ class Worker:
         if outages == 1:
             log.warning("row %d (%s) waits: %s", row.number, row.entry.kind.value, error)
         metrics().internal_errors.labels(where="learn.outage").inc()
-        await self._put_back(row, error.message, outage_delay(outages), counted=False)
+        await self._put_back(row, error.message, self._in(outage_delay(outages)), counted=False)
 
     async def _await_key(self, row: JournalRow, error: ModelRefused, keys_before: int) -> None:
+        if self._new_keys != keys_before:
+            await self._put_back(row, error.message, self._clock.now(), counted=False)
+            return
         tenant = row.entry.scope.tenant
-        if self._new_keys == keys_before:
-            log.warning("row %d waits for a model key: %s", row.number, error)
-            event = self._keys.setdefault(tenant, asyncio.Event())
-            try:
-                async with asyncio.timeout(_KEY_WAIT_S):
-                    await event.wait()
-            except TimeoutError:
-                self._keys.pop(tenant, None)
-        await self._put_back(row, error.message, 0, counted=False)
+        log.warning("row %d waits for a model key: %s", row.number, error)
+        event = self._keys.setdefault(tenant, asyncio.Event())
+        # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
+        await self._put_back(row, error.message, self._in(_KEY_WAIT_S), counted=False)
+        try:
+            async with asyncio.timeout(_KEY_WAIT_S):
+                await event.wait()
+        except TimeoutError:
+            self._keys.pop(tenant, None)
+            return
+        if row.number not in self._held:
+            await self._put_back(row, error.message, self._clock.now(), counted=False)
 
-    async def _put_back(self, row: JournalRow, message: str, delay_s: float, *, counted: bool) -> None:
-        due = self._clock.now() + timedelta(seconds=delay_s)
+    def _in(self, delay_s: float) -> datetime:
+        return self._clock.now() + timedelta(seconds=delay_s)
+
+    async def _put_back(self, row: JournalRow, message: str, due: datetime, *, counted: bool) -> None:
         await self._settle(lambda: self._state.retry(row.number, error=message, due=due, counted=counted))
         self._held.pop(row.number, None)
         self._wakes["learn"].set()
@@ -358,3 +423,10 @@ class Worker:
 def _state_trouble(where: str, error: MemproxyError) -> None:
     metrics().internal_errors.labels(where=f"learn.{where}").inc()
     log.warning("%s: %s; tried again", where, error)
+
+
+def _judge(model: ChatModel | None, settings: Settings, access: ModelAccess, meter: TokenMeter) -> Judge | None:
+    if model is None:
+        return None
+    prompt = load_prompt(settings.learn.prompts_dir, JUDGE_PROMPT)
+    return Judge(model, settings.models.judge, access=access, meter=meter, prompt=prompt)

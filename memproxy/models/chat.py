@@ -16,8 +16,10 @@ from memproxy.errors import ModelError, ModelRefused
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
 
-INTERNAL_HEADERS = {"X-Memproxy-Internal": "extract", "X-Memproxy-Memory": "off"}
-"""Sent with every call of ours: an upstream that is a memproxy itself neither recalls for it nor learns from it."""
+INTERNAL_HEADER = "X-Memproxy-Internal"
+"""Sent with every call of ours, with the model's role; beside it ``X-Memproxy-Memory: off``, so that an upstream that
+is a memproxy itself neither recalls for it nor learns from it.
+"""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -31,24 +33,41 @@ _KEYLESS = "none"
 class _Without(enum.Enum):
     """What a provider was found not to accept."""
 
+    SCHEMA = "json schema"
     JSON_MODE = "json mode"
     MAX_TOKENS = "max_tokens"
     TEMPERATURE = "temperature"
 
 
+_Formats = dict[_Without, dict[str, Any]]
+_FORMAT_WORDS = ("response_format", "json_schema", "json_object", "json mode", "structured output")
+
+
 class OpenAIChatModel:
     """Implements `ports.ChatModel` for every OpenAI-compatible chat API. One instance serves all tenants of a role."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, *, role: str = "extract") -> None:
+        """``role`` is told to the upstream in a header."""
         self._settings = settings
+        self._headers = {INTERNAL_HEADER: role, "X-Memproxy-Memory": "off"}
         # Ours, so that all credentials share one connection pool, and because the client's own default differs
         # between its versions (httpx, httpx2); it takes this one in all of them.
         self._http = httpx.AsyncClient(timeout=settings.timeout_s, follow_redirects=True)
         self._clients: OrderedDict[tuple[str, str | None], openai.AsyncOpenAI] = OrderedDict()
         self._rejected: OrderedDict[tuple[str, str], frozenset[_Without]] = OrderedDict()
 
-    async def complete(self, credential: Credential, *, system: str, user: str, json_mode: bool) -> ModelReply:
+    async def complete(
+        self,
+        credential: Credential,
+        *,
+        system: str,
+        user: str,
+        json_mode: bool,
+        schema: dict[str, Any] | None = None,
+    ) -> ModelReply:
         """Ask once; the settings' ``timeout_s`` bounds it all, repetitions without a rejected parameter included.
+
+        ``schema`` is tried first, then JSON mode, then neither.
 
         Raises:
             ModelRefused: 401 or 403 (a missing key looks the same).
@@ -58,7 +77,7 @@ class OpenAIChatModel:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                return _reply(await self._adapted(credential, messages, json_mode), host)
+                return _reply(await self._adapted(credential, messages, _formats(json_mode, schema)), host)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             message = f"{host} refused the model call ({error.status_code}); give a key that may use {credential.model}"
             raise ModelRefused(message) from error
@@ -77,14 +96,14 @@ class OpenAIChatModel:
         self._clients.clear()
         await self._http.aclose()
 
-    async def _adapted(self, credential: Credential, messages: list[dict[str, str]], json_mode: bool) -> Any:
+    async def _adapted(self, credential: Credential, messages: list[dict[str, str]], formats: _Formats) -> Any:
         place = (credential.base_url, credential.model)
         without = self._rejected.get(place, frozenset())
         while True:
             try:
-                answer = await self._ask(credential, messages, json_mode, without)
+                answer = await self._ask(credential, messages, formats, without)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                named = _named(error, without, json_mode)
+                named = _named(error, without, formats)
                 if named is None:
                     raise
                 without |= {named}
@@ -93,15 +112,15 @@ class OpenAIChatModel:
                 return answer
 
     async def _ask(
-        self, credential: Credential, messages: list[dict[str, str]], json_mode: bool, without: frozenset[_Without]
+        self, credential: Credential, messages: list[dict[str, str]], formats: _Formats, without: frozenset[_Without]
     ) -> Any:
         limit = "max_completion_tokens" if _Without.MAX_TOKENS in without else "max_tokens"
         options: dict[str, Any] = {limit: self._settings.max_tokens}
         if _Without.TEMPERATURE not in without:
             options["temperature"] = self._settings.temperature
-        if json_mode and _Without.JSON_MODE not in without:
-            options["response_format"] = {"type": "json_object"}
-        headers: dict[str, Any] = dict(INTERNAL_HEADERS)
+        if (response_format := _wanted(formats, without)) is not None:
+            options["response_format"] = formats[response_format]
+        headers: dict[str, Any] = dict(self._headers)
         if credential.api_key is None:
             headers["Authorization"] = openai.Omit()
         create: Any = self._client(credential).chat.completions.create
@@ -132,18 +151,37 @@ def _remember(table: "OrderedDict[_K, _V]", key: _K, value: _V, most: int) -> No
         table.popitem(last=False)
 
 
-def _named(error: openai.APIStatusError, without: frozenset[_Without], json_mode: bool) -> _Without | None:
-    """Which of the optional parameters the rejection names, if it is one that was sent."""
+def _formats(json_mode: bool, schema: dict[str, Any] | None) -> _Formats:
+    """The response formats that would do, the best one first."""
+    formats: _Formats = {}
+    if schema is not None:
+        named = {"name": "answer", "schema": schema, "strict": False}
+        formats[_Without.SCHEMA] = {"type": "json_schema", "json_schema": named}
+    if json_mode:
+        formats[_Without.JSON_MODE] = {"type": "json_object"}
+    return formats
+
+
+def _wanted(formats: _Formats, without: frozenset[_Without]) -> _Without | None:
+    """The best response format that is not known to be rejected."""
+    return next((option for option in formats if option not in without), None)
+
+
+def _named(error: openai.APIStatusError, without: frozenset[_Without], formats: _Formats) -> _Without | None:
+    """Which of the optional parameters the rejection names, if it is one that was sent. A rejection that names none is
+    taken for one of the schema, which is the least known of them.
+    """
     said = f"{error.message} {error.body}".lower()
+    sent_format = _wanted(formats, without)
+    if sent_format is not None and any(word in said for word in _FORMAT_WORDS):
+        return sent_format
     for option, words in (
-        (_Without.JSON_MODE, ("response_format", "json_object", "json mode")),
         (_Without.MAX_TOKENS, ("max_tokens", "max_completion_tokens")),
         (_Without.TEMPERATURE, ("temperature",)),
     ):
-        sent = option not in without and (json_mode or option is not _Without.JSON_MODE)
-        if sent and any(word in said for word in words):
+        if option not in without and any(word in said for word in words):
             return option
-    return None
+    return sent_format if sent_format is _Without.SCHEMA else None
 
 
 def _reply(answer: Any, host: str) -> ModelReply:
@@ -156,6 +194,7 @@ def _reply(answer: Any, host: str) -> ModelReply:
     usage = getattr(answer, "usage", None)
     return ModelReply(
         text=text if isinstance(text, str) else "",
+        truncated=choices[0].finish_reason == "length",
         input_tokens=getattr(usage, "prompt_tokens", 0) or 0,
         output_tokens=getattr(usage, "completion_tokens", 0) or 0,
     )

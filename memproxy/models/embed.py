@@ -38,14 +38,17 @@ class Encoder(Protocol):
         """One vector of length 1 for each text."""
 
 
-def load_fastembed(settings: EmbeddingSettings, cache_dir: Path) -> tuple[Encoder, int]:
-    """Load the local model (downloading it once where it may): the encoder and its dimension. Blocking, slow.
+def load_fastembed(
+    settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool = False
+) -> tuple[Encoder, int]:
+    """Load the local model (downloading it once, unless ``local_files_only``): the encoder and its dimension. Blocking,
+    slow; without a network the library tries for 39 s to download.
 
     Raises:
         EmbedderUnavailable: it cannot be had; the message says why and what to do.
     """
     fastembed_log.disable("fastembed")  # it tells of each of its retries; what matters is in the error we raise
-    model = _open_fastembed(settings, cache_dir)
+    model = _open_fastembed(settings, cache_dir, local_files_only=local_files_only)
 
     def encode(texts: Sequence[str]) -> Vectors:
         return [_unit(vector) for vector in model.embed(list(texts), batch_size=TEXT_BATCH)]
@@ -53,8 +56,8 @@ def load_fastembed(settings: EmbeddingSettings, cache_dir: Path) -> tuple[Encode
     return encode, len(encode(["dimension"])[0])
 
 
-def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path) -> TextEmbedding:
-    name, options = settings.model, dict[str, Any]()
+def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool) -> TextEmbedding:
+    name, options = settings.model, dict[str, Any](local_files_only=True) if local_files_only else dict[str, Any]()
     if settings.model_path is not None:
         name, options = _local_model(settings, settings.model_path)
     try:

@@ -4,14 +4,26 @@ Anything concrete is chosen in ``wiring`` alone. Values that cross a seam are th
 """
 
 from memproxy.ports.memory import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, Point, SparseVector
-from memproxy.ports.models import ChatModel, Clock, Credential, Embedder, LexicalEncoder, ModelReply
+from memproxy.ports.models import (
+    ChatModel,
+    Clock,
+    Credential,
+    Embedder,
+    LexicalEncoder,
+    ModelReply,
+    Reranker,
+    RoleModel,
+)
 from memproxy.ports.state import (
     BlockLine,
     JournalEntry,
     JournalKind,
     JournalRow,
     KnownSession,
+    PalacePlace,
     ParkedRow,
+    Placed,
+    Recovered,
     SessionBlocks,
     SessionProgress,
     SlotChange,
@@ -35,8 +47,13 @@ __all__ = [
     "MemoryStore",
     "ModelReply",
     "Page",
+    "PalacePlace",
     "ParkedRow",
+    "Placed",
     "Point",
+    "Recovered",
+    "Reranker",
+    "RoleModel",
     "SessionBlocks",
     "SessionProgress",
     "SlotChange",

@@ -136,5 +136,10 @@ class MemoryStore(Protocol):
     async def flush(self) -> None:
         """Returns when every upsert, change and delete so far survives a crash."""
 
+    async def optimize(self) -> bool:
+        """Drop what was deleted from the store's files, where that is ours to do; answers whether there was something.
+        May take seconds, during which an embedded store answers nothing.
+        """
+
     async def points(self) -> int:
         """How many points the whole store holds (a number for a metric; no content)."""

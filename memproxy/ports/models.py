@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -56,9 +56,10 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat model's answer and what it cost."""
+    """A chat model's answer and what it cost. ``truncated``: it ends where the token limit was reached."""
 
     text: str
+    truncated: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -66,8 +67,17 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
 class ChatModel(Protocol):
     """A chat model that answers one prompt (extraction, rewriting, judging)."""
 
-    async def complete(self, credential: Credential, *, system: str, user: str, json_mode: bool) -> ModelReply:
-        """Ask once, within the role's own timeout.
+    async def complete(
+        self,
+        credential: Credential,
+        *,
+        system: str,
+        user: str,
+        json_mode: bool,
+        schema: dict[str, Any] | None = None,
+    ) -> ModelReply:
+        """Ask once, within the role's own timeout. ``schema`` is the JSON schema of the answer, for providers that
+        take one; others are asked for JSON, or in words alone.
 
         Raises:
             ModelRefused: no key, or 401/403.
@@ -76,6 +86,32 @@ class ChatModel(Protocol):
 
     async def close(self) -> None:
         """Close connections."""
+
+
+class RoleModel(Protocol):
+    """A chat model in one role, reached as the tenant's own requests reach theirs; it knows its time and counts its
+    tokens.
+    """
+
+    async def ask(self, tenant: str, *, system: str, user: str, json_mode: bool = False) -> str:
+        """The model's answer.
+
+        Raises:
+            ModelRefused: the way to the model is not known (yet), or the key is refused.
+            ModelError: it did not answer in time, it failed, or it failed so often that it is left alone for a while.
+        """
+
+
+class Reranker(Protocol):
+    """Says how well texts answer a query, reading both together."""
+
+    async def rerank(self, tenant: str, query: str, texts: Sequence[str]) -> list[float]:
+        """One score in [0, 1] for each text, in their order.
+
+        Raises:
+            ModelRefused: as for `RoleModel`.
+            ModelError: as for `RoleModel`; also when the answer cannot be read.
+        """
 
 
 class Clock(Protocol):

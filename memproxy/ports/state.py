@@ -7,6 +7,8 @@ from typing import Protocol
 
 import msgspec
 
+from memproxy.core.palace import Names
+from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 
@@ -49,6 +51,13 @@ class ParkedRow(msgspec.Struct, frozen=True, kw_only=True):
     parked_at: datetime
 
 
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dead engine had claimed: how many rows go on, and which are parked (their number and tries)."""
+
+    again: int = 0
+    parked: dict[int, int] = {}
+
+
 class SessionProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far learning is in one session: turns indexed since the last extraction, and when the last one came."""
 
@@ -83,6 +92,20 @@ class SessionBlocks(msgspec.Struct, frozen=True, kw_only=True):
     erasures: int = 0
 
 
+class Placed(msgspec.Struct, frozen=True):
+    """Where a memory stands: its wing's name (one name, whatever alias was given) and its pointer."""
+
+    wing: str
+    pointer: str
+
+
+class PalacePlace(msgspec.Struct, frozen=True):
+    """A wing, room or closet: its number within what it is in, and its name."""
+
+    number: int
+    name: str
+
+
 class SlotChange(msgspec.Struct, frozen=True, kw_only=True):
     """Compare-and-set on one slot: from the memory id expected there (None: free) to the new one (None: free it)."""
 
@@ -106,8 +129,12 @@ class StateStore(Protocol):
     async def append(self, entry: JournalEntry) -> int:
         """Durable when it returns (one commit shared by all that wait); answers the row's number."""
 
-    async def recover(self) -> int:
-        """Move rows that a dead engine had claimed back to waiting; called once by the engine at its start."""
+    async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
+        """Take back the rows that a dead engine had claimed; called once by the engine at its start.
+
+        For each of these the death counts as a try, because the row may have caused it: one that was claimed at
+        ``max_attempts`` deaths (or failures) is parked, one at two or more waits a little, so that others go first.
+        """
 
     async def claim(self, lane: str, *, limit: int, now: datetime) -> list[JournalRow]:
         """Take waiting rows of a lane (``index`` or ``learn``) that are due, oldest first, never two of one owner at
@@ -157,10 +184,19 @@ class StateStore(Protocol):
         no learning under way.
         """
 
+    async def progress(self, scope: Scope) -> SessionProgress | None:
+        """How far learning is in ``scope.session``; None when nothing was ever said in it."""
+
     async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
         """Append a ``learn`` row and take ``unlearned`` off the session's count, in one commit. None when the session
         has learning under way already.
         """
+
+    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
+        """Count input and output tokens of a model call of ours in the hour that begins ``at``."""
+
+    async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
+        """Input and output tokens of our own model calls in the hours since then, by source."""
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         """Which sessions of the owner continue these conversation prefixes (newest first for each key)."""
@@ -198,6 +234,36 @@ class StateStore(Protocol):
         """Delete the lines of these memories from all blocks of the owner (None: delete all its blocks); answers how
         many lines went. Called after the memories can no longer be recalled.
         """
+
+    async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
+        """Allot numbers in the owner's palace to what has none yet, in one commit, and answer where each stands. A
+        number never gets another meaning, also when what it named is erased.
+        """
+
+    async def palace(
+        self, scope: Scope, parent: str, *, after: int, limit: int, name: str | None = None
+    ) -> list[PalacePlace]:
+        """The places below ``parent`` with numbers over ``after``, in order (or the one of that name): the wings for an
+        empty parent, the rooms of a wing (``W-001``), the closets of a room (``W-001/R-01``).
+        """
+
+    async def palace_names(self, scope: Scope) -> dict[str, str]:
+        """Every name and alias of the owner's wings: name to the wing's own name."""
+
+    async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
+        """Erase these wings and what is in them from the palace: nothing stands there any more."""
+
+    async def proxy_key(self, key_id: str) -> KeyRecord | None:
+        """The record of a proxy key, revoked ones included."""
+
+    async def proxy_keys(self, tenant: str | None) -> list[KeyRecord]:
+        """The records of a tenant's keys, or of all, oldest first."""
+
+    async def add_proxy_key(self, record: KeyRecord) -> None:
+        """Keep the record of a new key."""
+
+    async def revoke_proxy_key(self, key_id: str, at: datetime) -> bool:
+        """End a key's validity; False when there is none of that id that was valid."""
 
     async def get_meta(self, key: str) -> str | None:
         """A fact about this installation (the store's id, the embedder it was built with)."""

@@ -27,7 +27,8 @@ _NEW_TERMS = 1
 
 def asks_again(query: str, memory: Memory) -> bool:
     """Whether a turn is a bare question about what is asked now: it was stored, but it tells nothing."""
-    if memory.kind is not Kind.TURN or not _QUESTION.fullmatch(memory.content.strip()):
+    said = memory.content.strip()
+    if memory.kind is not Kind.TURN or not said.endswith("?") or not _QUESTION.fullmatch(said):
         return False
     return len(set(key_terms(memory.content)) - set(key_terms(query))) <= _NEW_TERMS
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from memproxy.core import fusion
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.ports import Candidate
-from memproxy.recall.reading import SIGNS, Asking, Reading, asking, names_in
+from memproxy.recall.reading import SIGNS, Asking, Reading, asking, names_in, phrases
 
 Array = NDArray[np.float64]
 
@@ -24,7 +24,10 @@ _ADJOINING_SECONDS = 1800
 
 
 class Batch:
-    """What is known of the candidates of one query. All arrays have one value per candidate."""
+    """What is known of the candidates of one query. All arrays have one value per candidate.
+
+    ``documents`` are the query's terms that each candidate's own text has.
+    """
 
     def __init__(
         self,
@@ -34,6 +37,7 @@ class Batch:
         generic: frozenset[int],
         candidates: Sequence[Candidate],
         readings: Sequence[Reading],
+        documents: Sequence[frozenset[int]],
         now: datetime,
     ) -> None:
         self.text = text
@@ -43,7 +47,6 @@ class Batch:
         self.readings = readings
         self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
         self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
-        documents = [terms & reading.terms for reading in readings]
         weights = fusion.term_weights(terms, generic, documents)
         self.coverage = np.array([fusion.coverage(weights, document) for document in documents], dtype=float)
 
@@ -56,6 +59,12 @@ class Batch:
     def named(self) -> frozenset[str]:
         """The query's words, to see whose name is among them."""
         return names_in(self.text)
+
+    @cached_property
+    def phrases(self) -> Array:
+        """How many of the query's pairs of words each candidate has word for word."""
+        pairs = phrases(self.text)
+        return np.array([sum(pair in one.letters for pair in pairs) for one in self.readings], dtype=float)
 
     @cached_property
     def columns(self) -> dict[str, Array]:

@@ -1,24 +1,34 @@
-"""Recall, in order: rewrite, embed, search, rank, select, assemble. One deadline for all of it."""
+"""Recall, in order: rewrite, embed, search, rank, hops, rerank, select, assemble.
+
+One deadline for all of it but the models' parts (rewrite, rerank): what a model may take is said by its own setting.
+"""
 
 import asyncio
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import logging
+import math
+from collections.abc import Sequence
 from typing import Any
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
-from memproxy.errors import EmbedderUnavailable, StoreUnavailable
+from memproxy.errors import EmbedderUnavailable, ModelError, ModelRefused, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Candidate, Clock, Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
+from memproxy.ports import Candidate, Clock, Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Reranker
+from memproxy.recall import hops
 from memproxy.recall.aside import asks_again, set_aside
 from memproxy.recall.assemble import Block, assemble
+from memproxy.recall.course import Course
+from memproxy.recall.first_turn import stable_facts
 from memproxy.recall.recipes import Recipe, configured
-from memproxy.recall.rewrite import shorten, with_context
+from memproxy.recall.rerank import reranked
+from memproxy.recall.rewrite import Rewriter, leans_on_context, shorten, trouble, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
-from memproxy.recall.select import Judged, Limits, select
+from memproxy.recall.select import ELBOW, Judged, Limits, select
+from memproxy.recall.tiers import Tier, tier_of
 from memproxy.settings import Settings
+
+log = logging.getLogger(__name__)
 
 EMBED_SHARE = 0.6
 """The part of the deadline that the embedder may use: after it there is time left to search by words alone."""
@@ -28,6 +38,9 @@ SEARCH_EMBED_SECONDS = 5.0
 
 _EXPLAINED = 50
 """Candidates that a receipt shows."""
+
+_EDGES = 30
+"""Facts that are read to see whom a relation means."""
 
 
 class Recall:
@@ -42,8 +55,10 @@ class Recall:
         lexical: LexicalEncoder,
         clock: Clock,
         recipe: Recipe | None = None,
+        rewriter: Rewriter | None = None,
+        reranker: Reranker | None = None,
     ) -> None:
-        """``recipe`` None: that of the settings.
+        """``recipe`` None: that of the settings. Without ``rewriter`` and ``reranker`` no model is asked.
 
         Raises:
             ConfigError: the settings name a recipe or a stage that does not exist.
@@ -55,27 +70,27 @@ class Recall:
         self._clock = clock
         self._recipe = recipe or configured(settings.recall)
         self._ranker = Ranker(lexical, self._recipe)
+        self._rewriter = rewriter
+        self._reranker = reranker
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised."""
-        watch = Stopwatch()
-        query = self._rewrite(request)
+        course = Course(self._settings.recall.deadline_ms / 1000)
         limits = Limits.of(self._settings, request.limits)
-        if not query or not limits.kinds or not limits.limit:
-            return RecallAnswer(result="empty", query=query, timings=watch.done())
+        if not request.queries or not limits.kinds or not limits.limit:
+            return _without(course, "empty", query=with_context(request.queries))
+        query = await self._rewritten(request, course)
         try:
-            async with asyncio.timeout(self._settings.recall.deadline_ms / 1000):
-                found = await self._find(request.scope, query, limits, watch)
+            query, found = await self._found(request, query, limits, course)
+            stable = await self._stable(request, limits, course)
         except TimeoutError:
-            return RecallAnswer(result="degraded", reason="timeout", query=query, timings=watch.done())
+            return _without(course, "degraded", "timeout", query=query)
         except StoreUnavailable:
-            return RecallAnswer(result="degraded", reason="store", query=query, timings=watch.done())
-        with watch.stage("assemble"):
-            present, shown = frozenset(request.present), frozenset(request.shown)
-            asked = frozenset(one.memory.id for one in found if asks_again(query, one.memory))
-            judged = select(found, limits, present=present, shown=shown, asked=asked, now=self._clock.now())
-            block = self._assemble(judged, query, request.nonce, limits)
-        return _answer(block, judged if request.explain else [], query, watch)
+            return _without(course, "degraded", "store", query=query)
+        with course.stage("assemble"):
+            judged = self._judged(request, found, stable, limits)
+            block = self._assemble(judged, query, request, limits)
+        return _answer(block, judged if request.explain else [], query, course)
 
     async def search(self, scope: Scope, query: str, *, limit: int, where: MemoryFilter) -> list[Scored]:
         """The ``limit`` best memories for a query: no gate, no floor, no budget.
@@ -88,19 +103,117 @@ class Recall:
         candidates = await self._store.search(scope, hybrid)
         return self._ranker.rank(text, hybrid, candidates, now=where.as_of or self._clock.now())[:limit]
 
-    def _rewrite(self, request: RecallRequest) -> str:
-        if self._settings.rewrite.mode == "none":
-            return shorten(request.queries[-1]) if request.queries else ""
+    async def _rewritten(self, request: RecallRequest, course: Course) -> str:
+        """What is searched first: the last message, completed where it is vague."""
+        mode = self._settings.rewrite.mode
+        if mode == "none":
+            return shorten(request.queries[-1])
+        if mode == "llm" and self._rewriter is not None and leans_on_context(request.queries):
+            try:
+                with course.stage("rewrite"):
+                    return await self._rewriter.completed(request.scope.tenant, request.queries)
+            except ModelError as error:
+                _note(course, "rewrite", error)
         return with_context(request.queries)
 
-    async def _find(self, scope: Scope, query: str, limits: Limits, watch: "Stopwatch") -> list[Scored]:
+    async def _found(
+        self, request: RecallRequest, query: str, limits: Limits, course: Course
+    ) -> tuple[str, list[Scored]]:
+        """What was searched for in the end, and all that it found, best first."""
+        async with course.in_time():
+            found = await self._find(request.scope, query, limits, course)
+        if self._settings.rewrite.mode == "hyde" and all(one.score < limits.floor for one in found):
+            query, found = await self._by_statement(request, query, found, limits, course)
+        found = await self._beyond(request.scope, query, found, limits, course)
+        return query, await self._reranked(request.scope.tenant, query, found, course)
+
+    async def _by_statement(
+        self, request: RecallRequest, query: str, found: list[Scored], limits: Limits, course: Course
+    ) -> tuple[str, list[Scored]]:
+        """The search again, by what a model thinks that the answer looks like."""
+        if self._rewriter is None:
+            return query, found
+        try:
+            with course.stage("rewrite"):
+                statement = await self._rewriter.statement(request.scope.tenant, request.queries)
+        except ModelError as error:
+            _note(course, "rewrite", error)
+            return query, found
+        async with course.in_time():
+            return statement, await self._find(request.scope, statement, limits, course)
+
+    async def _beyond(
+        self, scope: Scope, query: str, found: list[Scored], limits: Limits, course: Course
+    ) -> list[Scored]:
+        """With what lies behind a relation that the query goes by; without, when there is no time for it."""
+        phrase = hops.phrase_of(query)
+        if phrase is None or all(kind is Kind.TURN for kind in limits.kinds):
+            return found
+        if not phrase.inverse and hops.follow(phrase, (one.memory for one in found)) is None:
+            return found  # a fact that says this relation has its word, so the search has found it
+        try:
+            with course.stage("hops"):
+                async with course.in_time():
+                    return await self._walked(scope, query, found, limits, course)
+        except (TimeoutError, StoreUnavailable) as error:
+            course.notes.append(f"hops: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
+            return found
+
+    async def _walked(
+        self, scope: Scope, question: str, found: list[Scored], limits: Limits, course: Course
+    ) -> list[Scored]:
+        known = [one.memory for one in found]
+        seeds: list[Memory] = []
+        name = ""
+        while len(seeds) < hops.MOST_HOPS and (phrase := hops.phrase_of(question)) is not None:
+            step = hops.follow(phrase, known)
+            if step is None and (phrase.inverse or seeds):
+                step = hops.follow(phrase, await self._edges(scope, phrase, limits))
+            if step is None:
+                break
+            seed, name = step
+            seeds.append(seed)
+            question = hops.replaced(question, phrase, name)
+        if not seeds:
+            return found
+        beyond = [one for one in await self._find(scope, question, limits, course) if hops.is_about(one.memory, name)]
+        return best_first(hops.joined(found, beyond, len(seeds), frozenset(seed.id for seed in seeds)))
+
+    async def _edges(self, scope: Scope, phrase: hops.Phrase, limits: Limits) -> list[Memory]:
+        """The facts that have words of a relation, whatever else the question has."""
+        kinds = tuple(kind for kind in limits.kinds if kind is not Kind.TURN)
+        where = MemoryFilter(kinds=kinds, active=True, quarantined=False, now=self._clock.now())
+        bm25 = self._lexical.encode_query(hops.searched(phrase))
+        found = await self._store.search(scope, HybridQuery(bm25=bm25, limit=_EDGES, where=where))
+        return [one.memory for one in found]
+
+    async def _reranked(self, tenant: str, query: str, found: list[Scored], course: Course) -> list[Scored]:
+        """As a model orders it; as it was when the model cannot."""
+        if self._reranker is None or not found:
+            return found
+        try:
+            with course.stage("rerank"):
+                return await reranked(self._reranker, tenant, query, found)
+        except ModelError as error:
+            _note(course, "rerank", error)
+            return found
+
+    async def _stable(self, request: RecallRequest, limits: Limits, course: Course) -> list[Scored]:
+        count = self._settings.recall.first_turn_facts
+        if not count or not request.first_turn:
+            return []
+        with course.stage("first_turn"):
+            async with course.in_time():
+                return await stable_facts(self._store, request.scope, limits, count, self._clock.now())
+
+    async def _find(self, scope: Scope, query: str, limits: Limits, course: Course) -> list[Scored]:
         where = MemoryFilter(kinds=limits.kinds, active=True, quarantined=False, now=self._clock.now())
-        with watch.stage("embed"):
+        with course.stage("embed"):
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
             hybrid = await self._query(query, share, limit=self._recipe.candidates, where=where)
-        with watch.stage("search"):
+        with course.stage("search"):
             candidates = await self._store.search(scope, hybrid)
-        with watch.stage("rank"):
+        with course.stage("rank"):
             return self._ranked(query, hybrid, candidates)
 
     def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
@@ -124,23 +237,78 @@ class Recall:
             pass  # words alone are what is left to search by; the embedder says itself what is wrong with it
         return HybridQuery(dense=dense, bm25=self._lexical.encode_query(text), limit=limit, where=where)
 
-    def _assemble(self, judged: list[Judged], query: str, nonce: str, limits: Limits) -> Block:
+    def _judged(
+        self, request: RecallRequest, found: Sequence[Scored], stable: Sequence[Scored], limits: Limits
+    ) -> list[Judged]:
+        """Why each may be injected or not; the stable facts of a first turn, which need no score, come last."""
+        now, present, shown = self._clock.now(), frozenset(request.present), frozenset(request.shown)
+        asked = frozenset(one.memory.id for one in found if asks_again(request.queries[-1], one.memory))
+        judged = select(
+            found,
+            limits,
+            present=present,
+            shown=shown,
+            asked=asked,
+            session=request.scope.session,
+            elbow=ELBOW if self._recipe.calibrated else math.inf,
+            now=now,
+        )
+        if not stable:
+            return judged
+        kept = frozenset(one.scored.memory.id for one in judged if one.rejected is None)
+        added = select(stable, limits.for_stable(len(stable)), present=present, shown=shown | kept, now=now)
+        return judged + [one for one in added if one.scored.memory.id not in kept]
+
+    def _assemble(self, judged: list[Judged], query: str, request: RecallRequest, limits: Limits) -> Block:
         chosen = [one.scored for one in judged if one.rejected is None]
-        template = self._settings.inject.template
-        return assemble(chosen, query=query, nonce=nonce, max_tokens=limits.max_tokens, heading=template)
+        now, session = self._clock.now(), request.scope.session
+
+        def tier(memory: Memory) -> Tier:
+            return tier_of(memory, session=session, now=now)
+
+        return assemble(
+            chosen,
+            query=query,
+            nonce=request.nonce,
+            max_tokens=limits.max_tokens,
+            heading=self._settings.inject.template,
+            shares=limits.tiers,
+            tier=tier,
+        )
 
 
-def _answer(block: Block, explained: list[Judged], query: str, watch: "Stopwatch") -> RecallAnswer:
+def _note(course: Course, stage: str, error: ModelError) -> None:
+    """Recall went on without a model: in the receipt, in the metrics, and in the log. That a tenant's way to its model
+    is not known yet is no failure.
+    """
+    course.notes.append(f"{stage}: {trouble(error)}")
+    if not isinstance(error, ModelRefused):
+        metrics().internal_errors.labels(where=f"recall.{stage}").inc()
+        log.warning("recall goes on without its %s model: %s", stage, error.message)
+
+
+def _without(course: Course, result: str, reason: str | None = None, *, query: str) -> RecallAnswer:
+    timings, notes = course.timings(), course.notes
+    return RecallAnswer(result=result, reason=reason, query=query, timings=timings, notes=notes)
+
+
+def _answer(block: Block, explained: list[Judged], query: str, course: Course) -> RecallAnswer:
     shown = {citation.memory_id for citation in block.citations}
     return RecallAnswer(
         result="injected" if block.text else "empty",
         context=block.text,
         tokens=block.tokens,
         citations=block.citations,
-        timings=watch.done(),
+        timings=course.timings(),
         query=query,
-        candidates=[_explain(one, one.scored.memory, shown) for one in explained[:_EXPLAINED]],
+        candidates=[_explain(one, one.scored.memory, shown) for one in _told(explained)],
+        notes=course.notes,
     )
+
+
+def _told(judged: list[Judged]) -> list[Judged]:
+    """The first of them, and whatever is in the block."""
+    return [*judged[:_EXPLAINED], *(one for one in judged[_EXPLAINED:] if one.rejected is None)]
 
 
 def _explain(judged: Judged, memory: Memory, shown: set[str]) -> dict[str, Any]:
@@ -154,26 +322,3 @@ def _explain(judged: Judged, memory: Memory, shown: set[str]) -> dict[str, Any]:
         "injected": injected,
         "rejected": None if injected else judged.rejected or "budget",
     }
-
-
-class Stopwatch:
-    """Milliseconds by stage of one recall; also observed as a metric."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-        self._stages: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Times the block, also when it fails."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            seconds = time.perf_counter() - start
-            self._stages[name] = round(seconds * 1000, 3)
-            metrics().recall_stage.labels(stage=name).observe(seconds)
-
-    def done(self) -> dict[str, float]:
-        """All stages and their total, ``recall``."""
-        return {**self._stages, "recall": round((time.perf_counter() - self._start) * 1000, 3)}

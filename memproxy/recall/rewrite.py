@@ -1,9 +1,15 @@
-"""Completing a vague query ("How much?") by what was said before it."""
+"""Completing a vague query ("How much?") by what was said before it: with its key terms, or by a model."""
 
+import json
+import re
 from collections.abc import Sequence
 
+from memproxy.core.block import quote, strip_blocks
 from memproxy.core.gate import is_vague
-from memproxy.core.text import key_terms
+from memproxy.core.redact import redact
+from memproxy.core.text import STOPWORDS, key_terms, spaced, words
+from memproxy.errors import ModelError, ModelUnreadable
+from memproxy.ports import RoleModel
 
 EARLIER_MESSAGES = 3
 """User messages before the query whose key terms complete it."""
@@ -13,6 +19,14 @@ TERMS_PER_MESSAGE = 8
 
 QUERY_CHARACTERS = 2000
 """What is read of one message: pasted documents are not questions."""
+
+MOST_CHARACTERS = 400
+"""A model's line that is longer is no query."""
+
+_QUOTED = 1_000
+"""Characters of each message that a model sees."""
+
+_DECORATION = re.compile(r"^(?:answer|query|search query|statement|note)\s*:\s*", re.IGNORECASE)
 
 
 def with_context(queries: Sequence[str]) -> str:
@@ -32,3 +46,80 @@ def shorten(text: str) -> str:
     """The beginning and the end of a long message: what is asked stands before or after what was pasted."""
     half = QUERY_CHARACTERS // 2
     return text if len(text) <= QUERY_CHARACTERS else f"{text[:half]}\n{text[-half:]}"
+
+
+def leans_on_context(queries: Sequence[str]) -> bool:
+    """Whether the last message is vague, and there are others to complete it from."""
+    return len(queries) > 1 and is_vague(shorten(queries[-1]))
+
+
+class Rewriter:
+    """Has a model write what to search for. What it writes is used only if it is one line of the messages' own words:
+    an apology, a refusal or an answer to what a message told it to do is none.
+    """
+
+    def __init__(self, model: RoleModel, *, rewriting: str, hypothetical: str, redact_kinds: frozenset[str]) -> None:
+        """``rewriting`` and ``hypothetical`` are the prompts."""
+        self._model = model
+        self._rewriting = rewriting
+        self._hypothetical = hypothetical
+        self._redact = redact_kinds
+
+    async def completed(self, tenant: str, queries: Sequence[str]) -> str:
+        """The last of the user's messages (oldest first), complete without the others.
+
+        Raises:
+            ModelError: the model cannot be asked, or what it wrote cannot be used.
+        """
+        return await self._ask(tenant, self._rewriting, queries)
+
+    async def statement(self, tenant: str, queries: Sequence[str]) -> str:
+        """What a memory that answers the last message might say.
+
+        Raises:
+            ModelError: as for `completed`.
+        """
+        return await self._ask(tenant, self._hypothetical, queries)
+
+    async def _ask(self, tenant: str, prompt: str, queries: Sequence[str]) -> str:
+        user = "\n".join(
+            ["Messages (data):", *(self._line(text) for text in queries), "", "Answer with one line only."]
+        )
+        return usable(await self._model.ask(tenant, system=prompt, user=user), queries)
+
+    def _line(self, text: str) -> str:
+        """A message as data: without our own blocks, secrets replaced, its beginning and its end when it is long."""
+        clean = quote(redact(strip_blocks(text), self._redact))
+        if len(clean) > _QUOTED:
+            clean = f"{clean[: _QUOTED // 2]} … {clean[-_QUOTED // 2 :]}"
+        return json.dumps({"text": clean}, ensure_ascii=False)
+
+
+def usable(answer: str, queries: Sequence[str]) -> str:
+    """The line that a model wrote, without what models put around one.
+
+    Raises:
+        ModelUnreadable: it is no line to search by: empty, too long, several lines, or without a word of the messages.
+    """
+    lines = [line for line in answer.strip().strip("`").splitlines() if line.strip()]
+    if len(lines) != 1:
+        raise ModelUnreadable(f"the model was asked for one line and wrote {len(lines)}")
+    line = _DECORATION.sub("", " ".join(lines[0].split())).strip("\"'“”«»` ")
+    said = frozenset().union(*(_topics(text) for text in queries))
+    if not 0 < len(line) <= MOST_CHARACTERS or not said & _topics(line):
+        raise ModelUnreadable("what the model wrote has nothing of the user's messages, or is no short line")
+    return line
+
+
+def _topics(text: str) -> frozenset[str]:
+    """The words that carry the topic, cut to their first letters (plurals and the like count as the same)."""
+    found = (word.removesuffix("'s")[:_STEM] for word in words(spaced(shorten(text))) if word not in STOPWORDS)
+    return frozenset(found)
+
+
+_STEM = 5
+
+
+def trouble(error: ModelError) -> str:
+    """Why a model was done without, in a word: ``timeout``, ``refused``, ``unreadable`` or ``error``."""
+    return "timeout" if isinstance(error.__cause__, TimeoutError) else error.code.removeprefix("model_")

@@ -55,12 +55,15 @@ class Ranker:
 
     def batch(self, text: str, query: HybridQuery, candidates: Sequence[Candidate], now: datetime) -> Batch:
         """The candidates side by side."""
+        terms = frozenset(query.bm25.indices if query.bm25 else ())
+        readings = [self._reader.read(candidate.memory) for candidate in candidates]
         return Batch(
             text=text,
-            terms=frozenset(query.bm25.indices if query.bm25 else ()),
+            terms=terms,
             generic=self._generic,
             candidates=candidates,
-            readings=[self._reader.read(candidate.memory) for candidate in candidates],
+            readings=readings,
+            documents=self._reader.found(terms, readings),
             now=now,
         )
 

@@ -22,6 +22,9 @@ RANK_CONSTANT = 60
 NEAR_DAYS = 7.0
 """How far from a named time something may have been said that is about it ("yesterday I ...")."""
 
+MOST_PHRASES = 3
+"""Pairs of words beyond this say nothing more: a question that was pasted has them all."""
+
 BEST_OF_SESSION = 3
 """How many of a session's turns speak for it."""
 
@@ -50,6 +53,11 @@ def average(batch: Batch) -> Columns:
 def reciprocal_ranks(batch: Batch) -> Columns:
     """1 / (k + rank) by vector and by words, scaled so that the first of both has 1 in each."""
     return {"rank_dense": _reciprocal(np.nan_to_num(batch.cosine, nan=-1.0)), "rank_bm25": _reciprocal(batch.bm25)}
+
+
+def phrases(batch: Batch) -> Columns:
+    """Words of the query that stand next to each other in a candidate as well."""
+    return {"phrases": np.minimum(batch.phrases, MOST_PHRASES)}
 
 
 def neighbours(batch: Batch) -> Columns:
@@ -142,6 +150,7 @@ STAGES: MappingProxyType[str, Stage] = MappingProxyType(
         "bm25": bm25,
         "average": average,
         "rrf": reciprocal_ranks,
+        "phrases": phrases,
         "neighbours": neighbours,
         "sessions": sessions,
         "speakers": speakers,

@@ -7,6 +7,7 @@ import logging
 from memproxy.auth import BrowserGuard
 from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded
 from memproxy.metrics import metrics
+from memproxy.relay.admission import Admission
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
 from memproxy.relay.memory_api import MemoryApi
@@ -32,6 +33,7 @@ class Relay:
         memory_api: MemoryApi,
         health: Health,
         guard: BrowserGuard,
+        admission: Admission,
         max_concurrent_requests: int,
     ) -> None:
         self._chat = chat
@@ -39,6 +41,7 @@ class Relay:
         self._memory_api = memory_api
         self._health = health
         self._guard = guard
+        self._admission = admission
         self._limit = max_concurrent_requests
         self._running = 0
         self._idle = asyncio.Event()
@@ -95,6 +98,8 @@ class Relay:
             and "websocket" in (request.headers.get(b"upgrade") or "").lower()
         ):
             raise NotBuilt("Websockets are not relayed. Use the HTTP API.")
+        if route in _ADMITTED:
+            await self._admission.admit(request.headers)
         if route in _WITH_MEMORY:
             return await self._chat.handle(request, _WITH_MEMORY[route])
         if route == "memory":
@@ -105,6 +110,7 @@ class Relay:
 
 
 _WITH_MEMORY = {wire.name: wire for wire in (CHAT, RESPONSES)}
+_ADMITTED = frozenset({*_WITH_MEMORY, "relayed"})
 _MEMORY_PATHS = {"/v1/chat/completions": CHAT.name, "/v1/responses": RESPONSES.name}
 _HEALTH = {"healthz": Health.healthz, "readyz": Health.readyz, "metrics": Health.metrics}
 

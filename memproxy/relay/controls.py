@@ -7,9 +7,9 @@ import enum
 
 import msgspec
 
-from memproxy.auth import Authenticator, Headers, chat_user, clean_id
+from memproxy.auth import Headers, chat_user, clean_id, resolve_project
 from memproxy.core.protocol import Identity, RecallLimits
-from memproxy.errors import RequestError, Unauthenticated
+from memproxy.errors import Forbidden, RequestError
 from memproxy.wire.request import RequestBody
 
 
@@ -73,8 +73,8 @@ def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
     return Mode.READ if chat.config.auto_store is False else Mode.ON
 
 
-def read_controls(headers: Headers, chat: RequestBody, authenticator: Authenticator) -> Controls:
-    """Everything that one request says about memory.
+def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None) -> Controls:
+    """Everything that one request says about memory; ``identity`` None: it is nobody's.
 
     Raises:
         RequestError: a header or field of ours cannot be used; the message names it.
@@ -82,9 +82,7 @@ def read_controls(headers: Headers, chat: RequestBody, authenticator: Authentica
     mode = read_mode(headers, chat)
     if mode is Mode.OFF:
         return Controls(mode=mode)
-    try:
-        identity = authenticator.identify(headers)
-    except Unauthenticated:
+    if identity is None:
         return Controls(mode=mode, problem="no_identity")
     user, problem = _user(identity, chat)
     config = chat.config
@@ -93,7 +91,7 @@ def read_controls(headers: Headers, chat: RequestBody, authenticator: Authentica
         tenant=identity.tenant,
         user=user,
         problem=problem,
-        project=identity.project or _field(chat.context.project_id, "memory_context.project_id"),
+        project=resolve_project(identity, _field(chat.context.project_id, "memory_context.project_id")),
         agent=identity.agent or _field(chat.context.agent_id, "memory_context.agent_id"),
         session=identity.session or _field(chat.context.session_id, "memory_context.session_id"),
         limits=RecallLimits(
@@ -115,6 +113,8 @@ def _user(identity: Identity, chat: RequestBody) -> tuple[str | None, str | None
     }
     try:
         user = chat_user(identity, fields)
+    except Forbidden:
+        raise
     except RequestError:
         # The provider's own fields may hold anything; what we cannot use as a name must not refuse the request.
         return None, "unusable_user"

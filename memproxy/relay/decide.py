@@ -9,9 +9,9 @@ import msgspec
 from memproxy.auth import Authenticator, Headers
 from memproxy.core.block import session_nonce
 from memproxy.core.gate import Verdict
-from memproxy.core.protocol import RecallAnswer, RecallRequest
+from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
-from memproxy.errors import StateUnavailable
+from memproxy.errors import StateUnavailable, Unauthenticated
 from memproxy.metrics import metrics
 from memproxy.relay.budget import Budgets
 from memproxy.relay.controls import Controls, Mode, read_controls
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 MAX_QUERIES = 4
 """User messages sent to recall: the current one and the three before it, for rewriting."""
 
-STAGES = ("gate", "embed", "search", "assemble", "recall")
+STAGES = ("gate", "rewrite", "embed", "search", "rerank", "assemble", "recall")
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class Decider:
         Raises:
             RequestError: a header or field of ours cannot be used; the message names it.
         """
-        controls = read_controls(headers, chat, self._authenticator)
+        controls = read_controls(headers, chat, await self._identity(headers))
         if controls.mode is Mode.OFF:
             return Decision(result="off")
         if controls.user is None:
@@ -125,6 +125,12 @@ class Decider:
         return msgspec.structs.replace(
             decision, scope=scope, conversation=conversation, captures=controls.mode.captures
         )
+
+    async def _identity(self, headers: Headers) -> Identity | None:
+        try:
+            return await self._authenticator.identify(headers)
+        except Unauthenticated:
+            return None
 
     async def _conversation(self, owner: Scope, named: str | None, chat: RequestBody) -> Conversation:
         now = datetime.now(UTC)
@@ -164,9 +170,13 @@ class Decider:
         room = budget.beside(given.tokens)
         if given.blocks and not room:
             return _told(msgspec.structs.replace(decision, reason="session_total"))
-        question = self._question(controls, scope, chat, request_id)
-        limits = msgspec.structs.replace(question.limits, max_tokens=room)
-        question = msgspec.structs.replace(question, shown=given.memory_ids, limits=limits)
+        question = msgspec.structs.replace(
+            self._question(controls, scope, chat, request_id),
+            shown=given.memory_ids,
+            limits=msgspec.structs.replace(controls.limits, max_tokens=room),
+            verdict=verdict.reason,
+            first_turn=not given.blocks and self._gate.is_first_search(chat),
+        )
         return _told(await self._searched(decision, given, question))
 
     async def _searched(self, decision: Decision, given: Given, question: RecallRequest) -> Decision:

@@ -1,5 +1,6 @@
 """The relay's way to the engine: HTTP over a Unix socket, bounded in time, never in a request's way."""
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -19,12 +20,15 @@ from memproxy.core.protocol import (
 )
 from memproxy.errors import EngineUnavailable
 from memproxy.metrics import metrics
+from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
 HOP_ALLOWANCE_S = 0.05
 """What the hop may take on top of recall's own deadline before the request goes on without memory."""
+
+LOADING = "loading"
 
 FAILURES_TO_OPEN = 3
 OPEN_S = 1.0
@@ -36,6 +40,27 @@ API_TIMEOUT_S = 70.0
 
 FRESH_S = 2.0
 """Heard from within this time, the engine is taken to live."""
+
+
+def recall_seconds(settings: Settings) -> float:
+    """The longest that the engine may take for a recall: its deadline, and the time of the models that it asks."""
+    seconds = settings.recall.deadline_ms / 1000
+    if settings.rewrite.mode in {"llm", "hyde"}:
+        seconds += settings.rewrite.timeout_s
+    if settings.recall.rerank == "model":
+        seconds += settings.recall.rerank_timeout_s
+    return seconds
+
+
+STARTING_S = 15.0
+"""An engine that was never heard of is taken to start for so long: it imports for a second, on a busy machine more."""
+
+START_PATIENCE_S = 5.0
+"""How long an API call waits for an engine that starts, before it is answered with 503."""
+
+_LOOK_AGAIN_S = 0.1
+_NEEDED = ("state", "store")
+"""Parts without which no API call can be answered."""
 
 
 class Breaker:
@@ -70,18 +95,22 @@ class Breaker:
 class EngineClient:
     """Calls the engine."""
 
-    def __init__(self, socket: Path, *, deadline_s: float) -> None:
+    def __init__(self, socket: Path, *, deadline_s: float, start_patience_s: float = START_PATIENCE_S) -> None:
         self._socket = socket
         self._deadline = aiohttp.ClientTimeout(total=deadline_s + HOP_ALLOWANCE_S)
         self._session: aiohttp.ClientSession | None = None
         self._breaker = Breaker()
         self._heard = -FRESH_S
+        self._opened = 0.0
+        self._start_patience_s = start_patience_s
+        self._ever_heard = self._loaded = False
         self._tasks = TaskOwner("relay.engine")
         self._encode = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(RecallAnswer)
 
     async def open(self) -> None:
         """Make the pool."""
+        self._opened = time.monotonic()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.UnixConnector(path=str(self._socket), limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -138,26 +167,41 @@ class EngineClient:
             log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
 
     async def _look(self) -> None:
-        """Make sure that the engine answers at all before something may wait long for it.
+        """Make sure that the engine answers at all before something may wait long for it. One that starts is waited
+        for, `START_PATIENCE_S` at most; one that hangs is not.
 
         Raises:
             EngineUnavailable: it does not.
         """
-        if time.monotonic() - self._heard < FRESH_S:
+        if self._loaded and time.monotonic() - self._heard < FRESH_S:
             return
+        until = time.monotonic() + self._start_patience_s
         parts = await self.readiness()
+        while _starts(parts) and time.monotonic() < until:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            parts = await self.readiness()
         if parts["engine"] != "ready":
             raise EngineUnavailable(f"The memory engine is {parts['engine']}; chat goes on without it. Try again soon.")
 
     async def readiness(self) -> dict[str, str]:
-        """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer."""
+        """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer, or
+        ``loading`` while it starts for the first time.
+        """
         try:
             async with self._pool.get(_url(READY_PATH), timeout=aiohttp.ClientTimeout(total=1.0)) as response:
                 parts = msgspec.json.decode(await response.read(), type=dict[str, str])
         except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
-            return {"engine": f"degraded: it does not answer ({type(error).__name__})"}
-        self._heard = time.monotonic()
+            return {"engine": self._silence(error)}
+        self._heard, self._ever_heard = time.monotonic(), True
+        self._loaded = not any(parts.get(part) == LOADING for part in _NEEDED)
         return {"engine": "ready", **parts}
+
+    def _silence(self, error: Exception) -> str:
+        """What an engine that does not answer is taken to be."""
+        no_socket = isinstance(error, aiohttp.ClientConnectorError)
+        if no_socket and not self._ever_heard and time.monotonic() - self._opened < STARTING_S:
+            return LOADING
+        return f"degraded: it does not answer ({type(error).__name__})"
 
     async def api(
         self, method: str, raw_path: str, headers: Mapping[str, str], body: bytes
@@ -177,6 +221,11 @@ class EngineClient:
                 "The memory engine does not answer just now; chat goes on without it. Try again in a moment."
             ) from error
         return response.status, list(response.raw_headers), _body(response)
+
+
+def _starts(parts: Mapping[str, str]) -> bool:
+    """Whether it is worth waiting: the engine, or a part that it cannot do without, is on its way."""
+    return LOADING in {parts["engine"], *(parts.get(part) for part in _NEEDED)}
 
 
 async def _body(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -5,6 +5,9 @@ from memproxy.core.gate_tools import OfferedTool
 from memproxy.settings import GateSettings
 from memproxy.wire.request import RequestBody
 
+GREETINGS = 3
+"""Messages that may stand before a conversation's first question."""
+
 
 class Gate:
     """Says whether a request is worth a search."""
@@ -25,6 +28,15 @@ class Gate:
         short = chat.has_tools and len(text) <= 2 * gate.COMMAND_CHARACTERS  # long ones are no commands
         offered = [OfferedTool(*tool) for tool in chat.offered_tools] if short else []
         return gate.judge(text, self._skip, offered=offered, tool_forced=chat.tool_choice_forced)
+
+    def is_first_search(self, chat: RequestBody) -> bool:
+        """Whether nothing that the user said before in this conversation was searched for: a session that begins with
+        a greeting has its first turn after it.
+        """
+        before = chat.user_texts[:-1]
+        if len(before) > GREETINGS or (before and not self._enabled):
+            return False
+        return not any(gate.judge(text, self._skip).searched for text in before)
 
     def is_housekeeping(self, text: str) -> bool:
         """Whether it is a client's own prompt (titles, tags, follow-ups): neither recalled for nor captured."""

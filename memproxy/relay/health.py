@@ -1,6 +1,7 @@
 """Liveness, readiness and metrics."""
 
 import hmac
+from collections.abc import Iterable
 
 import msgspec
 
@@ -32,8 +33,7 @@ class Health:
         parts = {"relay": "ready" if self.serving else "draining", **await self._engine.readiness()}
         if not self.serving:
             return await _json(request, 503, {"status": "draining", "parts": parts})
-        memory_works = all(state.startswith(("ready", "off")) for state in parts.values())
-        return await _json(request, 200, {"status": "ready" if memory_works else "degraded", "parts": parts})
+        return await _json(request, 200, {"status": _status(parts.values()), "parts": parts})
 
     async def metrics(self, request: Request) -> int:
         """The Prometheus text of all processes.
@@ -56,6 +56,14 @@ class Health:
         given = (headers.get(b"authorization") or "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
             raise Unauthenticated("/metrics needs the token of telemetry.metrics_token as `Authorization: Bearer …`.")
+
+
+def _status(states: Iterable[str]) -> str:
+    """``ready``, or ``loading`` when nothing worse is the matter, else ``degraded``."""
+    left = [state for state in states if not state.startswith(("ready", "off"))]
+    if not left:
+        return "ready"
+    return "loading" if all(state.startswith("loading") for state in left) else "degraded"
 
 
 async def _json(request: Request, status: int, body: object) -> int:

@@ -1,5 +1,6 @@
 """Passes memory API requests to the engine, with the caller's identity in a private header."""
 
+import re
 from collections.abc import Iterable
 
 from memproxy.auth import Authenticator, BrowserGuard, client_key, encode_identity
@@ -10,7 +11,7 @@ from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
 _PASSED = (b"content-type", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
-_TURNS_PATH = "/v1/memory/turns"
+_LEARNED_FROM = re.compile(r"/v1/memory/(?:turns|sessions/[^/]+/(?:end|mine))")
 _OPEN_PATHS = frozenset({"/openapi.json"})
 
 
@@ -49,7 +50,7 @@ class MemoryApi:
             return await self._preflight(request, cors)
         headers = {name.decode(): value for name in _PASSED if (value := request.headers.get(name)) is not None}
         if request.path not in _OPEN_PATHS:
-            identity = self._authenticator.identify(request.headers)
+            identity = await self._authenticator.identify(request.headers)
             headers[IDENTITY_HEADER] = encode_identity(identity)
             self._lend_key(request, identity)
         body = await request.body(self._max_body_bytes)
@@ -62,8 +63,10 @@ class MemoryApi:
         return status
 
     def _lend_key(self, request: Request, identity: Identity) -> None:
-        """Ingested turns are learned from like those of a chat: with the key of the request that brought them."""
-        if request.path != _TURNS_PATH or not self._upstream.takes_client_key:
+        """Ingested turns are learned from like those of a chat: with the key of the request that brought them, or that
+        asks for it.
+        """
+        if not _LEARNED_FROM.fullmatch(request.path) or not self._upstream.takes_client_key:
             return
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
         access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))

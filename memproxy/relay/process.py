@@ -1,5 +1,6 @@
 """The relay's life: what is opened before it serves and closed after it, in order."""
 
+import asyncio
 import logging
 
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
@@ -16,11 +17,15 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
+OPEN_PATIENCE_S = 1.0
+"""How long serving waits for the journal: it opens in milliseconds, unless something is wrong with it."""
+
 
 class RelayProcess:
     """Opens and closes what the relay uses.
 
-    Start: the pools, then serving; the journal opens beside it, for a request does not wait for memory.
+    Start: the pools, the journal if it opens at once, then serving; else it opens beside it, for a request does not
+    wait for memory.
     Stop: new requests are refused (``/readyz`` says so) while open ones end; then the server closes its connections;
     then commits that are under way, notices to the engine, the pools, and the journal's file last.
     """
@@ -50,7 +55,8 @@ class RelayProcess:
         """Make ready to serve."""
         await self._upstreams.open()
         await self._engine.open()
-        self._tasks.start(self._open_state(), "open state")
+        opening = self._tasks.start(self._open_state(), "open state")
+        await asyncio.wait({opening}, timeout=OPEN_PATIENCE_S)  # a turn that comes before it is open is lost
         self._health.serving = True
 
     async def _open_state(self) -> None:

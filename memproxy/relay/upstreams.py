@@ -10,8 +10,9 @@ from memproxy.settings import UpstreamSettings
 class Upstreams:
     """The default upstream and those of ``upstream.routes``."""
 
-    def __init__(self, settings: UpstreamSettings) -> None:
-        self.default = Upstream(settings)
+    def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
+        """``takes_client_key`` False: the client's key is one of ours, which no upstream may see."""
+        self.default = Upstream(settings, takes_client_key=takes_client_key)
         self._routes: list[tuple[Sequence[str], Upstream]] = [
             (route.models, Upstream(settings.of_route(route), takes_client_key=False)) for route in settings.routes
         ]

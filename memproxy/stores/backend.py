@@ -27,6 +27,9 @@ KEYWORD_FIELDS = (
     "slot",
     "turn_ids",
     "trust",
+    "wing",
+    "room",
+    "closet",
 )
 OWNER_FIELDS = ("tenant", "user_id")
 TIME_FIELDS = ("created_at", "valid_from", "valid_to", "expires_at")

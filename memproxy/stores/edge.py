@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import qdrant_edge as edge
 
@@ -47,6 +47,8 @@ waits for the next one, which in a conversation often follows at once."""
 
 LONGEST_LULL_S = 2.0
 """Longest that a flush, and with it the acknowledgement of what was written, waits for searches to pause."""
+
+_NOBODY = str(UUID(int=0))
 
 INDEXING_THRESHOLD_KB = 100_000_000
 """No HNSW below this: a user's few thousand points are filtered by index and compared directly, in under 1 ms."""
@@ -254,11 +256,12 @@ class _EdgeBackend:
     async def upsert(self, points: Sequence[Written]) -> None:
         def work(shard: edge.EdgeShard) -> None:
             built = _storable(lambda: [_point(point) for point in points])
-            # a payload replaced in place would leave its old text in the files, where no vacuum counts it as deleted
-            there = shard.retrieve([point.id for point in points], False, False)
-            if there:
-                shard.update(edge.UpdateOperation.delete_points([one.id for one in there]))
+            there = {one.id: one.payload for one in shard.retrieve([point.id for point in points], True, False)}
+            # In place, never a delete before it: a kill in the flush after a delete and an insert of one id loses both
+            # forms, and with them what was acknowledged long ago (docs/decisions/0012).
             shard.update(edge.UpdateOperation.upsert_points(built))
+            if any(there.get(point.id, point.payload) != point.payload for point in built):
+                _make_vacuum_due(shard)
 
         await self._on_shard(work)
 
@@ -308,6 +311,15 @@ class _EdgeBackend:
     async def count(self, where: Where) -> int:
         request = edge.CountRequest(filter=translated(where))
         return await self._on_shard(lambda shard: shard.count(request))
+
+
+def _make_vacuum_due(shard: edge.EdgeShard) -> None:
+    """Delete a point of nobody, so that the next `EdgeStore.optimize` writes the files anew: a payload that is replaced
+    in place leaves its old text in them, which no vacuum counts as deleted.
+    """
+    nobody = edge.Point(_NOBODY, {BM25: edge.SparseVector([], [])}, {})
+    shard.update(edge.UpdateOperation.upsert_points([nobody]))
+    shard.update(edge.UpdateOperation.delete_points([_NOBODY]))
 
 
 def _storable(build: Callable[[], Result]) -> Result:

@@ -8,10 +8,15 @@ from typing import Any
 import msgspec
 
 from memproxy.core.scope import Scope
-from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow
+from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LANES = {JournalKind.TURNS: "index", JournalKind.PLAN: "index", JournalKind.LEARN: "learn"}
+CRASH_DELAY = timedelta(seconds=0.5)
+"""After a first death of the engine a row goes on at once, after the next ones in 1.5, 7.5, 31.5, 127.5 s: what ran
+beside the one that kills is done meanwhile, and is not blamed again.
+"""
+
 STATES = ("waiting", "running", "parked")
 
 
@@ -53,9 +58,21 @@ def _insert(db: sqlite3.Connection, entry: JournalEntry) -> int:
     return int(cursor.lastrowid or 0)
 
 
-def recover(db: sqlite3.Connection) -> int:
-    """Running rows become waiting."""
-    return db.execute("UPDATE journal SET state = 'waiting' WHERE state = 'running'").rowcount
+def recover(db: sqlite3.Connection, max_attempts: int, now: datetime) -> Recovered:
+    """Running rows become waiting, or parked after too many tries; what waited for its time is due now."""
+    # a restart often comes because what rows wait for was mended
+    db.execute("UPDATE journal SET due = 0 WHERE state = 'waiting'")
+    running = db.execute("SELECT number, attempts FROM journal WHERE state = 'running'").fetchall()
+    parked = {}
+    for number, attempts in running:
+        died = f"the engine ended while it worked on this row, {attempts + 1} tries in all"
+        if attempts + 1 >= max_attempts:
+            park(db, number, error=died, now=now)
+            parked[number] = attempts + 1
+        else:
+            due = now + CRASH_DELAY * (4 ** min(attempts, 4) - 1)
+            put_back(db, number, error=died, due=due, counted=True)
+    return Recovered(again=len(running) - len(parked), parked=parked)
 
 
 def claim(db: sqlite3.Connection, lane: str, limit: int, now: datetime) -> list[JournalRow]:

@@ -17,6 +17,9 @@ RECEIPTS_KEPT = timedelta(days=7)
 MOST_RECEIPTS = 100_000
 """Receipts (and as many outcomes) kept of all owners together, about 4 KB each; the oldest go first."""
 
+MOST_OF_A_TENANT = 20_000
+"""The same of one tenant, so that a busy one does not cost the others their receipts."""
+
 PRUNED_AT_ONCE = 2_000
 """Rows of one pruning, so that no single transaction is long."""
 
@@ -124,8 +127,12 @@ def recent(db: sqlite3.Connection, scope: Scope, session: str | None, limit: int
     ]
 
 
-def prune(db: sqlite3.Connection, now: datetime, *, most: int = MOST_RECEIPTS) -> None:
-    """Forget some of what is too old, and some of the oldest beyond ``most``; called now and then."""
+def prune(
+    db: sqlite3.Connection, now: datetime, *, most: int = MOST_RECEIPTS, most_of_a_tenant: int = MOST_OF_A_TENANT
+) -> None:
+    """Forget some of what is too old, and some of the oldest beyond ``most``, and beyond ``most_of_a_tenant`` of one
+    tenant; called now and then.
+    """
     before = micros(now - RECEIPTS_KEPT)
     for table in ("receipts", "outcomes"):
         db.execute(
@@ -133,6 +140,7 @@ def prune(db: sqlite3.Connection, now: datetime, *, most: int = MOST_RECEIPTS) -
             f"(SELECT rowid FROM {table} WHERE at < ? ORDER BY at LIMIT ?)",
             (before, PRUNED_AT_ONCE),
         )
+        _prune_tenants(db, table, most_of_a_tenant)
         (rows,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 (no value in the text)
         if rows > most:
             db.execute(
@@ -140,6 +148,19 @@ def prune(db: sqlite3.Connection, now: datetime, *, most: int = MOST_RECEIPTS) -
                 f"(SELECT rowid FROM {table} ORDER BY at LIMIT ?)",
                 (min(rows - most, PRUNED_AT_ONCE),),
             )
+
+
+def _prune_tenants(db: sqlite3.Connection, table: str, most: int) -> None:
+    crowded = db.execute(
+        f"SELECT tenant, count(*) FROM {table} GROUP BY tenant HAVING count(*) > ?",  # noqa: S608 (no value in the text)
+        (most,),
+    ).fetchall()
+    for tenant, rows in crowded:
+        db.execute(
+            f"DELETE FROM {table} WHERE rowid IN "  # noqa: S608 (no value in the text)
+            f"(SELECT rowid FROM {table} WHERE tenant = ? ORDER BY at LIMIT ?)",
+            (tenant, min(rows - most, PRUNED_AT_ONCE)),
+        )
 
 
 def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:

@@ -137,6 +137,39 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "CREATE INDEX outcome_requests_of ON outcome_requests (outcome)",
     ),
+    (
+        # ``kind``: wing, room, closet (of ``parent``, the pointer of what they are in), alias (of a wing, by its
+        # number), home (the wing of a session's turns), last (the last number given below ``parent``, for ever)
+        """
+        CREATE TABLE palace (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            parent TEXT NOT NULL,
+            name TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            PRIMARY KEY (tenant, user, kind, parent, name)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX palace_numbers ON palace (tenant, user, kind, parent, number)",
+    ),
+    (
+        # ``hour``: its beginning; ``given`` and ``made``: input and output tokens of our own model calls
+        """
+        CREATE TABLE model_tokens (
+            tenant TEXT NOT NULL,
+            hour INTEGER NOT NULL,
+            source TEXT NOT NULL,
+            given INTEGER NOT NULL,
+            made INTEGER NOT NULL,
+            PRIMARY KEY (tenant, hour, source)
+        ) WITHOUT ROWID
+        """,
+    ),
+    (
+        # ``record``: JSON of ``core.proxykey``
+        "CREATE TABLE proxy_keys (id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, record TEXT NOT NULL)",
+    ),
 )
 
 

@@ -75,12 +75,22 @@ def due_sessions(db: sqlite3.Connection, every: int, idle_before: datetime, limi
         """,
         (every, micros(idle_before), limit),
     )
-    return [
-        SessionProgress(
-            scope=msgspec.json.decode(scope, type=Scope), unlearned=unlearned, last_turn_at=moment(last_turn_at)
-        )
-        for scope, unlearned, last_turn_at in rows
-    ]
+    return [_progress(*row) for row in rows]
+
+
+def progress(db: sqlite3.Connection, scope: Scope) -> SessionProgress | None:
+    """How far learning is in the session."""
+    row = db.execute(
+        "SELECT scope, unlearned, last_turn_at FROM progress WHERE tenant = ? AND user = ? AND session = ?",
+        (*scope.owner, scope.session or ""),
+    ).fetchone()
+    return _progress(*row) if row is not None else None
+
+
+def _progress(scope: str, unlearned: int, last_turn_at: int) -> SessionProgress:
+    return SessionProgress(
+        scope=msgspec.json.decode(scope, type=Scope), unlearned=unlearned, last_turn_at=moment(last_turn_at)
+    )
 
 
 def is_learning(db: sqlite3.Connection, scope: Scope) -> bool:

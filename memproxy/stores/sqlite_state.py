@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from memproxy.core.palace import Names
+from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, RequestError, StateUnavailable
@@ -20,15 +22,21 @@ from memproxy.ports import (
     JournalEntry,
     JournalRow,
     KnownSession,
+    PalacePlace,
     ParkedRow,
+    Placed,
+    Recovered,
     SessionBlocks,
     SessionProgress,
     SlotChange,
 )
 from memproxy.stores import sqlite_blocks as blocks
 from memproxy.stores import sqlite_journal as journal
+from memproxy.stores import sqlite_keys
+from memproxy.stores import sqlite_palace as palace
 from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
+from memproxy.stores import sqlite_tokens as tokens
 from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.tasks import TaskOwner
 
@@ -95,8 +103,8 @@ class SqliteState:
                 if not waiting.done():
                     waiting.set_result(number)
 
-    async def recover(self) -> int:
-        return await self._file.write(journal.recover)
+    async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
+        return await self._file.write(lambda db: journal.recover(db, max_attempts, now))
 
     async def claim(self, lane: str, *, limit: int, now: datetime) -> list[JournalRow]:
         return await self._file.write(lambda db: journal.claim(db, lane, limit, now))
@@ -158,6 +166,7 @@ class SqliteState:
             sessions.erase(db, scope, session)
             blocks.erase(db, scope, session)
             receipts.erase(db, scope, session)
+            palace.erase(db, scope.owner, session)
 
         await self._file.write(work)
         await self._file.wipe()
@@ -168,6 +177,9 @@ class SqliteState:
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
         return await self._file.read(lambda db: sessions.due_sessions(db, every, idle_before, limit))
 
+    async def progress(self, scope: Scope) -> SessionProgress | None:
+        return await self._file.read(lambda db: sessions.progress(db, scope))
+
     async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
         def work(db: sqlite3.Connection) -> int | None:
             if sessions.is_learning(db, entry.scope):
@@ -176,6 +188,12 @@ class SqliteState:
             return journal.insert(db, [entry])[0]
 
         return await self._file.write(work)
+
+    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
+        await self._file.write(lambda db: tokens.note(db, tenant, source, (given, made), at))
+
+    async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
+        return await self._file.read(lambda db: tokens.spent(db, tenant, since))
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         return await self._file.read(lambda db: sessions.find_sessions(db, scope.owner, keys))
@@ -230,6 +248,32 @@ class SqliteState:
 
     async def drop_from_blocks(self, scope: Scope, memory_ids: Sequence[str] | None) -> int:
         return await self._file.write(lambda db: blocks.drop_lines(db, scope.owner, memory_ids))
+
+    async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
+        return await self._file.write(lambda db: palace.place(db, scope.owner, names))
+
+    async def palace(
+        self, scope: Scope, parent: str, *, after: int, limit: int, name: str | None = None
+    ) -> list[PalacePlace]:
+        return await self._file.read(lambda db: palace.below(db, scope.owner, parent, name, after=after, limit=limit))
+
+    async def palace_names(self, scope: Scope) -> dict[str, str]:
+        return await self._file.read(lambda db: palace.names(db, scope.owner))
+
+    async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
+        await self._file.write(lambda db: palace.leave(db, scope.owner, wings))
+
+    async def proxy_key(self, key_id: str) -> KeyRecord | None:
+        return await self._file.read(lambda db: sqlite_keys.find(db, key_id))
+
+    async def proxy_keys(self, tenant: str | None) -> list[KeyRecord]:
+        return await self._file.read(lambda db: sqlite_keys.listed(db, tenant))
+
+    async def add_proxy_key(self, record: KeyRecord) -> None:
+        await self._file.write(lambda db: sqlite_keys.add(db, record))
+
+    async def revoke_proxy_key(self, key_id: str, at: datetime) -> bool:
+        return await self._file.write(lambda db: sqlite_keys.revoke(db, key_id, at))
 
     async def get_meta(self, key: str) -> str | None:
         def work(db: sqlite3.Connection) -> str | None:

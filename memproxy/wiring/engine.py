@@ -1,6 +1,7 @@
 """What stands behind the engine's ports: store, embedder, models."""
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from memproxy.engine.parts import Engine
@@ -9,12 +10,13 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of
-from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder
+from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder, load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Clock, Embedder, MemoryStore
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
+from memproxy.wiring.roles import make_roles
 from memproxy.wiring.state import make_state
 
 
@@ -26,14 +28,15 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-def make_embedder(settings: Settings, home: Path) -> Embedder:
-    """The embedder of these settings."""
+def make_embedder(settings: Settings, home: Path, *, local_files_only: bool = False) -> Embedder:
+    """The embedder of these settings; with ``local_files_only`` it downloads nothing."""
     embedding = settings.embedding
     if embedding.provider == "none":
         return NoEmbedder(dimension_of(embedding))
     if embedding.provider == "openai":
         return OpenAIEmbedder(embedding)
-    return FastembedEmbedder(embedding, home / "models")
+    load = partial(load_fastembed, local_files_only=local_files_only)
+    return FastembedEmbedder(embedding, home / "models", load)
 
 
 def make_store(settings: Settings, home: Path, embedder: Embedder) -> MemoryStore:
@@ -62,8 +65,18 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
     store = make_store(settings, home, embedder)
     lexical = Bm25Encoder()
     access = ModelAccess(settings)
-    recall = Recall(settings=settings, store=store, embedder=embedder, lexical=lexical, clock=clock)
+    roles = make_roles(settings, access)
+    recall = Recall(
+        settings=settings,
+        store=store,
+        embedder=embedder,
+        lexical=lexical,
+        clock=clock,
+        rewriter=roles.rewriter,
+        reranker=roles.reranker,
+    )
     model = OpenAIChatModel(settings.models.extract)
+    judge = OpenAIChatModel(settings.models.judge) if settings.learn.judge == "llm" else None
     worker = Worker(
         settings=settings,
         state=state,
@@ -73,6 +86,7 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
         model=model,
         access=access,
         clock=clock,
+        judge=judge,
     )
     return Engine(
         settings=settings,
@@ -84,5 +98,6 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
         access=access,
         clock=clock,
         model=model,
+        recall_models=(*roles.models, judge) if judge is not None else roles.models,
         secret=secret,
     )

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from memproxy.auth import Authenticator, BrowserGuard
+from memproxy.auth import BrowserGuard, make_authenticator
 from memproxy.ports import StateStore
+from memproxy.relay.admission import Admission
 from memproxy.relay.app import Relay
 from memproxy.relay.budget import Budgets
 from memproxy.relay.capture import Journal
@@ -28,8 +29,8 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
     tasks = TaskOwner("relay")
     sessions = Sessions(state)
     engine = EngineClient(engine_socket, deadline_s=recall_seconds(settings))
-    upstreams = Upstreams(settings.upstream)
-    authenticator = Authenticator(settings.auth, settings.server, secret)
+    upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
+    authenticator = make_authenticator(settings.auth, settings.server, secret, state.proxy_key)
     guard = BrowserGuard(settings.server)
     journal = Journal(
         state,
@@ -69,6 +70,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         memory_api=memory_api,
         health=health,
         guard=guard,
+        admission=Admission(settings.auth, authenticator),
         max_concurrent_requests=settings.server.max_concurrent_requests,
     )
     return RelayProcess(

@@ -25,7 +25,9 @@ async def asked(
 ) -> httpx.Response:
     """The relay's question for a request."""
     scope = Scope(tenant=api.tenant, user=user, session=session, **fields)
-    request = RecallRequest(request_id=request_id, scope=scope, queries=list(queries or [QUESTION]), nonce="abc")
+    request = RecallRequest(
+        request_id=request_id, scope=scope, queries=list(queries or [QUESTION]), nonce="abc", verdict="personal"
+    )
     return await api.client.post(RECALL_PATH, content=msgspec.json.encode(request))
 
 
@@ -215,7 +217,8 @@ async def test_activity_tells_what_was_learned_newest_first(api: Api) -> None:
         data: list[dict[str, Any]] = answer.json()["data"]
         return data
 
-    parked, superseded, stored = await events()
+    parked, superseded, stored, written = await events()
+    assert (written["result"], written["reason"], written["memory_id"]) == ("stored", "api", memory["id"])
     assert (parked["result"], parked["what"], parked["reason"]) == ("parked", "learning", "no JSON")
     assert (superseded["result"], superseded["supersedes"], superseded["content"]) == ("superseded", memory["id"], None)
     assert (stored["result"], stored["content"], stored["session_id"]) == ("stored", memory["content"], "s1")

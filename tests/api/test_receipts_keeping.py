@@ -4,7 +4,7 @@ from pathlib import Path
 
 from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
-from memproxy.engine.receipts import LEFT_OUT_SHOWN, MOST_WAITING, ReceiptKeeper
+from memproxy.engine.receipts import LEFT_OUT_SHOWN, MOST_OF_A_TENANT, MOST_WAITING, ReceiptKeeper
 from memproxy.metrics import metrics
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
@@ -13,8 +13,8 @@ from tests.support.engine import WallClock
 SCOPE = Scope(tenant="acme", user="ann")
 
 
-def request(name: str) -> RecallRequest:
-    return RecallRequest(request_id=name, scope=SCOPE, queries=["What is my budget?"], nonce="n")
+def request(name: str, scope: Scope = SCOPE) -> RecallRequest:
+    return RecallRequest(request_id=name, scope=scope, queries=["What is my budget?"], nonce="n", verdict="personal")
 
 
 def dropped(reason: str) -> float:
@@ -40,13 +40,31 @@ async def test_more_than_can_wait_is_dropped_and_counted(tmp_path: Path) -> None
     state = SqliteState(tmp_path / "state.db", sync="normal")
     await state.open()
     keeper, before = ReceiptKeeper(state, WallClock(), Settings()), dropped("full")
-    for place in range(MOST_WAITING + 3):
-        keeper.note(request(f"req_{place}"), RecallAnswer(result="empty"))
+    owners = [Scope(tenant=f"tenant-{place % 5}", user="ann") for place in range(MOST_WAITING + 3)]
+    for place, owner in enumerate(owners):
+        keeper.note(request(f"req_{place}", owner), RecallAnswer(result="empty"))
     await keeper.written()
     assert dropped("full") == before + 3
-    assert await state.receipt(SCOPE, f"req_{MOST_WAITING - 1}") is not None
-    assert await state.receipt(SCOPE, f"req_{MOST_WAITING}") is None
+    assert await state.receipt(owners[MOST_WAITING - 1], f"req_{MOST_WAITING - 1}") is not None
+    assert await state.receipt(owners[MOST_WAITING], f"req_{MOST_WAITING}") is None
     await keeper.close()
+    await state.close()
+
+
+async def test_a_busy_tenant_does_not_cost_another_its_receipts(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    await state.open()
+    keeper, before = ReceiptKeeper(state, WallClock(), Settings()), dropped("full")
+    for place in range(MOST_OF_A_TENANT + 2):
+        keeper.note(request(f"req_{place}"), RecallAnswer(result="empty"))
+    other = Scope(tenant="other", user="ann")
+    keeper.note(request("req_other", other), RecallAnswer(result="empty"))
+    await keeper.close()
+    assert dropped("full") == before + 2
+    found = await state.receipt(other, "req_other")
+    assert found is not None
+    assert found.recalled is not None
+    assert found.recalled.verdict == "personal"
     await state.close()
 
 

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.memory import Kind
-from memproxy.core.slots import has_many, numbers, predicate_name, same_value, slot_name, subject_name, value_name
+from memproxy.core.slots import (
+    has_many,
+    numbers,
+    predicate_name,
+    same_value,
+    slot_name,
+    slot_value,
+    subject_name,
+    value_name,
+)
 from tests.learn.rig import fact
 
 
@@ -83,3 +92,29 @@ def test_any_text_can_be_named(subject: str, value: str) -> None:
 @given(st.integers(min_value=0, max_value=10**12))
 def test_thousands_separators_do_not_matter(number: int) -> None:
     assert numbers(f"about {number:,} of them") == numbers(str(number)) == {str(number)}
+
+
+@pytest.mark.parametrize("subject", ["wife", "my wife", "the user's wife", "User’s wife", "the wife of the user"])
+def test_people_of_the_user_have_one_name(subject: str) -> None:
+    assert subject_name(subject) == "wife"
+
+
+def test_an_opinion_has_one_slot_however_it_is_put() -> None:
+    liked = fact("1", subject="user", predicate="likes", object="TypeScript generics", aspect="generics")
+    annoyed = fact("2", subject="TypeScript", predicate="annoys", object="user", aspect="generics")
+    thinks = fact("3", subject="user", predicate="opinion_of", object="TypeScript", aspect="generics", stance="mixed")
+    finds = fact("4", subject="User", predicate="finds", object="TypeScript", aspect="generics", stance="negative")
+    assert len({slot_name(one) for one in (liked, annoyed, thinks, finds)}) == 1
+    assert [slot_value(one)[0] for one in (liked, annoyed, thinks, finds)] == ["+", "-", "~", "-"]
+
+
+def test_a_thing_is_judged_by_aspect() -> None:
+    bad = fact("1", subject="TypeScript", predicate="generics", object="annoying", aspect="generics", stance="negative")
+    good = fact("2", subject="TypeScript", predicate="has", object="nice ones", aspect="generics", stance="positive")
+    assert slot_name(bad) == slot_name(good)
+    assert not same_value(slot_value(bad), slot_value(good))
+
+
+def test_names_with_marks_are_told_apart() -> None:
+    slots = {slot_name(fact("1", subject="user", predicate="likes", object=name)) for name in ("C", "C++", "C#")}
+    assert len(slots) == 3

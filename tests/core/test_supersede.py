@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memproxy.core.chain import place, reinforce, said_at
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.similar import Neighbour, lexical_overlap, repeats
 from memproxy.core.slots import slot_name, slot_value
-from memproxy.core.supersede import Neighbour, Operation, decide, lexical_overlap, place, reinforce, repeats, said_at
+from memproxy.core.supersede import Operation, decide
 from tests.learn.rig import NOON, fact
 
 
@@ -187,3 +189,13 @@ def check(known: dict[str, Memory], holder: str | None) -> None:
         assert earlier.valid_to >= earlier.valid_from
         assert slot_value(earlier) is not None
         assert said_at(earlier) is not None
+
+
+def test_two_statements_from_the_same_words_are_two() -> None:
+    quoted = {"turn_ids": ["t1"], "metadata": {"evidence": "I live and work in Berlin"}}
+    lives = said("1", "User lives in Berlin", subject="user", predicate="lives_in", object="Berlin", **quoted)
+    works = said("2", "User works in Berlin", subject="user", predicate="works_in", object="Berlin", **quoted)
+    again = said("3", "User's home is Berlin", subject="user", predicate="lives_in", object="Berlin", **quoted)
+    ended = msgspec.structs.replace(lives, active=False)
+    assert decide(works, chain=[], neighbours=[Neighbour(lives, 0.8)]).operation is Operation.COEXIST
+    assert decide(again, chain=[], neighbours=[Neighbour(ended, 0.4)]).operation is Operation.DUPLICATE

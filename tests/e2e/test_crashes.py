@@ -3,12 +3,14 @@
 import asyncio
 import resource
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.e2e.talk import body, chat, found, listed, word
-from tests.support.answers import chat_events, stream
+from tests.e2e.crash import report, run
+from tests.e2e.talk import body, chat, extract_by_rules, found, listed, word
+from tests.support.answers import Received, chat_events, stream
 from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -58,10 +60,56 @@ async def test_when_the_supervisor_alone_is_killed_everything_ends(upstream: Scr
         await proxy.restart()
 
 
+async def test_no_turn_is_lost_or_doubled_whatever_is_killed_when(tmp_path: Path) -> None:
+    """The short form of ``python -m tests.e2e.crash``."""
+    people, figures, found = await run(tmp_path / "home", cycles=4, seed=11, users=3, pause_s=0.8)
+    assert not found.faults, report(people, figures, found, seed=11)
+    assert people.ended
+    assert found.facts
+
+
+async def test_a_row_that_kills_the_engine_is_parked_and_listed_and_others_are_learned_from(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    deadly, harmless = word().title(), word().title()
+    model = {"base_url": upstream.base_url, "model": "extractor", "api_key": "sk-test-extractor"}
+    changes = {"learn": {"max_attempts": 2}, "models": {"extract": model}}
+    async with running_proxy(upstream.base_url, tmp_path / "home", changes) as proxy:
+
+        def extract(received: Received) -> dict[str, Any]:
+            if deadly.encode() in received.body:
+                (engine,) = proxy.family("_engine")
+                engine.kill()
+            return extract_by_rules(received)
+
+        upstream.extractor = extract
+        async with proxy.client() as client:
+            await chat(client, f"My cat is named {deadly}.", headers={"x-memproxy-user": "ann"})
+
+            async def given_up() -> list[str]:
+                if not proxy.family("_engine"):
+                    return []
+                activity = await client.get("/v1/memory/activity", params={"user_id": "ann"})
+                events = activity.json()["data"] if activity.status_code == 200 else []
+                return [event["reason"] for event in events if event["result"] == "parked"]
+
+            (reason,) = await eventually(given_up, 30, what="the deadly row is parked")
+            assert "2 tries" in reason
+            await chat(client, f"My dog is named {harmless}.", headers={"x-memproxy-user": "ben"})
+        await eventually(lambda: listed(proxy, user_id="ben", kind="semantic"), 30, what="others are learned from")
+        assert {turn["kind"] for turn in await listed(proxy, user_id="ann")} == {"turn"}
+
+
 def limit_files(proxy: Proxy, size: int) -> None:
     """No file of the proxy's processes may grow beyond ``size`` bytes: what a full disk looks like to them."""
     for process in [*proxy.family(), psutil.Process(proxy.process.pid)]:
         process.rlimit(psutil.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def lost_turns(metrics: str) -> float:
+    """What ``memproxy_turns_lost_total`` has counted."""
+    lines = [line for line in metrics.splitlines() if line.startswith("memproxy_turns_lost_total{")]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 async def test_a_full_disk_costs_memory_and_never_an_answer(upstream: ScriptedUpstream, tmp_path: Path) -> None:
@@ -73,6 +121,8 @@ async def test_a_full_disk_costs_memory_and_never_an_answer(upstream: ScriptedUp
                 answer = await chat(client, f"Read this, number {number}: {long}", stream=True)
                 assert answer.status == 200
                 assert answer.body.endswith(b"data: [DONE]\n\n")
+            counted = (await client.get("/metrics")).text
+            assert lost_turns(counted) == 8, "two messages of each exchange"
             assert (await client.get("/healthz")).status_code == 200
         limit_files(proxy, resource.RLIM_INFINITY)
         secret = word()

@@ -266,7 +266,7 @@ SECRET = "sk-do-not-print-me"
         f"upstream:\n  api_key: {SECRET}\n  api_key: {SECRET}",
         f"upstream: {{api_key: '{SECRET}",
         f"store: {{api_key: {SECRET}}}",
-        f"models: {{judge: {{api_key: {SECRET}}}}}",
+        f"models: {{judge: {{api_key: [{SECRET}]}}}}",
     ],
 )
 def test_a_secret_is_never_shown(files: Files, text: str) -> None:
@@ -282,11 +282,6 @@ OTHER_VALUES = {
     "rewrite.mode": "llm",
     "recall.first_turn_facts": 3,
     "recall.rerank": "model",
-    "learn.mode": "verbatim",
-    "learn.judge": "llm",
-    "learn.drift_threshold": 0.5,
-    "learn.model_tokens_per_hour": 5,
-    "models.judge.base_url": "http://x/v1",
     "models.rerank.model": "m",
     "models.rewrite.model": "m",
     "models.reader.model": "m",

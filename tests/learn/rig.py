@@ -21,6 +21,7 @@ from memproxy.core.turn import Message
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.extract import EXTRACT_MARK
+from memproxy.learn.summary import SUMMARY_MARK
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.lexical import Bm25Encoder
@@ -94,6 +95,8 @@ class ModelServer:
         self.prompts: list[str] = []
         self.keys: list[str | None] = []
         self.base_url = ""
+        self.cut_at: int | None = None
+        """Characters after which an answer is cut, as by a token limit."""
         self.gate = asyncio.Event()
         """Answers wait while it is not set."""
         self.gate.set()
@@ -101,7 +104,7 @@ class ModelServer:
     async def _complete(self, request: web.Request) -> web.Response:
         body = await request.json()
         system, user = (message["content"] for message in body["messages"])
-        assert system.startswith(EXTRACT_MARK)
+        assert system.startswith((EXTRACT_MARK, SUMMARY_MARK))
         self.prompts.append(user)
         self.keys.append(request.headers.get("authorization"))
         await self.gate.wait()
@@ -110,15 +113,16 @@ class ModelServer:
             answer = answer(user)
         if isinstance(answer, int):
             return web.json_response({"error": {"message": "scripted"}}, status=answer)
-        text = answer if isinstance(answer, str) else json.dumps(answer)
-        message = {"role": "assistant", "content": text}
+        text = answer if isinstance(answer, str) else json.dumps(quoting(answer, user))
+        cut = self.cut_at is not None and len(text) > self.cut_at
+        message = {"role": "assistant", "content": text[: self.cut_at] if cut else text}
         return web.json_response(
             {
                 "id": "1",
                 "object": "chat.completion",
                 "created": 1,
                 "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "choices": [{"index": 0, "finish_reason": "length" if cut else "stop", "message": message}],
                 "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
             }
         )
@@ -136,6 +140,28 @@ class ModelServer:
             yield self
         finally:
             await runner.cleanup()
+
+
+def quoting(answer: dict[str, Any] | list[Any], prompt: str) -> dict[str, Any] | list[Any]:
+    """The answer, each candidate that names no evidence with a quote: the new message that shares most words with it.
+
+    A candidate that is to go without has ``"evidence": None``.
+    """
+    if isinstance(answer, list):
+        return [_with_quote(one, prompt) for one in answer]
+    items = answer.get("candidates")
+    return {**answer, "candidates": [_with_quote(one, prompt) for one in items]} if isinstance(items, list) else answer
+
+
+def _with_quote(candidate: Any, prompt: str) -> Any:
+    fields = {"content": candidate} if isinstance(candidate, str) else candidate
+    if not isinstance(fields, dict) or "evidence" in fields or "content" not in fields:
+        return candidate
+    lines = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"role"')]
+    said = [line["text"] for line in lines if line["new"]]
+    wanted = set(key_terms(str(fields["content"]), 100))
+    best = max(said, key=lambda text: len(wanted & set(key_terms(text, 1000))), default=None)
+    return {**fields, "evidence": best}
 
 
 class Rig:

@@ -42,14 +42,14 @@ READABLE = {
 
 @pytest.mark.parametrize("name", READABLE)
 def test_a_readable_answer_gives_its_candidates(name: str) -> None:
-    assert [(one.kind, one.content) for one in parse(READABLE[name])] == [
+    assert [(one.kind, one.content) for one in parse(READABLE[name]).candidates] == [
         (Kind.SEMANTIC, "User has a dog named Biscuit")
     ]
 
 
 @pytest.mark.parametrize("text", ['{"candidates": []}', "{}", "[]", "```json\n[]\n```", '{"memories": null}'])
 def test_an_empty_answer_is_nothing_to_learn(text: str) -> None:
-    assert parse(text) == []
+    assert parse(text).candidates == []
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_unreadable_answer_is_an_error_not_nothing(text: str) -> None:
     [("0.9", 0.9), ("90%", 0.9), (9, 0.9), (90, 0.9), ("high", 0.9), (None, 0.8), ("?", 0.8), (True, 0.8), (-1, 0.0)],
 )
 def test_shares_are_read_in_any_form(value: Any, share: float) -> None:
-    (one,) = parse(json.dumps([{**DOG, "confidence": value}]))
+    (one,) = parse(json.dumps([{**DOG, "confidence": value}])).candidates
     assert one.confidence == pytest.approx(share)
 
 
@@ -95,15 +95,15 @@ def test_odd_values_of_optional_fields_are_left_out() -> None:
         "object": 12,
         "evidence": ["", 3],
     }
-    (one,) = parse(json.dumps([{**DOG, **odd}]))
+    (one,) = parse(json.dumps([{**DOG, **odd}])).candidates
     assert one.tags == ("a", "b")
     assert (one.entities, one.valid_from, one.subject, one.object, one.evidence) == ((), None, None, "12", ())
 
 
 def test_an_endless_answer_is_bounded() -> None:
     many = json.dumps([{"content": f"User said thing number {number}"} for number in range(5000)])
-    assert len(parse(many)) <= MOST_CANDIDATES
-    (one,) = parse(json.dumps([{"content": "User said " + "very " * 5000}]))
+    assert len(parse(many).candidates) <= MOST_CANDIDATES
+    (one,) = parse(json.dumps([{"content": "User said " + "very " * 5000}])).candidates
     assert len(one.content) <= 2000
 
 

@@ -8,7 +8,8 @@ import pytest
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.relay.engine import FAILURES_TO_OPEN
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import running_relay
+from memproxy.tasks import TaskOwner
+from tests.relay.rig import running_relay, unix_server
 from tests.support.upstream import ScriptedUpstream
 
 
@@ -27,10 +28,25 @@ async def test_without_an_engine_requests_succeed_and_say_degraded(
             assert answer.headers["x-memproxy-recall"] == "degraded; reason=engine"
         ready = await relay.client.get("/readyz")
         assert ready.status_code == 200
-        assert ready.json()["status"] == "degraded"
+        assert (ready.json()["status"], ready.json()["parts"]["engine"]) == ("loading", "loading"), (
+            "it may be on its way"
+        )
+        relay.process._engine._start_patience_s = 0.1
         api = await relay.client.get("/v1/memory")
         assert api.status_code == 503
         assert api.json()["error"]["code"] == "engine_unavailable"
+
+
+async def test_a_memory_call_waits_for_an_engine_that_starts(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as relay:
+        owner = TaskOwner("test")
+        calling = owner.start(relay.client.get("/v1/memory"), "call")
+        assert (await relay.client.get("/readyz")).json()["parts"]["engine"] == "loading"
+        async with unix_server(relay.engine.app(), tmp_path / "engine.sock"):
+            assert (await calling).status_code == 200
+            assert (await relay.client.get("/readyz")).json()["status"] == "ready"
 
 
 async def test_a_hung_engine_costs_a_request_its_memory_and_soon_no_time_at_all(

@@ -55,3 +55,20 @@ def test_tools_of_unknown_shape_are_no_trouble(gate: Gate, tools: list[Any]) -> 
 def test_a_gate_that_is_off_searches_everything() -> None:
     gate = Gate(GateSettings(enabled=False))
     assert gate.judge(request_of("hi")) == Verdict(searched=True, reason="gate_off")
+
+
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        (["What is my budget?"], True),
+        (["Hello!", "What is my budget?"], True),
+        (["Hi", "How are you?", "Thanks", "What is my budget?"], True),
+        (["Hi"] * 5, False),
+        (["What is my dog called?", "What is my budget?"], False),
+    ],
+)
+def test_a_session_begins_with_its_first_question(gate: Gate, said: list[str], first: bool) -> None:
+    messages = [{"role": "user", "content": text} for text in said]
+    chat = read_request(json.dumps({"messages": messages}).encode())
+    assert gate.is_first_search(chat) is first
+    assert Gate(GateSettings(enabled=False)).is_first_search(chat) is (len(said) == 1)

@@ -1,6 +1,7 @@
 """A process that uses an embedded store, for tests that kill it or damage its files.
 
 ``write FOLDER CYCLE``: writes for ever, and prints after each flush how many memories this process has acknowledged.
+``replace FOLDER``: writes and flushes some memories, prints ``flushed``, then replaces them for ever.
 ``read FOLDER``: opens, searches, writes; prints ``read``, or ``unavailable`` when the store says so.
 """
 
@@ -14,6 +15,7 @@ from memproxy.ports import HybridQuery, MemoryFilter
 from memproxy.stores.edge import EdgeStore
 from tests.stores.making import ANN, DIMENSION, WORDS, memory, point
 
+REPLACED = 50
 EAST = [1.0, 0.0, 0.0, 0.0]
 
 
@@ -25,6 +27,16 @@ async def write(store: EdgeStore, cycle: str) -> None:
         await store.upsert(ANN, [point(memory(name, tags=["flushed"]), EAST) for name in names])
         await store.flush()
         print(batch * 20, flush=True)
+
+
+async def replace(store: EdgeStore) -> None:
+    await store.open(None)
+    for batch in count():
+        some = [point(memory(f"m{place}", tags=[f"batch {batch}"]), EAST) for place in range(REPLACED)]
+        await store.upsert(ANN, some)
+        await store.flush()
+        if not batch:
+            print("flushed", flush=True)
 
 
 async def read(store: EdgeStore) -> None:
@@ -43,7 +55,10 @@ async def read(store: EdgeStore) -> None:
 async def main() -> None:
     action, folder, *rest = sys.argv[1:]
     store = EdgeStore(Path(folder) / "store", dimension=DIMENSION, embedder_name="test:model")
-    await (write(store, rest[0]) if action == "write" else read(store))
+    if action == "write":
+        await write(store, rest[0])
+    else:
+        await (replace(store) if action == "replace" else read(store))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The embedded store: its folder, its owner, and what happens to its files."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.ports import HybridQuery, MemoryFilter
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.edge_files import StoreFolder
+from tests.stores.edge_process import REPLACED
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
 
 EAST = [1.0, 0.0, 0.0, 0.0]
@@ -157,6 +159,33 @@ async def test_a_vector_added_later_is_found(tmp_path: Path) -> None:
     (found,) = await store.search(ANN, HybridQuery(dense=EAST, bm25=WORDS))
     assert found.cosine == pytest.approx(1.0)
     await store.close()
+
+
+async def test_what_is_replaced_survives_a_kill_in_its_old_or_its_new_form(tmp_path: Path) -> None:
+    for cycle in range(3):
+        command = [sys.executable, "-m", "tests.stores.edge_process", "replace", str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1 + 0.15 * cycle)  # somewhere between two flushes, or within one
+            process.kill()
+        store = edge_store(tmp_path)
+        await store.open(None)
+        assert await store.count(ANN, MemoryFilter()) == REPLACED
+        await store.close()
+
+
+async def test_replaced_text_is_not_left_in_the_files(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    await store.open(None)
+    await store.upsert(ANN, [point(memory("m", content="MARKED secret of ann", tags=["MARKEDtag"]), EAST)])
+    await store.flush()
+    await store.upsert(ANN, [point(memory("m", content="harmless"), EAST)])
+    await store.optimize()
+    assert await store.points() == 1
+    await store.close()
+    assert _files_holding(tmp_path, b"MARKED") == []
 
 
 async def test_erased_text_is_not_left_in_the_files(tmp_path: Path) -> None:

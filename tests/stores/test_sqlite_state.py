@@ -10,7 +10,7 @@ import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, RequestError
-from memproxy.ports import JournalEntry, JournalKind, KnownSession, SessionProgress, SlotChange
+from memproxy.ports import JournalEntry, JournalKind, KnownSession, Recovered, SessionProgress, SlotChange
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, NOON
 
@@ -113,10 +113,47 @@ async def test_rows_of_a_dead_engine_are_claimed_again_with_their_plan(state: Sq
     successor = SqliteState(file, sync="normal")
     await successor.open()
     assert await claimed(successor, "learn") == []
-    assert await successor.recover() == 1
+    assert await successor.recover(max_attempts=5, now=NOON) == Recovered(again=1)
     (row,) = await successor.claim("learn", limit=5, now=NOON)
-    assert (row.number, row.plan, row.attempts) == (number, b"plan", 0)
+    assert (row.number, row.plan, row.attempts) == (number, b"plan", 1)
     await successor.close()
+
+
+async def test_a_row_that_kills_the_engine_each_time_is_parked_and_the_next_goes_on(state: SqliteState) -> None:
+    killer, after = await state.append(entry()), await state.append(entry())
+    other = await state.append(entry(BEN))
+    now, deaths = NOON, 0
+    while (rows := await state.claim("index", limit=5, now=now)) and killer in {row.number for row in rows}:
+        for row in rows:
+            if row.number != killer:
+                await state.finish(row.number)
+        deaths += 1
+        taken = await state.recover(max_attempts=3, now=now)
+        now += timedelta(minutes=5)
+    assert (deaths, taken.parked) == (3, {killer: 3})
+    (parked,) = await state.parked(None, limit=5)
+    assert (parked.number, parked.attempts) == (killer, 3)
+    assert "engine ended" in parked.error
+    assert [row.number for row in rows] == [after]
+    assert other not in {row.number for row in rows}
+
+
+async def test_a_row_that_only_waits_is_not_blamed_for_a_dead_engine_and_is_due_after_it(state: SqliteState) -> None:
+    number = await state.append(entry(kind=JournalKind.LEARN))
+    await claimed(state, "learn")
+    await state.retry(number, error="no key", due=LATER, counted=False)
+    assert await state.recover(max_attempts=1, now=NOON) == Recovered()
+    (row,) = await state.claim("learn", limit=5, now=NOON)
+    assert (row.number, row.attempts) == (number, 0)
+
+
+async def test_what_ran_at_several_deaths_waits_so_that_others_go_first(state: SqliteState) -> None:
+    await state.append(entry())
+    for _ in range(2):
+        assert len(await state.claim("index", limit=5, now=NOON)) == 1
+        await state.recover(max_attempts=5, now=NOON)
+    assert await state.claim("index", limit=5, now=NOON) == []
+    assert len(await state.claim("index", limit=5, now=NOON + timedelta(seconds=2))) == 1
 
 
 async def test_a_plan_is_saved_only_together_with_all_its_slots(state: SqliteState) -> None:

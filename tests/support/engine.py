@@ -26,6 +26,7 @@ from memproxy.settings import LearnSettings, RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
+from memproxy.wiring.roles import make_roles
 
 DIMENSION = 8
 
@@ -78,7 +79,16 @@ def make_engine(
         access=access,
         clock=clock,
     )
-    recall = Recall(settings=settings, store=store, embedder=embedder, lexical=lexical, clock=clock)
+    roles = make_roles(settings, access)
+    recall = Recall(
+        settings=settings,
+        store=store,
+        embedder=embedder,
+        lexical=lexical,
+        clock=clock,
+        rewriter=roles.rewriter,
+        reranker=roles.reranker,
+    )
     return Engine(
         settings=settings,
         state=state,
@@ -89,6 +99,7 @@ def make_engine(
         access=access,
         clock=clock,
         model=model,
+        recall_models=roles.models,
         write_timeout_s=write_timeout_s,
     )
 

@@ -59,9 +59,17 @@ class Instance:
 
     @classmethod
     async def start(
-        cls, nursery: Nursery, folder: Path, name: str, *, upstream_port: int, model_path: Path | None
+        cls,
+        nursery: Nursery,
+        folder: Path,
+        name: str,
+        *,
+        upstream_port: int,
+        model_path: Path | None,
+        extractor: str | None = None,
     ) -> Self:
-        """Start one in a new folder below ``folder`` and wait until all of it is ready.
+        """Start one in a new folder below ``folder`` and wait until all of it is ready. With the address of an
+        ``extractor`` it learns, too.
 
         Raises:
             ConfigError: it ended by itself or was not ready in time.
@@ -69,7 +77,7 @@ class Instance:
         home = folder / name
         home.mkdir()
         config_file, port = home / "config.yaml", free_port()
-        config_file.write_text(yaml.safe_dump(_config(upstream_port, model_path)), encoding="utf-8")
+        config_file.write_text(yaml.safe_dump(_config(upstream_port, model_path, extractor)), encoding="utf-8")
         command = [sys.executable, "-m", "memproxy.cli", "serve", "--config", str(config_file), "--port", str(port)]
         began = time.perf_counter()
         child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home)})
@@ -191,12 +199,13 @@ def _session(port: int) -> aiohttp.ClientSession:
     )
 
 
-def _config(upstream_port: int, model_path: Path | None) -> dict[str, object]:
+def _config(upstream_port: int, model_path: Path | None, extractor: str | None) -> dict[str, object]:
     embedding: dict[str, object] = {"provider": "none"}
     if model_path is not None:
         embedding = {"provider": "fastembed", "model_path": str(model_path)}
     return {
         "upstream": {"base_url": f"http://127.0.0.1:{upstream_port}/v1"},
         "embedding": embedding,
-        "learn": {"enabled": False},
+        "learn": {"enabled": extractor is not None},
+        "models": {"extract": {"base_url": extractor, "model": "stub", "api_key": payloads.KEY}} if extractor else {},
     }

@@ -16,9 +16,11 @@ from memproxy.auth import (
     encode_identity,
     is_loopback,
     key_hash,
+    make_authenticator,
     resolve_user,
 )
 from memproxy.core.protocol import Identity
+from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import Forbidden, RequestError, Unauthenticated
 from memproxy.settings import Settings
 
@@ -31,7 +33,11 @@ def headers(**values: str) -> Headers:
 
 def authenticator(**sections: Mapping[str, object]) -> Authenticator:
     settings = Settings.model_validate(sections)
-    return Authenticator(settings.auth, settings.server, SECRET)
+    return make_authenticator(settings.auth, settings.server, SECRET, no_key)
+
+
+async def no_key(_key_id: str) -> KeyRecord | None:
+    return None
 
 
 def test_the_bearer_token_comes_before_azures_key_and_that_before_x_api_key() -> None:
@@ -42,9 +48,11 @@ def test_the_bearer_token_comes_before_azures_key_and_that_before_x_api_key() ->
     assert client_key(headers()) is None
 
 
-def test_one_key_is_one_tenant_and_another_key_another() -> None:
+async def test_one_key_is_one_tenant_and_another_key_another() -> None:
     known = authenticator()
-    first, again, other = (known.identify(headers(authorization=f"Bearer {key}")).tenant for key in ("a", "a", "b"))
+    first, again, other = [
+        (await known.identify(headers(authorization=f"Bearer {key}"))).tenant for key in ("a", "a", "b")
+    ]
     assert first == again != other
     assert first.removeprefix("key:") != "a"
 
@@ -53,27 +61,27 @@ def test_another_installation_gives_the_same_key_another_name() -> None:
     assert key_hash(SECRET, "sk-1") != key_hash(b"another secret", "sk-1")
 
 
-def test_a_named_tenant_keeps_its_memory_when_its_key_changes() -> None:
+async def test_a_named_tenant_keeps_its_memory_when_its_key_changes() -> None:
     tenants = {key_hash(SECRET, "old"): "acme", key_hash(SECRET, "new"): "acme"}
     known = authenticator(auth={"tenants": tenants})
-    assert known.identify(headers(authorization="Bearer old")).tenant == "acme"
-    assert known.identify(headers(authorization="Bearer new")).tenant == "acme"
+    assert (await known.identify(headers(authorization="Bearer old"))).tenant == "acme"
+    assert (await known.identify(headers(authorization="Bearer new"))).tenant == "acme"
 
 
-def test_no_key_is_anonymous_on_loopback_and_nobody_elsewhere() -> None:
-    assert authenticator().identify(headers()).tenant == "anonymous"
+async def test_no_key_is_anonymous_on_loopback_and_nobody_elsewhere() -> None:
+    assert (await authenticator().identify(headers())).tenant == "anonymous"
     remote = authenticator(server={"host": "0.0.0.0"}, auth={"allow_remote": True})
     with pytest.raises(Unauthenticated):
-        remote.identify(headers())
+        await remote.identify(headers())
 
 
-def test_an_unnamed_user_is_default_on_loopback_only() -> None:
+async def test_an_unnamed_user_is_default_on_loopback_only() -> None:
     key = headers(authorization="Bearer a")
-    assert authenticator().identify(key).default_user == "default"
+    assert (await authenticator().identify(key)).default_user == "default"
     remote = {"host": "0.0.0.0"}
-    assert authenticator(server=remote, auth={"allow_remote": True}).identify(key).default_user is None
+    assert (await authenticator(server=remote, auth={"allow_remote": True}).identify(key)).default_user is None
     named = {"allow_remote": True, "unnamed_user": "default"}
-    assert authenticator(server=remote, auth=named).identify(key).default_user == "default"
+    assert (await authenticator(server=remote, auth=named).identify(key)).default_user == "default"
 
 
 def test_the_users_precedence_is_header_context_metadata_safety_identifier_user() -> None:
@@ -97,16 +105,16 @@ def test_a_header_and_a_user_id_that_disagree_are_refused() -> None:
         resolve_user(Identity(tenant="t"), None)
 
 
-def test_a_header_given_twice_with_different_values_is_refused() -> None:
+async def test_a_header_given_twice_with_different_values_is_refused() -> None:
     twice = Headers([(b"x-memproxy-user", b"ada"), (b"X-Memproxy-User", b"bob")])
     with pytest.raises(RequestError, match="twice"):
-        authenticator().identify(twice)
+        await authenticator().identify(twice)
 
 
 @pytest.mark.parametrize("value", ["a" * 257, "a\x00b", "a\nb"])
-def test_unusable_ids_are_refused(value: str) -> None:
+async def test_unusable_ids_are_refused(value: str) -> None:
     with pytest.raises(RequestError):
-        authenticator().identify(headers(x_memproxy_user=value))
+        await authenticator().identify(headers(x_memproxy_user=value))
 
 
 @given(st.text(min_size=1), st.none() | st.text(max_size=5))

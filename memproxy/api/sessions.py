@@ -1,0 +1,75 @@
+"""`POST /v1/memory/sessions/{id}/end` and `/mine`: the conversation is over; learn from it (again)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memproxy.api.context import Backends
+from memproxy.api.http import answer, caller, read_optional_body, read_query
+from memproxy.api.schemas import LearnQuery, LearnScope
+from memproxy.api.turns import WAIT_S
+from memproxy.auth import resolve_scope
+from memproxy.core.scope import Scope
+from memproxy.errors import RequestError
+
+BEGIN_S = 2.0
+"""How long a call that does not wait may take to begin: the learning is in the journal well before."""
+
+SESSIONS_AT_ONCE = 20
+"""Sessions whose learning one call begins."""
+
+Learning = Callable[[Scope, float], Awaitable[bool]]
+
+
+class Sessions:
+    """The calls that make a conversation be learned from."""
+
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+        self._max_bytes = backends.settings.server.max_body_bytes
+
+    async def end(self, request: Request) -> Response:
+        """The session is over: what is new in it is learned, and it is summed up."""
+        return await self._learned(request, self._backends.worker.end_session)
+
+    async def mine(self, request: Request) -> Response:
+        """Learn from the whole session again; what is known already changes nothing."""
+        return await self._learned(request, self._backends.worker.mine)
+
+    async def pending(self, _request: Request) -> Response:
+        """`POST` on the private socket alone: begin to learn from sessions with turns that nothing was learned from
+        (some of them), and tell what is left to do: rows by lane and state, and how many such sessions were found.
+        """
+        self._backends.require_state()
+        self._backends.require_store()
+        state, worker = self._backends.state, self._backends.worker
+        now = self._backends.clock.now()
+        due = await state.due_sessions(every=1, idle_before=now, limit=SESSIONS_AT_ONCE)
+        await asyncio.gather(*(worker.learned(progress.scope, BEGIN_S) for progress in due))
+        return answer({"queues": await state.queue_sizes(), "sessions": len(due)})
+
+    async def _learned(self, request: Request, learn: Learning) -> Response:
+        """200 when it is done, 202 while it goes on."""
+        scope, wait = await self._asked(request)
+        self._backends.require_state()
+        self._backends.require_store()
+        done = await learn(scope, WAIT_S if wait else BEGIN_S)
+        data = {"session_id": scope.session, "learning": "done" if done else "pending"}
+        return answer(data, 200 if done else 202)
+
+    async def _asked(self, request: Request) -> tuple[Scope, bool]:
+        identity = caller(request, "memory:write")
+        query = read_query(request, LearnQuery)
+        body = await read_optional_body(request, LearnScope, self._max_bytes)
+        if query.user_id is not None and body.user_id is not None and query.user_id != body.user_id:
+            raise RequestError("user_id in the query and in the body disagree: name one user.", param="user_id")
+        scope = resolve_scope(
+            identity,
+            user=query.user_id or body.user_id,
+            project=body.project_id,
+            agent=body.agent_id,
+            session=request.path_params["session_id"],
+        )
+        return scope, query.wait

@@ -1,0 +1,35 @@
+"""Identity: from a request's headers and fields to tenant and user (CONTRACT section 4). Used by relay and engine."""
+
+from memproxy.auth.browser import BrowserGuard
+from memproxy.auth.headers import MAX_ID_LENGTH, Headers, clean_id, client_key, is_loopback
+from memproxy.auth.modes import Authenticator, make_authenticator
+from memproxy.auth.passthrough import ANONYMOUS, key_hash
+from memproxy.auth.users import (
+    chat_user,
+    decode_identity,
+    encode_identity,
+    require,
+    resolve_project,
+    resolve_scope,
+    resolve_user,
+)
+
+__all__ = [
+    "ANONYMOUS",
+    "MAX_ID_LENGTH",
+    "Authenticator",
+    "BrowserGuard",
+    "Headers",
+    "chat_user",
+    "clean_id",
+    "client_key",
+    "decode_identity",
+    "encode_identity",
+    "is_loopback",
+    "key_hash",
+    "make_authenticator",
+    "require",
+    "resolve_project",
+    "resolve_scope",
+    "resolve_user",
+]

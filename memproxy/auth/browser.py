@@ -1,0 +1,73 @@
+"""Keeps web pages away from a server on a person's own machine."""
+
+import ipaddress
+import socket
+
+from memproxy.auth.headers import Headers, is_loopback
+from memproxy.errors import Forbidden
+from memproxy.settings import ServerSettings
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+
+
+class BrowserGuard:
+    """Keeps web pages away: no page may read or plant memory through a person's loopback (DNS rebinding, forms)."""
+
+    def __init__(self, server: ServerSettings) -> None:
+        self._any_address = server.host in {"0.0.0.0", "::", ""}  # noqa: S104 - compared, not bound
+        self._hosts = {name.lower() for name in server.allowed_hosts} or self._bound_names(server.host)
+        self._origins = {origin.rstrip("/").lower() for origin in server.cors_origins}
+        self._guess = not server.allowed_hosts
+
+    @staticmethod
+    def _bound_names(host: str) -> set[str]:
+        if is_loopback(host):
+            return {host.lower(), *LOOPBACK_NAMES}
+        names = {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return {host.lower(), f"[{host.lower()}]", *names, *LOOPBACK_NAMES}
+
+    def check(self, headers: Headers) -> None:
+        """Refuse a foreign ``Host`` or ``Origin``.
+
+        Raises:
+            Forbidden: with the setting that would allow it.
+        """
+        host = headers.get(b"host") or ""
+        if host and not self._host_allowed(_without_port(host)):
+            raise Forbidden(f"Host {host!r} is not served here: add it to server.allowed_hosts.", code="host_refused")
+        origin = headers.get(b"origin")
+        if origin is not None and not self._origin_allowed(origin.rstrip("/").lower(), host.lower()):
+            raise Forbidden(
+                f"Origin {origin!r} may not call this server: add it to server.cors_origins.", code="origin_refused"
+            )
+
+    def _host_allowed(self, name: str) -> bool:
+        if name in self._hosts or "*" in self._hosts:
+            return True
+        # On a wildcard address we cannot know our names, but rebinding needs a name: a bare address is safe.
+        return self._guess and self._any_address and _is_address(name)
+
+    def _origin_allowed(self, origin: str, host: str) -> bool:
+        return origin in self._origins or origin in {f"http://{host}", f"https://{host}"}
+
+    def cors_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
+        """What tells a browser that its allowed origin may read our own answers; nothing for anyone else."""
+        origin = headers.get(b"origin")
+        if origin is None or origin.rstrip("/").lower() not in self._origins:
+            return []
+        return [(b"access-control-allow-origin", origin.encode("latin-1", "replace")), (b"vary", b"Origin")]
+
+
+def _without_port(host: str) -> str:
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[: host.find("]") + 1]
+    return host.rsplit(":", 1)[0] if host.count(":") == 1 else host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

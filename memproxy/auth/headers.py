@@ -1,0 +1,78 @@
+"""Request headers, ids in them, and the caller's key."""
+
+import ipaddress
+from collections.abc import Sequence
+
+from memproxy.errors import RequestError
+
+MAX_ID_LENGTH = 256
+"""Longest user, session, project or agent id, in characters."""
+
+
+class Headers:
+    """Request headers as they came: bytes pairs, looked up by lower-case name."""
+
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        self.raw = raw
+
+    def all(self, name: bytes) -> list[str]:
+        """All values of a header, in order."""
+        return [_text(value) for key, value in self.raw if key.lower() == name]
+
+    def get(self, name: bytes) -> str | None:
+        """The first value of a header."""
+        for key, value in self.raw:
+            if key == name or key.lower() == name:
+                return _text(value)
+        return None
+
+    def single(self, name: bytes) -> str | None:
+        """The one value of a header of ours, stripped; None when absent or empty.
+
+        Raises:
+            RequestError: it is there twice with different values, or is too long.
+        """
+        values = {value.strip() for value in self.all(name)} - {""}
+        if len(values) > 1:
+            raise RequestError(f"The header {name.decode()} is given twice with different values.", param=name.decode())
+        return clean_id(values.pop(), name.decode()) if values else None
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def clean_id(value: str, where: str) -> str:
+    """An id that may name a user, session, project or agent.
+
+    Raises:
+        RequestError: it is longer than `MAX_ID_LENGTH` or holds control characters.
+    """
+    if len(value) > MAX_ID_LENGTH:
+        raise RequestError(f"{where} is longer than {MAX_ID_LENGTH} characters.", param=where)
+    if any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value):
+        raise RequestError(f"{where} holds control characters or lone surrogates.", param=where)
+    return value
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is reachable from this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def client_key(headers: Headers) -> str | None:
+    """The caller's key: the Bearer token, else ``api-key`` (Azure), else ``x-api-key``."""
+    authorization = headers.get(b"authorization")
+    if authorization is not None:
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            return token.strip()
+    return headers.get(b"api-key") or headers.get(b"x-api-key") or None

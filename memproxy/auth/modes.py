@@ -1,0 +1,61 @@
+"""The authenticator of the configured mode."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from memproxy.auth.headers import Headers, is_loopback
+from memproxy.auth.jwt import JwtAuthenticator
+from memproxy.auth.keys import KeysAuthenticator
+from memproxy.auth.passthrough import PassthroughAuthenticator
+from memproxy.core.protocol import Identity
+from memproxy.core.proxykey import KeyRecord
+from memproxy.settings import AuthSettings, ProxyKeySettings, ServerSettings
+
+_ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Authenticator(Protocol):
+    """Turns a request's headers into an identity."""
+
+    async def identify(self, headers: Headers) -> Identity:
+        """Who calls.
+
+        Raises:
+            Unauthenticated: nobody who is known.
+            Forbidden: somebody who names what he may not.
+            RequestError: a header of ours cannot be read.
+            MemoryUnavailable, AuthUnavailable: it cannot be found out just now.
+        """
+
+
+def make_authenticator(
+    auth: AuthSettings,
+    server: ServerSettings,
+    secret: bytes,
+    lookup: Callable[[str], Awaitable[KeyRecord | None]],
+) -> Authenticator:
+    """The authenticator of ``auth.mode``; ``lookup`` finds the record of a proxy key by its id.
+
+    Raises:
+        ConfigError: the keys of mode ``jwt`` cannot be used.
+    """
+    default_user = auth.unnamed_user or ("default" if is_loopback(server.host) else None)
+    if auth.mode == "keys":
+        return KeysAuthenticator({one.id: _record(one) for one in auth.keys}, lookup, default_user=default_user)
+    if auth.mode == "jwt":
+        return JwtAuthenticator(auth.jwt, default_user=default_user)
+    return PassthroughAuthenticator(auth, server, secret)
+
+
+def _record(entry: ProxyKeySettings) -> KeyRecord:
+    return KeyRecord(
+        id=entry.id,
+        tenant=entry.tenant,
+        hash=entry.hash.get_secret_value(),
+        created_at=_ALWAYS,
+        name=entry.name,
+        user=entry.user,
+        project=entry.project,
+        permissions=frozenset(entry.permissions),
+    )

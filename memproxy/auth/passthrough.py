@@ -1,0 +1,58 @@
+"""Mode ``passthrough``: the client's own key names the tenant, by a keyed hash of it."""
+
+import hashlib
+
+from memproxy.auth.headers import Headers, client_key, is_loopback
+from memproxy.core.protocol import Identity
+from memproxy.errors import Unauthenticated
+from memproxy.settings import AuthSettings, ServerSettings
+
+ANONYMOUS = "anonymous"
+
+
+def key_hash(secret: bytes, key: str) -> str:
+    """The keyed hash that stands for a key (``memproxy keys hash`` prints it): 32 hex digits, BLAKE2b."""
+    material = key.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(material, key=secret[:64], digest_size=16, person=b"tenant").hexdigest()
+
+
+class PassthroughAuthenticator:
+    """Names the tenant by a keyed hash of the client's key; who the user is, the client says."""
+
+    def __init__(self, auth: AuthSettings, server: ServerSettings, secret: bytes) -> None:
+        self._tenants = auth.tenants
+        self._secret = secret
+        self._loopback = is_loopback(server.host)
+        self._default_user = auth.unnamed_user or ("default" if self._loopback else None)
+        self._known: dict[str, str] = {}
+
+    async def identify(self, headers: Headers) -> Identity:
+        """Who calls.
+
+        Raises:
+            Unauthenticated: no key on an address that others can reach.
+            RequestError: a header of ours cannot be read.
+        """
+        key = client_key(headers)
+        if key is None and not self._loopback:
+            raise Unauthenticated("No API key: send it as `Authorization: Bearer …`, `api-key` or `x-api-key`.")
+        return Identity(
+            tenant=self._tenant(key),
+            named_user=headers.single(b"x-memproxy-user"),
+            default_user=self._default_user,
+            project=headers.single(b"x-memproxy-project"),
+            agent=headers.single(b"x-memproxy-agent"),
+            session=headers.single(b"x-memproxy-session"),
+        )
+
+    def _tenant(self, key: str | None) -> str:
+        if key is None:
+            return ANONYMOUS
+        tenant = self._known.get(key)
+        if tenant is None:
+            digest = key_hash(self._secret, key)
+            tenant = self._tenants.get(digest) or f"key:{digest}"
+            if len(self._known) >= 10_000:
+                self._known.clear()
+            self._known[key] = tenant
+        return tenant

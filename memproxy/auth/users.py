@@ -1,0 +1,132 @@
+"""Whose memory a call is about, what its key allows, and the identity's way from the relay to the engine."""
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+
+from memproxy.auth.headers import clean_id
+from memproxy.auth.naming import ACT_AS_USER
+from memproxy.core.protocol import Identity
+from memproxy.core.scope import Scope
+from memproxy.errors import Forbidden, RequestError, Unauthenticated
+
+OUR_USER_FIELD = "memory_context.user_id"
+
+
+def resolve_user(identity: Identity, named: str | None) -> str:
+    """The user an API call is about: named by header or by the call's ``user_id``, else the default.
+
+    Raises:
+        Forbidden: another user is named than the key is for.
+        RequestError: both are given and disagree, or nobody is named and there is no default.
+    """
+    if named is not None:
+        named = clean_id(named.strip(), "user_id") or None
+    if named and identity.named_user and named != identity.named_user:
+        raise RequestError("user_id and the header X-Memproxy-User disagree: name one user.", param="user_id")
+    if named != identity.named_user:
+        may_name(identity, named)
+    user = identity.named_user or named or identity.default_user
+    if user is None:
+        raise RequestError(
+            "No user is named: give user_id or the header X-Memproxy-User (or set auth.unnamed_user).",
+            param="user_id",
+        )
+    return user
+
+
+def may_name(identity: Identity, user: str | None) -> None:
+    """Pass only who may speak for this user.
+
+    Raises:
+        Forbidden: the key is for its own user alone.
+    """
+    if user not in (None, identity.default_user) and ACT_AS_USER not in identity.permissions:
+        raise Forbidden("This key may not name another user: it lacks the permission act_as_user.", param="user_id")
+
+
+def resolve_scope(
+    identity: Identity,
+    *,
+    user: str | None = None,
+    project: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+) -> Scope:
+    """The scope of an API call: the call's own fields first, then the headers'.
+
+    Raises:
+        RequestError: as `resolve_user`; or an id is not usable.
+    """
+    return Scope(
+        tenant=identity.tenant,
+        user=resolve_user(identity, user),
+        project=resolve_project(identity, project),
+        agent=_chosen(agent, identity.agent, "agent_id"),
+        session=_chosen(session, identity.session, "session_id"),
+    )
+
+
+def resolve_project(identity: Identity, named: str | None) -> str | None:
+    """The project a call is about: the one its key is for, else what it names, else the header's.
+
+    Raises:
+        Forbidden: the key is for another project.
+        RequestError: it is no usable name.
+    """
+    project = _chosen(named, identity.project, "project_id")
+    if identity.bound_project and project != identity.project:
+        raise Forbidden("This key is bound to another project.", param="project_id")
+    return project
+
+
+def _chosen(field: str | None, header: str | None, name: str) -> str | None:
+    return clean_id(field, name) if field else header
+
+
+def require(identity: Identity, permission: str) -> None:
+    """Pass only who holds this permission.
+
+    Raises:
+        Forbidden: the key does not allow it.
+    """
+    if permission not in identity.permissions:
+        raise Forbidden(f"This key does not allow {permission}.")
+
+
+def chat_user(identity: Identity, fields: Mapping[str, str | None]) -> str | None:
+    """The user of a chat request: the header, else the body's fields in their order of precedence, else the default.
+
+    ``fields`` are ``memory_context.user_id``, ``metadata.user_id``, ``safety_identifier`` and ``user``, in that order.
+    A key that is for one user alone is for him whatever the provider's own fields say; our own must not name another.
+    None when nobody is named and there is no default: memory is then skipped.
+
+    Raises:
+        Forbidden: our own field names another user than the key is for.
+        RequestError: a name cannot be used.
+    """
+    if ACT_AS_USER not in identity.permissions:
+        may_name(identity, fields.get(OUR_USER_FIELD))
+        return identity.named_user or identity.default_user
+    for value in (identity.named_user, *fields.values()):
+        if value and value.strip():
+            return clean_id(value.strip(), "user")
+    return identity.default_user
+
+
+def encode_identity(identity: Identity) -> str:
+    """The identity as the private header's value (ASCII JSON)."""
+    return json.dumps(msgspec.to_builtins(identity))
+
+
+def decode_identity(value: str | None) -> Identity:
+    """The identity that the relay put into the private header.
+
+    Raises:
+        Unauthenticated: it is missing or unreadable.
+    """
+    try:
+        return msgspec.json.decode(value or "", type=Identity)
+    except msgspec.DecodeError as error:
+        raise Unauthenticated("This call carries no identity.") from error

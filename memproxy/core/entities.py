@@ -1,0 +1,275 @@
+"""Entities: the people, places, events, items and times that memories name, found by rules alone.
+
+A type is a guess: every mention votes, and what is said of a thing ("lives in …", "my sister …") counts more than how
+its name looks. Animals with names are counted among the people.
+"""
+
+import enum
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.gate_names import KNOWN_PLACES
+from memproxy.core.memory import Kind, Memory, Relation
+from memproxy.core.palace import USER, slug, subject_name
+from memproxy.core.slots import predicate_name
+from memproxy.core.text import STOPWORDS
+
+LONGEST_ENTITY = 80
+"""Characters of a name; what is longer is a sentence."""
+
+_MOST_WORDS = 5
+_MOST_READ = 5_000
+"""Characters of a turn that names are looked for in."""
+
+
+class EntityType(enum.StrEnum):
+    """What an entity is taken for."""
+
+    PERSON = "person"
+    PLACE = "place"
+    EVENT = "event"
+    ITEM = "item"
+    TIME = "time"
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """A name in a memory, with the type that this mention speaks for and how strongly (1 weak, 3 strong)."""
+
+    name: str
+    type: EntityType
+    weight: int = 1
+
+
+class Entity(msgspec.Struct, kw_only=True):
+    """An entity over all memories: how it is written most, its guessed type, in how many memories, and when last."""
+
+    name: str
+    type: EntityType
+    count: int
+    last_seen: datetime
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    """A relation that a memory states, with its validity; ``active`` unless it ended or was superseded."""
+
+    subject: str
+    predicate: str
+    object: str
+    valid_from: datetime | None
+    valid_to: datetime | None
+    active: bool
+
+
+_PEOPLE_WORDS = frozenset(
+    """
+    dog cat pet puppy kitten wife husband partner fiance fiancee friend brother sister son daughter mother mom mum
+    father dad uncle aunt cousin colleague coworker neighbor neighbour boss manager teacher doctor dentist therapist
+    grandmother grandfather girlfriend boyfriend roommate child kid baby nephew niece married met mr mrs ms dr
+    """.split()  # noqa: SIM905
+)
+_PLACE_WORDS = frozenset(
+    """
+    live lives lived move moved born visit visited travel traveled travelled located location city country town hometown
+    residence based fly flew stay stayed vacation
+    """.split()  # noqa: SIM905
+)
+_PLACE_ENDS = frozenset(
+    """
+    street avenue road park beach airport university college school hospital hotel lake river mountain island city
+    county station museum restaurant cafe valley
+    """.split()  # noqa: SIM905
+)
+_EVENT_WORDS = frozenset(
+    """
+    wedding birthday conference meeting trip vacation party festival marathon exam interview concert anniversary holiday
+    holidays graduation funeral race tournament appointment workshop christmas easter halloween thanksgiving ramadan
+    hackathon summit retreat reunion
+    """.split()  # noqa: SIM905
+)
+_MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()  # noqa: SIM905
+_TIME_WORDS = frozenset([*_MONTHS, *_DAYS, "today", "tomorrow", "yesterday", "tonight", "weekend"])
+_TIME = re.compile(r"(?:19|20)\d\d|\d{4}-\d\d(?:-\d\d)?|\d{1,2}(?:st|nd|rd|th)?|\d{1,2}:\d\d|am|pm|of|the|next|last|on")
+_BEFORE_PLACES = frozenset({"in", "near", "to", "from"})
+_NOT_NAMES = frozenset(
+    """
+    ok okay yes no thanks thank hi hello hey please sure great sorry wow cool nice congratulations congrats absolutely
+    certainly sounds glad happy good well also then maybe perhaps however yeah oh
+    """.split()  # noqa: SIM905
+)
+_NAME = re.compile(r"[A-Z][\w’'-]*(?:[ ](?:of[ ]|de[ ]|van[ ]|von[ ])?[A-Z0-9][\w’'-]*){0,3}")
+_POSSESSIVE = re.compile(r"['’]s?$")
+_SENTENCE = re.compile(r"(?:^|[.!?:;\n]\s*|[\"“(]\s*)$")
+_WORD_BEFORE = re.compile(r"([^\W\d_]+)\W*$")
+
+
+def mentions(memory: Memory) -> list[Mention]:
+    """The entities that a memory names, each once: those it lists, its subject and object and those of its relations;
+    of a verbatim turn the names written with capitals. The user is none.
+    """
+    found = list(_in_text(memory.content[:_MOST_READ]) if memory.kind is Kind.TURN else _stated(memory))
+    best: dict[str, Mention] = {}
+    for one in found:
+        key = key_of(one.name)
+        if not _is_entity(one.name, key):
+            continue
+        if key not in best or best[key].weight < one.weight:
+            best[key] = one
+    return list(best.values())
+
+
+def key_of(name: str) -> str:
+    """What makes two names one entity, however they are written: the name of their wing."""
+    return subject_name(name)
+
+
+def _is_entity(name: str, key: str) -> bool:
+    return key != USER and bool(slug(name)) and len(name) <= LONGEST_ENTITY and len(name.split()) <= _MOST_WORDS
+
+
+def _stated(memory: Memory) -> Iterator[Mention]:
+    for name in memory.entities:
+        yield _looked_at(name, "")
+    for edge in edges(memory):
+        yield _looked_at(edge.subject, "")
+        if _is_thing(edge.object):
+            yield _looked_at(edge.object, edge.predicate)
+    if memory.subject and not memory.object:
+        yield _looked_at(memory.subject, "")
+
+
+def _is_thing(value: str) -> bool:
+    """Whether a relation's object is a thing with a name, not a quality or an amount ("blue", "10,000 dollars")."""
+    return value[:1].isupper() or _is_time(value) or bool(_words(value) & (_EVENT_WORDS | _PEOPLE_WORDS))
+
+
+def _in_text(text: str) -> Iterator[Mention]:
+    """Names written with capitals; a single word at a sentence's beginning is none unless it is one elsewhere."""
+    begins: list[str] = []
+    inside: set[str] = set()
+    for match in _NAME.finditer(text):
+        name = _trimmed(match.group())
+        if not name:
+            continue
+        whole = match.group().startswith(name)
+        if whole and " " not in name and _SENTENCE.search(text[max(0, match.start() - 4) : match.start()]):
+            begins.append(name)
+            continue
+        inside.add(name)
+        before = _WORD_BEFORE.search(text[max(0, match.start() - 30) : match.start()])
+        yield _looked_at(name, before.group(1) if before else "")
+    for name in begins:
+        if name in inside:
+            yield _looked_at(name, "")
+
+
+def _trimmed(name: str) -> str:
+    """A run of capitals without the words at its ends that only began a sentence ("Yes Anna's" is ``Anna``)."""
+    said = [_POSSESSIVE.sub("", word) for word in name.split()]
+    while said and (_begins_a_sentence(said[0]) or (len(said) > 1 and said[0].endswith("ing"))):
+        said = said[1:]
+    while said and said[-1].lower() in STOPWORDS:
+        said = said[:-1]
+    return " ".join(said)
+
+
+def _begins_a_sentence(word: str) -> bool:
+    plain = word.lower()
+    return len(plain) == 1 or (plain in STOPWORDS | _NOT_NAMES and plain not in _TIME_WORDS | {"new"})
+
+
+def _looked_at(name: str, context: str) -> Mention:
+    """The mention with its type: what the context says, then how the name looks."""
+    name = name.strip()
+    if _is_time(name):
+        return Mention(name, EntityType.TIME, 3)
+    said = _words(name)
+    if said & _EVENT_WORDS:
+        return Mention(name, EntityType.EVENT, 3)
+    if slug(name).replace("-", " ") in KNOWN_PLACES or said & _PLACE_ENDS:
+        return Mention(name, EntityType.PLACE, 3)
+    return _by_context(name, said, _words(context))
+
+
+def _by_context(name: str, said: set[str], around: set[str]) -> Mention:
+    if (around | said) & _PEOPLE_WORDS:
+        return Mention(name, EntityType.PERSON, 3)
+    if around & _PLACE_WORDS and name[:1].isupper():
+        return Mention(name, EntityType.PLACE, 2)
+    if around & _BEFORE_PLACES and name[:1].isupper():
+        return Mention(name, EntityType.PLACE, 1)
+    if around & {"with", "named", "called", "name"}:
+        return Mention(name, EntityType.PERSON, 2)
+    return Mention(name, EntityType.ITEM, 1)
+
+
+def _is_time(name: str) -> bool:
+    said = [word.strip(",.").lower() for word in name.split()]
+    if not said or not all(word in _TIME_WORDS or _TIME.fullmatch(word) for word in said):
+        return False
+    return any(word in _TIME_WORDS or (len(word) >= 4 and _TIME.fullmatch(word) is not None) for word in said)
+
+
+def _words(text: str) -> set[str]:
+    return set(slug(text.replace("_", " ")).split("-"))
+
+
+def edges(memory: Memory) -> list[Edge]:
+    """What a memory states as relations: its own triple, then those it lists, each once."""
+    stated = list(memory.relations)
+    if memory.subject and memory.predicate and memory.object:
+        own = Relation(subject=memory.subject, predicate=memory.predicate, object=memory.object)
+        stated = [own, *(one for one in stated if _triple(one) != _triple(own))]
+    return [
+        Edge(
+            subject=one.subject,
+            predicate=one.predicate,
+            object=one.object,
+            valid_from=one.valid_from or memory.valid_from,
+            valid_to=one.valid_to or memory.valid_to,
+            active=memory.active and memory.superseded_by is None,
+        )
+        for one in stated
+    ]
+
+
+def _triple(one: Relation) -> tuple[str, str, str]:
+    return (subject_name(one.subject), predicate_name(one.predicate)[0], slug(one.object))
+
+
+class Census:
+    """Counts entities over memories, given one after the other. ``same`` maps names to the one they stand for."""
+
+    def __init__(self, same: Mapping[str, str]) -> None:
+        self._same = same
+        self._spelled: dict[str, Counter[str]] = {}
+        self._typed: dict[str, Counter[EntityType]] = {}
+        self._counts: Counter[str] = Counter()
+        self._seen: dict[str, datetime] = {}
+
+    def add(self, memory: Memory) -> None:
+        """Count what one memory names."""
+        for one in mentions(memory):
+            key = self._same.get(key_of(one.name), key_of(one.name))
+            if key == self._same.get(USER, USER):
+                continue
+            self._counts[key] += 1
+            self._spelled.setdefault(key, Counter())[one.name] += 1
+            self._typed.setdefault(key, Counter())[one.type] += one.weight
+            self._seen[key] = max(memory.created_at, self._seen.get(key, memory.created_at))
+
+    def entities(self) -> dict[str, Entity]:
+        """What was found, by key."""
+        return {
+            key: Entity(
+                name=self._spelled[key].most_common(1)[0][0],
+                type=self._typed[key].most_common(1)[0][0],
+                count=count,
+                last_seen=self._seen[key],
+            )
+            for key, count in self._counts.items()
+        }

@@ -1,0 +1,244 @@
+"""The palace: where a memory stands. Wing = subject, room = conversation, closet = topic within it, drawer = turn.
+
+Everything here is pure: which names a memory has. Numbers, and with them pointers, are allotted by the state store,
+once and for ever (``W-042/R-11/D-007``: the seventh turn of the eleventh room of wing 42 of its owner).
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.slots import predicate_name
+from memproxy.core.text import GENERIC_WORDS, key_terms
+
+USER = "user"
+"""The wing of what is about the user; the user's own name is an alias of it (or it of the name)."""
+
+DIRECT = "direct"
+"""The room of what was learned in no conversation."""
+
+GENERAL = "general"
+"""The closet of what has no topic of its own."""
+
+LONGEST_NAME = 64
+"""Characters of a wing's or closet's name."""
+
+_LONGEST_MENTION = 4
+"""Words of the longest name that is looked for in a text."""
+
+_FARTHEST_ROLE = 3
+"""Words among which a role before a name is looked for ("John's wife Anna")."""
+
+_LEAST_TEXTS = 2
+"""Texts that share a word before it is a topic."""
+
+_OWNERS = frozenset({"a", "an", "the", "my", "our", "your", "his", "her", "their", "its", "this", "that"})
+_SELF = frozenset({"user", "users", "i", "me", "my", "myself", "mine", "you", "your", "self", "speaker", "human"})
+_UNIQUE_ROLES = frozenset(
+    {
+        "dog",
+        "cat",
+        "puppy",
+        "kitten",
+        "horse",
+        "wife",
+        "husband",
+        "partner",
+        "fiance",
+        "fiancee",
+        "mother",
+        "mom",
+        "mum",
+    }
+    | {"father", "dad", "boss", "manager", "landlord", "girlfriend", "boyfriend", "employer"}
+)
+"""What a person has one of, as a rule: "my dog" is Biscuit from then on."""
+
+_ROLES = _UNIQUE_ROLES | frozenset(
+    {"friend", "brother", "sister", "son", "daughter", "child", "kid", "uncle", "aunt", "cousin", "colleague", "pet"}
+    | {"coworker", "neighbor", "neighbour", "teacher", "doctor", "dentist", "therapist", "grandmother", "grandfather"}
+    | {"project", "company", "team", "app", "client", "customer", "city", "town", "band", "product", "startup"}
+)
+_AFTER_NAMES = frozenset({"project", "company", "team", "app", "product", "startup", "band"})
+_NAMED = frozenset({"named", "called"})
+_NAMING = frozenset({"name", "named", "called", "call", "nickname", "alias", "known_as", "also_known_as", "full_name"})
+_NAMING_ENDS = ("_name", "_named", "_called", "_nickname")
+_WORD = re.compile(r"[^\W_]+")
+_POSSESSIVE = re.compile(r"['’]s\b|(?<=s)['’](?=\W|$)")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_POINTER = re.compile(r"W-(\d{1,9})(?:/R-(\d{1,9})(?:/D-(\d{1,9}))?)?", re.IGNORECASE)
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a memory belongs. ``same`` are pairs of names of one subject (``("dog", "biscuit")``); with ``drawer`` it
+    gets a number of its own within the room, and the room's wing is the one that its first drawer was put into.
+    """
+
+    wing: str = USER
+    room: str = DIRECT
+    closet: str = GENERAL
+    same: tuple[tuple[str, str], ...] = ()
+    drawer: bool = False
+
+
+def slug(text: str) -> str:
+    """The text's words in lower case without accents, joined by hyphens, cut at `LONGEST_NAME`; may be empty."""
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)))
+    found = _WORD.findall(unicodedata.normalize("NFC", plain).casefold())
+    name = "-".join(found)
+    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME].rpartition("-")[0] or name[:LONGEST_NAME]
+
+
+def subject_name(subject: str) -> str:
+    """The subject as a wing (or an entity) is called: "My dog Biscuit", "Biscuit the dog" and "biscuit" are
+    ``biscuit``, "project Atlas" and "the Atlas project" are ``atlas``, whatever means the user is ``user``.
+    """
+    _, name = _parted(subject)
+    return name or USER
+
+
+def _parted(subject: str) -> tuple[str | None, str]:
+    """The role that stands before (or after) a name, and the name's slug; empty when it is the user."""
+    said = _WORD.findall(_POSSESSIVE.sub("", subject))
+    while said and (said[0].casefold() in _OWNERS or (len(said) > 1 and said[0].casefold() in _SELF)):
+        said = said[1:]
+    if all(word.casefold() in _SELF for word in said):
+        return None, ""
+    role, said = _without_role(said)
+    return role, slug(" ".join(said))
+
+
+def _without_role(said: list[str]) -> tuple[str | None, list[str]]:
+    last = said[-1].casefold()
+    for place in range(min(len(said) - 1, _FARTHEST_ROLE)):
+        role, name = said[place].casefold(), said[place + 1 :]
+        if role in _ROLES and len(name) > 1 and name[0].casefold() in _NAMED:
+            return role, name[1:]
+        if role in _ROLES and all(_is_name(word) for word in name):
+            return role, name
+    if len(said) > 2 and said[-2].casefold() in _OWNERS and last in _ROLES and _is_name(said[0]):
+        return last, said[:-2]
+    if len(said) > 1 and last in _AFTER_NAMES and _is_name(said[0]):
+        return last, said[:-1]
+    return None, said
+
+
+def _is_name(word: str) -> bool:
+    return word[0].isupper() or word[0].isdigit()
+
+
+def assign(memory: Memory) -> Names:
+    """Where a memory belongs by itself. For turns see `assign_turns`."""
+    subject = memory.subject or next(iter(memory.entities), USER)
+    return Names(
+        wing=subject_name(subject),
+        room=memory.session_id or DIRECT,
+        closet=closet(memory),
+        same=tuple(same_names(memory)),
+        drawer=memory.kind is Kind.TURN,
+    )
+
+
+def closet(memory: Memory) -> str:
+    """The topic: the category's first part, else the first word that carries one."""
+    if memory.category and (name := slug(memory.category.split("/")[0])):
+        return name
+    named = {*subject_name(memory.subject or USER).split("-"), USER}
+    terms = (term for term in _topics(memory.content) if term not in named)
+    return next(terms, GENERAL)
+
+
+def same_names(memory: Memory) -> list[tuple[str, str]]:
+    """The pairs of names that a statement says are one subject's, the proper name last: "the user's name is Ana",
+    "the user's dog is called Biscuit", or a subject "my dog Biscuit".
+    """
+    pairs = []
+    role, name = _parted(memory.subject or "")
+    if role in _UNIQUE_ROLES and name:
+        pairs.append((role, name))
+    predicate, affirms = predicate_name(memory.predicate or "")
+    other = subject_name(memory.object or "")
+    if affirms and other != USER and (named := _named_by(predicate, name or USER)) is not None:
+        pairs.append((named, other))
+    return [(one, two) for one, two in pairs if one != two]
+
+
+def _named_by(predicate: str, subject: str) -> str | None:
+    """Whose name a predicate gives: the subject's ("name"), or that of something of the user's ("dog_name")."""
+    if predicate in _NAMING:
+        return subject
+    for end in _NAMING_ENDS:
+        if predicate.endswith(end) and subject == USER:
+            role = predicate.removesuffix(end)
+            return role if role in _UNIQUE_ROLES else USER if role in {"first", "full", "last"} else None
+    return None
+
+
+def assign_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> list[Names]:
+    """Where turns of one session belong, in their order. ``known`` maps the names of the owner's wings to wings: a
+    wing that at least half of the turns name is theirs, else they are the user's.
+    """
+    texts = [turn.content for turn in turns]
+    wing = _dominant(texts, known)
+    topics = shared_topics(texts)
+    return [
+        Names(wing=wing, room=turn.session_id or DIRECT, closet=topic, drawer=True)
+        for turn, topic in zip(turns, topics, strict=True)
+    ]
+
+
+def _dominant(texts: Sequence[str], known: Mapping[str, str]) -> str:
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update({known[name] for name in mentions(text) & known.keys()})
+    best = max(((count, wing) for wing, count in counts.items() if wing != USER), default=(0, USER))
+    return best[1] if best[0] * 2 >= len(texts) else USER
+
+
+def mentions(text: str) -> set[str]:
+    """The slugs of all runs of up to four words of a text: what it may be said to name."""
+    said = _WORD.findall(_POSSESSIVE.sub("", text)[:20_000])
+    runs = range(1, _LONGEST_MENTION + 1)
+    plain = [slug(word) for word in said]
+    return {"-".join(plain[start : start + length]) for length in runs for start in range(len(plain) - length + 1)}
+
+
+def shared_topics(texts: Sequence[str]) -> list[str]:
+    """For each text its topic: of its words the one that most of the texts share; without one, the topic goes on."""
+    terms = [_topics(text) for text in texts]
+    counts = Counter(term for found in terms for term in found)
+    topics, current = [], GENERAL
+    for found in terms:
+        best = max(found, key=lambda term: counts[term], default=None)
+        if best is not None and counts[best] >= _LEAST_TEXTS:
+            current = best
+        topics.append(current)
+    return topics
+
+
+def _topics(text: str) -> list[str]:
+    terms = (slug(term) for term in key_terms(text[:5_000], limit=40))
+    return [term for term in terms if len(term) > 2 and not term.isdigit() and term not in GENERIC_WORDS]
+
+
+def pointer(wing: int, room: int | None = None, drawer: int | None = None) -> str:
+    """The short name of a place: ``W-042/R-11/D-007``, without the parts that it has not."""
+    parts = [f"W-{wing:03d}"]
+    if room is not None:
+        parts.append(f"R-{room:02d}")
+        if drawer is not None:
+            parts.append(f"D-{drawer:03d}")
+    return "/".join(parts)
+
+
+def read_pointer(text: str) -> tuple[int, int | None, int | None] | None:
+    """The numbers in a pointer; None when it is none."""
+    match = _POINTER.fullmatch(text.strip())
+    if match is None:
+        return None
+    wing, room, drawer = match.groups()
+    return int(wing), None if room is None else int(room), None if drawer is None else int(drawer)

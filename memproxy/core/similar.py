@@ -1,0 +1,161 @@
+"""How near two statements are in what they say: their topic, numbers, names and polarity."""
+
+import itertools
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.slots import has_many, numbers, predicate_name, singular, slot_name, value_name
+from memproxy.core.text import key_terms, words
+
+LEXICAL_SAME = 0.8
+LEXICAL_RELATED = 0.5
+"""Bands of `lexical_overlap` that stand for cosines of 0.9 and 0.7 where there are no vectors. Statements about one
+thing share most of their few words: "budget for the Hawaii vacation is $10,000" and "Hawaii vacation budget: $15,000"
+overlap by 1.0 (values left out), a budget for another trip by 0.5.
+"""
+
+_CHANGE_TERMS = frozenset(
+    {"change", "changed", "increase", "increased", "raise", "raised", "reduce", "reduced", "lowered", "update"}
+    | {"updated", "switch", "switched", "moved", "instead", "longer", "anymore", "became", "become", "correction"}
+)
+_CHANGE_WORDS = _CHANGE_TERMS | {"now", "new", "no"}
+_NEGATIVE = frozenset(
+    {"not", "no", "never", "longer", "stopped", "quit", "anymore", "cancelled", "canceled", "without"}
+)
+_SINGLE_ANSWER = (
+    ("live", "in"), ("lives", "in"), ("living", "in"), ("works", "at"), ("works", "for"), ("works", "as"),
+    ("moved", "to"), ("name", "is"), ("married", "to"), ("born", "in"), ("based", "in"), ("timezone", "is"),
+)  # fmt: skip
+"""Neighbouring words after which a person names one thing at a time."""
+
+_NAMELESS = frozenset({"user", "users", "user's", "the", "their", "his", "her", "a", "an", "i", "my"})
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A known memory near a candidate; ``cosine`` None where vectors are missing, then words decide."""
+
+    memory: Memory
+    cosine: float | None = None
+
+
+def lexical_overlap(one: str, other: str) -> float:
+    """Jaccard similarity of the key terms of two statements, values, names of the user and words of change left out."""
+    left, right = topic(one), topic(other)
+    return len(left & right) / len(left | right) if left | right else 0.0
+
+
+def topic(text: str) -> frozenset[str]:
+    """What a statement is about: its key terms without values, names of the user and words of change."""
+    terms = (singular(term) for term in key_terms(text, 64))
+    return frozenset(
+        term for term in terms if term not in _NAMELESS and term not in _CHANGE_TERMS and not numbers(term)
+    )
+
+
+def one_topic(one: Memory, other: Memory) -> bool:
+    """The same words but for names: "User lives in Berlin", "User lives in Rome" (0.6 apart for MiniLM)."""
+    named = names(one.content) | names(other.content)
+    left, right = topic(one.content) - named, topic(other.content) - named
+    return bool(left) and left == right
+
+
+def says_the_same(one: Memory, other: Memory) -> bool:
+    """The same numbers, names and polarity: nothing in it that a change could be about differs."""
+    if not same_place(one, other) or affirms(one) != affirms(other):
+        return False
+    return numbers(one.content) == numbers(other.content) and names(one.content) == names(other.content)
+
+
+def same_place(one: Memory, other: Memory) -> bool:
+    """Whether both could be about one thing, as far as their slots tell (another item of a list is another thing)."""
+    first, second = slot_name(one), slot_name(other)
+    if first is None or second is None or first == second or not (_listed(one) or _listed(other)):
+        return True
+    item, known = value_name(one.object or ""), value_name(other.object or "")
+    return bool(item and known) and (contains(item, known) or contains(known, item))
+
+
+def _listed(memory: Memory) -> bool:
+    return has_many(predicate_name(memory.predicate or "")[0])
+
+
+def affirms(memory: Memory) -> bool:
+    """Whether its words hold no negation."""
+    said = set(words(memory.content))
+    return not (said & _NEGATIVE) and not any(word.endswith("n't") for word in said)
+
+
+def names(text: str) -> frozenset[str]:
+    """Capitalised words other than a sentence's first one: people, places, days."""
+    tokens = [token.strip(".,;:!?\"'()“”’") for token in text.split()]
+    found = (token.removesuffix("'s") for token in tokens[1:] if token[:1].isupper())
+    return frozenset(singular(value_name(name)) for name in found) - _NAMELESS
+
+
+def changes(candidate: Memory, known: Memory, *, corrects: bool = False) -> bool:
+    """Whether this is clearly the known statement with one value changed. Episodes never change, they accumulate.
+
+    ``corrects``: it was said as a correction, which marks a change whatever its words.
+    """
+    if candidate.kind is Kind.EPISODIC or not same_place(candidate, known) or not same_aspect(candidate, known):
+        return False
+    if _listed(candidate) or _listed(known):
+        return False
+    marked = corrects or marks_change(candidate)
+    first, second = names(candidate.content), names(known.content)
+    names_differ = first != second
+    left = topic(candidate.content) - first - second
+    right = topic(known.content) - first - second
+    if affirms(candidate) != affirms(known):
+        return not names_differ and left - _NEGATIVE == right - _NEGATIVE
+    if numbers(candidate.content) != numbers(known.content):
+        alike = _overlap(left | first, right | second) >= LEXICAL_RELATED
+        return alike if marked else left == right and not names_differ
+    single = _single_answer(candidate.content) and _single_answer(known.content)
+    return names_differ and left == right and (marked or single)
+
+
+def marks_change(candidate: Memory) -> bool:
+    """Whether it, or the words it was taken from, say that something changed ("it is $15,000 now")."""
+    evidence = candidate.metadata.get("evidence")
+    said = f"{candidate.content} {evidence if isinstance(evidence, str) else ''}"
+    return bool(set(words(said)) & _CHANGE_WORDS)
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other) if one | other else 0.0
+
+
+def same_aspect(one: Memory, other: Memory) -> bool:
+    """Whether both are about one aspect, or about none."""
+    return (one.aspect or "").casefold() == (other.aspect or "").casefold()
+
+
+def _single_answer(text: str) -> bool:
+    said = words(text)
+    return any(pair in _SINGLE_ANSWER for pair in itertools.pairwise(said))
+
+
+def repeats(text: str, old: Memory, new: Memory | None) -> bool:
+    """Whether a turn states what ``old`` said and not what ``new`` says: it contains the old value, shares the topic,
+    and does not contain the new value. Without ``new`` (the old one was taken back): whether it states it at all.
+    """
+    old_value, new_value = old.object or "", (new.object or "") if new is not None else ""
+    now_said = numbers(new_value or new.content) if new is not None else frozenset[str]()
+    before = numbers(old_value or old.content)
+    said = numbers(text)
+    if said & (now_said - before):
+        return False
+    about, turn = topic(old.content) - topic(old_value), topic(text)
+    if old_numbers := before - now_said:
+        return old_numbers <= said and bool(about & turn)
+    name, other = value_name(old_value), value_name(new_value)
+    if not name or name == other or not contains(text, name) or (other and contains(text, other)):
+        return False
+    return len(about & turn) * 2 >= len(about) or (bool(about & turn) and len(about) <= 2)
+
+
+def contains(text: str, value: str) -> bool:
+    """Whether a text holds a normalised value (`slots.value_name`)."""
+    return f"_{value}_" in f"_{value_name(text)}_"

@@ -1,0 +1,81 @@
+"""A chat model in one of recall's roles: whose key, how long, how often it may fail, and what it costs."""
+
+import asyncio
+import time
+from collections import OrderedDict
+
+import msgspec
+
+from memproxy.core.tokens import estimate
+from memproxy.errors import ModelError, ModelRefused
+from memproxy.learn.access import ModelAccess
+from memproxy.metrics import metrics
+from memproxy.ports import ChatModel, Credential, ModelReply
+from memproxy.settings import ModelSettings
+
+FAILURES_TO_REST = 3
+REST_S = 30.0
+"""After this many failures in a row a tenant's model is left alone for so long: requests wait for it."""
+
+_MOST_TENANTS = 10_000
+
+
+class _Trouble(msgspec.Struct):
+    """What a tenant's calls came to lately: failures in a row, and until when no more are made."""
+
+    failures: int = 0
+    until: float = 0.0
+
+
+class TenantModel:
+    """Implements `ports.RoleModel` over a chat model and what is known of each tenant's way to it."""
+
+    def __init__(
+        self, model: ChatModel, access: ModelAccess, settings: ModelSettings, *, source: str, timeout_s: float
+    ) -> None:
+        """``source`` labels its tokens in the metrics; ``timeout_s`` is how long a request waits for one answer."""
+        self._model = model
+        self._access = access
+        self._settings = settings
+        self._source = source
+        self._timeout_s = timeout_s
+        self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
+
+    async def ask(self, tenant: str, *, system: str, user: str, json_mode: bool = False) -> str:
+        credential = self._access.credential(tenant, self._settings)
+        if credential is None:
+            raise ModelRefused(f"no request of this tenant said yet how to reach a model for models.{self._source}")
+        trouble = self._troubles.get(tenant, _Trouble())
+        if trouble.until > time.monotonic():
+            raise ModelError(f"the model of models.{self._source} failed repeatedly and is left alone for a while")
+        try:
+            reply = await self._answer(credential, system, user, json_mode=json_mode)
+        except ModelError:
+            self._note_failure(tenant, trouble)
+            raise
+        self._troubles.pop(tenant, None)
+        self._count(reply, system + user)
+        return reply.text
+
+    async def _answer(self, credential: Credential, system: str, user: str, *, json_mode: bool) -> ModelReply:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._model.complete(credential, system=system, user=user, json_mode=json_mode)
+        except TimeoutError as error:
+            message = f"the model of models.{self._source} did not answer within {self._timeout_s:g} s"
+            raise ModelError(message) from error
+
+    def _note_failure(self, tenant: str, trouble: _Trouble) -> None:
+        trouble.failures += 1
+        if trouble.failures >= FAILURES_TO_REST:
+            trouble.until = time.monotonic() + REST_S
+        self._troubles[tenant] = trouble
+        self._troubles.move_to_end(tenant)
+        if len(self._troubles) > _MOST_TENANTS:
+            self._troubles.popitem(last=False)
+
+    def _count(self, reply: ModelReply, prompt: str) -> None:
+        """What it says that it cost, else an estimate."""
+        spent = metrics().model_tokens
+        spent.labels(source=self._source, direction="input").inc(reply.input_tokens or estimate(prompt))
+        spent.labels(source=self._source, direction="output").inc(reply.output_tokens or estimate(reply.text))

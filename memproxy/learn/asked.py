@@ -1,0 +1,121 @@
+"""What the API asks for (store, edit, delete, undo), as a plan: statements take their slots, what goes frees them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.chain import place
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import Deletion, PlanBody
+from memproxy.core.slots import slot_name
+from memproxy.core.supersede import Operation
+from memproxy.learn.known import Known
+from memproxy.learn.succession import Succession
+from memproxy.learn.undo import undo
+from memproxy.ports import MemoryFilter, MemoryStore, StateStore
+
+_SLOT_FIELDS = frozenset(
+    {"subject", "predicate", "object", "aspect", "stance", "active", "content", "valid_from", "kind"}
+)
+_PAGE = 200
+
+
+class Asked:
+    """Adds to a plan what was asked for from outside."""
+
+    def __init__(self, store: MemoryStore, state: StateStore, succession: Succession) -> None:
+        self._store = store
+        self._state = state
+        self._succession = succession
+
+    async def plan(self, known: Known, body: PlanBody, now: datetime) -> Counter[str]:
+        """Everything the row asks for; how many of each operation that is.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: what is known could not be read.
+            msgspec.ValidationError: a changed field does not take its value.
+        """
+        counts: Counter[str] = Counter()
+        await known.load([*body.changes, *body.deletes])
+        for memory in body.upserts:
+            counts[await self._put(known, memory, now)] += 1
+        for name, fields in body.changes.items():
+            await self._edit(known, name, fields, now)
+            counts["change"] += 1
+        if body.deletes:
+            await self._delete(known, body, now)
+            counts["delete"] += len(body.deletes)
+        if body.undo_session is not None:
+            counts += await undo(known, self._store, body.undo_session, now=now)
+        if body.delete_where is not None:
+            await self._sweep(known, body.delete_where)
+        return counts
+
+    async def _put(self, known: Known, memory: Memory, now: datetime) -> str:
+        memory = msgspec.structs.replace(memory, slot=slot_name(memory))
+        await known.unbury(memory.id)
+        holder = await known.holder(memory.slot) if memory.slot and memory.active else None
+        if holder is None or holder == memory.id:
+            await known.add(memory)
+            return Operation.ADD.value
+        target = await known.memory(holder)
+        if target is None:
+            # Registered, and not in the store yet: an earlier plan that is still to be applied. It will find itself
+            # superseded (`apply.Applier`).
+            await known.add(msgspec.structs.replace(memory, supersedes=holder))
+        else:
+            await self._succession.supersede(known, memory, target, now)
+        return Operation.UPDATE.value
+
+    async def _edit(self, known: Known, name: str, fields: Mapping[str, Any], now: datetime) -> None:
+        """Change fields; when the memory's slot changes by it, the new slot's holder is superseded."""
+        await known.change(name, {"updated_at": now, **fields})
+        if not _SLOT_FIELDS & fields.keys():
+            return
+        memory = await known.memory(name)
+        slot = slot_name(memory) if memory is not None and memory.active else None
+        holder = await known.holder(slot) if slot else None
+        if memory is not None and holder is not None and holder != name:
+            chain = await known.chain(holder)
+            effects = place(memory, chain[-1:], now=now)
+            for other, changed in effects.changes.items():
+                await known.change(other, changed)
+            if effects.new is not None:
+                await known.change(name, _differences(memory, effects.new))
+        await known.take(name)
+
+    async def _delete(self, known: Known, body: PlanBody, now: datetime) -> None:
+        """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
+        plan that was saved before cannot bring it back.
+        """
+        learning = (await self._state.backlog(known.owner)).get("learn", {})
+        for name in body.deletes:
+            await known.unlink(name, now=now)
+            await known.delete(name)
+            if any(learning.values()):
+                await known.bury(name)
+
+    async def _sweep(self, known: Known, gone: Deletion) -> None:
+        """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
+        known.sweep(gone)
+        where = MemoryFilter(
+            ids=tuple(gone.ids),
+            session_ids=tuple(gone.session_ids),
+            project_ids=tuple(gone.project_ids),
+            kinds=tuple(kind for kind in Kind if kind is not Kind.TURN),
+            active=True,
+        )
+        cursor = None
+        while True:
+            page = await self._store.page(known.owner, where, limit=_PAGE, cursor=cursor)
+            for memory in page.memories:
+                await known.release(memory)
+            if (cursor := page.next_cursor) is None:
+                return
+
+
+def _differences(old: Memory, new: Memory) -> dict[str, Any]:
+    return {name: value for name in old.__struct_fields__ if (value := getattr(new, name)) != getattr(old, name)}

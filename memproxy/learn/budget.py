@@ -1,0 +1,78 @@
+"""What learning costs a tenant: tokens of our own model calls, counted durably by hour, and the budget for an hour."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+from memproxy.core.tokens import estimate
+from memproxy.errors import BudgetSpent
+from memproxy.metrics import metrics
+from memproxy.ports import Clock, ModelReply, StateStore
+
+log = logging.getLogger(__name__)
+
+
+class TokenMeter:
+    """Counts tokens by tenant and source, and says when a tenant's hour is used up.
+
+    Args:
+        per_hour: ``learn.model_tokens_per_hour``: input and output tokens of all calls within one hour of the clock
+            (UTC). A call that begins within the budget is made whole: an hour may end above it by the calls that were
+            under way (two at most). None:
+            there is no budget.
+    """
+
+    def __init__(self, state: StateStore, clock: Clock, per_hour: int | None) -> None:
+        self._state = state
+        self._clock = clock
+        self._per_hour = per_hour
+        self._told: dict[str, datetime] = {}
+
+    async def admit(self, tenant: str) -> None:
+        """Return when the tenant may make another call.
+
+        Raises:
+            BudgetSpent: its hour is used up; ``until`` says when the next one begins.
+            StateUnavailable: what was spent cannot be read.
+        """
+        if self._per_hour is None:
+            return
+        hour = _hour(self._clock.now())
+        spent = sum(sum(pair) for pair in (await self._state.tokens_spent(tenant, since=hour)).values())
+        if spent < self._per_hour:
+            return
+        until = hour + timedelta(hours=1)
+        self._tell(tenant, hour, spent, until)
+        raise BudgetSpent(
+            f"learn.model_tokens_per_hour: {spent} of {self._per_hour} tokens are used up; learning goes on at {until}",
+            until=until,
+        )
+
+    def _tell(self, tenant: str, hour: datetime, spent: int, until: datetime) -> None:
+        """Log once an hour and tenant."""
+        metrics().learn_budget_waits.inc()
+        if self._told.get(tenant) == hour:
+            return
+        self._told = {name: at for name, at in self._told.items() if at == hour} | {tenant: hour}
+        log.warning(
+            "learning of tenant %s waits until %s: %d tokens are used up, learn.model_tokens_per_hour is %d",
+            tenant,
+            until.isoformat(),
+            spent,
+            self._per_hour,
+        )
+
+    async def note(self, tenant: str, source: str, reply: ModelReply, prompt: str) -> None:
+        """Count what a call cost; estimated from the texts when the provider does not say.
+
+        Raises:
+            StateUnavailable: it could not be written down.
+        """
+        given = reply.input_tokens or estimate(prompt)
+        made = reply.output_tokens or estimate(reply.text)
+        metrics().model_tokens.labels(source=source, direction="input").inc(given)
+        metrics().model_tokens.labels(source=source, direction="output").inc(made)
+        await self._state.note_tokens(tenant, source, given=given, made=made, at=_hour(self._clock.now()))
+
+
+def _hour(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

@@ -1,0 +1,140 @@
+"""The judge of ``learn.judge: llm``: a model is asked about pairs of statements that the rules are unsure of.
+
+It advises, code decides: it cannot make an episode, another aspect, an item of a list or something less trusted replace
+anything (`supersede.may_replace`); where its answer cannot be read, or does not come in time, the rules decide.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+
+from memproxy.core.block import quote
+from memproxy.core.chain import begins, is_older
+from memproxy.core.memory import Memory
+from memproxy.core.similar import Neighbour
+from memproxy.core.slots import same_value, slot_value
+from memproxy.core.supersede import Bands, Decision, Operation, in_gray_zone, may_replace, trusted_enough
+from memproxy.errors import ModelError, ModelRefused
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.budget import TokenMeter
+from memproxy.learn.extract import Prompt
+from memproxy.metrics import metrics
+from memproxy.ports import ChatModel
+from memproxy.settings import ModelSettings
+
+log = logging.getLogger(__name__)
+
+JUDGE_PROMPT = "judge.md"
+SAME, REPLACES, SEPARATE = "same", "replaces", "separate"
+
+Advice = Mapping[tuple[str, str], str]
+"""Verdicts by candidate (`candidate_key`) and id of the known memory."""
+
+_MOST_PAIRS = 3
+"""Pairs asked about for one candidate: the nearest decide, and every question costs."""
+
+_MOST_SHOWN = 500
+_VERDICT = re.compile(rf"\b({SAME}|{REPLACES}|{SEPARATE})\b")
+
+
+def candidate_key(candidate: Memory) -> str:
+    """What tells a candidate from the others of its row, however often it is made."""
+    return f"{candidate.turn_ids}|{candidate.content}"
+
+
+class Judge:
+    """Asks the model of role ``judge``, within that role's timeout and the tenant's budget of tokens."""
+
+    def __init__(
+        self, model: ChatModel, role: ModelSettings, *, access: ModelAccess, meter: TokenMeter, prompt: Prompt
+    ) -> None:
+        self._model = model
+        self._role = role
+        self._access = access
+        self._meter = meter
+        self._prompt = prompt
+
+    async def verdicts(
+        self, tenant: str, candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbour], bands: Bands
+    ) -> dict[str, str]:
+        """``same``, ``replaces`` or ``separate`` by the id of each doubtful known memory; those without an answer are
+        left out.
+        """
+        verdicts = {}
+        for known in doubtful(candidate, chain, near, bands)[:_MOST_PAIRS]:
+            verdict = await self._ask(tenant, candidate, known)
+            if verdict is not None:
+                verdicts[known.id] = verdict
+            if verdict in (SAME, REPLACES):
+                break
+        return verdicts
+
+    async def _ask(self, tenant: str, candidate: Memory, known: Memory) -> str | None:
+        user = "\n".join([_line("known", known), _line("new", candidate), "", "Answer with the JSON object only."])
+        system = self._prompt.text
+        try:
+            credential = self._access.credential(tenant, self._role)
+            if credential is None:
+                raise ModelRefused("no key is known for models.judge; the tenant's next request brings one")
+            await self._meter.admit(tenant)
+            reply = await self._model.complete(credential, system=system, user=user, json_mode=True)
+        except (ModelRefused, ModelError) as error:
+            metrics().internal_errors.labels(where="learn.judge").inc()
+            log.warning("the judge did not answer, the rules decide: %s", error)
+            return None
+        await self._meter.note(tenant, "judge", reply, system + user)
+        return read_verdict(reply.text)
+
+
+def _line(name: str, memory: Memory) -> str:
+    said = {"statement": name, "date": begins(memory).date().isoformat(), "text": quote(memory.content)[:_MOST_SHOWN]}
+    return json.dumps(said, ensure_ascii=False)
+
+
+def read_verdict(text: str) -> str | None:
+    """The verdict in an answer; None when it holds none, or several."""
+    found = set(_VERDICT.findall(text.casefold()))
+    return found.pop() if len(found) == 1 else None
+
+
+def doubtful(candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbour], bands: Bands) -> list[Memory]:
+    """The known memories that the rules are unsure of: neighbours in the gray zone, and the holder of its slot whose
+    value could be the same in other words.
+    """
+    if chain:
+        holder = chain[-1]
+        asks = holder.active and not is_older(candidate, holder) and trusted_enough(candidate, holder)
+        return [holder] if asks and _could_be_the_same(candidate, holder) else []
+    return [one.memory for one in near if in_gray_zone(candidate, one, bands)]
+
+
+def _could_be_the_same(candidate: Memory, holder: Memory) -> bool:
+    """Whether the values are others for the rules and share a word ("Berlin", "Berlin, Germany")."""
+    one, other = slot_value(candidate), slot_value(holder)
+    return (
+        not same_value(one, other)
+        and one[:1] == other[:1]
+        and bool(set(one[1:].split("_")) & set(other[1:].split("_")))
+    )
+
+
+def advised(
+    decision: Decision,
+    candidate: Memory,
+    verdicts: Mapping[str, str],
+    *,
+    chain: Sequence[Memory],
+    near: Sequence[Neighbour],
+    bands: Bands,
+) -> Decision:
+    """The decision, changed by a verdict where it is still about a doubtful pair and nothing forbids it."""
+    for known in doubtful(candidate, chain, near, bands):
+        verdict = verdicts.get(known.id)
+        if verdict == SAME:
+            return Decision(Operation.DUPLICATE, known)
+        if verdict == REPLACES and (chain or may_replace(candidate, known)):
+            return Decision(Operation.UPDATE, known)
+        if verdict == SEPARATE and not chain and decision.target is not None and decision.target.id == known.id:
+            return Decision(Operation.COEXIST, known)
+    return decision

@@ -1,0 +1,42 @@
+"""Gives memories their place in the palace when they are written. Doing it twice gives the same wing and room."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from memproxy.core.memory import Memory
+from memproxy.core.palace import Names, assign, assign_turns
+from memproxy.core.scope import Scope
+from memproxy.ports import StateStore
+
+
+class Palace:
+    """Assigns places; the state allots the numbers."""
+
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
+
+    async def turns(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
+        """New turns of the scope's session, in their order, with their drawers.
+
+        Raises:
+            StateUnavailable: try again later.
+        """
+        return await self._placed(scope, turns, assign_turns(turns, await self._state.palace_names(scope)))
+
+    async def memories(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+        """The memories, those with places that have none yet; the order stays.
+
+        Raises:
+            StateUnavailable: try again later.
+        """
+        new = [memory for memory in memories if memory.pointer is None]
+        placed = iter(await self._placed(scope, new, [assign(memory) for memory in new]))
+        return [next(placed) if memory.pointer is None else memory for memory in memories]
+
+    async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
+        places = await self._state.place(scope, names) if names else []
+        return [
+            msgspec.structs.replace(memory, wing=place.wing, room=name.room, closet=name.closet, pointer=place.pointer)
+            for memory, name, place in zip(memories, names, places, strict=True)
+        ]

@@ -1,0 +1,96 @@
+"""Reading a window: what is known of its things is looked up, then a model or the rules nominate candidates."""
+
+import asyncio
+
+import msgspec
+
+from memproxy.core.block import strip_blocks
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import LearnBody
+from memproxy.core.scope import Scope
+from memproxy.errors import ModelRefused
+from memproxy.learn import rules
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.admission import Admission
+from memproxy.learn.candidates import Read, Window
+from memproxy.learn.extract import Extractor, is_read
+from memproxy.learn.vectors import Vectors
+from memproxy.ports import Candidate, Clock, Credential, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
+from memproxy.settings import ModelSettings
+
+_FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC, Kind.REFLECTIVE)
+_KNOWN = 12
+_QUERY = 2_000
+
+
+class Reader:
+    """Reads windows by a model, or with ``verbatim`` by the rules (``learn.mode``)."""
+
+    def __init__(
+        self,
+        *,
+        role: ModelSettings,
+        store: MemoryStore,
+        lexical: LexicalEncoder,
+        vectors: Vectors,
+        extractor: Extractor,
+        admission: Admission,
+        verbatim: bool,
+        access: ModelAccess,
+        clock: Clock,
+    ) -> None:
+        self._role = role
+        self._store = store
+        self._lexical = lexical
+        self._vectors = vectors
+        self._extractor = extractor
+        self._admission = admission
+        self._verbatim = verbatim
+        self._access = access
+        self._clock = clock
+
+    @property
+    def version(self) -> str:
+        """Who nominates; memories note it."""
+        return rules.VERSION if self._verbatim else self._extractor.prompt.version
+
+    async def read(self, scope: Scope, body: LearnBody, window: Window) -> Read:
+        """What the window comes to.
+
+        Raises:
+            ModelRefused, BudgetSpent, ModelError: of the model; the rules need none.
+            StoreUnavailable, StateUnavailable: try again later.
+        """
+        window = msgspec.structs.replace(window, known=await self._related(scope, window))
+        if self._verbatim:
+            return self._admission.of_rules(await asyncio.to_thread(rules.extract, _plain(window)))
+        credential = self.credential(scope, body)
+        if credential is None:
+            raise ModelRefused("no key is known for extraction; the tenant's next request brings one, or configure one")
+        return await self._extractor.extract(scope.tenant, credential, window)
+
+    def credential(self, scope: Scope, body: LearnBody) -> Credential | None:
+        """How the tenant's model is called; None while that is not known, and where no model is asked."""
+        return None if self._verbatim else self._access.credential(scope.tenant, self._role, body.model)
+
+    async def _related(self, scope: Scope, window: Window) -> list[Memory]:
+        """What is known about the things that the window's new messages speak of, the nearest first."""
+        said = [turn.content for turn in window.turns if turn.id in window.new_ids]
+        text = "\n".join(said)[-_QUERY:]
+        vector = (await self._vectors.statement_vectors([text]))[0]
+        where = MemoryFilter(kinds=_FACTS, active=True, now=self._clock.now())
+        query = HybridQuery(dense=vector, bm25=self._lexical.encode_query(text), limit=_KNOWN, where=where)
+        found = await self._store.search(scope, query)
+        return [candidate.memory for candidate in sorted(found, key=_nearness, reverse=True)[:_KNOWN]]
+
+
+def _plain(window: Window) -> Window:
+    """The window as the rules see it: what an extractor would be shown, without injected blocks."""
+    turns = [
+        msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns if is_read(turn)
+    ]
+    return msgspec.structs.replace(window, turns=turns)
+
+
+def _nearness(candidate: Candidate) -> tuple[float, float]:
+    return (candidate.bm25 or 0.0, candidate.cosine or 0.0)

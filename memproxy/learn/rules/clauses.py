@@ -1,0 +1,295 @@
+"""Clauses of a sentence, normalised so that one pattern fits the many ways of writing the same."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.words import KIN, PETS
+
+_SHORTENED = "budget|birthday|address|rent|deadline|salary|timezone|job"
+_LASTING = (
+    "an? |vegan|vegetarian|allergic|living|working|married|using|learning|playing|collecting|studying|based|"
+    "self-employed|retired|off "
+)
+_CONTRACTIONS = tuple(
+    (re.compile(pattern, re.IGNORECASE), instead)
+    for pattern, instead in (
+        (r"[’`´]", "'"),
+        (r"\bI'm\b", "I am"),
+        (
+            r"(?:(?<=^)|(?<=[,;] ))im (?=(?:an?|the|not|from|in|on|allergic|vegan|vegetarian|\d+|so|really)\b)",
+            "I am ",
+        ),
+        (r"\b(?:I've|ive)\b", "I have"),
+        (r"\bI'll\b", "I will"),
+        (r"\bwe're\b", "we are"),
+        (r"\bwe've\b", "we have"),
+        (r"\bwe'll\b", "we will"),
+        (r"\b(it|that|there|he|she|name|what)'s\b(?! (?:name|birthday))", r"\1 is"),
+        (r"\bthats\b", "that is"),
+        (rf"\b((?:my|our) (?:{_SHORTENED}|favou?rite \w+))'s (?=\S)", r"\1 is "),
+        (r"\b(?:can't|cant|can not)\b", "cannot"),
+        (r"\bwon't\b", "will not"),
+        (r"\b(?:dont|don't)\b", "do not"),
+        (
+            r"\b(does|did|is|are|was|were|has|have|had|would|could|should)n't\b",
+            r"\1 not",
+        ),
+        (r"\b(?:any more|any longer)\b", "anymore"),
+        (r"\bgonna\b", "going to"),
+        (r"\bwanna\b", "want to"),
+        (r"\b(I|we) have got\b(?! (?:married|engaged|divorced))", r"\1 have"),
+        (r"\bfavorite\b", "favourite"),
+        (rf"\b(I|we) have been (?={_LASTING})", r"\1 am "),
+        (r"\bwe am\b", "we are"),
+        (r"[\s\xa0]+", " "),
+    )
+)
+_FILLER = (
+    r"(?:really|actually|currently|just|also|absolutely|totally|definitely|mostly|usually|always|already|finally|both|"
+    r"basically|literally|truly|simply|generally|mainly|typically|still|personally|honestly|especially|particularly|"
+    r"quite|very|so|pretty|officially|recently|kind of|sort of|certainly|strongly|obviously|probably|normally|"
+    r"primarily|often|"
+    r"too|now|do(?= (?:like|love|enjoy|prefer|have|own|live|work|need|want)\b)|genuinely|completely|deeply|sadly|"
+    r"unfortunately|happily|secretly|severely|seriously|mildly|highly|deathly|terribly)"
+)
+_FILLED = re.compile(
+    rf"\b((?:I|we)(?: (?:am|are|have|do|will|cannot))?(?: (?:not|been))?)((?: {_FILLER}(?![\w-]))+)(?= )",
+    re.IGNORECASE,
+)
+_NOW = re.compile(r"\b(?:now|instead|no longer|anymore)\b", re.IGNORECASE)
+
+_BEGINS = (
+    r"(?:I|we|my|our|its|their|please|call me|it|that|he|she|they|you|this|there|do not|never|always|what|how|can|"
+    r"could|would|"
+    r"should|is|are|does|did|let|make|forget|delete|the|ich|je|j'|me|mein|meine|wohne|lebe|arbeite|vivo|soy|trabajo|"
+    r"tengo)\b"
+)
+_ELLIPTIC = (
+    r"(?:live|work|love|hate|like|prefer|enjoy|own|drive|speak|play|study|teach|have|am|are|do not|cannot|use|run|"
+    r"was born|"
+    r"grew up|moved|need|never|dislike|adore|collect|got|bought|adopted|take|weigh|wear|no longer|stopped|quit|"
+    r"teach|turned|joined)\b"
+)
+_ANOTHER = (
+    rf"(?:(?:an?|two|three|four|\d) (?:(?:older|younger|little|big|new) "
+    rf")?(?:{'|'.join(sorted(map(re.escape, KIN | PETS.keys()), key=len, reverse=True))})s?\b)"
+)
+_CUT = re.compile(
+    rf",\s*(?=[^,]{{3,40}} (?:I|we)'d\b)|;\s*|\s[-–—]+\s|—|\s*[()]\s*|(?:,\s*|\s+)(?:and|but|so|because|since|"
+    rf"though|although|plus|yet|while|whereas|as|und|aber|y|et)\s+(?=(?:now |then |also |these days |today "
+    rf")?{_BEGINS})"
+    rf"|,\s*(?=(?:now |then |these days )?{_BEGINS})|\s+and\s+(?={_ANOTHER})|,\s*(?:and |but |so |because |as "
+    rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?={_ELLIPTIC})|:\s+(?={_BEGINS})|\s+(?=please note (?:that )?(?:I|my|we|"
+    rf"our)\b)",
+    re.IGNORECASE,
+)
+_LEFT_OUT = re.compile(rf"{_ELLIPTIC}|{_ANOTHER}", re.IGNORECASE)
+_APPOSITION = re.compile(
+    r",\s*(?:and\s+)?(?=(?:an?|from|based in|living in|\d{2} years old|the|currently|born)\b|\d{2}(?:\s*$|,))",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(
+    r"(?:hi there|hi|hello|hey there|hey|well|so|and|but|also|oh|ah|ok|okay|yes|yeah|yep|yup|no|nope|actually|btw|"
+    r"by the way|fyi|"
+    r"just so you know|just to let you know|for the record|for context|for reference|for your information|note that|"
+    r"please note that|"
+    r"please note|note|(?:please |can you )?(?:remember|keep in mind|save|store|note down|know|memorize)(?: that| "
+    r"this)?(?=[ :,]+(?:I|we|my|our)\b)|"
+    r"do not forget(?: that)?(?= (?:I|we|my|our)\b)|"
+    r"(?:I|we) (?:should|must|forgot to|have to|want to|wanted to|would like to|need to) (?:mention|say|add|tell "
+    r"you|let you know|point out|admit)(?: that)?|I have to say(?: that)?|"
+    r"you should (?:also )?know(?: that)?|you (?:can|should|may) remember(?: that)?|let me tell you(?: that)?|"
+    r"honestly|personally|in fact|basically|anyway|unfortunately|sadly|luckily|fortunately|"
+    r"since|because|given that|now|currently|right now|at the moment|these days|nowadays|recently|lately|plus|then|"
+    r"correction|sorry|update|edit|ps|p\.s|good news|great news|bad news|big news|guess what|my bad|my mistake|oops|"
+    r"wait|hmm|"
+    r"it turns out(?: that)?|turns out(?: that)?|finally|sure|thanks(?: a lot| so much)?|thank you(?: so much)?|"
+    r"great|nice|cool|perfect|awesome|good|"
+    r"as (?:I|you) (?:said|mentioned|know|told you)(?: before)?|like I said|the thing is(?: that)?|about me|fun "
+    r"fact|quick (?:update|note)|one more thing|"
+    r"first of all|first|second|secondly|also|additionally|moreover|besides|in case it (?:helps|matters)|if it "
+    r"helps|if you ask me|if you must know|"
+    r"to be honest|tbh|I mean|I meant to say(?: that)?|speaking of which|good morning|good evening|good afternoon|"
+    r"as of (?:today|now)|as for me|"
+    r"last (?:week|month|year|night|summer|winter|spring|autumn|fall|weekend)|this (?:week|month|year|morning|weekend)|"
+    r"yesterday|today|in (?:19|20)\d\d|a (?:week|month|year|few (?:days|weeks|months|years)) ago|for (?:me|us|"
+    r"years))(?:\s*[,:!.…-]+\s*|\s+(?=\S))",
+    re.IGNORECASE,
+)
+_CORRECTING = re.compile(
+    r"(?:no|nope|actually|correction|sorry|wait|update|my bad|my mistake|oops|edit|I mean|I meant)\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"(?:(?:and|but|so|ok|okay|hey|hi|hello|well|please|also|now|then|sorry)\b[,!]?\s+)*(?:should|can|could|do|does|"
+    r"did|is|are|was|were|what|what's|who|who's|where|when (?:is|was|did|do|does|are|will|can|should)|why|"
+    r"how|which|whose|would|will|am|have (?:I|you|we)|has|had|shall|may I|might|tell me|show me|give me|remind me "
+    r"(?:what|who|where|when|how|why|of)|guess(?! what)|isn't|aren't|don't you)\b",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(
+    r"(?:decision|update|note|status|plan|reminder|news) (?:for|on|about|re|regarding) (?P<about>[^:?!.]{3,40}):\s+",
+    re.IGNORECASE,
+)
+_SUBJECTLESS = re.compile(
+    r"(?P<lead>(?:(?:nice|great|ok|okay|cool|yes|yeah|thanks|also|btw|and|but|haha|lol|oh|ah|well|no|"
+    r"actually)[,.!]? )*)"
+    r"(?P<verb>love|hate|adore|cannot stand|prefer|live in|moved to|work as|work at|grew up in|born in|allergic to) "
+    r"(?=\w)",
+    re.IGNORECASE,
+)
+_POLITE = re.compile(
+    r"(?:(?:hi|hey|hello|so|and|also|ok|please|thanks|thank you|great|sorry),? )*(?:can|could|would|will) you "
+    r"(?:please |just )*(?=(?:forget|delete|remove|erase|"
+    r"always|never|from now on|in future|call me|keep (?:your|the)|remember that)\b)",
+    re.IGNORECASE,
+)
+_TAGGED = re.compile(
+    r"\b(?:right|is it not|correct|yes|no|or|or not|true|huh|eh|ok|okay|remember)\s*\?\s*$",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(
+    r"(?:and |but |so |or |well,? |also,? |hey,? |ok,? )*(?:if|unless|whenever|in case|provided|even if|say|were I|"
+    r"had I|once|wish|i wish|when (?:I|we) (?:was|were|am old|retire|grow)|as a kid|as a child|growing up|back when|"
+    r"back in|years ago)\b"
+    r"(?! (?:it helps|it matters|you ask me|you must know|you need to know|anyone asks|that helps|you are curious|"
+    r"you're curious|you are wondering))",
+    re.IGNORECASE,
+)
+_UNREAL = re.compile(
+    r"\b(?:would|could|might|if only|(?:I|we)'d|joking|just kidding|kidding|sarcas\w+|not really|lol jk|jk|/s|"
+    r"supposedly|hypothetical\w*|i wish|in theory|in a perfect world|one day maybe)(?=\W|$)",
+    re.IGNORECASE,
+)
+_REPORTED = re.compile(
+    r"\b(?:say|says|said|saying|tell|tells|told|thinks?|thought|believes?|believed|claims?|claimed|asks?|asked|"
+    r"wrote|writes|insists?|"
+    r"reports?|reported|argues?|replied|answered|texted|goes|suggested|suggests|according to|heard|read that|quote|"
+    r"quoting|dreamed|dreamt|complained)\b",
+    re.IGNORECASE,
+)
+_OWN_REPORT = re.compile(
+    r"\b(?:(?:I|we) (?:said|told|mentioned|asked|thought|heard|say|think|already|forgot)|as (?:I|you) (?:said|"
+    r"mentioned|told)|forget|doctor (?:says|said|told)|not true|you asked|like I said|did I (?:say|tell|mention)|"
+    r"have I told|you said)\b",
+    re.IGNORECASE,
+)
+
+
+def normalised(text: str) -> str:
+    """The text with contractions written out, fillers after "I" taken out, white space made single."""
+    for pattern, instead in _CONTRACTIONS:
+        text = pattern.sub(instead, text)
+    return _FILLED.sub(_without_filler, text).strip()
+
+
+def _without_filler(match: re.Match[str]) -> str:
+    return match[1]
+
+
+def whole_of(sentence: str, evidence: str, said_at: datetime) -> Clause | None:
+    """The sentence, normalised; None when nothing is left of it."""
+    text = _POLITE.sub("", normalised(re.sub(r"^\s*(?:[-*•+]|#+|\d{1,2}[.)])\s+", "", sentence)))
+    if len(text) > 1 and text.endswith("?") and _POLITE.match(normalised(sentence)):
+        text = text[:-1]
+    label = _LABEL.match(text)
+    text = _SUBJECTLESS.sub(_with_subject, text[label.end() :] if label else text)
+    about = label["about"].strip() if label else None
+    return Clause(text=text, evidence=evidence, said_at=said_at, about=about) if text else None
+
+
+def _with_subject(match: re.Match[str]) -> str:
+    """“love anything with paprika” leaves out its “I”."""
+    if match.start() > 0:
+        return match.group()
+    verb = match["verb"].lower()
+    return f"{match['lead']}I {'am ' if verb == 'allergic to' else 'was ' if verb == 'born in' else ''}{verb} "
+
+
+def is_asked(whole: Clause) -> bool:
+    """Whether the whole sentence is a question."""
+    return _ASKS.match(whole.text) is not None
+
+
+def is_supposed(whole: Clause) -> bool:
+    """Whether the sentence begins with what is not so, or was long ago ("if", "when I was a child")."""
+    return _CONDITION.match(whole.text) is not None
+
+
+def clauses_of(whole: Clause) -> Iterator[Clause]:
+    """The clauses of one sentence that may state something of the speaker."""
+    text, evidence, said_at = whole.text, whole.evidence, whole.said_at
+    pieces = _pieces(text)
+    if text.endswith("?"):
+        if _TAGGED.search(text):
+            return
+        pieces = pieces[:-1] or _before_question(pieces)
+    marked = False
+    for piece in pieces:
+        if _CORRECTING.fullmatch(piece.strip(" ,.!")):
+            marked = True
+            continue
+        if _REPORTED.search(piece) and not _OWN_REPORT.search(piece):
+            return
+        plain, corrects = without_leads(piece)
+        marked = marked or corrects
+        if plain and not _UNREAL.search(plain) and not _CONDITION.match(plain):
+            corrected = marked or _NOW.search(piece) is not None
+            yield Clause(
+                text=plain,
+                evidence=evidence,
+                said_at=said_at,
+                is_correction=corrected,
+                about=whole.about,
+            )
+
+
+_OPENS = re.compile(r"(?:I|we|my|our)\b", re.IGNORECASE)
+
+
+def _before_question(pieces: list[str]) -> list[str]:
+    """“My sister loves board games, gift ideas?”: what stands before the comma, when it begins as a statement."""
+    told, comma, _ = pieces[0].partition(", ") if pieces else ("", "", "")
+    plain, _ = without_leads(told)
+    return [told] if comma and _OPENS.match(plain) and len(told.split()) > 2 else []
+
+
+def without_leads(text: str) -> tuple[str, bool]:
+    """The clause without what leads into it ("btw,", "no, actually"), and whether that marks a correction."""
+    corrects = False
+    while (lead := _LEAD.match(text)) is not None and lead.end() < len(text):
+        corrects = corrects or _CORRECTING.match(text) is not None
+        text = text[lead.end() :]
+    return normalised(text), corrects
+
+
+def _pieces(text: str) -> list[str]:
+    """The sentence cut where a new statement begins; what leaves out its "I" gets it back."""
+    found: list[str] = []
+    for part in _CUT.split(text):
+        piece = part
+        if not piece.strip():
+            continue
+        if found and _LEFT_OUT.match(piece) and not re.match(r"(?:do not|never|have|are)\b.{0,12}\byou\b", piece):
+            piece = _completed(found[-1], piece)
+        found += _appositions(piece.strip())
+    return found
+
+
+def _completed(before: str, piece: str) -> str:
+    plain, _ = without_leads(before)
+    subject = re.match(r"(I|we)\b", plain, re.IGNORECASE)
+    if subject is None:
+        return piece
+    return f"{subject.group(1)} {'have ' if re.match(_ANOTHER, piece, re.IGNORECASE) else ''}{piece}"
+
+
+def _appositions(piece: str) -> list[str]:
+    """“I am Sam, a nurse from Lyon” says three things of “I am”."""
+    plain, _ = without_leads(piece)
+    if re.match(r"I am\b", plain, re.IGNORECASE) is None:
+        return [piece]
+    first, *more = _APPOSITION.split(piece)
+    return [first, *(f"I am {part}" for part in more)]

@@ -1,0 +1,341 @@
+"""Corrections that say only the new value ("no, it's 15,000 now", "I meant March"), and changes of a named thing.
+
+What they are about is found in what was stated before; the new statement is the old one with the value put in its
+place, so that it is complete by itself.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from memproxy.core.slots import has_many, numbers, predicate_name, value_name
+from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.rules import dates
+from memproxy.learn.rules.ledger import Known, Ledger, terms
+from memproxy.learn.rules.model import LESS_SURE, SURE, Clause
+from memproxy.learn.rules.money import AMOUNT
+from memproxy.learn.rules.projects import tool
+from memproxy.learn.rules.values import bare, is_name, slug, third_person, trimmed
+
+_AMOUNT = re.compile(AMOUNT, re.IGNORECASE)
+_NUMBER = re.compile(r"[$€£¥]?\s?\d[\d,.]*\d|[$€£¥]?\s?\d")
+_BARE_VALUE = re.compile(
+    r"(?:it|that|this|he|she|they|the (?:number|amount|date|name|price|right (?:one|name|number|date)|correct \w+)) "
+    r"(?:is|are|should be|was|will be|needs to be|has to be)(?: called| named| spelled| spelt| at| for| actually| "
+    r"really| supposed to be| more like)? (?P<x>.+)"
+    r"|(?:I|we) (?:meant|mean)(?: to (?:say|write|type))? (?P<y>.+)"
+    r"|(?:please )?(?:make (?:it|that)|change (?:it|that) to|let us say) (?P<z>.+)",
+    re.IGNORECASE,
+)
+_VALUE_ALONE = re.compile(
+    r"(?P<x>[$€£¥]?\d[\w.,:%€$£ ]{0,25}|[A-Z][\w'-]+(?: [A-Z][\w'-]+)?)(?:,? not (?P<wrong>.+))?[.!]?$"
+)
+_NOT_BUT = re.compile(r"(?:it is )?not (?P<wrong>[^,]{1,50}?),? but (?P<x>.+)", re.IGNORECASE)
+_INSTEAD_OF = re.compile(
+    r"(?P<x>.+?),? (?:not|instead of|rather than|and not) (?P<wrong>[^,.;!]+?)[.!]?$",
+    re.IGNORECASE,
+)
+_CHANGED = re.compile(
+    r"(?P<what>(?:my|our|the) .{2,60}?|it) (?:has been |have been |was |were |got |has |is |is being |had to be "
+    r")?(?:changed|moved|pushed|postponed|rescheduled|increased|raised|"
+    r"cut|reduced|lowered|dropped|went up|gone up|shifted|bumped|brought forward|updated|delayed|extended|upgraded|"
+    r"renamed)"
+    r"(?: back| forward| up| down| out)?(?: from (?P<wrong>.+?))? to (?P<x>.+)",
+    re.IGNORECASE,
+)
+_IS_NOW = re.compile(
+    r"(?P<what>(?:my|our|the) [\w' -]{2,50}?) (?:is|are|will be|takes place) (?:now |actually )?(?:on |in |at "
+    r")?(?P<x>.+)",
+    re.IGNORECASE,
+)
+_I_CHANGED = re.compile(
+    r"(?:I|we) (?:changed|moved|pushed|postponed|rescheduled|increased|raised|cut|reduced|lowered|shifted|bumped|"
+    r"updated|extended|renamed)"
+    r" (?P<what>(?:my|our|the) .{2,60}?)(?: back| forward| up| down)?(?: from (?P<wrong>.+?))? to (?P<x>.+)",
+    re.IGNORECASE,
+)
+_SWITCHED = re.compile(
+    r"(?:I|we) (?:have )?(?:switched|migrated|moved|changed|converted|upgraded|transitioned|swapped)(?: over)?(?: "
+    r"(?P<what>(?:(?:my|our|the|project) |(?-i:[A-Z]))[\w -]{1,40}?))?"
+    r" from (?P<wrong>.+?) to (?P<x>.+)",
+    re.IGNORECASE,
+)
+_SWITCHED_TO = re.compile(
+    r"(?:I|we) (?:have )?(?:switched|migrated|upgraded)(?: over| back)? to (?P<x>.+)",
+    re.IGNORECASE,
+)
+_REPLACED = re.compile(
+    r"(?:I|we) (?:have )?(?:replaced|ditched|dropped) (?P<wrong>.+?) (?:with|for|in favou?r of|by) (?P<x>.+)",
+    re.IGNORECASE,
+)
+
+
+def corrections(clause: Clause, ledger: Ledger, turn: int) -> Iterator[Extracted]:
+    """What a clause corrects; nothing when it is no correction, or not of anything known."""
+    for find in (_of_named, _switched, _of_last):
+        found = list(find(clause, ledger, turn))
+        if found:
+            yield from found
+            return
+
+
+def _of_named(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
+    """“The deadline was moved to Friday”, “the budget is 15,000 now”: the thing is named."""
+    match = _CHANGED.match(clause.text) or _I_CHANGED.match(clause.text)
+    if match is None and clause.is_correction:
+        match = _IS_NOW.match(clause.text)
+    if match is None:
+        return
+    wrong = match.groupdict().get("wrong")
+    if match["what"].lower() == "it":
+        said = (
+            next(iter(_replaced(one.statement, match["x"], clause, wrong)), None) for one in _candidates(ledger, turn)
+        )
+        yield from [found for found in said if found is not None][:1]
+        return
+    known = _named(match["what"], ledger) or (ledger.holding(wrong) if wrong else None)
+    if known is not None:
+        yield from _replaced(known, match["x"], clause, wrong)
+
+
+def _named(what: str, ledger: Ledger) -> Extracted | None:
+    wanted = terms(what)
+    fitting = [
+        one
+        for one in ledger.newest()
+        if wanted and wanted <= terms(f"{one.statement.content} {(one.statement.predicate or '').replace('_', ' ')}")
+    ]
+    return fitting[0].statement if fitting else None
+
+
+def _switched(clause: Clause, ledger: Ledger, _turn: int) -> Iterable[Extracted]:
+    """“We switched from MySQL to Postgres”."""
+    match = _SWITCHED.match(clause.text) or _REPLACED.match(clause.text)
+    if match is None:
+        yield from _switched_to(clause, ledger)
+        return
+    wrong, new = trimmed(match["wrong"], "short"), trimmed(match["x"], "short")
+    if wrong is None or new is None or not (_is_thing(wrong) and _is_thing(new)):
+        return
+    known = ledger.holding(wrong)
+    if known is not None and known.object and (found := _with_value(known, wrong, new)) is not None:
+        about = match.groupdict().get("what")
+        renamed = msgspec.structs.replace(found, predicate=_renamed(known.predicate, wrong, new))
+        yield (renamed if not about or terms(about) <= terms(known.content) else _of(renamed, about))
+        return
+    purpose = re.search(r"\bfor (?P<p>.+)", match["x"])
+    named = (
+        match.groupdict().get("what") if (match.groupdict().get("what") or "").split(" ")[0] in ("my", "our") else None
+    )
+    stated = tool(new, trimmed(purpose["p"], "long") if purpose else named)
+    yield msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=wrong)
+
+
+def _of(statement: Extracted, about: str) -> Extracted:
+    """The statement, and what it is of."""
+    return msgspec.structs.replace(statement, content=f"{statement.content.rstrip('.')} ({third_person(about)}).")
+
+
+def _renamed(predicate: str | None, wrong: str, new: str) -> str | None:
+    """A predicate that names the old value names the new one ("mysql_version")."""
+    old = slug(re.sub(r"\s+v?\d[\w.]*$", "", wrong))
+    return predicate.replace(old, slug(re.sub(r"\s+v?\d[\w.]*$", "", new))) if predicate and old else predicate
+
+
+def _is_thing(value: str) -> bool:
+    return value[:1].isupper() or any(map(str.isdigit, value)) or len(value.split()) <= 2
+
+
+def _switched_to(clause: Clause, ledger: Ledger) -> Iterable[Extracted]:
+    """“We upgraded to Postgres 17” where an older version is known; else simply that it is used."""
+    match = _SWITCHED_TO.match(clause.text)
+    new = trimmed(match["x"], "short") if match else None
+    if new is None or not (new[:1].isupper() or any(map(str.isdigit, new))):
+        return
+    purpose = re.search(r"\bfor (?P<p>.+)", match["x"]) if match else None
+    stated = tool(new, trimmed(purpose["p"], "long") if purpose else None)
+    old = ledger.same_slot(stated)
+    yield msgspec.structs.replace(
+        stated,
+        intent=Intent.CORRECT if old else Intent.STATE,
+        replaces=old.object if old else None,
+    )
+
+
+def _of_last(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
+    """“No, it's 15,000 now”, “I meant March, not May”: only the value is said."""
+    value, wrong = _bare_value(clause)
+    if value is None:
+        return
+    known = ledger.holding(wrong) if wrong else None
+    if known is not None and wrong is not None:
+        found = _with_value(known, wrong, value)
+        if found is not None:
+            yield found
+        return
+    for one in _candidates(ledger, turn):
+        found = next(iter(_replaced(one.statement, value, clause, None)), None)
+        if found is not None:
+            yield found
+            return
+
+
+def _bare_value(clause: Clause) -> tuple[str | None, str | None]:
+    text = clause.text.rstrip(" .!")
+    if (exchanged := _NOT_BUT.match(text)) is not None:
+        return _plain(exchanged["x"]), exchanged["wrong"]
+    match = _BARE_VALUE.match(text)
+    said = next((part for part in match.groups() if part), None) if match else None
+    if match is None and clause.is_correction and (alone := _VALUE_ALONE.match(text)) is not None:
+        return alone["x"], alone["wrong"]
+    is_meant = match is not None and match["x"] is None
+    if said is None or not (clause.is_correction or is_meant):
+        return None, None
+    if (instead := _INSTEAD_OF.match(said)) is not None:
+        return _plain(instead["x"]), _plain(instead["wrong"])
+    return _plain(said), None
+
+
+def _plain(value: str) -> str | None:
+    return trimmed(re.sub(r"^(?:on|in|at|for|called|named) ", "", value.strip()), "long")
+
+
+def _candidates(ledger: Ledger, turn: int) -> list[Known]:
+    """What can be meant without a name: what this conversation said last, else what was known, newest first."""
+    near = [one for one in ledger.newest() if one.turn >= 0]
+    return near or [one for one in ledger.newest() if turn == 0][:3]
+
+
+def _replaced(known: Extracted, said: str, clause: Clause, wrong: str | None) -> Iterable[Extracted]:
+    """The known statement with the new value, if both values are of one sort."""
+    new = trimmed(said, "long")
+    if new is None:
+        return
+    new = re.sub(r"\s+(?:now|instead|please)$", "", new)
+    for replace in (_by_date, _by_number, _by_name):
+        found = replace(known, new, clause)
+        if found is not None:
+            if wrong and value_name(wrong) not in value_name(known.content):
+                found = msgspec.structs.replace(found, confidence=LESS_SURE)
+            yield found
+            return
+
+
+def _by_date(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """A day for a day, a month for the month of one."""
+    day, old = _day(new, clause), _known_day(known, clause)
+    if old is None or (day is None and not re.match(r"\d{1,2}(?:st|nd|rd|th)?$", new)):
+        return None
+    if day is None:
+        return None
+    noted, value = day.noted, day.value
+    noted = re.sub(r"^(?:on|in|by|at) (?:the (?=\d))?", "", noted)
+    clock = re.search(r" at (?:\d\S*(?: ?[ap]m)?|noon|midnight)(?=\.?$)", known.content)
+    return _exchange(
+        known,
+        old,
+        noted,
+        value + (clock.group() if clock and "date_of" in (known.predicate or "") else ""),
+    )
+
+
+def _day(text: str, clause: Clause) -> dates.Day | None:
+    """A day said alone ("March", "the 20th", "next Friday")."""
+    day = dates.find(text, clause.said_at)
+    if day is None and re.match(r"[A-Z][a-z]+$", text):
+        day = dates.find(f"in {text}", clause.said_at)
+    return day if day is not None and day.place <= 4 and len(day.text) + 8 >= len(text) else None
+
+
+_NOTED = re.compile(r" \(\d{4}(?:-\d\d)?(?:-\d\d)?(?: to \d{4}-\d\d-\d\d)?\)")
+
+
+def _known_day(known: Extracted, clause: Clause) -> str | None:
+    """The words of the known statement that name its day, the date in brackets too."""
+    day = dates.find(known.content, clause.said_at)
+    if day is None:
+        return None
+    text = re.sub(r"^(?:on|in|by|at) (?:the (?=\d))?", "", day.text)
+    begin = known.content.find(text)
+    noted = _NOTED.match(known.content, begin + len(text))
+    return text + (noted.group() if noted else "")
+
+
+def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """An amount for an amount; a currency or unit that is not said again stays."""
+    amount = _AMOUNT.match(new)
+    held = [found.group() for found in _NUMBER.finditer(_NOTED.sub("", known.content))]
+    if amount is None or len(held) != 1 or _known_day(known, clause) is not None:
+        return None
+    said = amount.group().strip().rstrip(".,")
+    if len(new) > len(said) + 25 or _is_other_unit(known.content, new) or not numbers(said):
+        return None
+    old = held[0].strip()
+    if old[0] in "$€£¥" and said[0].isdigit() and not re.search(r"[€$£¥a-z]", said, re.IGNORECASE):
+        said = old[0] + said
+    if re.search(r"[a-z€£$]$", said, re.IGNORECASE) and (
+        rest := re.search(
+            rf"{re.escape(old)}\s?(?:k|dollars|euros?|pounds|usd|eur|kg|cm|km)\b",
+            known.content,
+            re.IGNORECASE,
+        )
+    ):
+        old = rest.group()
+    value = (known.object or "").replace(old, said) if known.object and old in known.object else said
+    return _exchange(known, old, said, value)
+
+
+_UNIT = re.compile(
+    r"\d\s?(kg|cm|km|miles|lbs?|pounds|years?|hours?|minutes?|am|pm|%|people|guests|mg|weeks?|days?|months?)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_other_unit(known: str, new: str) -> bool:
+    one, other = _UNIT.search(known), _UNIT.search(new)
+    return other is not None and (one is None or one[1].lower().rstrip("s") != other[1].lower().rstrip("s"))
+
+
+def _by_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """A name for a name, when it is plainly a correction."""
+    plain = re.sub(r"\s+with an? .*$|\s*\(.*$", "", new).rstrip(" .!")
+    if not is_name(plain) or not known.object or not (known.object[:1].isupper() or known.predicate == "name"):
+        return None
+    if numbers(known.object) or _day(plain, clause) is not None or known.object not in known.content:
+        return None
+    return _exchange(known, known.object, plain, plain)
+
+
+def _with_value(known: Extracted, wrong: str, new: str) -> Extracted | None:
+    """The known statement with one value exchanged for another, wherever it stands."""
+    plain = wrong.strip(" .!")
+    place = known.content.casefold().find(plain.casefold())
+    if place < 0 or ((known.subject or "user") != "user" and plain == known.subject):
+        return None
+    old = known.content[place : place + len(plain)]
+    if old[:1].isdigit() and place and known.content[place - 1] in "$€£¥" and new[:1].isdigit():
+        old, new = known.content[place - 1] + old, known.content[place - 1] + new
+    value = re.sub(re.escape(plain), lambda _match: new, known.object or new, flags=re.IGNORECASE)
+    return _exchange(known, old, new, value)
+
+
+def _exchange(known: Extracted, old: str, new: str, value: str) -> Extracted | None:
+    if value_name(old) == value_name(new) or old not in known.content:
+        return None
+    listed = has_many(predicate_name(known.predicate or "")[0])
+    return msgspec.structs.replace(
+        known,
+        content=known.content.replace(old, new, 1),
+        intent=Intent.CORRECT,
+        object=bare(value),
+        replaces=known.object if listed or known.object else old,
+        entities=tuple(dict.fromkeys(new if name == old else name for name in known.entities)),
+        relations=tuple(
+            msgspec.structs.replace(relation, object=bare(value)) if relation.object == known.object else relation
+            for relation in known.relations
+        ),
+        confidence=SURE,
+        valid_from=None,
+        valid_to=None,
+        evidence=(),
+    )

@@ -1,0 +1,176 @@
+"""What is known so far while a window is read: known memories, then what its turns stated, in order.
+
+Corrections and retractions ("no, it's 15,000 now", "I no longer have a dog") find here what they are about.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.slots import (
+    has_many,
+    numbers,
+    predicate_name,
+    same_value,
+    singular,
+    subject_name,
+    value_name,
+)
+from memproxy.core.slots import words as slot_words
+from memproxy.core.text import key_terms
+from memproxy.learn.candidates import Extracted, Intent
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement that can be corrected; ``turn`` is the place of its turn, -1 for what was known before."""
+
+    statement: Extracted
+    turn: int
+
+
+class Ledger:
+    """Statements in order, the newest last."""
+
+    def __init__(self, known: Sequence[Memory]) -> None:
+        facts = [memory for memory in known if memory.kind is not Kind.TURN and memory.active]
+        facts.sort(key=lambda memory: memory.created_at)
+        self._held = [Known(statement=_of_memory(memory), turn=-1) for memory in facts]
+
+    def add(self, statement: Extracted, turn: int) -> None:
+        """Note what a turn stated; what it takes back or replaces is known no more."""
+        if statement.intent is Intent.FORGET:
+            self._held = [one for one in self._held if not _is_about(one.statement, statement)]
+            return
+        self._held = [one for one in self._held if not _replaces(statement, one.statement)]
+        self._held.append(Known(statement=statement, turn=turn))
+
+    def newest(self) -> list[Known]:
+        """All, the newest first."""
+        return self._held[::-1]
+
+    def same_slot(self, statement: Extracted) -> Extracted | None:
+        """What holds the slot of this statement with another value."""
+        wanted = slot_of(statement)
+        for one in self.newest():
+            if wanted is not None and slot_of(one.statement) == wanted:
+                return one.statement if not _same(one.statement, statement) else None
+        return None
+
+    def about(self, topic: str, *, least: int = 1) -> Extracted | None:
+        """The statement that shares most of a topic's terms: at least half of them; the newest of equals."""
+        wanted = terms(topic)
+        best: tuple[float, Extracted] | None = None
+        for one in self.newest():
+            shared = len(wanted & terms(f"{one.statement.content} {one.statement.predicate or ''}".replace("_", " ")))
+            if shared >= least and shared * 2 >= len(wanted) and (best is None or shared > best[0]):
+                best = (shared, one.statement)
+        return best[1] if best else None
+
+    def all_about(self, topic: str) -> list[Extracted]:
+        """The statements that hold every term of a topic."""
+        wanted = terms(topic)
+        held = (
+            (
+                one.statement,
+                terms(f"{one.statement.content} {one.statement.predicate or ''}".replace("_", " ")),
+            )
+            for one in self.newest()
+        )
+        return [statement for statement, known in held if wanted and wanted <= known]
+
+    def holding(self, value: str) -> Extracted | None:
+        """The newest statement that holds a value."""
+        wanted = value_name(value)
+        for one in self.newest():
+            if wanted and f"_{wanted}_" in f"_{value_name(one.statement.content)}_":
+                return one.statement
+        return None
+
+
+_SAME_TOPIC = {
+    "vacation": "trip",
+    "holiday": "trip",
+    "journey": "trip",
+    "puppy": "dog",
+    "kitten": "cat",
+    "favourite": "favorite",
+    "flat": "apartment",
+    "stay": "live",
+}
+
+
+def terms(text: str) -> frozenset[str]:
+    """The terms of a topic, made comparable."""
+    found = (singular(term) for term in key_terms(text, 64))
+    plain = (_SAME_TOPIC.get(term, term) for term in found)
+    return frozenset(re.sub(r"ing$", "", term) if len(term) > 5 else term for term in plain) - {"user", "told", "said"}
+
+
+def _of_memory(memory: Memory) -> Extracted:
+    return Extracted(
+        content=memory.content,
+        kind=memory.kind,
+        subject=memory.subject,
+        predicate=memory.predicate,
+        object=memory.object,
+        aspect=memory.aspect,
+        stance=memory.stance,
+        category=memory.category,
+        tags=tuple(memory.tags),
+        entities=tuple(memory.entities),
+        confidence=memory.confidence,
+        importance=memory.importance,
+    )
+
+
+def slot_of(statement: Extracted) -> tuple[str, ...] | None:
+    """The slot as reconciliation names it (`core.slots.slot_name`), project and agent aside."""
+    if not statement.subject or not statement.predicate:
+        return None
+    predicate, _ = predicate_name(statement.predicate)
+    parts = (
+        subject_name(statement.subject),
+        predicate,
+        "_".join(slot_words(statement.aspect or "")),
+    )
+    return (*parts, value_name(statement.object or statement.content)) if has_many(predicate) else parts
+
+
+def _affirms(statement: Extracted) -> bool:
+    return predicate_name(statement.predicate or "")[1]
+
+
+def _same(one: Extracted, other: Extracted) -> bool:
+    return _affirms(one) == _affirms(other) and same_value(
+        value_name(one.object or one.content), value_name(other.object or other.content)
+    )
+
+
+def _replaces(new: Extracted, old: Extracted) -> bool:
+    slot = slot_of(new)
+    if slot is not None and slot == slot_of(old):
+        return True
+    replaced = new.intent is Intent.CORRECT and new.replaces and new.predicate == old.predicate
+    return bool(replaced) and value_name(new.replaces or "") == value_name(old.object or "")
+
+
+def _is_about(old: Extracted, forgotten: Extracted) -> bool:
+    if forgotten.predicate and old.predicate and forgotten.subject and old.subject:
+        if predicate_name(old.predicate)[0] != predicate_name(forgotten.predicate)[0]:
+            return False
+        return not forgotten.object or value_name(old.object or "") == value_name(forgotten.object)
+    return terms(forgotten.content) <= terms(old.content)
+
+
+def has_number(text: str) -> bool:
+    """Whether there is a number in it."""
+    return bool(numbers(text))
+
+
+def unique(statements: Iterable[Extracted]) -> list[Extracted]:
+    """Each statement once."""
+    found: dict[tuple[str, str], Extracted] = {}
+    for one in statements:
+        found.setdefault((one.intent.value, one.content.casefold()), one)
+    return list(found.values())

@@ -1,0 +1,93 @@
+"""Rules for what the user finds of things and people."""
+
+import re
+from collections.abc import Iterable
+
+from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules.model import (
+    LESS_SURE,
+    Clause,
+    Groups,
+    Rule,
+    any_rule,
+    i_rule,
+)
+from memproxy.learn.rules.tastes import topic_of
+from memproxy.learn.rules.values import (
+    names_in,
+    third_person,
+    trimmed,
+)
+
+_GOOD = (
+    "brilliant|great|excellent|amazing|fantastic|perfect|fine|good|wonderful|ideal|awesome|easy|"
+    "easier|fun|lovely|delicious|reliable"
+)
+
+_BAD = (
+    "terrible|awful|horrible|bad|annoying|useless|hard|boring|overrated|disappointing|clumsy|slow|"
+    "confusing|frustrating|too expensive|overkill|unreliable|painful|tedious|ugly"
+)
+
+_OPINION = re.compile(
+    rf"(?P<x>(?:(?:my|our) )?[\w+#' .-]{{2,40}}?) (?:is|are) (?:(?:really|so|just|pretty|quite|still|absolutely|"
+    rf"simply|actually|very) )*(?P<how>{_GOOD}|{_BAD})(?: (?:for|at|with|when it comes to|in) (?P<aspect>.+))?",
+    re.IGNORECASE,
+)
+
+
+def opinion(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """What the user finds of a named thing or person ("Henrik is terrible at giving feedback", "I find Rust hard")."""
+    thing = trimmed(groups["x"], "long")
+    aspect = trimmed(groups["aspect"], "long") if groups.get("aspect") else None
+    if (
+        thing is None
+        or (groups.get("aspect") and aspect is None)
+        or not (names_in(thing) and thing.split()[-1][:1].isupper())
+    ):
+        return
+    how = groups["how"].lower()
+    negative = re.fullmatch(_BAD, how) is not None
+    joined = re.search(r" (for|at|with|in|when it comes to) ", groups.get("said", " for ")) if aspect else None
+    said = f" {joined[1] if joined else 'for'} {third_person(aspect)}" if aspect else ""
+    yield Extracted(
+        content=f"User finds {third_person(thing)} {how}{said}.",
+        subject="user",
+        predicate="dislikes" if negative else "likes",
+        object=thing.split()[-1] if thing.lower().startswith(("my ", "our ")) else thing,
+        aspect=third_person(aspect) if aspect else None,
+        stance="negative" if negative else "positive",
+        category=topic_of(thing),
+        tags=("opinions",),
+        entities=tuple(names_in(thing)),
+        confidence=LESS_SURE,
+        importance=0.4,
+    )
+
+
+def stated_opinion(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“I think X is fine for Y”, “for Y I think X is fine”."""
+    match = _OPINION.match(groups["said"])
+    if match is not None:
+        found = {name: text for name, text in match.groupdict().items() if text}
+        where = {"aspect": groups["aspect"]} if groups.get("aspect") and not found.get("aspect") else {}
+        yield from opinion({**found, **where, "said": match.group() if not where else " for "}, clause)
+
+
+RULES: tuple[Rule, ...] = (
+    i_rule(r"(?:think|believe|feel)(?: that)? (?P<said>.+)", stated_opinion),
+    any_rule(
+        r"(?:for|at|in) (?P<aspect>[\w ]{3,40}?),? I (?:think|find|feel|believe)(?: that)? (?P<said>.+)",
+        stated_opinion,
+    ),
+    i_rule(
+        rf"find (?P<x>.+?) (?:to be )?(?:(?:really|so|very|quite|too|rather) )*(?P<how>{_GOOD}|{_BAD})(?P<said> "
+        rf"(?:for|at|with|in|to) (?P<aspect>.+))?",
+        opinion,
+    ),
+    any_rule(
+        r"(?P<said>(?:(?:my|our) (?:boss|manager|colleague|coworker|teacher|doctor|landlord|neighbou?r) "
+        r")?(?-i:[A-Z])[\w+#-]+ (?:is|are) \w.* (?:at|with|for) .+)",
+        stated_opinion,
+    ),
+)

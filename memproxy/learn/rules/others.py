@@ -1,0 +1,231 @@
+"""Rules for what the user says of people near: where they live, what they do, how old they are, what they like.
+
+Only of people that "my" binds to the user, and only what is stated, never what they are said to say or think.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+
+from memproxy.core.memory import Relation
+from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules.home import is_named_place
+from memproxy.learn.rules.model import SURE, Clause, Groups, Rule, any_rule
+from memproxy.learn.rules.values import (
+    bare,
+    is_name,
+    items,
+    names_in,
+    slug,
+    third_person,
+    trimmed,
+)
+from memproxy.learn.rules.words import PEOPLE, PETS, PLURAL_KIN
+from memproxy.learn.rules.work import is_occupation
+
+_SIZE = r"(?:(?:older|younger|little|big|twin|eldest|youngest|oldest|new|best)\s+)?"
+_WHO = (
+    rf"(?:my|our) "
+    rf"(?P<who>{_SIZE}(?:{'|'.join(sorted(map(re.escape, PEOPLE), key=len, reverse=True))}))(?:,? "
+    rf"(?P<name>(?!is\b|was\b)[^\W\d_][\w'-]+),?)?"
+)
+
+
+def _about(
+    verb: str, predicate: str, stop: str, check: Callable[[str], bool] | None = None
+) -> Callable[[Groups, Clause], Iterable[Extracted]]:
+    """A builder for what a person does; ``verb`` as it stands in the statement."""
+
+    def build(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+        name = groups.get("name")
+        if name and not is_name(name):
+            return
+        who = groups["who"].lower()
+        for value in items(groups["x"]) if stop == "items" else [trimmed(groups["x"], stop)]:
+            if value is None or (check is not None and not check(value)):
+                continue
+            yield _fact(
+                who,
+                name,
+                f"{verb} {third_person(value)}",
+                predicate,
+                bare(third_person(value)),
+            )
+
+    return build
+
+
+def _fact(who: str, name: str | None, said: str, predicate: str, value: str) -> Extracted:
+    subject = name if name else f"user's {who}"
+    return Extracted(
+        content=f"User's {who}{f' {name}' if name else ''} {said}.",
+        subject=subject,
+        predicate=predicate,
+        object=value,
+        category="user-profile/people",
+        tags=("people", who),
+        entities=tuple(dict.fromkeys([*([name] if name else []), *names_in(value)])),
+        relations=(Relation(subject=subject, predicate=predicate, object=value),),
+        confidence=SURE,
+        importance=0.5,
+    )
+
+
+_IN_PLACE = re.compile(
+    r"[\w\s-]+? (?P<where>(?:in|at|from|near|for) (?-i:[A-Z])[\w-]+(?: (?-i:[A-Z])[\w-]+)*)",
+    re.IGNORECASE,
+)
+
+
+def _works(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """A person's trade, and where."""
+    value, where, name = (
+        trimmed(groups["x"], "short"),
+        _IN_PLACE.match(groups["x"]),
+        groups.get("name"),
+    )
+    if value is not None and is_occupation(value) and (not name or is_name(name)):
+        said = f"is {value} {where['where']}" if where else f"is {value}"
+        yield _fact(groups["who"].lower(), name, said, "job_title", bare(value))
+
+
+def _aged(value: str) -> bool:
+    return (
+        re.fullmatch(
+            r"\d{1,3}(?: (?:years?|months?)(?: old)?)?|(?:one|two|three|four|five|six|seven|eight|nine|ten)(?: "
+            r"years? old)?",
+            value,
+        )
+        is not None
+    )
+
+
+def _lives_there(value: str) -> bool:
+    return is_named_place(value)
+
+
+_SEVERAL = (
+    rf"(?:my|our) (?P<who>{_SIZE}(?:parents|grandparents|in-laws|"
+    rf"{'|'.join(sorted(map(re.escape, PLURAL_KIN), key=len, reverse=True))}))"
+)
+_PET = (
+    rf"(?:my|our) (?P<who>{'|'.join(sorted(map(re.escape, PETS), key=len, reverse=True))})(?:,? "
+    rf"(?P<name>(?!is\b|was\b|has\b)[^\W\d_][\w'-]+),?)?"
+)
+_DOES = (
+    r"(?P<x>(?:has|needs|takes|goes to|lives with|owns|drives|runs|teaches|coaches|eats|only eats|"
+    r"sleeps|cannot eat|does not eat|does not speak|is scared of|is afraid of|is into|is obsessed "
+    r"with|works from home|works in|is retired|is a vegan|is a vegetarian|collects|rides|sings|"
+    r"paints|graduated|retired) ?.*)"
+)
+_PASSING = re.compile(
+    r"(?:has|needs) (?:an? (?:question|problem|point|meeting|cold|idea|fever|lot|headache|bit|issue)|to|been|asked|"
+    r"just|the|no|help|some|your|more)\b|takes (?:a |the )?(?:while|time|bus|long)|\w+ (?:it|this|that|him|her|"
+    r"them)\b",
+    re.IGNORECASE,
+)
+
+
+def does(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """What else somebody near does, has or needs, as it was said."""
+    said, name = trimmed(groups["x"], "long"), groups.get("name")
+    if said is None or _PASSING.match(said) or (name and not is_name(name)):
+        return
+    verb, _, rest = said.partition(" ")
+    yield _fact(
+        groups["who"].lower(),
+        name,
+        third_person(said),
+        verb.lower() if rest else "does",
+        third_person(rest or said),
+    )
+
+
+def several(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """What several people near do ("my parents live in Porto", "my kids are 4 and 7")."""
+    said = trimmed(groups["x"], "long")
+    if said is None or not re.match(
+        r"(?:live|work|moved|own|run|have (?:a|an|two|three)|come) |are (?:\d{1,2}\b|from |vegan|vegetarian|"
+        r"divorced|married|retired|allergic|both )|love |hate |go to ",
+        said,
+    ):
+        return
+    yield _fact(
+        groups["who"].lower(),
+        None,
+        third_person(said),
+        slug(" ".join(said.split()[:2])),
+        third_person(said),
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    any_rule(
+        rf"{_WHO} (?:lives|is living|moved|is based)(?: \w+)?? (?:in|to) (?P<x>.+)",
+        _about("lives in", "lives_in", "place", _lives_there),
+    ),
+    any_rule(
+        rf"{_WHO} (?:works|is working) (?:at|for) (?P<x>.+)",
+        _about("works at", "employer", "short", lambda value: value[:1].isupper()),
+    ),
+    any_rule(rf"{_WHO} works as (?P<x>.+)", _about("works as", "job_title", "short")),
+    any_rule(rf"{_WHO} is (?P<x>an? .+)", _works),
+    any_rule(
+        rf"{_WHO} is allergic to (?P<x>.+)",
+        _about("is allergic to", "allergic_to", "items"),
+    ),
+    any_rule(
+        rf"{_WHO} is (?P<x>vegan|vegetarian|pescatarian|lactose intolerant|gluten-free|celiac|pregnant|left-handed|"
+        rf"diabetic)\b",
+        _about("is", "is", "long"),
+    ),
+    any_rule(
+        rf"{_WHO} (?:loves|likes|enjoys|adores) (?P<x>.+)",
+        _about("likes", "likes", "items"),
+    ),
+    any_rule(
+        rf"{_WHO} (?:hates|dislikes|cannot stand|does not like) (?P<x>.+)",
+        _about("dislikes", "dislikes", "items"),
+    ),
+    any_rule(
+        rf"{_WHO} (?:is|turned|just turned|turns) (?P<x>\d{{1,3}}\b.*)",
+        _about("is", "age", "long", _aged),
+    ),
+    any_rule(
+        rf"{_WHO} (?:studies|is studying) (?P<x>.+)",
+        _about("studies", "studies", "short"),
+    ),
+    any_rule(
+        rf"{_WHO} speaks (?P<x>.+)",
+        _about("speaks", "speaks", "items", lambda value: value[:1].isupper()),
+    ),
+    any_rule(rf"{_WHO} plays (?P<x>.+)", _about("plays", "plays", "short")),
+    any_rule(
+        rf"{_WHO} (?:is|comes) from (?P<x>.+)",
+        _about("is from", "from", "place", is_named_place),
+    ),
+    any_rule(
+        rf"{_WHO}'s favou?rite (?P<what>[\w ]{{2,30}}?) is (?P<x>.+)",
+        lambda groups, _clause: _favourite(groups),
+    ),
+    any_rule(rf"{_WHO} {_DOES}", does),
+    any_rule(rf"{_PET} {_DOES}", does),
+    any_rule(rf"{_SEVERAL} (?P<x>.+)", several),
+)
+
+
+def _favourite(groups: Groups) -> Iterable[Extracted]:
+    value = trimmed(groups["x"], "long")
+    if value is not None:
+        what = groups["what"]
+        who, name = groups["who"].lower(), groups.get("name")
+        yield Extracted(
+            content=f"User's {name or who}'s favorite {what} is {third_person(value)}."
+            if not name
+            else f"{name}'s favorite {what} is {third_person(value)}.",
+            subject=name or f"user's {who}",
+            predicate=f"favorite_{what.replace(' ', '_')}",
+            object=bare(value),
+            category="user-profile/people",
+            tags=("people", who),
+            confidence=SURE,
+        )

@@ -1,0 +1,252 @@
+"""Reads a window clause by clause: the rules state, correct and take back, in the order in which things were said."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from memproxy.core.memory import Memory
+from memproxy.learn.candidates import (
+    Extracted,
+    Grounded,
+    Intent,
+    Read,
+    Rejected,
+    Window,
+)
+from memproxy.learn.guard import rejection
+from memproxy.learn.rules import (
+    diet,
+    foreign,
+    habits,
+    health,
+    home,
+    journeys,
+    money,
+    opinions,
+    others,
+    pastimes,
+    people,
+    pets,
+    plans,
+    projects,
+    style,
+    tastes,
+    things,
+    work,
+)
+from memproxy.learn.rules.aspects import aspects
+from memproxy.learn.rules.clauses import without_leads
+from memproxy.learn.rules.corrections import corrections
+from memproxy.learn.rules.ledger import Ledger, slot_of, unique
+from memproxy.learn.rules.model import Clause, Rule
+from memproxy.learn.rules.retractions import is_retraction, parted, retractions
+from memproxy.learn.rules.said import Sentence, sentences_said
+from memproxy.learn.rules.values import names_in
+
+_MOST_CANDIDATES = 50
+"""Candidates of one turn; a message that states more was pasted."""
+
+_BOOKS = (
+    style.CLAUSE_RULES,
+    people.RULES,
+    pets.RULES,
+    health.RULES,
+    others.RULES,
+    home.RULES,
+    work.RULES,
+    pastimes.RULES,
+    plans.RULES,
+    journeys.RULES,
+    habits.RULES,
+    tastes.RULES,
+    opinions.RULES,
+    diet.RULES,
+    money.RULES,
+    things.SPECIFIC_RULES,
+    projects.RULES,
+    things.RULES,
+    foreign.RULES,
+)
+"""In the order in which they are asked: of rules that find the same in a clause the first counts."""
+
+_RULES: tuple[Rule, ...] = tuple(rule for book in _BOOKS for rule in book)
+_GROUPS = ("i", "we", "my", "our")
+_ENDS = re.compile(
+    r"\b(?:died|passed away|no longer|anymore|forget|delete|remove|erase|ex|late|if|said|says|told|wrote)\b",
+    re.IGNORECASE,
+)
+_NOT_THAT = re.compile(
+    r",? not (?:in |on |at |for |the |an? )?(?P<wrong>[\w$€£][\w$€£,.' -]{0,40}?)(?: anymore)?[.!]?$"
+)
+_FIRST = re.compile(r"(?P<first>I|we|my|our)\b", re.IGNORECASE)
+
+
+def _begins_with(word: str) -> tuple[Rule, ...]:
+    """The rules that could match a clause that begins with this word."""
+    first = {
+        "i": r"(?:I|we)\s+",
+        "we": r"(?:I|we)\s+",
+        "my": r"(?:my|our)",
+        "our": r"(?:my|our)",
+    }[word]
+    other = (r"(?:I|we)\s+", r"(?:my|our)\s+")
+    return tuple(
+        rule for rule in _RULES if rule.pattern.pattern.startswith(first) or not rule.pattern.pattern.startswith(other)
+    )
+
+
+_BY_FIRST = {word: _begins_with(word) for word in _GROUPS}
+_OTHERWISE = tuple(rule for rule in _RULES if not rule.pattern.pattern.startswith((r"(?:I|we)\s+", r"(?:my|our)\s+")))
+
+
+def read(window: Window) -> Read:
+    """What the new turns of a window come to, each against all that was known when it was said."""
+    ledger = Ledger(window.known)
+    found = Read([], [])
+    for place, turn in enumerate(window.turns):
+        for candidate in _of_turn(turn, ledger, place):
+            if turn.id not in window.new_ids:
+                continue
+            reason = rejection(candidate)
+            if reason is None:
+                found.kept.append(Grounded(candidate, turn))
+            else:
+                found.rejected.append(Rejected(candidate, reason))
+    return found
+
+
+def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
+    """The candidates of one turn; the ledger has them when it is done."""
+    found: list[Extracted] = []
+    for sentence in sentences_said(turn):
+        for candidate in _of_sentence(sentence, ledger, place):
+            if rejection(candidate) is None:
+                ledger.add(candidate, place)
+            found.append(candidate)
+        if len(found) >= _MOST_CANDIDATES:
+            break
+    return _settled(unique(found))[:_MOST_CANDIDATES]
+
+
+def _of_sentence(sentence: Sentence, ledger: Ledger, place: int) -> Iterator[Extracted]:
+    whole = _of_whole(sentence)
+    yield from (
+        *whole,
+        *(_evident(one, sentence.whole) for one in parted(sentence.whole, ledger)),
+    )
+    takes_back = _ENDS.search(sentence.whole.text) is not None
+    for clause in () if whole else sentence.clauses:
+        for candidate in _of_clause(clause, ledger, place):
+            takes_back = takes_back or candidate.intent is Intent.FORGET or is_retraction(clause)
+            evident = _evident(candidate, clause)
+            ledger.add(evident, place)
+            yield evident
+    if not takes_back:
+        yield from (_evident(one, sentence.whole) for one in pets.mentioned(sentence.whole.text))
+
+
+def _of_whole(sentence: Sentence) -> list[Extracted]:
+    """What a sentence says as a whole: a procedure, a standing wish."""
+    if not sentence.clauses:
+        return []
+    plain, _ = without_leads(sentence.whole.text)
+    wholes = dict.fromkeys((sentence.whole.text, plain))
+    found = [
+        one
+        for text in wholes
+        for one in _stated(msgspec.structs.replace(sentence.whole, text=text), style.SENTENCE_RULES)
+    ]
+    found = unique(found) or style.convention(sentence.whole)
+    return [_evident(one, sentence.whole) for one in found]
+
+
+def _evident(candidate: Extracted, clause: Clause) -> Extracted:
+    return msgspec.structs.replace(candidate, evidence=(clause.evidence,))
+
+
+def _of_clause(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+    taken_back = list(retractions(clause, ledger, states))
+    if taken_back or is_retraction(clause):
+        return taken_back
+    corrected = list(corrections(clause, ledger, place)) or list(aspects(clause, ledger))
+    if corrected:
+        return corrected
+    return [_as_correction(one, clause, ledger) for one in states(clause)]
+
+
+def _as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted:
+    """A statement said as a correction, of what its slot holds by another value or of what it names as wrong."""
+    wrong = _NOT_THAT.search(clause.text)
+    if (
+        wrong is not None
+        and wrong["wrong"][:1].isupper() == (stated.object or "")[:1].isupper()
+        and stated.stance is None
+    ):
+        return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=wrong["wrong"])
+    old = ledger.same_slot(stated)
+    if old is None and clause.is_correction:
+        old = _vaguer(stated, ledger)
+    if old is None or not clause.is_correction:
+        return stated
+    return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=old.object or old.content)
+
+
+def _vaguer(stated: Extracted, ledger: Ledger) -> Extracted | None:
+    """What a correction said without its context is about ("my budget is 15,000 now": the one for Hawaii)."""
+    if stated.predicate != "budget":
+        return None
+    held = [one.statement for one in ledger.newest() if (one.statement.predicate or "").startswith("budget_for_")]
+    return held[0] if held else None
+
+
+def states(clause: Clause) -> list[Extracted]:
+    """What the rules find in a clause. Of rules that say the same of one thing the first counts."""
+    return [_about(one, clause) for one in _stated(clause, _rules_for(clause.text))]
+
+
+def _rules_for(text: str) -> tuple[Rule, ...]:
+    first = _FIRST.match(text)
+    return _BY_FIRST[first["first"].lower()] if first else _OTHERWISE
+
+
+def _about(stated: Extracted, clause: Clause) -> Extracted:
+    """The statement with what the whole sentence is about ("Decision for project X: ...")."""
+    if not clause.about or clause.about.casefold() in stated.content.casefold():
+        return stated
+    content = f"{stated.content.rstrip('.')} ({clause.about})."
+    return msgspec.structs.replace(stated, content=content, entities=(*stated.entities, *names_in(clause.about)))
+
+
+def _stated(clause: Clause, rules: Sequence[Rule]) -> list[Extracted]:
+    found: list[Extracted] = []
+    objects: set[str] = set()
+    for rule in rules:
+        match = rule.pattern.match(clause.text)
+        if match is None:
+            continue
+        groups = {name: text for name, text in match.groupdict().items() if text is not None}
+        made = [one for one in rule.build(groups, clause) if one.aspect or (one.object or "").casefold() not in objects]
+        objects |= {(one.object or "").casefold() for one in made}
+        found += made
+    return found
+
+
+def _settled(found: list[Extracted]) -> list[Extracted]:
+    """Without “a brother” where he is named beside; and what is taken back and said anew in one turn is a correction
+    ("I no longer live in Berlin, I'm in Rome now").
+    """
+    kept: list[Extracted] = []
+    named = {(one.predicate or "").removeprefix("has_") for one in found if one.entities}
+    found = [one for one in found if (one.predicate or "").removeprefix("number_of_") not in named or one.object != "1"]
+    for place, one in enumerate(found):
+        later = [after for after in found[place + 1 :] if one.intent is Intent.FORGET and _answers(after, one)]
+        if not later:
+            kept.append(one)
+            continue
+        spot = found.index(later[0])
+        found[spot] = msgspec.structs.replace(later[0], intent=Intent.CORRECT, replaces=one.object or later[0].replaces)
+    return kept
+
+
+def _answers(after: Extracted, one: Extracted) -> bool:
+    return after.intent is not Intent.FORGET and slot_of(after) is not None and slot_of(after) == slot_of(one)

@@ -1,0 +1,88 @@
+"""One statement in another's place, and one that is taken back: in the plan, with the turns that told the old one."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.chain import RETRACTED_BY, begins, place, reinforce, retracted_at, take_back
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.similar import repeats
+from memproxy.learn.known import Known
+from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
+
+_REPEATING_TURNS = 100
+
+
+class Succession:
+    """Adds to a plan what a change does to its chain, and to the turns that state what is no longer so."""
+
+    def __init__(self, store: MemoryStore, lexical: LexicalEncoder) -> None:
+        self._store = store
+        self._lexical = lexical
+
+    async def supersede(self, known: Known, candidate: Memory, target: Memory, now: datetime) -> None:
+        """Put the candidate into the chain that ends in ``target``, and mark the turns of what is not current."""
+        candidate = _with_slot_of(candidate, target)
+        effects = place(candidate, await known.chain(target.id), now=now)
+        new = effects.new or candidate
+        if new.active and (other := await self._holder(known, new, target)) is not None:
+            await self._yield_to(known, new, target, other, now)
+            return
+        for name, fields in effects.changes.items():
+            await known.change(name, fields)
+        await known.add(new)
+        if new.active:
+            await self._mark(known, target, new)
+        elif new.superseded_by and (after := await known.memory(new.superseded_by)) is not None:
+            await self._mark(known, new, after)
+        elif retracted_at(new) is not None:
+            await self._hide(known, new, str(new.metadata[RETRACTED_BY]), retracted_at(new) or now)
+
+    async def _holder(self, known: Known, new: Memory, target: Memory) -> Memory | None:
+        """Who else answers what the new statement answers (a correction may move into another slot)."""
+        holder = await known.holder(new.slot) if new.slot else None
+        return await known.memory(holder) if holder is not None and holder != target.id else None
+
+    async def _yield_to(self, known: Known, new: Memory, target: Memory, holder: Memory, now: datetime) -> None:
+        """The corrected statement is known already: what it replaces ends, and it is one more time that it was said."""
+        await self.retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new), now)
+        await known.change(holder.id, reinforce(holder, new, now=now))
+
+    async def retract(self, known: Known, memory: Memory, turn: str, at: datetime, now: datetime) -> None:
+        """End a memory because ``turn`` took it back, and hide the turns that state it."""
+        await known.change(memory.id, take_back(memory, turn, at, now=now))
+        await self._hide(known, memory, turn, at)
+
+    async def _hide(self, known: Known, memory: Memory, by: str, at: datetime) -> None:
+        for turn in await self._stating(known, memory, None):
+            if turn.created_at <= at and turn.active and not turn.superseded_by:
+                known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: by}})
+
+    async def _mark(self, known: Known, old: Memory, new: Memory) -> None:
+        """Note on the turns that state what is no longer so, by which memory it was superseded."""
+        for turn in await self._stating(known, old, new):
+            said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id
+            if not turn.superseded_by and not said_by_new:
+                known.mark(turn, {"superseded_by": new.id})
+
+    async def _stating(self, known: Known, old: Memory, new: Memory | None) -> Sequence[Memory]:
+        """The turns that say what ``old`` said (and not what ``new`` says), and those it was read from."""
+        query = HybridQuery(
+            bm25=self._lexical.encode_query(old.content),
+            limit=_REPEATING_TURNS,
+            where=MemoryFilter(kinds=(Kind.TURN,)),
+        )
+        found = await self._store.search(known.owner, query)
+        turns = [one.memory for one in found if repeats(one.memory.content, old, new)]
+        told = [name for name in old.turn_ids if new is None or name not in new.turn_ids]
+        return [*turns, *await known.turns(old.session_id, told)]
+
+
+def _with_slot_of(candidate: Memory, target: Memory) -> Memory:
+    """A candidate that names no slot takes over the one of what it supersedes."""
+    if candidate.slot is not None or target.slot is None:
+        return candidate
+    return msgspec.structs.replace(
+        candidate, subject=target.subject, predicate=target.predicate, aspect=target.aspect, slot=target.slot
+    )

@@ -1,0 +1,221 @@
+"""What a finished conversation was about: one episodic memory of it, by a model or from the user's own sentences."""
+
+import logging
+import math
+import re
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.block import strip_blocks
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.scope import Scope
+from memproxy.core.similar import repeats
+from memproxy.core.slots import numbers, slot_name
+from memproxy.core.text import key_terms, sentences, words
+from memproxy.errors import ModelError, ModelRefused
+from memproxy.learn.budget import TokenMeter
+from memproxy.learn.decode import values
+from memproxy.learn.extract import Prompt, conversation_lines
+from memproxy.learn.fields import MOST_CONTENT, text_of
+from memproxy.learn.known import Known
+from memproxy.learn.planted import plants
+from memproxy.metrics import metrics
+from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore
+
+log = logging.getLogger(__name__)
+
+SUMMARY_MARK = "You summarise a conversation"
+"""How the built-in prompt begins; scripted models recognise a summary's request by it."""
+
+PREDICATE = "had conversation"
+_MOST_PROMPT = 24_000
+_MOST_TURNS = 500
+_SENTENCES = 3
+_MOST_SENTENCE = 200
+_LEAST_TERMS = 2
+_SMALL = 31
+_SCHEMA = {
+    "type": "object",
+    "properties": {"summary": {"type": "string"}},
+    "required": ["summary"],
+    "additionalProperties": False,
+}
+_NAME = re.compile(r"(?<![.!?:\"“]\s)(?<!^)(?<![\w\"“])[A-Z][\w'’-]+")
+_CALENDAR = frozenset(
+    {"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november"}
+    | {"december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+    | {"user", "assistant", "i"}
+)
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A conversation in a few sentences, the turns it is of, and who made it (the prompt's version, or ``extract``)."""
+
+    content: str
+    turns: Sequence[Memory]
+    maker: str
+
+
+class Summariser:
+    """Summarises sessions. Without a model, or when its answer is not true to the conversation, by extracts."""
+
+    def __init__(self, store: MemoryStore, model: ChatModel, prompt: Prompt, meter: TokenMeter) -> None:
+        self._store = store
+        self._model = model
+        self._prompt = prompt
+        self._meter = meter
+
+    async def summary(self, scope: Scope, turns: Sequence[Memory], credential: Credential | None) -> Summary | None:
+        """The summary of these turns of a session; None when it is known already or there is nothing to tell.
+
+        Raises:
+            ModelRefused: the key is not accepted.
+            BudgetSpent: the tenant's hour of tokens is used up.
+            StoreUnavailable, StateUnavailable: try again later.
+        """
+        told = [turn for turn in turns[-_MOST_TURNS:] if _is_told(turn)]
+        known = await self.existing(scope)
+        if not told or (known is not None and known.metadata.get("until") == told[-1].id):
+            return None
+        if credential is not None and (content := await self._asked(scope, told, credential)) is not None:
+            return Summary(content, told, self._prompt.version) if content else None
+        own = [turn for turn in told if turn.trust is Trust.USER]
+        content = extract(own)
+        return Summary(content, own, "extract/summary") if content else None
+
+    async def _asked(self, scope: Scope, told: Sequence[Memory], credential: Credential) -> str | None:
+        """What the model makes of it; None when that is nothing to rely on."""
+        await self._meter.admit(scope.tenant)
+        user = "\n".join(conversation_lines(told))[-_MOST_PROMPT:]
+        try:
+            reply = await self._model.complete(
+                credential, system=self._prompt.text, user=user, json_mode=True, schema=_SCHEMA
+            )
+        except ModelRefused:
+            raise
+        except ModelError as error:
+            log.warning("a session's summary is made of extracts, because the model failed: %s", error)
+            return None
+        await self._meter.note(scope.tenant, "summary", reply, f"{self._prompt.text}\n{user}")
+        content = _content(reply.text)
+        if content is None or (content and (plants(content) or not is_true(content, told))):
+            metrics().candidates_rejected.labels(reason="summary").inc()
+            return None
+        return content
+
+    async def existing(self, scope: Scope) -> Memory | None:
+        """The session's active summary."""
+        sessions = (scope.session,) if scope.session is not None else ()
+        where = MemoryFilter(kinds=(Kind.EPISODIC,), session_ids=sessions, active=True)
+        cursor = None
+        while True:
+            page = await self._store.page(scope, where, limit=200, cursor=cursor)
+            for memory in page.memories:
+                if memory.predicate == PREDICATE and memory.session_id == scope.session:
+                    return memory
+            if (cursor := page.next_cursor) is None:
+                return None
+
+    async def put(self, known: Known, scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) -> Memory:
+        """Add the summary to a plan, in place of the one that the session has."""
+        memory = _memory(scope, summary, min_trust=min_trust, now=now)
+        former = await self.existing(scope)
+        if former is not None:
+            ended = {"active": False, "superseded_by": memory.id, "valid_to": now, "updated_at": now}
+            await known.change(former.id, ended)
+            memory = msgspec.structs.replace(memory, supersedes=former.id)
+        await known.add(memory)
+        return memory
+
+    async def end_outdated(self, known: Known, *, now: datetime) -> None:
+        """End the summaries that tell what a plan supersedes: nothing superseded is shown as current."""
+        for name, fields in known.plan().changes.items():
+            by = fields.get("superseded_by")
+            old, new = await known.memory(name), await known.memory(by) if by else None
+            if old is None or new is None or old.predicate == PREDICATE or old.session_id is None:
+                continue
+            place = Scope(tenant=old.tenant, user=old.user_id, session=old.session_id)
+            summary = await self.existing(place)
+            if summary is not None and repeats(summary.content, old, new):
+                await known.change(summary.id, {"active": False, "valid_to": now, "updated_at": now})
+
+
+def _is_told(turn: Memory) -> bool:
+    """Whether a turn may be summarised: said by one of the two, still so, and planting nothing."""
+    said = turn.trust in {Trust.USER, Trust.ASSISTANT} and not turn.superseded_by
+    return said and bool(strip_blocks(turn.content).strip()) and not plants(strip_blocks(turn.content))
+
+
+def _memory(scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) -> Memory:
+    trust = min((turn.trust for turn in summary.turns), key=lambda one: one.level)
+    first, last = summary.turns[0], summary.turns[-1]
+    memory = Memory(
+        id=str(uuid.uuid4()),
+        tenant=scope.tenant,
+        user_id=scope.user,
+        project_id=scope.project,
+        agent_id=scope.agent,
+        session_id=scope.session,
+        kind=Kind.EPISODIC,
+        content=summary.content,
+        category="conversations/summary",
+        tags=["summary"],
+        subject="user",
+        predicate=PREDICATE,
+        object=scope.session,
+        confidence=0.7,
+        importance=0.4,
+        trust=trust,
+        quarantined=trust.level < min_trust.level,
+        source=last.source,
+        turn_ids=[turn.id for turn in summary.turns],
+        created_at=now,
+        updated_at=now,
+        valid_from=first.created_at,
+        metadata={"extractor": summary.maker, "said_at": last.created_at.isoformat(), "until": last.id},
+    )
+    return msgspec.structs.replace(memory, slot=slot_name(memory))
+
+
+def _content(text: str) -> str | None:
+    """The summary in a model's answer; empty when there is nothing to tell, None when it cannot be read."""
+    for value in values(text):
+        if isinstance(value, dict) and isinstance(value.get("summary"), str):
+            return text_of(value, ("summary",), MOST_CONTENT) or ""
+    return None
+
+
+def is_true(content: str, turns: Sequence[Memory]) -> bool:
+    """Whether all numbers and names of a summary occur in the conversation (small numbers may be counts or days)."""
+    said = "\n".join(strip_blocks(turn.content) for turn in turns)
+    dates = " ".join(turn.created_at.isoformat() for turn in turns)
+    own = {number for number in numbers(content) if float(number) > _SMALL}
+    names = {word for name in _NAME.findall(content) for word in words(name)} - _CALENDAR
+    heard = {word.removesuffix("'s") for word in words(said)}
+    return own <= numbers(f"{said} {dates.replace('-', ' ')}") and {name.removesuffix("'s") for name in names} <= heard
+
+
+def extract(turns: Sequence[Memory]) -> str:
+    """The user's most central sentences (those whose key terms come up most), in their order; empty without any."""
+    said = [sentence for turn in turns for sentence in sentences(strip_blocks(turn.content))]
+    stated = [sentence for sentence in dict.fromkeys(said) if _states(sentence)]
+    if not stated:
+        return ""
+    frequency = Counter(term for sentence in stated for term in key_terms(sentence, 50))
+    ranked = sorted(range(len(stated)), key=lambda place: _centrality(stated[place], frequency), reverse=True)
+    chosen = [stated[place][:_MOST_SENTENCE] for place in sorted(ranked[:_SENTENCES])]
+    day = turns[0].created_at.date().isoformat()
+    return f"On {day} the user said: " + " / ".join(chosen)
+
+
+def _states(sentence: str) -> bool:
+    return not sentence.endswith("?") and len(key_terms(sentence)) >= _LEAST_TERMS and not plants(sentence)
+
+
+def _centrality(sentence: str, frequency: Counter[str]) -> float:
+    terms = key_terms(sentence, 50)
+    return sum(frequency[term] for term in terms) / math.sqrt(len(terms))

@@ -1,0 +1,166 @@
+"""Undoing a conversation: its turns go, and what was learned from it alone; what it superseded is active again."""
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.chain import (
+    LAST_SAID,
+    RETRACTED_AT,
+    RETRACTED_BY,
+    SAID,
+    begins,
+    reopened,
+    retracted_at,
+    said_at,
+    take_back,
+    trimmed,
+)
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import Deletion
+from memproxy.core.slots import same_value, slot_value
+from memproxy.learn.known import Known
+from memproxy.ports import MemoryFilter, MemoryStore
+
+_PAGE = 200
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    """All that the owner has, as the undoing sees it.
+
+    ``gone`` are ids of the session's turns that no other session uses too; ``lost`` facts that rest on nothing else.
+    """
+
+    turns: list[Memory]
+    facts: list[Memory]
+    gone: frozenset[str]
+    lost: dict[str, Memory]
+
+
+async def undo(known: Known, store: MemoryStore, session: str, *, now: datetime) -> Counter[str]:
+    """Add to the plan what undoes the session; how many of each operation that is.
+
+    Raises:
+        StoreUnavailable, StateUnavailable: what is known could not be read.
+    """
+    owned = await _owned(known, store, session)
+    for fact in owned.facts:
+        if fact.id not in owned.lost:
+            await known.change(fact.id, _less(fact, owned, session, now))
+    for fact in owned.facts:
+        if fact.id in owned.lost:
+            await _drop(known, fact, now)
+    for fact in owned.facts:
+        if fact.id not in owned.lost and fact.metadata.get(RETRACTED_BY) in owned.gone:
+            await _give_back(known, fact.id, now)
+    for turn in owned.turns:
+        if turn.session_id != session and (fields := await _unmarked(known, turn, owned)):
+            known.mark(turn, fields)
+    ids = [turn.id for turn in owned.turns if turn.session_id == session]
+    if ids:
+        known.sweep(Deletion(ids=ids, session_ids=[session]))
+    return Counter({"delete": len(ids) + len(owned.lost)})
+
+
+async def _owned(known: Known, store: MemoryStore, session: str) -> _Owned:
+    memories: list[Memory] = []
+    cursor = None
+    while True:
+        page = await store.page(known.owner, MemoryFilter(), limit=_PAGE, cursor=cursor)
+        memories += [known.current(one) if one.kind is not Kind.TURN else one for one in page.memories]
+        if (cursor := page.next_cursor) is None:
+            break
+    turns = [one for one in memories if one.kind is Kind.TURN]
+    facts = [one for one in memories if one.kind is not Kind.TURN]
+    elsewhere = {turn.id for turn in turns if turn.session_id != session}
+    gone = frozenset(turn.id for turn in turns if turn.session_id == session) - elsewhere
+    lost = {fact.id: fact for fact in facts if _rests_on(fact, session, gone, elsewhere)}
+    return _Owned(turns, facts, gone, lost)
+
+
+def _rests_on(fact: Memory, session: str, gone: frozenset[str], elsewhere: set[str]) -> bool:
+    """Whether a fact rests on this session alone."""
+    if fact.session_id == session:
+        return not elsewhere & set(fact.turn_ids[1:])
+    return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
+
+
+def _less(fact: Memory, owned: _Owned, session: str, now: datetime) -> dict[str, Any]:
+    """A fact that others tell too, without what the session said of it."""
+    left = [name for name in fact.turn_ids if name not in owned.gone]
+    if left == fact.turn_ids:
+        return {}
+    told = [turn for turn in owned.turns if turn.id in left and turn.session_id != session]
+    changes: dict[str, Any] = {"turn_ids": left, "updated_at": now}
+    if told:
+        first, last = min(turn.created_at for turn in told), max(turn.created_at for turn in told)
+        changes["metadata"] = fact.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+        if fact.valid_from == said_at(fact):
+            changes["valid_from"] = first
+        if fact.session_id == session:
+            changes["session_id"] = told[0].session_id
+    return changes
+
+
+async def _drop(known: Known, fact: Memory, now: datetime) -> None:
+    """Take a fact out of its chain: the one before it is closed by the one after it, or is active again."""
+    fact = await known.memory(fact.id) or fact
+    before = await known.memory(fact.supersedes) if fact.supersedes else None
+    await known.unlink(fact.id, now=now)
+    await known.delete(fact.id)
+    if before is None or before.superseded_by != fact.id:
+        return
+    after = await known.memory(fact.superseded_by) if fact.superseded_by else None
+    taken = retracted_at(fact)
+    if after is not None:
+        opened = msgspec.structs.replace(before, **(reopened(before, now=now) | {"superseded_by": after.id}))
+        fields = trimmed([opened], begins(after), now=now).get(before.id, {})
+        await known.change(before.id, reopened(before, now=now) | fields | {"active": False, "superseded_by": after.id})
+    elif taken is not None:
+        opened = msgspec.structs.replace(before, **reopened(before, now=now))
+        closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), taken, now=now)
+        await known.change(before.id, {"superseded_by": None} | closed)
+    elif fact.active:
+        await _give_back(known, before.id, now)
+
+
+async def _give_back(known: Known, name: str, now: datetime) -> None:
+    """Make a memory active again, with its slot; when somebody else holds that by now, it stays in the history."""
+    memory = await known.memory(name)
+    if memory is None or memory.active:
+        return
+    holder = await known.holder(memory.slot) if memory.slot else None
+    if holder is None:
+        await known.change(name, reopened(memory, now=now))
+        await known.take(name)
+        return
+    noted = {key: value for key, value in memory.metadata.items() if key not in (RETRACTED_BY, RETRACTED_AT)}
+    await known.change(name, {"metadata": noted, "updated_at": now})
+
+
+async def _unmarked(known: Known, turn: Memory, owned: _Owned) -> dict[str, Any]:
+    """The fields of another session's turn that the undone session had marked as stale, or hidden."""
+    fields: dict[str, Any] = {}
+    if turn.metadata.get(RETRACTED_BY) in owned.gone:
+        fields["active"] = True
+        fields["metadata"] = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
+    if (lost := owned.lost.get(turn.superseded_by or "")) is not None:
+        fields["superseded_by"] = await _successor(known, lost, owned)
+    return fields
+
+
+async def _successor(known: Known, lost: Memory, owned: _Owned) -> str | None:
+    """What still supersedes a turn's statement: the next in the chain that stays, if it says something else than the
+    one that the lost fact had replaced.
+    """
+    after, seen = lost.superseded_by, {lost.id}
+    while after in owned.lost and after not in seen:
+        seen.add(after)
+        after = owned.lost[after].superseded_by
+    later = await known.memory(after) if after else None
+    before = await known.memory(lost.supersedes) if lost.supersedes and lost.supersedes not in owned.lost else None
+    if later is None or (before is not None and same_value(slot_value(before), slot_value(later))):
+        return None
+    return later.id

@@ -1,0 +1,112 @@
+"""Proxy keys from the command line: made, listed, revoked in the state store, which relays look into by themselves."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from memproxy.auth.hashing import hashed
+from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, new_key
+from memproxy.errors import ConfigError
+from memproxy.home import home_dir
+from memproxy.ports import StateStore
+from memproxy.settings import Settings
+from memproxy.wiring.state import make_state
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new key is to be."""
+
+    tenant: str
+    user: str | None = None
+    project: str | None = None
+    name: str = ""
+    permissions: Sequence[str] = ()
+    days: int | None = None
+
+
+def made(asked: Asked) -> tuple[str, KeyRecord]:
+    """A new key and its record; nothing is kept yet.
+
+    Raises:
+        ConfigError: a permission that does not exist, or a time that does not lie ahead.
+    """
+    unknown = [name for name in asked.permissions if name not in PERMISSIONS]
+    if unknown:
+        raise ConfigError(f"--permission {unknown[0]}: the permissions are {', '.join(PERMISSIONS)}")
+    if asked.days is not None and asked.days < 1:
+        raise ConfigError(f"--days {asked.days}: give a number of days from 1")
+    key, key_id = new_key()
+    now = datetime.now(UTC)
+    record = KeyRecord(
+        id=key_id,
+        tenant=asked.tenant,
+        hash=hashed(key),
+        created_at=now,
+        name=asked.name,
+        user=asked.user,
+        project=asked.project,
+        permissions=frozenset(asked.permissions) or DEFAULT_PERMISSIONS,
+        expires_at=now + timedelta(days=asked.days) if asked.days else None,
+    )
+    return key, record
+
+
+async def keep(settings: Settings, record: KeyRecord) -> None:
+    """Make the key known to every relay of this state.
+
+    Raises:
+        StateUnavailable: the state does not answer.
+    """
+    async with _state(settings) as state:
+        await state.add_proxy_key(record)
+
+
+async def listed(settings: Settings, tenant: str | None) -> list[KeyRecord]:
+    """The keys of a tenant, or of all; those of the configuration are not among them.
+
+    Raises:
+        StateUnavailable: the state does not answer.
+    """
+    async with _state(settings) as state:
+        return await state.proxy_keys(tenant)
+
+
+async def revoke(settings: Settings, key_id: str) -> bool:
+    """End a key's validity, everywhere within seconds; False when there is no such valid key.
+
+    Raises:
+        StateUnavailable: the state does not answer.
+    """
+    async with _state(settings) as state:
+        return await state.revoke_proxy_key(key_id, datetime.now(UTC))
+
+
+@contextlib.asynccontextmanager
+async def _state(settings: Settings) -> AsyncIterator[StateStore]:
+    state = make_state(settings, home_dir())
+    await state.open()
+    try:
+        yield state
+    finally:
+        await state.close()
+
+
+def config_entry(record: KeyRecord) -> str:
+    """The record as an entry of ``auth.keys`` in the configuration (YAML)."""
+    fields = {"id": record.id, "hash": record.hash, "tenant": record.tenant, "user": record.user}
+    fields |= {"project": record.project, "name": record.name or None}
+    lines = [f"{name}: {msgspec.json.encode(value).decode()}" for name, value in fields.items() if value is not None]
+    lines.append(f"permissions: {msgspec.json.encode(sorted(record.permissions)).decode()}")
+    return "  - " + "\n    ".join(lines)
+
+
+def line(record: KeyRecord) -> str:
+    """One key as the list shows it."""
+    now = datetime.now(UTC)
+    ended = "revoked" if record.revoked_at else "" if record.holds(now) else "expired"
+    until = f"until {record.expires_at:%Y-%m-%d}" if record.expires_at and not ended else ended or "valid"
+    bound = [f"{what} {name}" for what, name in (("user", record.user), ("project", record.project)) if name]
+    allowed = ",".join(sorted(record.permissions))
+    return "  ".join([record.id, f"tenant {record.tenant}", *bound, allowed, until, record.name]).rstrip()

@@ -1,0 +1,130 @@
+"""What the command line does with an installation's memory: learn what waits (``mine``), and forget (``forget``)."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+from urllib.parse import quote
+
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+
+from memproxy.core.protocol import LEARNING_PATH
+from memproxy.errors import ConfigError, MemproxyError
+from memproxy.installation import Installation, installation
+from memproxy.settings import Settings
+
+POLL_S = 0.3
+STALLED_AFTER_S = 180.0
+"""Longer than the longest pause between two tries of a row: what has not moved by then waits for something."""
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left to do: rows that wait or run by lane, sessions not learned from; ``parked`` rows were given up."""
+
+    index: int
+    learn: int
+    sessions: int
+    parked: int
+
+    @property
+    def steps(self) -> int:
+        """Rows and sessions together."""
+        return self.index + self.learn + self.sessions
+
+
+class Show(Protocol):
+    """Tells how far it is."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """``done`` of ``total`` steps."""
+
+
+async def mine(settings: Settings, show: Show) -> Left:
+    """Index and learn until nothing waits; what is left is what was given up.
+
+    Raises:
+        ConfigError: learning is switched off.
+        MemproxyError: nothing moved for `STALLED_AFTER_S` seconds; the message says what waits.
+    """
+    if not settings.learn.enabled:
+        raise ConfigError("learn.enabled is false: there is nothing to drain. Switch it on, for this run at least.")
+    async with installation(settings) as here:
+        return await _drained(here, show)
+
+
+async def _drained(here: Installation, show: Show) -> Left:
+    loop = asyncio.get_running_loop()
+    left = await _left(here)
+    total, moved = left.steps, loop.time()
+    while left.steps:
+        await asyncio.sleep(POLL_S)
+        before, left = left, await _left(here)
+        total = max(total, left.steps)
+        show(total - left.steps, total)
+        if left != before:
+            moved = loop.time()
+        elif loop.time() - moved > STALLED_AFTER_S:
+            raise MemproxyError(
+                f"{left.learn} rows of learning and {left.index} of indexing wait and nothing moves. They may wait for "
+                "a model key (configure models.extract.api_key or upstream.api_key) or for the store; see the log."
+            )
+    return left
+
+
+async def _left(here: Installation) -> Left:
+    told = await here.call("POST", LEARNING_PATH)
+    queues = told["queues"]
+    open_rows = {lane: states.get("waiting", 0) + states.get("running", 0) for lane, states in queues.items()}
+    return Left(
+        index=open_rows.get("index", 0),
+        learn=open_rows.get("learn", 0),
+        sessions=told["sessions"],
+        parked=sum(states.get("parked", 0) for states in queues.values()),
+    )
+
+
+async def forget(settings: Settings, *, tenant: str | None, user: str, session: str | None) -> int:
+    """Forget everything of a user, or undo one of its conversations; how many memories went.
+
+    Raises:
+        MemproxyError: it could not be done; the message says why.
+    """
+    path = f"/v1/memory/users/{quote(user, safe='')}"
+    if session is not None:
+        path = f"/v1/memory/sessions/{quote(session, safe='')}"
+    # nothing is learned on the way: no model is called for somebody who is to be forgotten
+    quiet = settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
+    async with installation(quiet) as here:
+        told = await here.call("DELETE", path, tenant=tenant, user=user)
+    return int(told["deleted"])
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Show]:
+    """A progress bar on a terminal, a line now and then elsewhere."""
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield _lines(console, what)
+        return
+    with Progress(console=console) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield show
+
+
+def _lines(console: Console, what: str) -> Show:
+    told: set[int] = set()
+
+    def show(done: int, total: int) -> None:
+        tenth = done * 10 // total if total else 10
+        if tenth not in told:
+            told.add(tenth)
+            console.print(f"{what}: {done} of {total}", highlight=False)
+
+    return show

@@ -1,0 +1,179 @@
+"""Entities, timelines, categories and histories."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from memproxy.core.scope import Scope
+from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def data(api: Api, path: str, **query: Any) -> list[dict[str, Any]]:
+    answer = await api.call("GET", path, params=query)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["data"]
+    return found
+
+
+async def superseding(api: Api, *contents: str, **fields: Any) -> list[str]:
+    """A chain of memories, each in the place of the one before."""
+    ids = [(await api.store(content, **fields))["id"] for content in contents]
+    changes: dict[str, dict[str, Any]] = {name: {} for name in ids}
+    for one, following in itertools.pairwise(ids):
+        changes[one] |= {"superseded_by": following, "active": False, "valid_to": "2026-02-01T00:00:00Z"}
+        changes[following] |= {"supersedes": one}
+    store = api.engine.backends().store
+    await store.set_fields(Scope(tenant=api.tenant, user="default"), changes)
+    return ids
+
+
+async def test_a_history_is_the_whole_chain_from_any_of_its_ids(api: Api) -> None:
+    ids = await superseding(api, "Budget is 1", "Budget is 2", "Budget is 3")
+    for name in ids:
+        found = await data(api, f"/v1/memory/{name}/history")
+        assert [memory["id"] for memory in found] == ids
+        assert [memory["active"] for memory in found] == [False, False, True]
+
+
+async def test_a_history_ends_where_a_memory_was_forgotten(api: Api) -> None:
+    ids = await superseding(api, "Budget is 1", "Budget is 2", "Budget is 3")
+    await api.call("DELETE", f"/v1/memory/{ids[0]}")
+    assert [memory["id"] for memory in await data(api, f"/v1/memory/{ids[2]}/history")] == ids[1:]
+
+
+async def test_the_history_of_what_is_not_there_or_not_yours_is_missing(api: Api) -> None:
+    memory = await api.store("mine")
+    stranger = Api(api.client, api.engine, tenant="stranger")
+    answers = [
+        await api.call("GET", "/v1/memory/none/history"),
+        await api.call("GET", f"/v1/memory/{memory['id']}/history", params={"user_id": "other"}),
+        await stranger.call("GET", f"/v1/memory/{memory['id']}/history"),
+    ]
+    assert {answer.status_code for answer in answers} == {404}
+
+
+async def test_the_history_of_a_turn_is_the_turn(api: Api) -> None:
+    body = {"session_id": "s", "messages": [{"role": "user", "content": "hello", "id": "a/b"}]}
+    await api.call("POST", "/v1/memory/turns", json=body)
+    body["messages"] = [{"role": "user", "content": "hello", "id": "t1"}]
+    await api.call("POST", "/v1/memory/turns", json=body)
+    assert [turn["id"] for turn in await data(api, "/v1/memory/t1/history")] == ["t1"]
+
+
+async def test_entities_are_typed_counted_and_the_most_named_come_first(api: Api) -> None:
+    await api.store("Anna lives in Berlin", subject="Anna", predicate="lives in", object="Berlin")
+    await api.store("Anna met Tom", subject="Anna", predicate="friend", object="Tom", entities=["the Berlin Marathon"])
+    turn = {"role": "user", "content": "I saw Anna in Berlin on Monday."}
+    await api.call("POST", "/v1/memory/turns", json={"session_id": "s", "messages": [turn]})
+    found = await data(api, "/v1/memory/entities")
+    assert [(one["name"], one["count"]) for one in found[:2]] == [("Anna", 3), ("Berlin", 2)]
+    types = {one["name"]: one["type"] for one in found}
+    assert types["Berlin"] == "place"
+    assert types["Tom"] == "person"
+    assert types["Monday"] == "time"
+    assert types["the Berlin Marathon"] == "event"
+    assert [one["name"] for one in await data(api, "/v1/memory/entities", type="place")] == ["Berlin"]
+    assert {one["name"] for one in await data(api, "/v1/memory/entities", prefix="b")} >= {"Berlin"}
+    assert await data(api, "/v1/memory/entities", user_id="other") == []
+
+
+async def test_names_of_one_subject_are_one_entity(api: Api) -> None:
+    await api.store("Biscuit is a beagle", subject="My dog Biscuit", predicate="is", object="a beagle")
+    await api.store("The dog eats", subject="dog", predicate="eats", object="carrots")
+    (entity,) = await data(api, "/v1/memory/entities")
+    assert entity["count"] == 2
+    assert len(await data(api, "/v1/memory/entities/BISCUIT/timeline")) == 2
+    assert len(await data(api, "/v1/memory/entities/my%20dog/timeline")) == 2
+
+
+async def test_entities_are_paged(api: Api) -> None:
+    for name in ("Ada", "Bob", "Cleo"):
+        await api.store(f"{name} sings", entities=[name])
+    found, cursor = [], None
+    while True:
+        query = {"limit": 1} | ({"cursor": cursor} if cursor else {})
+        page = (await api.call("GET", "/v1/memory/entities", params=query)).json()
+        found += [one["name"] for one in page["data"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert found == ["Ada", "Bob", "Cleo"]
+
+
+async def test_a_timeline_shows_what_held_when(api: Api) -> None:
+    old, new = await superseding(
+        api, "Anna lives in Paris", "Anna lives in Berlin", subject="Anna", predicate="lives in", object="somewhere"
+    )
+    await api.store(
+        "Anna worked for Acme",
+        relations=[
+            {"subject": "Anna", "predicate": "worked for", "object": "Acme", "valid_from": "2001-01-01T00:00:00Z",
+             "valid_to": "2002-01-01T00:00:00Z"}
+        ],
+    )  # fmt: skip
+    await api.store("Bob lives in Rome", subject="Bob", predicate="lives in", object="Rome")
+    found = await data(api, "/v1/memory/entities/anna/timeline")
+    assert [one["predicate"] for one in found] == ["worked for", "lives in", "lives in"]
+    assert [one["active"] for one in found] == [False, False, True]
+    assert [one["memory_id"] for one in found[1:]] == [old, new]
+    assert found[0]["valid_to"] == "2002-01-01T00:00:00Z"
+    page = (await api.call("GET", "/v1/memory/entities/anna/timeline", params={"limit": 2})).json()
+    assert page["data"] == found[:2]
+    rest = await api.call("GET", "/v1/memory/entities/anna/timeline", params={"cursor": page["next_cursor"]})
+    assert rest.json()["data"] == found[2:]
+    assert await data(api, "/v1/memory/entities/nobody/timeline") == []
+
+
+async def test_memories_can_be_listed_by_entity(api: Api) -> None:
+    memory = await api.store("Anna sings", entities=["Anna"])
+    await api.store("Bob sings", entities=["Bob"])
+    for name in ("Anna", "anna"):
+        assert [one["id"] for one in await api.page(entity=name)] == [memory["id"]]
+
+
+async def test_categories_are_counted(api: Api) -> None:
+    await api.store("tea", category="drinks")
+    await api.store("coffee", category="drinks", valid_to="2021-01-01T00:00:00Z")
+    await api.store("bread", category="food")
+    await api.store("no category")
+    assert await data(api, "/v1/memory/categories") == [
+        {"category": "drinks", "count": 2, "active": 1},
+        {"category": "food", "count": 1, "active": 1},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "param"),
+    [
+        ("entities", {"type": "thing"}, "type"),
+        ("entities", {"cursor": "e"}, "cursor"),
+        ("entities", {"cursor": "WyJlbnRpdGllcyIsInQiXQ"}, "cursor"),
+        ("entities/x/timeline", {"limit": "201"}, "limit"),
+        ("categories", {"kind": "turn"}, "kind"),
+        ("x/history", {"limit": "1"}, "limit"),
+    ],
+)
+async def test_a_wrong_question_names_its_field(api: Api, path: str, query: dict[str, str], param: str) -> None:
+    answer = await api.call("GET", f"/v1/memory/{path}", params=query)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+async def test_what_calls_wrote_is_activity(api: Api) -> None:
+    memory = await api.store("Anna sings")
+    await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"content": "Anna dances"})
+    await api.call("DELETE", f"/v1/memory/{memory['id']}")
+    told = await data(api, "/v1/memory/activity")
+    assert [(one["result"], one["reason"], one["memory_id"]) for one in told] == [
+        (result, "api", memory["id"]) for result in ("deleted", "edited", "stored")
+    ]
+
+
+async def test_statistics_tell_what_models_cost_the_tenant(api: Api) -> None:
+    clock = api.engine.backends().clock
+    await api.engine.backends().state.note_tokens(api.tenant, "extract", given=100, made=20, at=clock.now())
+    cost = (await api.call("GET", "/v1/memory/stats")).json()["cost"]
+    assert cost["today"] == cost["year"] == {"extract": {"input_tokens": 100, "output_tokens": 20}}

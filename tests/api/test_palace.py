@@ -1,0 +1,156 @@
+"""The palace: where memories stand, as a caller walks through it."""
+
+import re
+from typing import Any
+
+import pytest
+
+from memproxy.core.scope import Scope
+from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TALK = ["My budget for the Hawaii trip is $10,000", "A budget of $10,000 is plenty for Hawaii", "What about hotels?"]
+
+
+async def level(api: Api, **query: Any) -> list[dict[str, Any]]:
+    answer = await api.call("GET", "/v1/memory/palace", params=query)
+    assert answer.status_code == 200, answer.text
+    data: list[dict[str, Any]] = answer.json()["data"]
+    return data
+
+
+async def say(api: Api, session: str, *said: str, **fields: Any) -> list[str]:
+    messages = [{"role": "user", "content": text} for text in said]
+    answer = await api.call("POST", "/v1/memory/turns", json={"session_id": session, "messages": messages, **fields})
+    assert answer.status_code == 201, answer.text
+    ids: list[str] = answer.json()["turn_ids"]
+    return ids
+
+
+async def test_one_walks_from_wings_to_the_verbatim_turns(api: Api) -> None:
+    ids = await say(api, "s1", *TALK)
+    (wing,) = await level(api)
+    assert (wing["level"], wing["name"], wing["pointer"]) == ("wing", "user", "W-001")
+    assert (wing["memories"], wing["turns"], wing["facts"]) == (3, 3, 0)
+    (room,) = await level(api, wing="user")
+    assert (room["level"], room["name"], room["pointer"], room["turns"]) == ("room", "s1", "W-001/R-01", 3)
+    (closet,) = await level(api, wing="user", room="s1")
+    assert (closet["level"], closet["turns"], closet["pointer"]) == ("closet", 3, "W-001/R-01")
+    drawers = await level(api, wing="user", room="s1", closet=closet["name"])
+    assert {drawer["memory"]["content"] for drawer in drawers} == set(TALK)
+    assert {drawer["name"] for drawer in drawers} == set(ids)
+    assert {drawer["pointer"] for drawer in drawers} == {f"W-001/R-01/D-00{n}" for n in (1, 2, 3)}
+
+
+async def test_all_names_of_a_subject_are_one_wing(api: Api) -> None:
+    first = await api.store("Biscuit is a beagle", subject="My dog Biscuit", session_id="s1")
+    others = [
+        await api.store("Biscuit likes carrots", subject="biscuit", session_id="s2"),
+        await api.store("The dog sleeps a lot", subject="the user's dog", session_id="s2"),
+    ]
+    assert {memory["wing"] for memory in (first, *others)} == {"biscuit"}
+    (wing,) = await level(api)
+    assert (wing["name"], wing["aliases"], wing["facts"]) == ("biscuit", ["dog"], 3)
+    for said in ("My dog Biscuit", "dog", "Biscuit", wing["pointer"]):
+        assert [room["name"] for room in await level(api, wing=said)] == ["s1", "s2"]
+        assert len(await api.page(wing=said)) == 3
+    assert len(await api.search("carrots", wing=["my dog"], room="s2")) == 1
+    assert [memory["content"] for memory in await api.page(room=first["pointer"])] == ["Biscuit is a beagle"]
+    assert await api.page(wing="Rex") == []
+
+
+async def test_the_users_own_name_names_the_users_wing(api: Api) -> None:
+    await api.store("User's name is Ana", subject="user", predicate="name", object="Ana")
+    memory = await api.store("User likes tea", subject="user", predicate="likes", object="tea", category="drinks/hot")
+    assert (memory["wing"], memory["room"], memory["closet"], memory["pointer"]) == (
+        "ana", "direct", "drinks", "W-001/R-01",
+    )  # fmt: skip
+    assert len(await api.page(wing="user")) == len(await api.page(wing="Ana")) == 2
+    assert [memory["content"] for memory in await api.page(closet="Drinks")] == ["User likes tea"]
+
+
+async def test_turns_about_a_known_subject_stand_in_its_wing(api: Api) -> None:
+    await api.store("Biscuit is a beagle", subject="Biscuit")
+    await say(api, "walk", "I walked Biscuit this morning", "Biscuit's leash broke", "Where can I buy one?")
+    await say(api, "walk", "Thanks, and what about the weather?")
+    turns = await api.page(kind="turn")
+    assert {turn["wing"] for turn in turns} == {"biscuit"}
+    assert sorted(turn["pointer"] for turn in turns) == [f"W-001/R-02/D-00{n}" for n in (1, 2, 3, 4)]
+
+
+async def test_a_pointer_never_gets_another_meaning(api: Api) -> None:
+    await say(api, "s1", *TALK)
+    kept = await api.store("User likes tea", subject="user", session_id="s2")
+    await api.call("DELETE", "/v1/memory/sessions/s1")
+    await say(api, "s1", "Something else entirely")
+    (turn,) = await api.page(kind="turn")
+    assert turn["pointer"] == "W-001/R-03/D-001"
+    assert (await api.page(session_id="s2"))[0]["pointer"] == kept["pointer"] == "W-001/R-02"
+    assert [room["pointer"] for room in await level(api, wing="user")] == ["W-001/R-02", "W-001/R-03"]
+
+
+async def test_the_same_turns_again_change_no_pointer(api: Api) -> None:
+    await say(api, "s1", *TALK)
+    before = await api.page()
+    await say(api, "s1", *TALK)
+    assert await api.page() == before
+
+
+async def test_what_is_forgotten_leaves_no_name_behind(api: Api) -> None:
+    memory = await api.store("Biscuit is a beagle", subject="Biscuit", session_id="s1")
+    state, scope = api.engine.backends().state, Scope(tenant=api.tenant, user="default")
+    assert "biscuit" in await state.palace_names(scope)
+    await api.call("DELETE", f"/v1/memory/{memory['id']}")
+    assert await state.palace_names(scope) == {}
+    again = await api.store("Biscuit is a beagle", subject="Biscuit")
+    assert again["pointer"] == "W-002/R-01"
+    await api.call("DELETE", "/v1/memory/users/default")
+    assert await state.palace_names(scope) == {}
+    assert await state.palace(scope, "", after=0, limit=10) == []
+
+
+async def test_another_user_or_project_sees_no_place_of_it(api: Api) -> None:
+    await api.store("Atlas ships in May", subject="project Atlas", project_id="p", session_id="s1")
+    assert await level(api, user_id="other") == []
+    assert await level(api, project_id="q") == []
+    assert await level(api, project_id="q", wing="atlas") == []
+    assert [wing["name"] for wing in await level(api, project_id="p")] == ["atlas"]
+
+
+async def test_levels_are_paged(api: Api) -> None:
+    for n in range(5):
+        await api.store(f"Thing {n}", subject=f"Thing {n}")
+    found, cursor = [], None
+    while True:
+        query = {"limit": 2} | ({"cursor": cursor} if cursor else {})
+        page = (await api.call("GET", "/v1/memory/palace", params=query)).json()
+        found += [wing["name"] for wing in page["data"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert found == [f"thing-{n}" for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ({"room": "s1"}, "wing"),
+        ({"closet": "x"}, "room"),
+        ({"wing": "x", "closet": "x"}, "room"),
+        ({"cursor": "nonsense"}, "cursor"),
+        ({"cursor": "WzFd"}, "cursor"),
+        ({"limit": "0"}, "limit"),
+        ({"wings": "x"}, "wings"),
+    ],
+)
+async def test_a_wrong_question_names_its_field(api: Api, query: dict[str, str], param: str) -> None:
+    answer = await api.call("GET", "/v1/memory/palace", params=query)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+async def test_pointers_are_as_the_contract_writes_them(api: Api) -> None:
+    await say(api, "s1", "Hello there")
+    (turn,) = await api.page(kind="turn")
+    assert re.fullmatch(r"W-\d{3}/R-\d{2}/D-\d{3}", turn["pointer"])

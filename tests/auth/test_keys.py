@@ -1,0 +1,166 @@
+"""Proxy keys: proved by their hash, bound, limited by permissions, ended by revocation."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from memproxy.auth import Authenticator, Headers, chat_user, make_authenticator, require, resolve_project, resolve_user
+from memproxy.auth.hashing import hashed, matches
+from memproxy.auth.keys import KeysAuthenticator
+from memproxy.core.protocol import Identity
+from memproxy.core.proxykey import KeyRecord, id_of, new_key
+from memproxy.errors import Forbidden, StateUnavailable, Unauthenticated
+from memproxy.settings import Settings
+
+SECRET = b"s"
+NOW = datetime.now(UTC)
+
+
+class Records:
+    """A state store's keys."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, KeyRecord] = {}
+        self.asked = 0
+        self.away = False
+
+    async def __call__(self, key_id: str) -> KeyRecord | None:
+        self.asked += 1
+        if self.away:
+            raise StateUnavailable("the state is away")
+        return self.records.get(key_id)
+
+    def add(self, **fields: Any) -> str:
+        key, key_id = new_key()
+        record = KeyRecord(id=key_id, tenant="acme", hash=hashed(key), created_at=NOW)
+        self.records[key_id] = msgspec.structs.replace(record, **fields)
+        return key
+
+
+@pytest.fixture
+def records() -> Records:
+    return Records()
+
+
+def authenticator(records: Records, **auth: Any) -> Authenticator:
+    settings = Settings.model_validate({"auth": {"mode": "keys", **auth}})
+    return make_authenticator(settings.auth, settings.server, SECRET, records)
+
+
+def looking_again(records: Records) -> Authenticator:
+    """Records are never fresh."""
+    return KeysAuthenticator({}, records, default_user="default", record_s=-1.0)
+
+
+def asking(key: str, **named: str) -> Headers:
+    pairs = [(f"x-memproxy-{name}".encode(), value.encode()) for name, value in named.items()]
+    return Headers([(b"authorization", f"Bearer {key}".encode()), *pairs])
+
+
+async def test_a_key_names_its_tenant_and_what_it_may(records: Records) -> None:
+    key = records.add(permissions=frozenset({"chat"}))
+    identity = await authenticator(records).identify(asking(key))
+    assert (identity.tenant, identity.default_user, identity.permissions) == ("acme", "default", frozenset({"chat"}))
+    require(identity, "chat")
+    with pytest.raises(Forbidden, match="memory:read"):
+        require(identity, "memory:read")
+
+
+@pytest.mark.parametrize("wrong", ["", "sk-1", "mpk_x_y", "other secret", "other id"])
+async def test_anything_but_the_key_is_nobody(records: Records, wrong: str) -> None:
+    key = records.add()
+    other, other_id = new_key()
+    if wrong == "other secret":
+        wrong = key[:-43] + other[-43:]
+    elif wrong == "other id":
+        wrong = key.replace(id_of(key) or "", other_id)
+    known = authenticator(records)
+    for _ in range(2):
+        with pytest.raises(Unauthenticated):
+            await known.identify(asking(wrong))
+    assert (await known.identify(asking(key))).tenant == "acme"
+
+
+async def test_a_key_of_the_configuration_needs_no_state(records: Records) -> None:
+    key, key_id = new_key()
+    records.away = True
+    entry = {"id": key_id, "hash": hashed(key), "tenant": "configured", "permissions": ["chat", "admin"]}
+    identity = await authenticator(records, keys=[entry]).identify(asking(key))
+    assert (identity.tenant, identity.permissions) == ("configured", frozenset({"chat", "admin"}))
+
+
+async def test_a_known_key_is_not_proved_again_and_outlives_an_outage(records: Records) -> None:
+    key, known = records.add(), looking_again(records)
+    await known.identify(asking(key))
+    records.away = True
+    assert (await known.identify(asking(key))).tenant == "acme"
+    with pytest.raises(StateUnavailable):
+        await known.identify(asking(new_key()[0]))
+
+
+@pytest.mark.parametrize("ended", [{"revoked_at": NOW}, {"expires_at": NOW - timedelta(seconds=1)}, None])
+async def test_a_key_that_ended_is_refused_also_where_it_was_known(
+    records: Records, ended: dict[str, datetime] | None
+) -> None:
+    key, known = records.add(), looking_again(records)
+    await known.identify(asking(key))
+    ((key_id, record),) = records.records.items()
+    records.records = {} if ended is None else {key_id: msgspec.structs.replace(record, **ended)}
+    for _ in range(2):
+        with pytest.raises(Unauthenticated):
+            await known.identify(asking(key))
+
+
+async def test_a_fresh_record_is_not_looked_up_again(records: Records) -> None:
+    key, known = records.add(), authenticator(records)
+    for _ in range(3):
+        await known.identify(asking(key))
+    assert records.asked == 1
+
+
+async def test_only_act_as_user_may_name_another_user(records: Records) -> None:
+    known = authenticator(records)
+    bound = records.add(user="ann")
+    assert (await known.identify(asking(bound))).default_user == "ann"
+    assert (await known.identify(asking(bound, user="ann"))).named_user == "ann"
+    with pytest.raises(Forbidden, match="act_as_user"):
+        await known.identify(asking(bound, user="ben"))
+    acting = records.add(permissions=frozenset({"chat", "act_as_user"}))
+    assert (await known.identify(asking(acting, user="ben"))).named_user == "ben"
+
+
+def test_a_call_may_not_name_another_user_in_its_fields_either() -> None:
+    bound = Identity(tenant="t", default_user="ann", permissions=frozenset({"chat"}))
+    assert resolve_user(bound, "ann") == "ann"
+    with pytest.raises(Forbidden):
+        resolve_user(bound, "ben")
+    with pytest.raises(Forbidden):
+        chat_user(bound, {"memory_context.user_id": "ben"})
+
+
+def test_the_providers_own_user_fields_do_not_change_whom_a_bound_key_is_for() -> None:
+    bound = Identity(tenant="t", default_user="ann", permissions=frozenset({"chat"}))
+    fields = {"memory_context.user_id": None, "metadata.user_id": "x", "safety_identifier": "y", "user": "z"}
+    assert chat_user(bound, fields) == "ann"
+
+
+async def test_a_key_of_a_project_sees_no_other(records: Records) -> None:
+    known, key = authenticator(records), records.add(project="apollo")
+    identity = await known.identify(asking(key))
+    assert resolve_project(identity, None) == resolve_project(identity, "apollo") == "apollo"
+    with pytest.raises(Forbidden):
+        resolve_project(identity, "zeus")
+    with pytest.raises(Forbidden):
+        await known.identify(asking(key, project="zeus"))
+
+
+def test_hashes_differ_for_the_same_key_and_damaged_ones_match_nothing() -> None:
+    key, _ = new_key()
+    one, other = hashed(key), hashed(key)
+    assert one != other
+    assert matches(key, one)
+    for damaged in ("", "scrypt$1", one.replace("scrypt", "plain"), one[:-4], one.replace("16384", "3"), "a$b$c$d$e$f"):
+        assert not matches(key, damaged)
+    assert not matches(key, one.replace("16384", str(2**30)))

@@ -1,0 +1,176 @@
+"""Kills a real ``memproxy serve`` over and over while people talk through it, then counts what is left.
+
+    python -m tests.e2e.crash [--cycles 200] [--seed N] [--users 6]
+
+Each cycle lets people talk (streamed and not, new statements and corrections of the same ones), kills the relay, the
+engine, both, the supervisor or all of them with SIGKILL, at a random moment, right after a model's answer (while its
+plan is made and applied) or while the store is away, and starts again what nobody else starts. In the end the journal
+must drain, and `crash_audit` compares what is stored with what was said.
+"""
+
+import argparse
+import asyncio
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.e2e.crash_audit import Audit, audit, drained, number
+from tests.e2e.crash_people import People, talking
+from tests.support.proxy import Proxy, base_config, free_port, merged
+from tests.support.upstream import ScriptedUpstream, scripted_upstream
+from tests.support.waiting import eventually
+
+VICTIMS = ("engine", "relay", "both", "supervisor", "all")
+MOMENTS = ("any", "apply", "outage")
+LONGEST_TALK_S = 1.2
+LONGEST_APPLY_S = 0.3
+"""A plan is saved, applied and flushed within about this time after the model's answer."""
+
+DRAIN_S = 400.0
+_MARKER = "memproxy-store.json"
+_APPLYING = "SELECT count(*) FROM journal WHERE state = 'running' AND plan IS NOT NULL"
+_RUNNING = "SELECT count(*) FROM journal WHERE state = 'running'"
+
+
+@dataclass
+class Figures:
+    """What was done, for the report."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    moments: Counter[str] = field(default_factory=Counter)
+    hit_running: int = 0
+    hit_applying: int = 0
+    seconds: float = 0.0
+    drain_s: float = 0.0
+
+
+def config(upstream: ScriptedUpstream) -> dict[str, Any]:
+    """Learning soon after every turn, by a model whose key is known, so that nothing waits for a next request. No row
+    is given up: it would be blamed for kills that it did not cause (`test_crashes` has a row that does).
+    """
+    model = {"base_url": upstream.base_url, "model": "extractor", "api_key": "sk-test-extractor"}
+    changes = {"learn": {"every_turns": 4, "idle_s": 0.5, "max_attempts": 10_000}, "models": {"extract": model}}
+    return merged(base_config(upstream.base_url, free_port()), changes)
+
+
+async def run(home: Path, *, cycles: int, seed: int, users: int, pause_s: float = 1.0) -> tuple[People, Figures, Audit]:
+    """All of it."""
+    chance, people, figures = random.Random(seed), People(), Figures()
+    began = time.monotonic()
+    async with scripted_upstream() as upstream:
+        upstream.extractor = people.extract
+        proxy = Proxy(home, config(upstream))
+        try:
+            await proxy.start(memory=False)
+            async with talking(proxy, people, users=users, pause_s=pause_s, chance=chance):
+                for _ in range(cycles):
+                    await _cycle(proxy, people, figures, chance)
+                await proxy.memory_ready()
+            figures.seconds = time.monotonic() - began
+            await drained(proxy, DRAIN_S)
+            figures.drain_s = time.monotonic() - began - figures.seconds
+            return people, figures, await audit(proxy, people)
+        finally:
+            await _end(proxy)
+
+
+async def _end(proxy: Proxy) -> None:
+    if proxy.process.poll() is None:
+        await proxy.stop()
+
+
+async def _cycle(proxy: Proxy, people: People, figures: Figures, chance: random.Random) -> None:
+    """Talk, kill, start again; often the next cycle begins before everything is well again."""
+    victim, moment = chance.choice(VICTIMS), chance.choice(MOMENTS)
+    await asyncio.sleep(chance.uniform(0.05, LONGEST_TALK_S))
+    if moment == "apply":
+        victim = chance.choice(("engine", "engine", "all"))
+        people.extracting.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(people.extracting.wait(), 3.0)
+        await asyncio.sleep(chance.uniform(0, LONGEST_APPLY_S))
+    if moment == "outage":
+        with suppress(FileNotFoundError):  # the very first kills may come before there is a store
+            marker = proxy.home / "store" / _MARKER
+            marker.rename(aside := proxy.home / _MARKER)
+            try:
+                await asyncio.sleep(chance.uniform(0, LONGEST_TALK_S))
+                await _kill(proxy, victim, figures)
+                await asyncio.sleep(chance.uniform(0, LONGEST_TALK_S))
+            finally:
+                aside.rename(marker)
+    else:
+        await _kill(proxy, victim, figures)
+    figures.moments[moment] += 1
+    if chance.random() < 0.5:
+        await proxy.memory_ready()
+
+
+async def _kill(proxy: Proxy, victim: str, figures: Figures) -> None:
+    figures.kills[victim] += 1
+    if victim == "all":
+        proxy.kill()
+    elif victim == "supervisor":
+        proxy.process.kill()
+        proxy.process.wait(10)
+    else:
+        names = {"relay": ("_relay",), "engine": ("_engine",), "both": ("_relay", "_engine")}[victim]
+        for process in [process for name in names for process in proxy.family(name)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+    if victim != "relay":
+        figures.hit_running += number(proxy, _RUNNING) > 0
+        figures.hit_applying += number(proxy, _APPLYING) > 0
+    if proxy.process.poll() is not None:
+        await proxy.start(memory=False)
+    else:
+        await eventually(lambda: proxy.family("_relay"), what="a relay")
+
+
+def report(people: People, figures: Figures, found: Audit, seed: int) -> str:
+    """The figures, and the faults."""
+    kills = ", ".join(f"{name} {count}" for name, count in sorted(figures.kills.items()))
+    moments = ", ".join(f"{name} {count}" for name, count in sorted(figures.moments.items()))
+    lines = [
+        f"seed {seed}: {figures.kills.total()} kills in {figures.seconds:.0f} s ({kills}; moments: {moments})",
+        f"  rows were running at {figures.hit_running} kills, a plan was being applied at {figures.hit_applying}",
+        f"  {len(people.said)} messages said, {len(people.ended)} answers ended at the client",
+        f"  {people.extractions} extractions; stored: {found.turns} turns, {found.facts} facts",
+        f"  drained in {figures.drain_s:.1f} s; {found.parked} rows parked, {found.refused} refused",
+        f"  {len(found.faults)} faults",
+    ]
+    return "\n".join([*lines, *(f"    {fault}" for fault in found.faults[:40])])
+
+
+def main() -> int:
+    """The command; 1 when there is any fault. The home of a run with faults is kept and named."""
+    parser = argparse.ArgumentParser(description="Kill memproxy over and over, then count what is left.")
+    parser.add_argument("--cycles", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--users", type=int, default=6)
+    chosen = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="memproxy-crash-"))
+    try:
+        people, figures, found = asyncio.run(run(home, cycles=chosen.cycles, seed=chosen.seed, users=chosen.users))
+    except BaseException:
+        print(f"seed {chosen.seed}; its home is kept: {home}", file=sys.stderr)
+        raise
+    print(report(people, figures, found, chosen.seed))
+    if found.faults:
+        print(f"the home is kept: {home}", file=sys.stderr)
+        return 1
+    shutil.rmtree(home)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

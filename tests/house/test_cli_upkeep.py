@@ -1,0 +1,123 @@
+"""Commands that learn and forget: through the running server, else on the store itself."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from typer.testing import CliRunner
+
+from memproxy import upkeep
+from memproxy.cli import app
+from memproxy.engine.app import build_app
+from memproxy.errors import ConfigError
+from memproxy.home import state_path
+from memproxy.installation import installation
+from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
+from memproxy.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
+from memproxy.tasks import TaskOwner
+from memproxy.wiring.engine import make_engine
+from tests.support.engine import QuietServer
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation of the test's own."""
+    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
+    return tmp_path
+
+
+def settings(**learn: Any) -> Settings:
+    return Settings(
+        embedding=EmbeddingSettings(provider="none"),
+        learn=LearnSettings(**({"mode": "verbatim", "every_turns": 200, "idle_s": 3600} | learn)),
+    )
+
+
+async def contents(kind: str | None = None) -> set[str]:
+    query = {"kind": kind} if kind else {}
+    async with installation(settings(enabled=False)) as here:
+        page = await here.call("GET", "/v1/memory", user="ann", params=query)
+    return {memory["content"] for memory in page["data"]}
+
+
+async def told(*said: tuple[str, str, str]) -> None:
+    """Ingest texts, each with its user and session."""
+    async with installation(settings(enabled=False)) as here:
+        for user, session, text in said:
+            body = {"session_id": session, "messages": [{"role": "user", "content": text}]}
+            await here.call("POST", "/v1/memory/turns", user=user, json=body)
+
+
+@contextlib.asynccontextmanager
+async def served(home: Path) -> AsyncIterator[None]:
+    """The engine behind its socket, as `memproxy serve` would have it, with the store's lock."""
+    state = state_path(settings().state, home)
+    lock = InstanceLock(state)
+    lock.acquire()
+    with runtime_folder(state) as folder:
+        engine = make_engine(settings(), home, b"s" * 32)
+        config = uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None)
+        server, tasks = QuietServer(config), TaskOwner("test.server")
+        task = tasks.start(server.serve(), "serve")
+        try:
+            await engine.wait_open()
+            while not (folder / ENGINE_SOCKET).exists():
+                await asyncio.sleep(0.01)
+            yield
+        finally:
+            server.should_exit = True
+            await task
+            lock.release()
+
+
+async def test_a_user_or_a_session_is_forgotten_without_a_server(home: Path) -> None:
+    assert home.exists()
+    await told(("ann", "s1", "My name is Ann"), ("ann", "s2", "I live in Berlin"), ("bob", "s1", "I am Bob"))
+    assert await upkeep.forget(settings(), tenant=None, user="bob", session=None) == 1
+    assert await upkeep.forget(settings(), tenant=None, user="ann", session="s1") == 1
+    assert await contents() == {"I live in Berlin"}
+
+
+async def test_with_a_server_running_it_is_done_through_its_api(home: Path) -> None:
+    async with served(home):
+        await told(("ann", "s1", "My name is Ann"))
+        async with installation(settings()) as here:
+            assert here.in_process is None
+        assert await upkeep.forget(settings(), tenant=None, user="ann", session=None) == 1
+        left = await upkeep.mine(settings(), lambda done, total: None)
+        assert left.steps == 0
+
+
+async def test_a_holder_that_serves_nothing_is_named(home: Path) -> None:
+    lock = InstanceLock(state_path(settings().state, home))
+    lock.acquire()
+    try:
+        with pytest.raises(AlreadyServed, match="already served"):
+            await upkeep.forget(settings(), tenant=None, user="ann", session=None)
+    finally:
+        lock.release()
+
+
+async def test_mining_learns_what_waits_and_ends(home: Path) -> None:
+    assert home.exists()
+    await told(("ann", "s1", "My name is Ann."), ("ann", "s1", "I have a dog named Biscuit."))
+    steps: list[tuple[int, int]] = []
+    left = await upkeep.mine(settings(), lambda done, total: steps.append((done, total)))
+    assert left == upkeep.Left(index=0, learn=0, sessions=0, parked=0)
+    assert all(done <= total for done, total in steps)
+    assert await contents("semantic")
+
+
+async def test_mining_with_learning_off_says_so(home: Path) -> None:
+    assert home.exists()
+    with pytest.raises(ConfigError, match=r"learn\.enabled"):
+        await upkeep.mine(settings(enabled=False), lambda done, total: None)
+
+
+@pytest.mark.parametrize("arguments", [["forget"], ["mine", "--wrong"], ["forget", "--user"]])
+def test_bad_usage_is_exit_code_two(arguments: list[str]) -> None:
+    assert CliRunner().invoke(app, arguments).exit_code == 2

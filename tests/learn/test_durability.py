@@ -1,0 +1,101 @@
+"""What is acknowledged is stored, and what is stored is learned from, also when the store fails in the middle."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from memproxy.core.protocol import LearnBody, TurnsBody
+from memproxy.core.turn import Message
+from memproxy.errors import StoreUnavailable
+from memproxy.ports import JournalEntry, JournalKind
+from memproxy.stores.edge import EdgeStore
+from memproxy.tasks import TaskOwner
+from tests.learn.rig import ANN, DIMENSION, NOON, PATIENCE_S, Rig, rig
+from tests.support.waiting import eventually
+
+
+class FailsOnce(EdgeStore):
+    """A store that is away at one flush, when what was written can be seen already."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "store", dimension=DIMENSION, embedder_name="test:words")
+        self.flushes = 0
+
+    async def flush(self) -> None:
+        self.flushes += 1
+        if self.flushes == 1:
+            raise StoreUnavailable("away for a moment")
+        await super().flush()
+
+
+async def said_while_away(r: Rig) -> int:
+    """Say something whose first try fails; the row's number, when it waits for its next try."""
+    number = await r.submit(TurnsBody(messages=[Message(role="user", content="I like tea")], said_at=NOON))
+
+    async def waits() -> bool:
+        return (await r.state.queue_sizes())["index"]["waiting"] == 1 and bool(await r.turns())
+
+    await eventually(waits, what="the row waits for the store")
+    return number
+
+
+async def test_a_row_whose_turns_are_seen_but_were_not_flushed_is_not_acknowledged(tmp_path: Path) -> None:
+    store = FailsOnce(tmp_path)
+    async with rig(tmp_path, store=store, enabled=False) as r:
+        number = await said_while_away(r)
+        before = store.flushes
+        r.clock.advance(60)
+        assert await r.worker.applied(number, PATIENCE_S)
+        assert store.flushes > before, "flushed before it was acknowledged"
+
+
+async def test_what_is_said_while_a_trigger_waits_is_learned_from_too(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False, every_turns=4) as r:
+        triggers, owner = r.worker._triggers, TaskOwner("test")
+        await r.state.note_turns(ANN, count=4, at=NOON)
+        async with triggers._locks.of(ANN.owner):
+            looking = owner.start(triggers.look(), "look")
+            await asyncio.sleep(0)  # it has asked which sessions are due
+            await r.state.note_turns(ANN, count=10, at=NOON)
+        assert await looking == 1
+        (row,) = await r.state.claim("learn", limit=1, now=NOON)
+        assert msgspec.json.decode(row.entry.body, type=LearnBody).unlearned == 14
+
+
+class RefusesOnce(EdgeStore):
+    """A store that is away at one write."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "store", dimension=DIMENSION, embedder_name="test:words")
+        self.writes = 0
+
+    async def upsert(self, *arguments: object) -> None:
+        self.writes += 1
+        if self.writes == 1:
+            raise StoreUnavailable("away for a moment")
+        await super().upsert(*arguments)  # type: ignore[arg-type]
+
+
+async def test_turns_whose_write_failed_are_learned_from_although_a_trigger_came_before_the_next_try(
+    tmp_path: Path,
+) -> None:
+    store = RefusesOnce(tmp_path)
+    async with rig(tmp_path, store=store, enabled=False) as r:
+        number = await r.submit(TurnsBody(messages=[Message(role="user", content="I like tea")], said_at=NOON))
+
+        async def waits() -> bool:
+            return store.writes == 1 and (await r.state.queue_sizes())["index"]["waiting"] == 1
+
+        await eventually(waits, what="the row waits for the store")
+        learn = JournalEntry(
+            kind=JournalKind.LEARN, scope=ANN, body=msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
+        )
+        begun = await r.state.begin_learning(learn, unlearned=1)
+        assert begun is not None
+        await r.state.finish(begun)
+        r.clock.advance(60)
+        assert await r.worker.applied(number, PATIENCE_S)
+        progress = await r.state.progress(ANN)
+        assert progress is not None
+        assert progress.unlearned == 1

@@ -1,0 +1,147 @@
+"""`learn.judge: llm`: a model advises in the gray zone; it never overrules what must hold."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.similar import Neighbour
+from memproxy.core.supersede import Bands, Decision, Operation
+from memproxy.errors import ModelError
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.budget import TokenMeter
+from memproxy.learn.extract import load_prompt
+from memproxy.learn.judge import JUDGE_PROMPT, Judge, advised, doubtful, read_verdict
+from memproxy.metrics import metrics
+from memproxy.ports import Credential, ModelReply
+from memproxy.settings import ModelSettings, Settings, UpstreamSettings
+from memproxy.stores.sqlite_state import SqliteState
+from tests.learn.rig import NOON, TestClock, fact
+
+BANDS = Bands()
+KNOWN = "User works from the office on most days"
+NEW = "User mostly works at home these days"
+
+
+class ScriptedModel:
+    """A chat model that answers from a list; an error is raised."""
+
+    def __init__(self, *answers: str | ModelError) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def complete(
+        self,
+        credential: Credential,
+        *,
+        system: str,
+        user: str,
+        json_mode: bool,
+        schema: dict[str, Any] | None = None,
+    ) -> ModelReply:
+        assert json_mode
+        self.asked.append(user)
+        answer = self.answers.pop(0)
+        if isinstance(answer, ModelError):
+            raise answer
+        return ModelReply(text=answer, input_tokens=20, output_tokens=3)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def known(**fields: Any) -> Memory:
+    return fact("known", content=KNOWN, **fields)
+
+
+def new(**fields: Any) -> Memory:
+    said = {"said_at": NOON.replace(hour=13).isoformat()}
+    return fact("new", content=NEW, metadata=said, valid_from=NOON.replace(hour=13), **fields)
+
+
+async def verdicts(folder: Path, model: ScriptedModel, near: list[Neighbour]) -> dict[str, str]:
+    state = SqliteState(folder / "state.db", sync="normal")
+    await state.open()
+    try:
+        settings = Settings(upstream=UpstreamSettings(base_url="http://upstream.test/v1"))
+        role = ModelSettings(base_url="http://judge.test/v1", model="judge", api_key="sk-judge")
+        judge = Judge(
+            model,
+            role,
+            access=ModelAccess(settings),
+            meter=TokenMeter(state, TestClock(), None),
+            prompt=load_prompt(None, JUDGE_PROMPT),
+        )
+        return await judge.verdicts("acme", new(), [], near, BANDS)
+    finally:
+        await state.close()
+
+
+async def test_only_the_gray_zone_is_asked_about_as_data_and_its_tokens_are_counted(tmp_path: Path) -> None:
+    spent = metrics().model_tokens.labels(source="judge", direction="input")
+    before = spent._value.get()
+    model = ScriptedModel('{"verdict": "replaces"}')
+    near = [Neighbour(known(), 0.8), Neighbour(fact("far", content="User has a parrot"), 0.3)]
+    assert await verdicts(tmp_path, model, near) == {"known": "replaces"}
+    (asked,) = model.asked
+    assert KNOWN in asked
+    assert NEW in asked
+    assert spent._value.get() == before + 20
+
+
+@pytest.mark.parametrize("answer", ["I would say so", "same or separate", "", ModelError("it did not answer in time")])
+async def test_without_a_clear_answer_the_rules_decide(tmp_path: Path, answer: str | ModelError) -> None:
+    assert await verdicts(tmp_path, ScriptedModel(answer), [Neighbour(known(), 0.8)]) == {}
+    decision = Decision(Operation.COEXIST, known())
+    near = [Neighbour(known(), 0.8)]
+    assert advised(decision, new(), {}, chain=[], near=near, bands=BANDS) == decision
+
+
+@pytest.mark.parametrize(
+    ("verdict", "operation"),
+    [("same", Operation.DUPLICATE), ("replaces", Operation.UPDATE), ("separate", Operation.COEXIST)],
+)
+def test_a_verdict_decides_in_the_gray_zone(verdict: str, operation: Operation) -> None:
+    near = [Neighbour(known(), 0.8)]
+    rules = Decision(Operation.COEXIST, near[0].memory)
+    assert advised(rules, new(), {"known": verdict}, chain=[], near=near, bands=BANDS).operation is operation
+
+
+TRIPLE = {"subject": "user", "predicate": "visited", "object": "Rome"}
+
+
+@pytest.mark.parametrize(
+    ("candidate", "old", "cosine"),
+    [
+        (new(kind=Kind.EPISODIC), known(kind=Kind.EPISODIC), 0.8),
+        (new(aspect="mondays"), known(), 0.8),
+        (new(**TRIPLE), known(**TRIPLE | {"object": "Berlin"}), 0.8),
+        (new(trust=Trust.ASSISTANT), known(), 0.8),
+        (new(quarantined=True), known(), 0.8),
+        (new(), known(active=False), 0.8),
+        (new(), known(), 0.5),
+        (new(), known(), 0.95),
+    ],
+)
+def test_a_verdict_overrules_nothing_that_must_hold(candidate: Memory, old: Memory, cosine: float) -> None:
+    near = [Neighbour(old, cosine)]
+    rules = Decision(Operation.COEXIST, old)
+    assert doubtful(candidate, [], near, BANDS) == []
+    assert advised(rules, candidate, {"known": "replaces"}, chain=[], near=near, bands=BANDS) == rules
+
+
+def test_in_one_slot_a_value_may_be_the_same_in_other_words() -> None:
+    home = {"subject": "user", "predicate": "lives_in"}
+    holder, candidate = known(**home, object="Berlin"), new(**home, object="Berlin, Germany")
+    rules = Decision(Operation.UPDATE, holder)
+    say = {"known": "same"}
+    assert advised(rules, candidate, say, chain=[holder], near=[], bands=BANDS).operation is Operation.DUPLICATE
+    say = {"known": "separate"}
+    assert advised(rules, candidate, say, chain=[holder], near=[], bands=BANDS) == rules
+
+
+def test_a_verdict_is_read_from_any_form() -> None:
+    assert read_verdict('```json\n{"verdict": "Same"}\n```') == "same"
+    assert read_verdict("separate") == "separate"
+    assert read_verdict("the samesame") is None

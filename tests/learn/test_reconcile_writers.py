@@ -1,0 +1,57 @@
+"""Many who write one user's same slot at once, by the API's way and by learning."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import PlanBody, TurnsBody
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
+from memproxy.ports import MemoryFilter
+from tests.learn.rig import ANN, PATIENCE_S, Rig, budget, fact, rig
+from tests.learn.test_invariants import check
+
+WRITERS = int(os.environ.get("MEMPROXY_TEST_WRITERS", "50"))
+LEARNERS = 4
+SLOT = "user|budget_for_hawaii_vacation|"
+
+
+async def everything(r: Rig) -> list[Memory]:
+    found: list[Memory] = []
+    cursor = None
+    while True:
+        page = await r.store.page(ANN, MemoryFilter(kinds=(Kind.SEMANTIC,)), limit=200, cursor=cursor)
+        found += page.memories
+        if (cursor := page.next_cursor) is None:
+            return found
+
+
+async def test_parallel_writers_leave_one_active_and_the_whole_history(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1000) as r:
+        scopes = [Scope(tenant="acme", user="ann", session=f"s{number}") for number in range(LEARNERS)]
+
+        async def write(number: int) -> None:
+            triple = {key: value for key, value in budget(f"${number}").items() if key not in ("confidence", "kind")}
+            row = await r.submit(PlanBody(upserts=[fact(f"w{number}", **triple)]))
+            assert await r.worker.applied(row, PATIENCE_S * 30)
+
+        async def learn(number: int) -> None:
+            text = f"My budget for Hawaii is ${1000 + number} now"
+            said = TurnsBody(messages=[Message(role="user", content=text)], said_at=r.clock.now())
+            assert await r.worker.applied(await r.submit(said, scopes[number]), PATIENCE_S * 30)
+            assert await r.worker.learned(scopes[number], PATIENCE_S * 30)
+
+        r.server.default = _answer
+        await asyncio.gather(*map(write, range(WRITERS)), *map(learn, range(LEARNERS)))
+        facts = await everything(r)
+        assert len(facts) == WRITERS + LEARNERS
+        check(facts)
+        (active,) = [memory.id for memory in facts if memory.active]
+        assert await r.state.slots(ANN, [SLOT]) == {SLOT: active}
+
+
+def _answer(prompt: str) -> dict[str, list[dict[str, object]]]:
+    """What the window's new message says."""
+    amount = prompt.rpartition("Hawaii is ")[2].partition(" ")[0]
+    return {"candidates": [budget(amount, f"My budget for Hawaii is {amount} now")]}

@@ -1,0 +1,113 @@
+"""Questions that name somebody by a relation are answered by what is known of whom they mean."""
+
+from pathlib import Path
+
+import pytest
+
+from memproxy.core.memory import Memory, Relation
+from memproxy.recall.hops import DECAY, Phrase, follow, phrase_of, replaced
+from tests.recall.making import asking, bench, fact, turn
+
+CITY = "In which city does the dog's owner live?"
+OWNS = fact("User owns Biscuit", subject="user", predicate="owns", object="Biscuit", entities=["Biscuit"])
+IS_DOG = fact("Biscuit is a dog", subject="Biscuit", predicate="is", object="dog")
+LIVES = fact("User lives in Berlin", subject="user", predicate="lives_in", object="Berlin", entities=["Berlin"])
+OTHERS = [
+    fact("User's budget for Hawaii is $10,000", subject="user"),
+    fact("User prefers tea over coffee", subject="user"),
+    fact("User works as a nurse", subject="user"),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "phrase"),
+    [
+        (CITY, ("the dog's owner", "dog", "owner")),
+        ("Does Biscuit's vet work on Sundays?", ("Biscuit's vet", "Biscuit", "vet")),
+        ("where does the owner of the dog live", ("the owner of the dog", "dog", "owner")),
+        ("What can't my sister eat?", ("my sister", "user", "sister")),
+        ("what's my boss's wife called on weekends", ("my boss", "user", "boss")),
+        ("What is my dog's name?", None),
+        ("What is my budget?", None),
+        ("What's for lunch? It's late, let's go", None),
+        ("", None),
+        ("'s 's the of ’s" * 100, None),
+    ],
+)
+def test_a_relation_is_seen_when_the_question_asks_for_more_than_it(
+    question: str, phrase: tuple[str, str, str] | None
+) -> None:
+    assert phrase_of(question) == (Phrase(*phrase) if phrase else None)
+
+
+@pytest.mark.parametrize(
+    ("question", "facts", "becomes"),
+    [
+        (CITY, [OWNS, LIVES], "In which city does the user live?"),
+        (CITY, [OWNS, IS_DOG, fact("Anna owns a car")], "In which city does the user live?"),
+        (CITY, [fact("User's dog is named Biscuit")], "In which city does the user live?"),
+        ("What can't my sister eat?", [fact("User's sister is Clara")], "What can't Clara eat?"),
+        ("Where does Clara's brother work?", [fact("User's sister is Clara")], "Where does the user work?"),
+        ("When is Biscuit's vet open?", [fact("Biscuit's vet is Dr. Okafor.")], "When is Dr. Okafor open?"),
+    ],
+)
+def test_a_fact_says_whom_the_relation_means(question: str, facts: list[Memory], becomes: str) -> None:
+    phrase = phrase_of(question)
+    assert phrase is not None
+    step = follow(phrase, facts)
+    assert step is not None
+    assert replaced(question, phrase, step[1]) == becomes
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [],
+        [LIVES, *OTHERS],
+        [fact("User owns Biscuit"), fact("Anna owns Rex")],
+        [fact("User owns Biscuit", active=False)],
+        [fact("User owns Biscuit", superseded_by="x")],
+        [turn("I own Biscuit")],
+    ],
+)
+def test_nobody_is_meant_where_facts_say_nothing_or_several(facts: list[Memory]) -> None:
+    assert follow(Phrase("the dog's owner", "dog", "owner"), facts) is None
+
+
+def test_relations_are_edges_while_they_hold() -> None:
+    phrase = Phrase("Clara's boss", "Clara", "boss")
+    works = Relation(subject="Clara", predicate="boss", object="Sam")
+    over = Relation(subject="Clara", predicate="boss", object="Kim", valid_to=OWNS.created_at)
+    step = follow(phrase, [fact("About Clara's work", relations=[works, over])])
+    assert step is not None
+    assert step[1] == "Sam"
+
+
+@pytest.mark.parametrize("question", [CITY, "In which city does Biscuit's owner live?"])
+async def test_two_facts_answer_together(tmp_path: Path, question: str) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(OWNS, IS_DOG, LIVES, *OTHERS)
+        answer = await it.recall.recall(asking(question))
+    assert "Berlin" in answer.context
+    found = {one["memory_id"]: one for one in answer.candidates}[LIVES.id]
+    assert found["signals"]["hops"] == 1
+    assert found["score"] <= DECAY
+    assert "tea" not in answer.context
+    assert "hops" in answer.timings
+
+
+async def test_three_facts_answer_together(tmp_path: Path) -> None:
+    boss, wife, town = fact("User's boss is Sam"), fact("Sam's wife is Petra"), fact("Petra lives in Oslo")
+    async with bench(tmp_path) as it:
+        await it.put(boss, wife, town, *OTHERS)
+        answer = await it.recall.recall(asking("In which town does my boss's wife live?"))
+    assert "Oslo" in answer.context
+    assert {one["memory_id"]: one for one in answer.candidates}[town.id]["signals"]["hops"] == 2
+
+
+async def test_a_question_without_a_relation_costs_no_walk(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(OWNS, LIVES, *OTHERS)
+        answer = await it.recall.recall(asking("Where do I live?"))
+    assert "Berlin" in answer.context
+    assert "hops" not in answer.timings

@@ -1,0 +1,90 @@
+"""The palace's numbers in the embedded state."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memproxy.core.palace import Names
+from memproxy.core.scope import Scope
+from memproxy.ports import PalacePlace, Placed
+from memproxy.stores.sqlite_state import SqliteState
+
+OWNER = Scope(tenant="t", user="u")
+OTHER = Scope(tenant="t", user="v")
+
+
+@pytest.fixture
+async def state(tmp_path: Path) -> SqliteState:
+    opened = SqliteState(tmp_path / "state.db", sync="normal")
+    await opened.open()
+    return opened
+
+
+async def test_numbers_are_given_once_and_per_owner(state: SqliteState) -> None:
+    wanted = [Names(wing="a", room="s1"), Names(wing="b", room="s1"), Names(wing="a", room="s2")]
+    first = await state.place(OWNER, wanted)
+    assert first == [Placed("a", "W-001/R-01"), Placed("b", "W-002/R-01"), Placed("a", "W-001/R-02")]
+    assert await state.place(OWNER, wanted) == first
+    assert await state.place(OTHER, wanted[1:2]) == [Placed("b", "W-001/R-01")]
+    await state.close()
+
+
+async def test_a_sessions_turns_stay_in_the_wing_of_the_first(state: SqliteState) -> None:
+    first = await state.place(OWNER, [Names(wing="a", room="s", drawer=True)])
+    later = await state.place(OWNER, [Names(wing="b", room="s", drawer=True), Names(wing="b", room="s")])
+    assert [place.pointer for place in first + later] == ["W-001/R-01/D-001", "W-001/R-01/D-002", "W-002/R-01"]
+    await state.close()
+
+
+async def test_two_names_of_one_subject_are_one_wing_and_two_wings_stay_two(state: SqliteState) -> None:
+    await state.place(OWNER, [Names(wing="dog"), Names(wing="rex", same=(("dog", "rex"),))])
+    assert await state.palace_names(OWNER) == {"dog": "dog", "rex": "dog"}
+    await state.place(OWNER, [Names(wing="cat"), Names(wing="dog", same=(("cat", "dog"),))])
+    assert await state.palace_names(OWNER) == {"dog": "dog", "rex": "dog", "cat": "cat"}
+    await state.close()
+
+
+async def test_an_erased_session_gives_no_number_to_another(state: SqliteState) -> None:
+    await state.place(OWNER, [Names(wing="a", room="s1", closet="x", drawer=True), Names(wing="a", room="s2")])
+    await state.forget(OWNER, session="s1")
+    assert await state.palace(OWNER, "W-001", after=0, limit=9) == [PalacePlace(2, "s2")]
+    assert await state.palace(OWNER, "W-001/R-01", after=0, limit=9) == []
+    assert (await state.place(OWNER, [Names(wing="a", room="s1")]))[0].pointer == "W-001/R-03"
+    await state.close()
+
+
+async def test_a_wing_that_is_left_takes_all_that_is_in_it(state: SqliteState) -> None:
+    for n in range(1, 12):
+        await state.place(OWNER, [Names(wing=f"w{n}", room="s", closet="c")])
+    await state.place(OWNER, [Names(wing="w1", same=(("alias", "w1"),))])
+    await state.leave_palace(OWNER, ["w1", "never there"])
+    assert "alias" not in await state.palace_names(OWNER)
+    assert await state.palace(OWNER, "W-001", after=0, limit=9) == []
+    assert await state.palace(OWNER, "W-010/R-01", after=0, limit=9) == [PalacePlace(1, "c")]
+    assert (await state.place(OWNER, [Names(wing="w1")]))[0].pointer == "W-012/R-01"
+    await state.forget(OWNER, session=None)
+    assert await state.palace(OWNER, "", after=0, limit=9) == []
+    await state.close()
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("st"), st.booleans()), max_size=12), st.data())
+async def test_no_pointer_ever_means_two_things(
+    tmp_path: Path, steps: list[tuple[str, str, bool]], data: st.DataObject
+) -> None:
+    owner = Scope(tenant="t", user=data.draw(st.uuids()).hex)
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    await state.open()
+    rooms: dict[str, tuple[str, str]] = {}
+    drawers: list[str] = []
+    for wing, room, drawer in steps:
+        (place,) = await state.place(owner, [Names(wing=wing, room=room, drawer=drawer)])
+        name, _, rest = place.pointer.partition("/D-")
+        assert rooms.setdefault(name, (place.wing, room)) == (place.wing, room)
+        drawers += [place.pointer] if rest else []
+        if data.draw(st.integers(0, 3)) == 0:
+            await state.forget(owner, session=room)
+    assert len(drawers) == len(set(drawers))
+    await state.close()
