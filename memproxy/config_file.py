@@ -272,6 +272,8 @@ def _conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
             "auth.jwt.algorithms",
             "mixes secrets (HS) and public keys (RS, ES); a token could choose the weaker proof",
         )
+    if auth.mode == "jwt" and auth.jwt.key is not None and not auth.jwt.key_fits:
+        yield "auth.jwt.key", "must be a secret for HS algorithms, and a public key in PEM for RS and ES ones"
     if store.backend == "qdrant" and store.url is None:
         yield "store.url", "must be the address of the Qdrant server, because store.backend is qdrant"
     if store.backend == "edge" and (store.url or store.api_key):

@@ -184,6 +184,12 @@ class JwtSettings(Section):
     claims: ClaimNames = Field(ClaimNames(), description="Names of claims.")
 
     @property
+    def key_fits(self) -> bool:
+        """Whether `key` is of the kind that the algorithms take."""
+        symmetric = all(name.startswith("HS") for name in self.algorithms)
+        return symmetric != ("-----BEGIN" in (self.key.get_secret_value() if self.key else ""))
+
+    @property
     def sources(self) -> tuple[object, ...]:
         """What says how tokens are signed; one of them must be set."""
         return (self.key, self.key_file, self.jwks_file, self.jwks_url)
@@ -195,7 +201,9 @@ class AuthSettings(Section):
     mode: Literal["passthrough", "keys", "jwt"] = Field("passthrough", description="How callers are recognised.")
     tenants: dict[str, str] = Field({}, description="Key hash (`memproxy keys hash`) to tenant name.")
     keys: list[ProxyKeySettings] = Field(
-        [], description="Proxy keys of mode `keys`, beside those of `memproxy keys new`."
+        [],
+        description="Proxy keys of mode `keys`, beside those of `memproxy keys new`.",
+        json_schema_extra={"secret": True},
     )
     jwt: JwtSettings = Field(JwtSettings(), description="Tokens of mode `jwt`.")
     allow_remote: bool = Field(False, description="Allow `passthrough` on an address that is not loopback.")

@@ -78,6 +78,9 @@ def _described(annotation: Any, metadata: list[Any]) -> str:
 def _named(annotation: Any, metadata: list[Any]) -> str:
     if any(isinstance(each, AfterValidator) and each.func is http_address for each in metadata):
         return "http or https address"
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        names = (f"{name}*" if field.is_required() else name for name, field in annotation.model_fields.items())
+        return f"{{{', '.join(names)}}} (* is required)"
     return NAMES.get(annotation, "anything") + _bounds(metadata)
 
 

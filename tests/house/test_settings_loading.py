@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
 def test_all_mistakes_are_told_at_once(files: Files) -> None:
     text = """
         server: {prot: 1, host: 0.0.0.0}
-        recall: {limit: 0, rerank: model}
+        recall: {limit: 0, rerank: perhaps}
         store: {backend: qdrant}
         upstream: {api_key: "${NOT_SET}"}
     """
@@ -276,15 +276,6 @@ def test_a_secret_is_never_shown(files: Files, text: str) -> None:
 
 
 OTHER_VALUES = {
-    "auth.mode": "keys",
-    "auth.keys": [{"name": "a"}],
-    "auth.jwt": {"key": "a"},
-    "rewrite.mode": "llm",
-    "recall.first_turn_facts": 3,
-    "recall.rerank": "model",
-    "models.rerank.model": "m",
-    "models.rewrite.model": "m",
-    "models.reader.model": "m",
     "store.backend": "postgres",
     "state.backend": "redis",
     "retention.ttl_days": 3,
