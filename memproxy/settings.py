@@ -218,6 +218,9 @@ class GateSettings(Section):
         ["greeting", "smalltalk", "tool", "fact"],
         description="Kinds of requests that are not searched for; personal words override `fact`.",
     )
+    prototypes: bool = Field(
+        False, description="Skip a question that no pattern knows when its vector is nearest to general examples."
+    )
 
 
 class RewriteSettings(Section):

@@ -34,6 +34,10 @@ _HOUSEKEEPING_CHARACTERS = 6000
 _REPLY_WORDS = 14
 
 
+UNDECIDED = "default"
+"""The reason of a verdict that nothing spoke for or against."""
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """Whether to search, and why: ``greeting``, ``smalltalk``, ``tool``, ``fact``, ``empty``, ``personal`` or
     ``default``.
@@ -72,7 +76,7 @@ def _kind(plain: str, text: str, offered: Sequence[OfferedTool], *, tool_forced:
         return "personal"
     if offered and len(plain) <= COMMAND_CHARACTERS and asks_for_tool(plain, text, offered):
         return "tool"
-    return "fact" if _is_general_fact(plain, bare, text) else "default"
+    return "fact" if _is_general_fact(plain, bare, text) else UNDECIDED
 
 
 def _short_kind(plain: str, bare: str, text: str) -> str | None:

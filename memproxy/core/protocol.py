@@ -46,8 +46,9 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     ``queries`` are the last user messages, oldest first, the current one last (at most four). ``present`` are digests
     (`core.turn.text_digest`) of the messages that the request already contains; ``shown`` are ids of memories that its
-    earlier blocks hold. ``nonce`` names the session's block. ``verdict`` is the reason for which the gate let it through,
-    and ``first_turn`` says that the session begins with this request.
+    earlier blocks hold. ``nonce`` names the session's block. ``verdict`` is the reason for which the gate let it
+    through, ``first_turn`` says that the session begins with this request, and ``chained`` that the upstream keeps what
+    was said before: earlier messages are those that were captured.
     """
 
     request_id: str
@@ -60,6 +61,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     explain: bool = False
     verdict: str | None = None
     first_turn: bool = False
+    chained: bool = False
 
 
 class Citation(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,9 +76,9 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
 class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The block (empty when there is nothing worth injecting), its tokens and lines, and the time each stage took.
 
-    ``result`` is ``injected``, ``empty``, ``degraded`` or ``skipped``; ``reason`` says why of the last two. ``timings``
-    are milliseconds by stage (rewrite, embed, search, rank, hops, rerank, assemble, recall). ``query`` is what was
-    searched after rewriting. ``notes`` tell what was done without: ``rewrite: ...``, ``rerank: ...``.
+    ``result`` is ``injected``, ``empty``, ``skipped`` or ``degraded``; ``reason`` says why in the last two. ``timings``
+    are milliseconds by stage (rewrite, embed, search, rank, hops, rerank, first_turn, assemble, recall). ``query`` is
+    what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``, ``rerank: unreadable``.
     """
 
     result: str
@@ -143,8 +145,8 @@ class PlanBody(msgspec.Struct, kw_only=True):
     ``upserts`` are whole memories (embedded when applied), ``changes`` payload fields by memory id, ``deletes`` ids.
     ``turn_changes`` are payload fields of turns by session and id (clients may use one turn id in several sessions).
     ``delete_where`` deletes what matches at the time of applying, so that a delete by scope also covers rows before it.
-    ``undo_session`` (a row's only, a stored plan spells it out) undoes a conversation: its turns and what was learned from
-    it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts.
+    ``undo_session`` (a row's only, a stored plan spells it out) undoes a conversation: its turns and what was learned
+    from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts.
     """
 
     upserts: list[Memory] = []

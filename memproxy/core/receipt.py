@@ -30,8 +30,8 @@ class Cited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What recall did: the gate's ``verdict``, the ``query`` after rewriting, and the candidates, each with its signals
-    and why it is in the block or not. ``timings`` are milliseconds by stage. ``notes`` tell which model recall had to do
-    without, and why.
+    and why it is in the block or not. ``timings`` are milliseconds by stage. ``notes`` tell which model recall had to
+    do without, and why.
     """
 
     result: str
@@ -76,7 +76,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``result`` is ``stored``, ``superseded`` (it took another's place, or landed in the history behind the current one),
     ``duplicate`` (``memory_id`` was reinforced), ``retracted`` (``memory_id`` was taken back), ``rejected`` (``reason``
-    says why, ``content`` is its beginning) or ``nothing``. ``request_ids`` are the requests whose turns it was read from.
+    says why, ``content`` is its beginning) or ``nothing``. ``request_ids`` are the requests whose turns it was read
+    from.
     """
 
     result: str

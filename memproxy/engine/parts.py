@@ -233,6 +233,7 @@ class Engine:
     async def _measure(self) -> None:
         """Keep what `readiness` says, and the store's gauge, true."""
         while True:
+            await self._recall.prepare()
             await asyncio.sleep(MEASURE_EVERY_S)
             if "store" in self._opened:
                 await self._measure_store()

@@ -128,7 +128,7 @@ async def local_memory(embedder: Embedder, recipes: Sequence[str]) -> AsyncItera
     lexical, clock, access = Bm25Encoder(), QuestionClock(), ModelAccess(settings)
     with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=temporary_folder()) as folder:
         name = None if isinstance(embedder, NoEmbedder) else embedder.name
-        store = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name)
+        store = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
         parts: dict[str, Any] = {"settings": settings, "store": store, "embedder": embedder, "lexical": lexical}
         recalls = {recipe: Recall(**parts, clock=clock, recipe=named(recipe)) for recipe in recipes}
         state = SqliteState(Path(folder, "state.db"), sync="normal")

@@ -89,6 +89,7 @@ class Nearby:
             bm25=self._lexical.encode_query(candidate.content),
             limit=limit,
             where=MemoryFilter(kinds=kinds),
+            background=True,
         )
         stored = await self._store.search(scope, query)
         ordered = _in_turn(

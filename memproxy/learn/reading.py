@@ -79,7 +79,8 @@ class Reader:
         text = "\n".join(said)[-_QUERY:]
         vector = (await self._vectors.statement_vectors([text]))[0]
         where = MemoryFilter(kinds=_FACTS, active=True, now=self._clock.now())
-        query = HybridQuery(dense=vector, bm25=self._lexical.encode_query(text), limit=_KNOWN, where=where)
+        words = self._lexical.encode_query(text)
+        query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
         found = await self._store.search(scope, query)
         return [candidate.memory for candidate in sorted(found, key=_nearness, reverse=True)[:_KNOWN]]
 

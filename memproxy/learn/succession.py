@@ -72,6 +72,7 @@ class Succession:
             bm25=self._lexical.encode_query(old.content),
             limit=_REPEATING_TURNS,
             where=MemoryFilter(kinds=(Kind.TURN,)),
+            background=True,
         )
         found = await self._store.search(known.owner, query)
         turns = [one.memory for one in found if repeats(one.memory.content, old, new)]

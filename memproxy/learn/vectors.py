@@ -165,7 +165,7 @@ class Vectors:
         if not memories:
             return []
         where = MemoryFilter(ids=tuple({memory.id for memory in memories}))
-        query = HybridQuery(dense=probe, limit=4 * len(memories), where=where)
+        query = HybridQuery(dense=probe, limit=4 * len(memories), where=where, background=True)
         found = await self._store.search(scope, query)
         there = {turn_key(candidate.memory) for candidate in found if candidate.cosine is not None}
         return [memory for memory in memories if turn_key(memory) not in there]

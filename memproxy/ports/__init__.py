@@ -14,6 +14,7 @@ from memproxy.ports.models import (
     Reranker,
     RoleModel,
 )
+from memproxy.ports.rebuild import Kept, Rebuild, RebuildableStore, Scanned
 from memproxy.ports.state import (
     BlockLine,
     JournalEntry,
@@ -41,6 +42,7 @@ __all__ = [
     "JournalEntry",
     "JournalKind",
     "JournalRow",
+    "Kept",
     "KnownSession",
     "LexicalEncoder",
     "MemoryFilter",
@@ -51,9 +53,12 @@ __all__ = [
     "ParkedRow",
     "Placed",
     "Point",
+    "Rebuild",
+    "RebuildableStore",
     "Recovered",
     "Reranker",
     "RoleModel",
+    "Scanned",
     "SessionBlocks",
     "SessionProgress",
     "SlotChange",

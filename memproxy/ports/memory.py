@@ -58,12 +58,16 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """One search by vector and by words at once. ``dense`` None searches by words alone, ``bm25`` None by vector."""
+    """One search by vector and by words at once. ``dense`` None searches by words alone, ``bm25`` None by vector.
+
+    ``background``: no request waits for it, so the store need not put off other work for what may follow it.
+    """
 
     dense: list[float] | None = None
     bm25: SparseVector | None = None
     limit: int = 100
     where: MemoryFilter = MemoryFilter()
+    background: bool = False
 
 
 class Candidate(msgspec.Struct, kw_only=True):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from memproxy.core import fusion
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.ports import Candidate
-from memproxy.recall.reading import SIGNS, Asking, Reading, asking, names_in, phrases
+from memproxy.recall.reading import Asking, Reading, asking, names_in, phrases
 
 Array = NDArray[np.float64]
 
@@ -45,6 +45,7 @@ class Batch:
         self.now = now
         self.memories = [candidate.memory for candidate in candidates]
         self.readings = readings
+        self._signs: dict[str, Array] = {}
         self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
         self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
         weights = fusion.term_weights(terms, generic, documents)
@@ -64,7 +65,7 @@ class Batch:
     def phrases(self) -> Array:
         """How many of the query's pairs of words each candidate has word for word."""
         pairs = phrases(self.text)
-        return np.array([sum(pair in one.letters for pair in pairs) for one in self.readings], dtype=float)
+        return np.array([sum(map(one.letters.__contains__, pairs)) for one in self.readings], dtype=float)
 
     @cached_property
     def columns(self) -> dict[str, Array]:
@@ -95,12 +96,10 @@ class Batch:
 
     def surface(self, name: str) -> Array:
         """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""
+        if name not in self._signs:
+            signs = np.array([reading.sign(name) for reading in self.readings], dtype=float)
+            self._signs[name] = self.is_turn * signs
         return self._signs[name]
-
-    @cached_property
-    def _signs(self) -> dict[str, Array]:
-        signs = np.array([reading.signs for reading in self.readings], dtype=float).reshape(-1, len(SIGNS)).T
-        return dict(zip(SIGNS, signs * self.is_turn, strict=True))
 
     @cached_property
     def around(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

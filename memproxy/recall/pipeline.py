@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
@@ -19,7 +21,9 @@ from memproxy.recall import hops
 from memproxy.recall.aside import asks_again, set_aside
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.course import Course
+from memproxy.recall.earlier import earlier_messages
 from memproxy.recall.first_turn import stable_facts
+from memproxy.recall.general import GeneralQuestions
 from memproxy.recall.recipes import Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, leans_on_context, shorten, trouble, with_context
@@ -41,6 +45,10 @@ _EXPLAINED = 50
 
 _EDGES = 30
 """Facts that are read to see whom a relation means."""
+
+
+class _General(Exception):
+    """The question asks for general knowledge; nothing is searched."""
 
 
 class Recall:
@@ -72,6 +80,11 @@ class Recall:
         self._ranker = Ranker(lexical, self._recipe)
         self._rewriter = rewriter
         self._reranker = reranker
+        self._general = GeneralQuestions(embedder, enabled=settings.gate.prototypes)
+
+    async def prepare(self) -> None:
+        """What is worth doing ahead of requests; called now and then."""
+        await self._general.prepare()
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised."""
@@ -79,10 +92,13 @@ class Recall:
         limits = Limits.of(self._settings, request.limits)
         if not request.queries or not limits.kinds or not limits.limit:
             return _without(course, "empty", query=with_context(request.queries))
+        request = await self._completed(request, course)
         query = await self._rewritten(request, course)
         try:
             query, found = await self._found(request, query, limits, course)
             stable = await self._stable(request, limits, course)
+        except _General:
+            return _without(course, "skipped", "fact", query=query)
         except TimeoutError:
             return _without(course, "degraded", "timeout", query=query)
         except StoreUnavailable:
@@ -103,6 +119,20 @@ class Recall:
         candidates = await self._store.search(scope, hybrid)
         return self._ranker.rank(text, hybrid, candidates, now=where.as_of or self._clock.now())[:limit]
 
+    async def _completed(self, request: RecallRequest, course: Course) -> RecallRequest:
+        """With what was said before, as it was captured, where the upstream keeps the conversation and the last message
+        alone says too little.
+        """
+        if not request.chained or not leans_on_context(["", *request.queries[-1:]]):
+            return request
+        try:
+            with course.stage("earlier"):
+                async with course.in_time():
+                    earlier = await earlier_messages(self._store, request.scope)
+        except (TimeoutError, StoreUnavailable):
+            return request
+        return msgspec.structs.replace(request, queries=[*earlier, *request.queries])
+
     async def _rewritten(self, request: RecallRequest, course: Course) -> str:
         """What is searched first: the last message, completed where it is vague."""
         mode = self._settings.rewrite.mode
@@ -121,7 +151,7 @@ class Recall:
     ) -> tuple[str, list[Scored]]:
         """What was searched for in the end, and all that it found, best first."""
         async with course.in_time():
-            found = await self._find(request.scope, query, limits, course)
+            found = await self._find(request.scope, query, limits, course, verdict=request.verdict)
         if self._settings.rewrite.mode == "hyde" and all(one.score < limits.floor for one in found):
             query, found = await self._by_statement(request, query, found, limits, course)
         found = await self._beyond(request.scope, query, found, limits, course)
@@ -206,11 +236,15 @@ class Recall:
             async with course.in_time():
                 return await stable_facts(self._store, request.scope, limits, count, self._clock.now())
 
-    async def _find(self, scope: Scope, query: str, limits: Limits, course: Course) -> list[Scored]:
+    async def _find(
+        self, scope: Scope, query: str, limits: Limits, course: Course, *, verdict: str | None = None
+    ) -> list[Scored]:
         where = MemoryFilter(kinds=limits.kinds, active=True, quarantined=False, now=self._clock.now())
         with course.stage("embed"):
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
             hybrid = await self._query(query, share, limit=self._recipe.candidates, where=where)
+        if self._general.asks(verdict, hybrid.dense):
+            raise _General
         with course.stage("search"):
             candidates = await self._store.search(scope, hybrid)
         with course.stage("rank"):

@@ -3,8 +3,10 @@
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 
 import msgspec
 
@@ -19,8 +21,14 @@ READ_CHARACTERS = 800
 _CACHED_TEXTS = 1024
 """Texts that are kept (about 12 MB): a user's questions keep finding the same memories."""
 
-_MOST_WORDS = 100_000
-"""Words whose terms are kept (about 20 MB); with more, all are forgotten and learned anew."""
+_KNOWN_WORDS = 50_000
+"""Words whose terms are kept (about 10 MB)."""
+
+_MOST_BEGINNINGS = 40
+"""For longer queries (something pasted) a text's words are looked up one by one."""
+
+_SHORTEST_BEGINNING, _LONGEST_BEGINNING = 2, 3
+"""How much of a query's word its other forms begin with, before they are stemmed: ``cit`` for city and cities."""
 
 _LONGEST = 2.0
 _USUAL_LENGTH = 4.0
@@ -34,44 +42,51 @@ _ALIKE = bytes(
 )
 """Capitals to small letters and what is no letter or digit to spaces: many times faster than a regular expression."""
 
-_FIRST_PERSON = frozenset((b"i", b"my", b"we", b"our"))
-_NUMBERS = frozenset(b"two three four five six seven eight nine ten dozen once twice both couple".split())
+_FIRST_PERSON = (b" i ", b" my ", b" we ", b" our ")
+_NUMBERS = tuple(
+    b" %b " % word for word in b"two three four five six seven eight nine ten dozen once twice both couple".split()
+)
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}|[\"“]")
-_TIMES = frozenset(
-    b"yesterday today tomorrow tonight last ago next week weekend month year night recently just since".split()
+_TIMES = tuple(
+    b" %b " % word
+    for word in (
+        b"yesterday today tomorrow tonight last ago next week weekend month year night recently just since".split()
+    )
 )
 _EMPTY_WORDS = frozenset(word.encode() for word in STOPWORDS | GENERIC_WORDS)
 _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|awesome|congrat|great|nice)", re.IGNORECASE)
 
 
-SIGNS = ("length", "question", "first_person", "number", "name", "time", "acknowledgement")
-"""What is seen of a text's form, as `Reading.signs` has it."""
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """A text as ranking sees it: its words in lower case (ASCII), in order with spaces around (``letters``) and as a
-    set, of a text that is not plain ASCII also its terms; and signs of what it is (`SIGNS`). The length is the
-    logarithm of its characters less that of a short sentence's, at most 2; the other signs are 1 or 0.
+class Reading(msgspec.Struct):
+    """A text as ranking sees it: the ``surface`` that shows what it is, its words in lower case with spaces around
+    (``letters``, ASCII), and of a text that is not plain ASCII its terms.
     """
 
+    surface: str
     letters: bytes
-    words: frozenset[bytes]
-    terms: frozenset[int]
-    signs: tuple[float, ...]
+    terms: frozenset[int] | None
+    _seen: dict[str, float] = {}
+
+    def sign(self, name: str) -> float:
+        """One of `SIGNS`, looked for when it is asked for, because most questions ask for few of them."""
+        if name not in self._seen:
+            self._seen[name] = SIGNS[name](self)
+        return self._seen[name]
 
 
 class Reader:
-    """Reads memories, each text once, and knows which terms its words stand for.
+    """Reads memories, each text once, and finds a query's terms in them.
 
-    Only the query's terms are looked for, so a word is stemmed once for all texts: stemming every text whole took most
-    of the time of a ranking.
+    Only words that begin like one of the query's are stemmed, each word once for all texts: to take every text apart
+    is most of what a ranking would cost.
     """
 
     def __init__(self, lexical: LexicalEncoder) -> None:
         self._lexical = lexical
         self._read: Callable[[str, str], Reading] = functools.lru_cache(_CACHED_TEXTS)(self._new)
-        self._known: set[bytes] = set()
-        self._saying: dict[int, set[bytes]] = {}
+        self._terms_of: Callable[[bytes], frozenset[int]] = functools.lru_cache(_KNOWN_WORDS)(
+            lambda word: self.terms(word.decode())
+        )
 
     def read(self, memory: Memory) -> Reading:
         """The reading of its text, with its tags, entities and category among the words."""
@@ -84,44 +99,62 @@ class Reader:
         """The terms of a query or of a few words."""
         return frozenset(self._lexical.encode_query(text).indices)
 
-    def found(self, terms: frozenset[int], readings: Sequence[Reading]) -> list[frozenset[int]]:
-        """Which of a query's terms each of the texts has."""
-        self._learn(frozenset[bytes]().union(*(reading.words for reading in readings)))
-        meaning = {word: term for term in terms for word in self._saying.get(term, ())}
-        words, term_of = frozenset(meaning), meaning.__getitem__
-        return [frozenset(map(term_of, words & one.words)) | (terms & one.terms) for one in readings]
+    def found(self, query: str, terms: frozenset[int], readings: Sequence[Reading]) -> list[frozenset[int]]:
+        """Which of a query's ``terms`` each of the texts has."""
+        if not terms:
+            return [frozenset()] * len(readings)
+        plain = unicodedata.normalize("NFKD", query[:_QUERY_CHARACTERS])
+        words = (word for word in set(_letters(plain).split()) if not terms.isdisjoint(self._terms_of(word)))
+        beginnings = {b" " + word[: max(_SHORTEST_BEGINNING, min(_LONGEST_BEGINNING, len(word) - 1))] for word in words}
+        return [
+            terms & (self._terms_in(one.letters, beginnings) if one.terms is None else one.terms) for one in readings
+        ]
 
-    def _learn(self, words: frozenset[bytes]) -> None:
-        new = words - self._known
-        if len(self._known) + len(new) > _MOST_WORDS:
-            self._known.clear()
-            self._saying.clear()
-            new = words
-        for word in new:
-            for term in self._lexical.encode_query(word.decode()).indices:
-                self._saying.setdefault(term, set()).add(word)
-        self._known |= new
+    def _terms_in(self, letters: bytes, beginnings: set[bytes]) -> frozenset[int]:
+        if len(beginnings) > _MOST_BEGINNINGS:
+            return frozenset[int]().union(*map(self._terms_of, set(letters.split())))
+        found = [
+            self._terms_of(word) for start in beginnings if start in letters for word in _beginning(letters, start)
+        ]
+        return frozenset[int]().union(*found)
 
     def _new(self, text: str, surface: str) -> Reading:
         plain = _THOUSANDS.sub("", text if text.isascii() else text.translate(_TYPOGRAPHIC))
-        letters = _letters(plain)
-        words = frozenset(letters.split())
-        terms = () if plain.isascii() else self._lexical.encode_document(text).indices
-        has_digit = len(letters.translate(None, _DIGITS)) < len(letters)
-        return Reading(
-            letters=letters,
-            words=words,
-            terms=frozenset(terms),
-            signs=(
-                min(_LONGEST, math.log1p(len(surface)) - _USUAL_LENGTH),
-                float(surface.rstrip().endswith("?")),
-                float(not words.isdisjoint(_FIRST_PERSON)),
-                float(has_digit or not words.isdisjoint(_NUMBERS)),
-                float(_NAME.search(surface) is not None),
-                float(not words.isdisjoint(_TIMES)),
-                float(_ACKNOWLEDGEMENT.match(surface) is not None),
-            ),
-        )
+        terms = None if plain.isascii() else frozenset(self._lexical.encode_document(text).indices)
+        return Reading(surface=surface, letters=_letters(plain), terms=terms)
+
+
+def _has_number(reading: Reading) -> float:
+    has_digit = len(reading.letters.translate(None, _DIGITS)) < len(reading.letters)
+    return 1.0 if has_digit else _one_of(_NUMBERS, reading.letters)
+
+
+SIGNS: Mapping[str, Callable[[Reading], float]] = MappingProxyType(
+    {
+        "length": lambda reading: min(_LONGEST, math.log1p(len(reading.surface)) - _USUAL_LENGTH),
+        "question": lambda reading: float(reading.surface.rstrip().endswith("?")),
+        "first_person": lambda reading: _one_of(_FIRST_PERSON, reading.letters),
+        "number": _has_number,
+        "name": lambda reading: float(_NAME.search(reading.surface) is not None),
+        "time": lambda reading: _one_of(_TIMES, reading.letters),
+        "acknowledgement": lambda reading: float(_ACKNOWLEDGEMENT.match(reading.surface) is not None),
+    }
+)
+"""What is seen of a text's form: the logarithm of its characters less that of a short sentence's, at most 2; the others
+are 1 or 0.
+"""
+
+
+def _one_of(words: Sequence[bytes], letters: bytes) -> float:
+    return float(any(word in letters for word in words))
+
+
+def _beginning(letters: bytes, start: bytes) -> Iterator[bytes]:
+    place = letters.find(start)
+    while place >= 0:
+        end = letters.index(b" ", place + 1)
+        yield letters[place + 1 : end]
+        place = letters.find(start, end)
 
 
 def _letters(text: str) -> bytes:

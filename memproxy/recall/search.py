@@ -63,7 +63,7 @@ class Ranker:
             generic=self._generic,
             candidates=candidates,
             readings=readings,
-            documents=self._reader.found(terms, readings),
+            documents=self._reader.found(text, terms, readings),
             now=now,
         )
 

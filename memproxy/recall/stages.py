@@ -124,11 +124,11 @@ def times(batch: Batch) -> Columns:
 def expectations(batch: Batch) -> Columns:
     """Whether a turn has what the question asks for: a number, a name, a word of time."""
     asking = batch.asking
-    return {
-        "number": asking.number * batch.surface("number"),
-        "name": asking.name * batch.surface("name"),
-        "time_word": asking.time * batch.surface("time"),
-    }
+    asked = {"number": asking.number, "name": asking.name, "time": asking.time}
+    number, name, time = (
+        batch.surface(sign) if wanted else np.zeros(len(batch.memories)) for sign, wanted in asked.items()
+    )
+    return {"number": number, "name": name, "time_word": time}
 
 
 def substance(batch: Batch) -> Columns:

@@ -197,6 +197,7 @@ class Decider:
             nonce=session_nonce(self._secret, scope.tenant, scope.user, scope.session or ""),
             present=chat.digests,
             limits=controls.limits,
+            chained=chat.chain is not None,
         )
 
     def _keep(self, decision: Decision, scope: Scope, unnamed: Conversation | None) -> None:
@@ -247,7 +248,7 @@ def _followed_up(decision: Decision, given: Given, verdict: Verdict) -> Decision
 
 def _told(decision: Decision) -> Decision:
     """The decision as the header tells it: what the request carries counts, whether it was recalled now or before."""
-    if decision.result == "degraded":
+    if decision.result == "degraded" or (decision.result == "skipped" and not decision.memories):
         return decision
     if not decision.injects:
         return msgspec.structs.replace(decision, result="shadow")

@@ -53,6 +53,19 @@ class Found(msgspec.Struct, frozen=True):
     payload: dict[str, Any]
 
 
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """A point with what its vectors were made of; ``embedded``: it has a dense vector."""
+
+    found: Found
+    bm25: SparseVector
+    embedded: bool
+
+    @property
+    def id(self) -> str:
+        """Its point id."""
+        return self.found.id
+
+
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """One search: the nearest ``limit`` points to ``dense`` or ``bm25`` (exactly one is set) within ``where``.
 
@@ -96,6 +109,9 @@ class Backend(Protocol):
 
     async def retrieve(self, ids: Sequence[str]) -> list[Found]:
         """These points, whole payload, in any order; those that are gone are left out."""
+
+    async def stored(self, ids: Sequence[str]) -> list[Stored]:
+        """As `retrieve`, with the words' vectors."""
 
     async def count(self, where: Where) -> int:
         """Exactly how many match."""

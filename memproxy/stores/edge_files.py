@@ -1,10 +1,13 @@
 """The folder of an embedded store: who holds it, what it was built with, and whether its files are still there.
 
-``memproxy-store.json`` (the marker) is written last, so a folder without it holds nothing that was acknowledged.
+``memproxy-store.json`` (the marker) is written last, so a folder without it holds nothing that was acknowledged. It
+names the subfolder that holds the points, so that replacing this one file switches to another one (`memproxy reindex`);
+``memproxy-rebuild.json`` names one that is not complete yet.
 """
 
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,21 +16,37 @@ import msgspec
 
 from memproxy.errors import ConfigError, StoreUnavailable
 
-VERSION = 1
-"""Version of the folder's layout and of the points' form; a newer one is refused, an older one is migrated."""
+VERSION = 2
+"""Version of the folder's layout and of the points' form; a newer one is refused, an older one is read as it is."""
+
+FIRST_VERSION = 1
+"""Written while the points are in the first subfolder, where memproxy versions look that know no other."""
 
 MARKER = "memproxy-store.json"
+REBUILD = "memproxy-rebuild.json"
 LOCK = "lock"
 SHARD = "shard"
+OTHER_SHARD = "shard-2"
+"""A reindex writes to the subfolder that is not in use."""
 
 
 class Marker(msgspec.Struct, kw_only=True):
-    """What the folder holds: the store's own id and what it was built with."""
+    """What the folder holds: the store's own id, what it was built with, and the subfolder of its points.
+
+    A marker of version 1 names no subfolder: there was one.
+    """
 
     version: int
     store_id: str
     dimension: int
     embedder: str | None
+    shard: str = SHARD
+
+    def rebuilt(self, *, dimension: int, embedder: str | None) -> "Marker":
+        """The marker after a reindex for this embedder."""
+        shard = SHARD if self.shard == OTHER_SHARD else OTHER_SHARD
+        version = FIRST_VERSION if shard == SHARD else VERSION
+        return Marker(version=version, store_id=self.store_id, dimension=dimension, embedder=embedder, shard=shard)
 
 
 class StoreFolder:
@@ -63,13 +82,64 @@ class StoreFolder:
 
     def write_marker(self, marker: Marker) -> None:
         """Write the marker so that after a crash either the old or the new one is there."""
-        new = self.path / f"{MARKER}.new"
+        self._replace(MARKER, marker)
+
+    def _replace(self, name: str, content: Marker) -> None:
+        new = self.path / f"{name}.new"
         with new.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(marker)) + b"\n")
+            file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        new.replace(self.path / MARKER)
+        new.replace(self.path / name)
         self.sync()
+
+    def switch(self, marker: Marker) -> None:
+        """Make what ``marker`` names the store. When this raises, the store is what it was.
+
+        Raises:
+            OSError: the marker could not be written.
+        """
+        try:
+            self.write_marker(marker)
+        except OSError:
+            if self.marker() != marker:
+                raise
+        self.use(marker)
+        self.remember()
+
+    def use(self, marker: Marker) -> None:
+        """The points are where this marker says."""
+        self.shard = self.path / marker.shard
+
+    def begun(self) -> Marker | None:
+        """What a reindex was writing when it ended early: the marker that it would have switched to."""
+        try:
+            return msgspec.json.decode((self.path / REBUILD).read_bytes(), type=Marker)
+        except (OSError, msgspec.DecodeError):
+            return None  # none was begun, or none that could be gone on with
+
+    def begin(self, marker: Marker) -> None:
+        """Note that a reindex writes what this marker names."""
+        self._replace(REBUILD, marker)
+
+    def drop(self, marker: Marker) -> None:
+        """Remove what was begun under this marker."""
+        (self.path / REBUILD).unlink(missing_ok=True)
+        shutil.rmtree(self.path / marker.shard, ignore_errors=True)
+
+    def tidy(self, marker: Marker) -> None:
+        """Remove what a reindex left that ended right after its switch, or before there was anything to go on with.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        begun = self.begun()
+        if begun is not None and begun.shard == marker.shard:
+            (self.path / REBUILD).unlink()
+            begun = None
+        for name in (SHARD, OTHER_SHARD):
+            if name != marker.shard and (begun is None or begun.shard != name) and (self.path / name).exists():
+                shutil.rmtree(self.path / name)
 
     def sync(self) -> None:
         """Make the folder's own entries durable."""

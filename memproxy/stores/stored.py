@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Memory, from_payload, to_payload
+from memproxy.core.memory import Kind, Memory, from_payload, to_payload
+from memproxy.core.turn import point_id
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics
 from memproxy.stores.backend import Found
@@ -42,6 +43,12 @@ def slim_payload(memory: Memory) -> dict[str, Any]:
     """
     encoded(memory)
     return {name: value for name, value in to_payload(memory).items() if value is not None and value not in ([], {})}
+
+
+def place_of(memory: Memory) -> str:
+    """The point id of a memory; a turn's depends on its session."""
+    session = memory.session_id if memory.kind is Kind.TURN else None
+    return point_id(memory.tenant, memory.user_id, session, memory.id)
 
 
 def placed(found: Sequence[Found]) -> list[tuple[str, Memory]]:

@@ -1,9 +1,9 @@
 """Threads of one's own: for libraries that block and have a single owner."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TypeVar
 
@@ -90,6 +90,12 @@ class SharedFlush:
             number = self._begun
             await self._flush(self._thread)
             self._done = number
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Within it nothing is flushed; who wants to waits."""
+        async with self._lock:
+            yield
 
     async def close(self) -> None:
         """Let a flush that is under way end."""

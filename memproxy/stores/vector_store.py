@@ -1,16 +1,15 @@
 """What a memory store does, built once over any vector engine (`backend.Backend`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
-from memproxy.core.turn import point_id
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point
@@ -18,7 +17,8 @@ from memproxy.stores.backend import Backend, Found, Ranking, Written
 from memproxy.stores.filters import HasId, OneOf, Where, erasable, owned, readable
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
-from memproxy.stores.stored import encoded, memories, placed, slim_payload
+from memproxy.stores.stored import encoded, memories, place_of, placed, slim_payload
+from memproxy.stores.writers import Writers
 
 BATCH = 256
 """Points written or read in one call of the engine: bounds the memory of one call."""
@@ -31,18 +31,21 @@ class VectorStore:
         self._dimension = dimension
         self._embedder = embedder_name
         self._backend: Backend | None = None
+        self._writers = Writers()
 
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         written = [self._written(scope, point) for point in points]
-        async with self._using("upsert") as backend:
+        async with self._changing("upsert", {one.id for one in written}) as backend:
             for start in range(0, len(written), BATCH):
                 await backend.upsert(written[start : start + BATCH])
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
         plain = {name: msgspec.to_builtins(dict(fields)) for name, fields in changes.items()}
         groups = _alike(plain)
-        async with self._using("set_fields") as backend:
+        changed: set[str] = set()
+        async with self._changing("set_fields", changed) as backend:
             places = await self._places(backend, scope, list(plain))
+            changed.update(place for group in places.values() for place in group)
             for group, fields in groups:
                 ids = [place for name in group for place in places.get(name, ())]
                 if ids and fields:
@@ -83,12 +86,26 @@ class VectorStore:
         return [memory for key, memory in near.items() if key not in given]
 
     async def delete(self, scope: Scope, where: MemoryFilter) -> int:
-        async with self._using("delete") as backend:
-            return await backend.delete(erasable(scope, where))
+        matching = erasable(scope, where)
+        gone: set[str] = set()
+        async with self._changing("delete", gone) as backend:
+            if self._writers.noting:
+                gone.update([one.id async for one in _all(backend, matching, ["tenant"])])
+            return await backend.delete(matching)
 
     async def count(self, scope: Scope, where: MemoryFilter) -> int:
         async with self._using("count") as backend:
             return await backend.count(readable(scope, where))
+
+    @asynccontextmanager
+    async def _changing(self, operation: str, places: Collection[str]) -> AsyncIterator[Backend]:
+        """A write to these places; they may be added within it."""
+        async with self._writers.writing():
+            try:
+                async with self._using(operation) as backend:
+                    yield backend
+            finally:
+                self._writers.note(places)
 
     @asynccontextmanager
     async def _using(self, operation: str) -> AsyncIterator[Backend]:
@@ -118,9 +135,7 @@ class VectorStore:
         for part in point.dense:
             if len(part) != self._dimension:
                 raise ConfigError(self._wrong_dimension(len(part)))
-        session = memory.session_id if memory.kind is Kind.TURN else None
-        place = point_id(memory.tenant, memory.user_id, session, memory.id)
-        return Written(place, slim_payload(memory), point.dense, point.bm25)
+        return Written(place_of(memory), slim_payload(memory), point.dense, point.bm25)
 
     def _wrong_dimension(self, got: int) -> str:
         return (

@@ -178,7 +178,7 @@ class Rig:
         self.clock = TestClock()
         self.embedder = embedder
         self.state = SqliteState(folder / "state.db", sync="normal")
-        self.store = store or EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=embedder.name)
+        self.store = store or EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=embedder.name, lull_s=0)
         self.model = OpenAIChatModel(self.settings.models.extract)
         self.access = ModelAccess(self.settings)
         self.worker = Worker(

@@ -22,6 +22,9 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ANN = Scope(tenant="acme", user="ann", session="s1")
 DIMENSION = 384
 
+UNHURRIED = Settings.model_validate({"recall": {"deadline_ms": 5_000}})
+"""A busy machine must not turn a test of what is found into one of deadlines."""
+
 
 class FixedClock:
     """Always the same instant."""
@@ -91,7 +94,7 @@ async def bench(
     store = EdgeStore(folder, dimension=DIMENSION, embedder_name=None)
     await store.open(None)
     try:
-        yield Bench(store, embedder or NoEmbedder(DIMENSION), settings or Settings())
+        yield Bench(store, embedder or NoEmbedder(DIMENSION), settings or UNHURRIED)
     finally:
         await store.close()
 

@@ -179,7 +179,7 @@ class SlowStore(EdgeStore):
 
 @pytest.mark.parametrize(("store", "reason"), [(FailingStore, "store"), (SlowStore, "timeout")])
 async def test_trouble_costs_the_memories_and_is_said(tmp_path: Path, store: type[EdgeStore], reason: str) -> None:
-    async with bench(tmp_path) as it:
+    async with bench(tmp_path, settings=Settings()) as it:
         it.recall._store = store(tmp_path / "other", dimension=4, embedder_name=None)
         answer = await it.recall.recall(asking("What's my budget?"))
         await it.recall._store.close()
@@ -195,7 +195,7 @@ class LateEmbedder(NoEmbedder):
 
 
 async def test_words_alone_are_used_when_the_embedder_is_late(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+    async with bench(tmp_path, settings=Settings()) as it:
         await it.put(fact(BUDGET))
         it.recall._embedder = LateEmbedder(384)
         answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))

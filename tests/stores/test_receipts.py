@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from memproxy.core.receipt import Cited, Decided, Outcome, Recalled, ReceiptPart
@@ -128,6 +129,16 @@ async def test_old_receipts_and_those_beyond_the_bound_are_pruned(state: SqliteS
     kept = [name for name in ("old", *(f"new{place}" for place in range(5))) if await state.receipt(ANN, name)]
     assert kept == ["new2", "new3", "new4"]
     assert await state.outcomes(ANN, session=None, limit=10) == []
+
+
+async def test_a_busy_tenant_loses_its_own_oldest_receipts_first(state: SqliteState, file: Path) -> None:
+    other = msgspec.structs.replace(part("other", recalled=RECALLED), scope=Scope(tenant="other", user="ben"))
+    await state.note_receipts([other, *(part(f"r{place}", recalled=RECALLED, seconds=place + 1) for place in range(5))])
+    with sqlite3.connect(file) as db:
+        sqlite_receipts.prune(db, NOON, most_of_a_tenant=2)
+    db.close()
+    assert [name for name in (f"r{place}" for place in range(5)) if await state.receipt(ANN, name)] == ["r3", "r4"]
+    assert await state.receipt(other.scope, "other") is not None
 
 
 async def test_pruning_happens_by_itself(state: SqliteState) -> None:

@@ -129,7 +129,7 @@ async def learning_memory(
         known.remember(TENANT, access)
     with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=temporary_folder()) as folder:
         name = None if isinstance(embedder, NoEmbedder) else embedder.name
-        store = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name)
+        store = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
         state = SqliteState(Path(folder, "state.db"), sync="normal")
         worker = Worker(
             settings=settings,

@@ -1,9 +1,9 @@
 """Facts from conversations by rules, with no model at all (``learn.mode: verbatim``).
 
-What the user states about himself and his world is read sentence by sentence (`said`, `clauses`); patterns with builders
-make candidates of clauses (`people`, `home`, `work`, `tastes`, ..., each a table of rules), `corrections` and
-`retractions` find what they are about in a `ledger` of what was stated before. Precision comes before recall: a sentence
-that fits no pattern says nothing. English; a few sure forms in German, Spanish and French (`foreign`).
+What the user states about himself and his world is read sentence by sentence (`said`, `clauses`); patterns with
+builders make candidates of clauses (`people`, `home`, `work`, `tastes`, ..., each a table of rules), `corrections` and
+`retractions` find what they are about in a `ledger` of what was stated before. Precision comes before recall: a
+sentence that fits no pattern says nothing. English; a few sure forms in German, Spanish and French (`foreign`).
 """
 
 from memproxy.learn.candidates import Read, Window

@@ -67,8 +67,9 @@ _BEGINS = (
     r"tengo)\b"
 )
 _ELLIPTIC = (
-    r"(?:live|work|love|hate|like|prefer|enjoy|own|drive|speak|play|study|teach|have|am|are|do not|cannot|use|run|"
-    r"was born|"
+    r"(?:live|work|love|hate|(?<!, )like(?! (?:I|we|you|a|an|this|that)\b)|prefer|enjoy|"
+    r"own|drive|speak|play|study|teach|have|am|are|do not|cannot|use|"
+    r"run|was born|"
     r"grew up|moved|need|never|dislike|adore|collect|got|bought|adopted|take|weigh|wear|no longer|stopped|quit|"
     r"teach|turned|joined)\b"
 )
@@ -278,10 +279,18 @@ def _pieces(text: str) -> list[str]:
     return found
 
 
+_INFINITIVE = re.compile(
+    r"\b(?:will|would|can|could|should|might|may|must|let|going|cannot|trying|not|to (?=[a-z]))\b", re.IGNORECASE
+)
+"""After these a verb that follows "and" is no statement ("I'll try it and use ...")."""
+
+
 def _completed(before: str, piece: str) -> str:
     plain, _ = without_leads(before)
     subject = re.match(r"(I|we)\b", plain, re.IGNORECASE)
     if subject is None:
+        return piece
+    if _INFINITIVE.search(plain):
         return piece
     return f"{subject.group(1)} {'have ' if re.match(_ANOTHER, piece, re.IGNORECASE) else ''}{piece}"
 

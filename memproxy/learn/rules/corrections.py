@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
+
 from memproxy.core.slots import has_many, numbers, predicate_name, value_name
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules import dates
@@ -150,7 +151,7 @@ def _switched_to(clause: Clause, ledger: Ledger) -> Iterable[Extracted]:
     """“We upgraded to Postgres 17” where an older version is known; else simply that it is used."""
     match = _SWITCHED_TO.match(clause.text)
     new = trimmed(match["x"], "short") if match else None
-    if new is None or not (new[:1].isupper() or any(map(str.isdigit, new))):
+    if new is None or not new[:1].isupper():
         return
     purpose = re.search(r"\bfor (?P<p>.+)", match["x"]) if match else None
     stated = tool(new, trimmed(purpose["p"], "long") if purpose else None)

@@ -134,11 +134,10 @@ def _dotted(match: re.Match[str], today: date, past: bool) -> tuple[date, date]:
 
 def _month(match: re.Match[str], today: date, past: bool) -> tuple[date, date]:
     month = _MONTHS[match["month"].lower()]
-    year = int(match["year"]) if match["year"] else today.year
-    if not match["year"] and past != (month > today.month) and month != today.month:
-        year = year if past else year + 1
-    elif not match["year"] and past and month > today.month:
-        year -= 1
+    away = 0
+    if not match["year"]:
+        away = -1 if past and month > today.month else 1 if not past and month < today.month else 0
+    year = int(match["year"]) if match["year"] else today.year + away
     first = date(year, month, 1)
     return first, _later(first, 1)
 
@@ -227,6 +226,12 @@ def _pattern(pattern: str, read: Reader, *, relative: bool = False) -> tuple[re.
     return re.compile(pattern, re.IGNORECASE), read, relative
 
 
+_AFTER_DAY = (
+    rf"(?=\W*$|[.,;:!?)]|(?: (?:the )?{_DAY})? (?:at|and|or|until|to|from|in|for|with|because|so|but|after|before|"
+    r"morning|afternoon|evening|night|noon|I|we|if|as|then|\d)\b)"
+)
+"""A day of the week that is part of a name ("Sunday mass") names none."""
+
 _COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _PATTERNS = (
     _pattern(rf"\b{_YEAR}-(?P<number>\d{{1,2}})-(?P<day>\d{{1,2}})\b", _iso_day),
@@ -245,8 +250,8 @@ _PATTERNS = (
         _month,
     ),
     _pattern(
-        rf"\b(?:on )?(?:(?P<which>next|this|last|this coming|coming) )?(?P<weekday>{'|'.join(_DAYS)})(?! (?:morning|"
-        rf"afternoon|evening|night)?s\b)\b",
+        rf"\b(?<!\ba )(?<!every )(?<!each )(?:on (?!a ))?(?:(?P<which>next|this|last|this coming|coming) )?"
+        rf"(?P<weekday>{'|'.join(_DAYS)})\b{_AFTER_DAY}",
         _weekday,
         relative=True,
     ),

@@ -80,8 +80,10 @@ _GOAL = Template(
     confidence=LESS_SURE,
     check=lambda value: (
         re.match(
-            r"(?:learn|become|move|run|visit|travel|lose|save|buy|build|start|finish|get into|retire|read|write a "
-            r"(?:book|novel)|climb|open|launch|quit|switch|study|grow|improve my)\b",
+            r"(?:learn (?:(?-i:[A-Z])|to (?:swim|drive|sail|surf|ski|dance|code|cook|play|ride))|become an? |move to |"
+            r"run an? |visit (?-i:[A-Z])|travel to |lose weight|lose \d|save for|retire |write an? (?:book|"
+            r"novel)|climb |"
+            r"open an? |quit (?:my|smoking|drinking)|adopt |get married|have (?:kids|children))",
             value,
         )
         is not None
@@ -115,7 +117,7 @@ RULES: tuple[Rule, ...] = (
         _DRINKS,
     ),
     i_rule(
-        r"(?:want|would like|hope|plan|am planning|am hoping|dream of|aim) to (?P<x>.+)",
+        r"(?:want|hope|am hoping|dream of|aim) to (?P<x>.+)",
         _GOAL,
     ),
     i_rule(

@@ -30,8 +30,8 @@ _REGULARLY = (
 )
 
 _NO_HABIT = re.compile(
-    r"(?:get|see|have|think|wonder|try|am|need|want|hope|run into|hit|got|getting|seeing|having|trying|forget|"
-    r"forgetting|wondering|thinking|learn|need to)\b",
+    r"(?:used|get|see|have|think|wonder|try|am|need|want|hope|run into|hit|got|getting|seeing|having|trying|forget|"
+    r"forgetting|wondering|thinking|learn|need to|looking|look)\b",
     re.IGNORECASE,
 )
 
@@ -42,7 +42,7 @@ def habit(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     if (
         said is None
         or _NO_HABIT.match(said)
-        or re.match(r"\w+ (?:it|this|that|them|these|you)\b", said)
+        or re.match(r"\w+ (?:on |with |at )?(?:it|this|that|them|these|you)\b", said)
         or len(said.split()) < 3
     ):
         return
@@ -79,9 +79,16 @@ def only(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     )
 
 
+_PAST = frozenset(
+    {"went", "took", "got", "did", "had", "was", "were", "made", "began", "ran", "ate", "drank", "taught", "saw"}
+)
+
+
 def third_verb(said: str) -> str:
     """The words with their first verb in the third person."""
     first, _, rest = said.partition(" ")
+    if first.endswith("ed") or first.lower() in _PAST:
+        return said
     irregular = {"go": "goes", "do": "does", "have": "has", "am": "is", "are": "is"}
     if first.endswith(("s", "sh", "ch", "x", "z")):
         third = f"{first}es"

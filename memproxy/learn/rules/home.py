@@ -34,7 +34,8 @@ _NO_PLACE = re.compile(
     r"process|"
     r"middle|need|bed|time|sales|case|fact|general|favou?r|agreement|class|doubt|danger|good|bad|shock|two-bedroom|"
     r"room|way|"
-    r"hospital|office|queue|traffic|canary|past|future|moment|same|area|neighbou?rhood|my|our|person|search)\b"
+    r"hospital|office|queue|traffic|canary|past|future|moment|same|area|(?:the )?(?:city|countryside|"
+    r"suburbs|same \w+|neighbou?rhood|region|middle)|neighbou?rhood|my|our|person|search)\b"
     r"|\d+(?:-|\s)(?:bed|room|story)",
     re.IGNORECASE,
 )

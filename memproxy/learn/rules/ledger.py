@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
+
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.slots import (
     has_many,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 import msgspec
+
 from memproxy.core.memory import Kind, Relation
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.values import (

@@ -26,6 +26,7 @@ AMOUNT = (
     r"(?:(?:US|CA|AU)?[$€£¥]\s?\d[\d,.]*\d?(?:\s?(?:k|m|bn|thousand|million))?"
     r"|\d[\d,.]*\d?\s?(?:k|m|thousand|million)?\s?(?:dollars|euros?|pounds|yen|usd|eur|gbp|chf|francs|€|£|\$|bucks)?)"
     r"(?:\s?(?:per|a|an|each|/|every)\s?(?:month|year|week|day|person|night|hour|head|kid|child|guest|mo|yr))?"
+    r"(?:\s?(?:-|–|to)\s?[$€£¥]?\d[\d,.]*\d?\s?(?:k|m)?\b)?"
 )
 
 _AMOUNT = re.compile(AMOUNT, re.IGNORECASE)

@@ -219,9 +219,7 @@ def _favourite(groups: Groups) -> Iterable[Extracted]:
         what = groups["what"]
         who, name = groups["who"].lower(), groups.get("name")
         yield Extracted(
-            content=f"User's {name or who}'s favorite {what} is {third_person(value)}."
-            if not name
-            else f"{name}'s favorite {what} is {third_person(value)}.",
+            content=f"User's {who}{f' {name}' if name else ''}'s favorite {what} is {third_person(value)}.",
             subject=name or f"user's {who}",
             predicate=f"favorite_{what.replace(' ', '_')}",
             object=bare(value),

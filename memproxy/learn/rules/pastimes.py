@@ -26,17 +26,18 @@ from memproxy.learn.rules.words import (
     SPORTS,
 )
 
+_HOW_WELL = re.compile(
+    r"\b(?:a (?:little|bit|tiny bit)(?: bit)?(?: of)?|fluent|native|some|basic|both|good|conversational) ",
+    re.IGNORECASE,
+)
+
 
 def speaks(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """Languages, each by itself."""
     verb, predicate = {"learn": ("is learning", "learning")}.get(groups.get("how", ""), ("speaks", "speaks"))
-    for value in items(groups["x"]):
-        language = re.sub(
-            r"^(?:fluent|native|some|a little|a bit of|basic|both|good|conversational) ",
-            "",
-            value or "",
-            flags=re.IGNORECASE,
-        )
+    said = _HOW_WELL.sub("", groups["x"])
+    for value in items(said):
+        language = value or ""
         language = language.split(" ")[0] if language.split(" ")[0].lower() in LANGUAGES else language
         if language.lower() in LANGUAGES:
             predicate_name = f"{predicate}_{language.lower()}" if predicate == "learning" else predicate
@@ -143,7 +144,7 @@ RULES: tuple[Rule, ...] = (
             many=True,
             check=lambda value: (
                 re.search(
-                    r"\b(?:data|logs?|metrics|feedback|information|points|the|requirements)\b",
+                    r"\b(?:average|data|logs?|metrics|feedback|information|points|the|requirements)\b",
                     value,
                 )
                 is None

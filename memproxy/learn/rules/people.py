@@ -119,6 +119,8 @@ def age(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
 def birthday(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """The day of birth; of the user, or of somebody of the user's (``who``)."""
     day = dates.find(groups["x"], clause.said_at, past=True)
+    if day is not None and day.is_relative:
+        day = dates.find(groups["x"], clause.said_at)
     if day is None or day.place > 14:
         return
     who = _who(groups)

@@ -34,6 +34,13 @@ from memproxy.learn.rules.words import (
 _PET = rf"(?P<pet>{'|'.join(sorted(map(re.escape, PETS), key=len, reverse=True))})"
 
 
+_ALONE = (
+    r"(?=\s*$|[,.;!?]| (?:called|named|whose|and|who|that|from|last|this|yesterday|in|at|with|for|but|because|since|"
+    r"when|now|too|a|two|three)\b| (?-i:[A-Z]))"
+)
+"""What may follow a pet, so that "a new dog bed" is none."""
+
+
 def pet(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """A pet, with its name if it is said."""
     said = groups["pet"].lower()
@@ -181,7 +188,7 @@ RULES: tuple[Rule, ...] = (
         pet,
     ),
     i_rule(
-        rf"(?:have|own|got|adopted|have adopted|rescued|bought) (?P<owned>an?) {SIZE}(?:[\w-]+ )?{_PET}\b(?:,? "
+        rf"(?:have|own|got|adopted|have adopted|rescued|bought) (?P<owned>an?) {SIZE}(?:[\w-]+ )?{_PET}\b{_ALONE}(?:,? "
         rf"(?:called|named|whose name is) |,? )?(?P<x>[^\W\d_].*)?",
         pet,
     ),

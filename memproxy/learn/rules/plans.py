@@ -94,7 +94,7 @@ def noted_event(groups: Groups, clause: Clause) -> Iterable[Extracted]:
 def has_event(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """“I have a dentist appointment on Tuesday”: an event with its day."""
     day = dates.find(groups["x"], clause.said_at)
-    if day is None or day.place == 0:
+    if day is None or day.place == 0 or day.end <= clause.said_at.date():
         return
     what = trimmed(groups["x"][: day.place], "whole")
     what = re.sub(
@@ -117,10 +117,13 @@ _NO_PLAN = re.compile(
 _SHORT_LIVED = re.compile(r"\b(?:today|tonight|this (?:morning|evening|afternoon))\b", re.IGNORECASE)
 
 
+_OF_IT = re.compile(r"(?:\w+ (?:on |with |at )?(?:it|this|that|them|these)|leaning)\b", re.IGNORECASE)
+
+
 def doing(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """“We are launching the new website on Monday 10 June”."""
     said = trimmed(groups["x"], "whole")
-    if said is None or _NO_PLAN.match(said) or _SHORT_LIVED.search(said):
+    if said is None or _NO_PLAN.match(said) or _SHORT_LIVED.search(said) or _OF_IT.match(said):
         return
     yield from _on_day("User is {}", said, clause)
 
@@ -128,7 +131,7 @@ def doing(groups: Groups, clause: Clause) -> Iterable[Extracted]:
 def coming(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """“The kitchen fitters come on the 3rd of July”."""
     said = trimmed(groups["x"], "whole")
-    if said is None or _SHORT_LIVED.search(said):
+    if said is None or _SHORT_LIVED.search(said) or "birthday" in said:
         return
     owned = re.sub(r"^(?:my|our) ", "User's ", said, flags=re.IGNORECASE)
     yield from _on_day("{}", owned[0].upper() + owned[1:], clause)
@@ -247,8 +250,12 @@ RULES: tuple[Rule, ...] = (
         wedding,
     ),
     i_rule(
-        r"(?:am|are) (?P<verb>planning|training for|preparing for|saving for|saving up for|expecting|organizing|"
-        r"organising) (?P<x>(?:an?|our|my|the|to [a-z]+ (?:an?|the|to)) .+)",
+        (
+            r"(?:am|are) (?P<verb>planning|training for|preparing for|saving for|saving up for|expecting(?= "
+            r"(?:twins|(?:a|our|my) (?:\w+ )?(?:baby|child|son|daughter|girl|boy))\b)|organizing|"
+            r"organising) (?P<x>(?:an?|our|my|the|to (?:visit|move|travel|go|attend|host|marry|run|launch|"
+            r"open|retire)) .+)"
+        ),
         planned,
     ),
     i_rule(r"(?:booked|have booked) (?P<x>.+)", booked),

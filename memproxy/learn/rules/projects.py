@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 import msgspec
+
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.model import (
     LESS_SURE,
@@ -31,7 +32,7 @@ from memproxy.learn.rules.words import (
 _NOT_USED = re.compile(
     r"(?:the (?:following|same|code|command|function|first|second|method)|it|this|that|these|an? (?:lot|different|"
     r"similar|for|while|loop|function|list|"
-    r"regex|class|dictionary|variable|custom|new|few|mix)|your|my (?:hands|phone|head|own)|to|for|chatgpt|you)\b",
+    r"regex|class|dictionary|variable|custom|new|few|mix)|your|my (?:\d|hands|phone|head|own)|to|for|chatgpt|you)\b",
     re.IGNORECASE,
 )
 
@@ -42,7 +43,13 @@ def uses(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         what = trimmed(value, "short") if value else None
         if what is None or _NOT_USED.match(what) or not _is_tool(what):
             continue
-        purpose = re.search(r"\b(?:for|as) (?P<p>.+)", groups["x"])
+        purpose = re.search(
+            (
+                r"\b(?:for|as) (?!about|over|almost|an? |the (?:last|past)|\d|two|three|four|five|six|many|some|"
+                r"years|months|weeks|now|myself|free|it\b|this\b|that\b|all\b|everything)(?P<p>.+)"
+            ),
+            groups["x"],
+        )
         yield tool(what, trimmed(purpose["p"], "long") if purpose else None)
 
 
@@ -85,7 +92,8 @@ def team_uses(groups: Groups, clause: Clause) -> Iterable[Extracted]:
 
 
 _DECIDED = re.compile(
-    r"(?:what|how|whether|if|between|on my own|to (?:ask|try|check|see|go ahead|tell))\b",
+    r"(?:what|how|whether|if|between|on my own|my|our|her|him|them|his|their|you|some|a few|it|this|that"
+    r"|to (?:ask|try|check|see|go ahead|tell|give (?:it|them)|treat|(?:get|do|use|buy) (?:it|this|that|one)))\b",
     re.IGNORECASE,
 )
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
+
 from memproxy.core.memory import Memory
 from memproxy.learn.candidates import (
     Extracted,
@@ -76,8 +77,10 @@ _ENDS = re.compile(
     re.IGNORECASE,
 )
 _NOT_THAT = re.compile(
-    r",? not (?:in |on |at |for |the |an? )?(?P<wrong>[\w$€£][\w$€£,.' -]{0,40}?)(?: anymore)?[.!]?$"
+    r"(?:, not | not (?=[A-Z\d$€£]))(?:in |on |at |for |the |an? )?(?P<wrong>[\w$€£][\w$€£,.' -]{0,40}?)"
+    r"(?: anymore)?[.!]?$"
 )
+_YOU = re.compile(r"\b(?:you|the assistant)\b", re.IGNORECASE)
 _FIRST = re.compile(r"(?P<first>I|we|my|our)\b", re.IGNORECASE)
 
 
@@ -225,10 +228,16 @@ def _stated(clause: Clause, rules: Sequence[Rule]) -> list[Extracted]:
         if match is None:
             continue
         groups = {name: text for name, text in match.groupdict().items() if text is not None}
-        made = [one for one in rule.build(groups, clause) if one.aspect or (one.object or "").casefold() not in objects]
+        built = [one for one in rule.build(groups, clause) if not _is_of_assistant(one)]
+        made = [one for one in built if one.aspect or (one.object or "").casefold() not in objects]
         objects |= {(one.object or "").casefold() for one in made}
         found += made
     return found
+
+
+def _is_of_assistant(stated: Extracted) -> bool:
+    """Whether it speaks to whom it is said ("our goal is to grow your business" was not written by the user)."""
+    return not (stated.predicate or "").startswith("answer_") and _YOU.search(stated.content) is not None
 
 
 def _settled(found: list[Extracted]) -> list[Extracted]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
+
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.ledger import Ledger, terms
 from memproxy.learn.rules.model import SURE, Clause
@@ -89,7 +90,7 @@ _BROKE_UP = re.compile(
 _NOT_PERSONAL = re.compile(
     r"\b(?:file|branch|code|line|column|row|table|comment|function|variable|folder|directory|cache|instance|"
     r"container|account|email|draft|paragraph|sentence|section|slide|duplicate\w*|spaces?|commit|last line|order|"
-    r"cart|app|browser|history|cookies|photo|image|background)\b",
+    r"cart|app|browser|history|cookies|photo|image|background|message|answers?|request|question|prompt|instructions?|reply|response)\b",
     re.IGNORECASE,
 )
 

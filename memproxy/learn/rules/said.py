@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 import msgspec
+
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory, Trust
 from memproxy.core.text import sentences
@@ -195,7 +196,7 @@ def mask(text: str) -> str:
     """The text with everything in it that is not the speaker's own prose masked, at the same length."""
     for pattern in _FOREIGN_TEXT:
         text = pattern.sub(_blank, text)
-    text = _mask_letters(_mask_speakers(text))
+    text = _mask_speakers(_mask_letters(text))
     return _QUOTED.sub(_blank_quote, text)
 
 

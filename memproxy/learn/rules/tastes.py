@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.model import (
@@ -43,7 +44,7 @@ _VERBS = {
 PASSING_TASTE = re.compile(
     r"(?:to (?:think|say|know|see (?:how|what|if)|hear|be honest|point|clarify|add|ask|change|try|use this|keep|get|"
     r"have)\b"
-    r"|(?:an?|the) (?:option|idea|suggestion|answer|approach|version|explanation|design|draft|code|tone|format|"
+    r"|(?:an?|the) (?:combination|mix|option|idea|suggestion|answer|approach|version|explanation|design|draft|code|tone|format|"
     r"structure|plan|list|"
     r"recipe|title|summary|proposal|result|name|color scheme|first|second|last|new|example|look|itinerary|one|joke|"
     r"direction|function|bug|error)\b"
@@ -68,11 +69,32 @@ def feels(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """Likes and dislikes, one for each item. Stance and slot hold the polarity, so that a change of mind supersedes."""
     verb = groups["verb"].lower()
     said = _VERBS.get(verb, verb)
-    for value in items(groups["x"]):
-        if value is None or PASSING_TASTE.match(value) or _is_somebody(value):
+    for place, value in enumerate(items(groups["x"])):
+        if not _lasts(value) or (verb == "like" and _is_here(value or "")):
+            if place == 0:
+                return  # what follows hangs on it ("the combination of honey and paprika")
             continue
         negative = verb in ("hate", "dislike", "detest", "loathe")
         yield taste(value, said, positive=not negative)
+
+
+_KNOWN_TO_ALL = frozenset(
+    {"sea", "ocean", "beach", "rain", "cold", "heat", "countryside", "outdoors", "snow", "sun", "dark"}
+)
+
+
+def _lasts(value: str | None) -> TypeGuard[str]:
+    """Whether it is something to hold an opinion of beyond this conversation."""
+    return value is not None and not (PASSING_TASTE.match(value) or _HERE.search(value) or _is_somebody(value))
+
+
+_HERE = re.compile(r"\b(?:this|these|those|your|here|above)\b", re.IGNORECASE)
+
+
+def _is_here(value: str) -> bool:
+    """“I like the text”: something of this conversation, not of the user's life."""
+    words = value.split()
+    return words[0].lower() == "the" and value == value.lower() and words[-1] not in _KNOWN_TO_ALL and len(words) < 5
 
 
 def _is_somebody(value: str) -> bool:
@@ -106,7 +128,7 @@ def fond_of(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“A big fan of”, “cannot stand”: liking said in other words."""
     negative = bool(groups.get("no"))
     for value in items(groups["x"]):
-        if value is not None and not PASSING_TASTE.match(value) and not _is_somebody(value):
+        if _lasts(value):
             yield taste(value, groups["said"], positive=not negative)
 
 

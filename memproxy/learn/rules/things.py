@@ -34,7 +34,7 @@ from memproxy.learn.rules.words import (
 )
 
 _PASSING = re.compile(
-    r"(?:question|problem|issue|error|code|function|bug|query|point|guess|idea|concern|understanding|assumption|"
+    r"(?:question|problem|issue|error|headline|title|subject|topic|code|function|bug|query|point|guess|idea|concern|understanding|assumption|"
     r"suggestion|first|"
     r"last|next|previous|second|only|main|request|prompt|answer|task|homework|file|data|dataset|script|program|"
     r"output|input|"
@@ -104,7 +104,7 @@ def owned(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         what,
         flags=re.IGNORECASE,
     )
-    if last_words(plain, PETS.keys() | frozenset()) or last_words(plain, PASSING_PURCHASES):
+    if last_words(plain, frozenset(PETS)) or last_words(plain, PASSING_PURCHASES):
         return
     if verb in ("have", "got", "ordered") and not _is_possession(plain):
         return

@@ -56,8 +56,9 @@ _VAGUE = re.compile(
     r"problem|issue|"
     r"explanation|example|approach|solution|feeling|bit|lot|kind|sort|change|changes|new|old|rest|latest|concept|"
     r"joke|plan|name|tone))$"
-    r"|(?:it|that|this|these|those|them|he|she|him|his|their|you|your|how|what|when|where|why|which|whether|if|not|"
-    r"no|so|there|here|because|but|very|too|than|just|such|being able|everything|nothing|something|anything(?! with))\b"
+    r"|(?:it|its|her|that|this|these|those|them|he|she|him|his|their|you|your|how|what|when|where|why|which|whether|if|not|"
+    r"no|so|there|here|because|but|very|too|than|just|such|being able|everything|nothing|something|"
+    r"myself|ourselves|yourself|all (?:of|those|these|that|this)|anything(?! with))\b"
     r"|the (?:idea|way|fact|sound|look|first|second|third|former|latter|one|ones|other|answer|option|version|"
     r"suggestion|thought|"
     r"question|thing|things|following|same|part|previous|result|output|response|feeling|explanation|example|new|old|"
@@ -80,7 +81,7 @@ _TOGETHER = re.compile(
     r"arts and crafts|research and development|lord of the rings|war and peace|pride and prejudice|bread and butter)\b",
     re.IGNORECASE,
 )
-_JOIN = re.compile(r"\s*,?\s+(?:and|or|&|as well as|plus)\s+|\s*,\s*(?:and\s+|or\s+)?", re.IGNORECASE)
+_JOIN = re.compile(r"\s*,?\s+(?:and|or|&|as well as|plus)\s+|\s*,(?!\d{3}\b)\s*(?:and\s+|or\s+)?", re.IGNORECASE)
 _LAST_JOIN = re.compile(r"\s(?:and|or|&)\s", re.IGNORECASE)
 _PERSON = (
     (re.compile(r"\b(?:I am|I'm|we are|we're)\b", re.IGNORECASE), "they are"),
@@ -133,6 +134,11 @@ def _said(value: str, size: int) -> str | None:
     return value
 
 
+_GERUND = re.compile(r"[a-z]+ing\b")
+_ONE_DOING = re.compile(r"(?:to \w+|[a-z]+ing \w)")
+"""What is done with several things ("exploring new dishes and flavors") is one item."""
+
+
 def items(text: str) -> list[str | None]:
     """The items of a list ("hiking, climbing and chess"); without an "and", the first one alone."""
     found = _STOPS["list"].search(text)
@@ -142,12 +148,15 @@ def items(text: str) -> list[str | None]:
     if not _LAST_JOIN.search(whole):
         return [trimmed(whole, "long")]
     pieces = [piece for piece in _JOIN.split(whole) if piece.strip()]
+    if _ONE_DOING.match(pieces[0]) and not all(_GERUND.match(piece) for piece in pieces[1:]):
+        return [trimmed(whole, "long")]
     kept = [pieces[0]]
     for piece in pieces[1:]:
         if _FILLED_ITEM.match(piece) or len(piece.split()) > 5:
             break
         kept.append(piece)
-    return [trimmed(piece, "long") for piece in kept]
+    first = trimmed(kept[0], "long")
+    return [first, *(trimmed(piece, "long") for piece in kept[1:])] if first is not None else []
 
 
 def bare(text: str) -> str:

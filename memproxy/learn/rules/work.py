@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 import msgspec
+
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules import dates
 from memproxy.learn.rules.model import (
@@ -137,7 +138,7 @@ def started_at(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     yield from (
         msgspec.structs.replace(found, valid_from=since)
         for found in _EMPLOYER(groups, clause)
-        if (found.object or "")[:1].isupper()
+        if found.content.removeprefix("User works at ")[:1].isupper()
     )
 
 

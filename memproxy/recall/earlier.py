@@ -1,0 +1,27 @@
+"""What the user said before, where only the upstream has the conversation: from the turns that were captured."""
+
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.scope import Scope
+from memproxy.core.turn import in_order
+from memproxy.ports import MemoryFilter, MemoryStore
+from memproxy.recall.rewrite import EARLIER_MESSAGES
+
+_READ = 4 * EARLIER_MESSAGES
+"""Turns that are looked through: about every second one is the user's, and some are a tool's."""
+
+
+async def earlier_messages(store: MemoryStore, scope: Scope) -> list[str]:
+    """The user's last messages in the scope's session, oldest first; none without a session.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    if scope.session is None:
+        return []
+    where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session,))
+    page = await store.page(scope, where, limit=_READ)
+    return [turn.content for turn in in_order(page.memories) if _by_user(turn)][-EARLIER_MESSAGES:]
+
+
+def _by_user(turn: Memory) -> bool:
+    return turn.trust is Trust.USER

@@ -1,0 +1,220 @@
+"""A shard of Qdrant Edge: how points are stored, and what can be done with them."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from memproxy.ports import SparseVector
+from memproxy.stores.backend import (
+    BM25,
+    DENSE,
+    FLAG_FIELDS,
+    KEYWORD_FIELDS,
+    ORDER_FIELD,
+    OWNER_FIELDS,
+    TIME_FIELDS,
+    Found,
+    Ranking,
+    Stored,
+    Written,
+)
+from memproxy.stores.edge_filters import translated
+from memproxy.stores.filters import Where
+from memproxy.stores.stored import unstorable
+
+Result = TypeVar("Result")
+
+_NOBODY = str(UUID(int=0))
+
+INDEXING_THRESHOLD_KB = 100_000_000
+"""No HNSW below this: a user's few thousand points are filtered by index and compared directly, in under 1 ms."""
+
+
+def shape(dimension: int) -> edge.EdgeConfig:
+    """How points are stored. With no vacuum threshold at all, `optimize` drops every deleted text from the files."""
+    best_part = edge.MultiVectorConfig(edge.MultiVectorComparator.MaxSim)
+    dense = edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine, multivector_config=best_part)
+    return edge.EdgeConfig(
+        vectors={DENSE: dense},
+        sparse_vectors={BM25: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
+        optimizers=edge.EdgeOptimizersConfig(
+            deleted_threshold=0.0,
+            vacuum_min_vector_number=1,
+            default_segment_number=1,
+            indexing_threshold=INDEXING_THRESHOLD_KB,
+        ),
+        wal_enabled=False,
+    )
+
+
+def create(path: Path, dimension: int) -> None:
+    """Make an empty shard aside and put it in place whole, so that a crash leaves none or a complete one."""
+    new = path.with_name(f"{path.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(mode=0o700)
+    shard = edge.EdgeShard.create(str(new), shape(dimension))
+    index(shard)
+    shard.flush()
+    shard.close()
+    new.rename(path)
+
+
+def load(path: Path, dimension: int) -> edge.EdgeShard:
+    """The shard that is there, its indexes complete."""
+    shard = edge.EdgeShard.load(str(path), shape(dimension))
+    index(shard)
+    return shard
+
+
+def index(shard: edge.EdgeShard) -> None:
+    """Index the payload fields that are not indexed yet: all of a new shard, new ones of an old shard."""
+    wanted: dict[str, Any] = {name: edge.KeywordIndexParams(is_tenant=True) for name in OWNER_FIELDS}
+    wanted |= dict.fromkeys(KEYWORD_FIELDS, edge.PayloadSchemaType.Keyword)
+    wanted |= dict.fromkeys(TIME_FIELDS, edge.PayloadSchemaType.Datetime)
+    wanted |= dict.fromkeys(FLAG_FIELDS, edge.PayloadSchemaType.Integer)
+    there = shard.info().payload_schema
+    for name, schema in wanted.items():
+        if name not in there:
+            shard.update(edge.UpdateOperation.create_field_index(name, schema))
+
+
+class OnShard(Protocol):
+    """Runs something on an open shard, in the shard's own thread."""
+
+    async def __call__(self, work: Callable[[edge.EdgeShard], Result]) -> Result: ...
+
+
+class EdgeBackend:
+    """`backend.Backend` on a shard."""
+
+    def __init__(self, on_shard: OnShard) -> None:
+        self._on_shard = on_shard
+
+    async def upsert(self, points: Sequence[Written]) -> None:
+        def work(shard: edge.EdgeShard) -> None:
+            built = _storable(lambda: [_point(point) for point in points])
+            there = {one.id: one.payload for one in shard.retrieve([point.id for point in points], True, False)}
+            # In place, never a delete before it: a kill in the flush after a delete and an insert of one id loses both
+            # forms, and with them what was acknowledged long ago (docs/decisions/0012).
+            shard.update(edge.UpdateOperation.upsert_points(built))
+            if any(there.get(point.id, point.payload) != point.payload for point in built):
+                _make_vacuum_due(shard)
+
+        await self._on_shard(work)
+
+    async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
+        operation = _storable(lambda: edge.UpdateOperation.set_payload(list(ids), _flags_as(int, fields)))
+        await self._on_shard(lambda shard: shard.update(operation))
+
+    async def delete(self, where: Where) -> int:
+        def work(shard: edge.EdgeShard) -> int:
+            matching = translated(where)
+            count = shard.count(edge.CountRequest(filter=matching))
+            shard.update(edge.UpdateOperation.delete_points_by_filter(matching))
+            return count
+
+        return await self._on_shard(work)
+
+    async def scroll(
+        self,
+        where: Where,
+        *,
+        limit: int,
+        fields: Sequence[str] | None = None,
+        order: str | None = None,
+        after_id: str | None = None,
+    ) -> list[Found]:
+        request = edge.ScrollRequest(
+            filter=translated(where),
+            limit=limit + (after_id is not None),  # the engine's offset is the first point answered
+            offset=after_id,
+            with_payload=True if fields is None else list(fields),
+            with_vector=False,
+            order_by=_ordered(order),
+        )
+        records, _ = await self._on_shard(lambda shard: shard.scroll(request))
+        return [one for one in _found(records) if one.id != after_id][:limit]
+
+    async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
+        request = edge.QueryBatchRequest([_query(ranking) for ranking in rankings])
+        answers = await self._on_shard(lambda shard: shard.query_batch(request))
+        return [[(str(point.id), point.score) for point in answer] for answer in answers]
+
+    async def retrieve(self, ids: Sequence[str]) -> list[Found]:
+        if not ids:
+            return []
+        return _found(await self._on_shard(lambda shard: shard.retrieve(list(ids), True, False)))
+
+    async def stored(self, ids: Sequence[str]) -> list[Stored]:
+        if not ids:
+            return []
+        return [_stored(one) for one in await self._on_shard(lambda shard: shard.retrieve(list(ids), True, True))]
+
+    async def count(self, where: Where) -> int:
+        request = edge.CountRequest(filter=translated(where))
+        return await self._on_shard(lambda shard: shard.count(request))
+
+
+def _make_vacuum_due(shard: edge.EdgeShard) -> None:
+    """Delete a point of nobody, so that the next `EdgeStore.optimize` writes the files anew: a payload that is replaced
+    in place leaves its old text in them, which no vacuum counts as deleted.
+    """
+    nobody = edge.Point(_NOBODY, {BM25: edge.SparseVector([], [])}, {})
+    shard.update(edge.UpdateOperation.upsert_points([nobody]))
+    shard.update(edge.UpdateOperation.delete_points([_NOBODY]))
+
+
+def _storable(build: Callable[[], Result]) -> Result:
+    try:
+        return build()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise unstorable() from error
+
+
+def _point(point: Written) -> edge.Point:
+    return edge.Point(point.id, _vectors(point), _flags_as(int, point.payload))
+
+
+def _flags_as(form: type[int], payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload with its flags as 0 and 1 (``int``), or as booleans again: Edge cannot match booleans."""
+    return payload | {name: form(payload[name]) for name in FLAG_FIELDS if payload.get(name) is not None}
+
+
+def _vectors(point: Written) -> dict[str, Any]:
+    vectors: dict[str, Any] = {BM25: edge.SparseVector(point.bm25.indices, point.bm25.values)}
+    if point.dense:
+        vectors[DENSE] = point.dense
+    return vectors
+
+
+def _ordered(order: str | None) -> edge.OrderBy | None:
+    if order is None:
+        return None
+    return edge.OrderBy(ORDER_FIELD, edge.Direction.Desc if order == "desc" else edge.Direction.Asc)
+
+
+def _query(ranking: Ranking) -> edge.QueryRequest:
+    if ranking.bm25 is not None:
+        words = edge.SparseVector(ranking.bm25.indices, ranking.bm25.values)
+        nearest = edge.Query.Nearest(words, using=BM25)
+        corpus = translated(ranking.corpus) if ranking.corpus else None
+        params = edge.SearchParams(idf=edge.IdfParams(corpus=corpus))
+    else:
+        nearest = edge.Query.Nearest([ranking.dense or []], using=DENSE)
+        params = edge.SearchParams(exact=True)
+    return edge.QueryRequest(limit=ranking.limit, query=nearest, filter=translated(ranking.where), params=params)
+
+
+def _found(records: Sequence[edge.Record]) -> list[Found]:
+    return [Found(str(record.id), _flags_as(bool, record.payload or {})) for record in records]
+
+
+def _stored(record: edge.Record) -> Stored:
+    vectors = record.vector if isinstance(record.vector, dict) else {}
+    words = vectors.get(BM25)
+    bm25 = SparseVector(list(words.indices), list(words.values)) if isinstance(words, edge.SparseVector) else None
+    return Stored(found=_found([record])[0], bm25=bm25 or SparseVector([], []), embedded=bool(vectors.get(DENSE)))

@@ -1,0 +1,104 @@
+"""A new collection beside the one that serves: the part of `ports.Rebuild` that is the same for every engine.
+
+The only reads in this room that name no owner; `ports.Rebuild` says who may use them.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from memproxy.core.memory import Memory
+from memproxy.core.scope import Scope
+from memproxy.ports import Kept, Page, Point, Scanned
+from memproxy.stores.backend import Backend, Written
+from memproxy.stores.filters import HasId, Missing, Where, turns_of
+from memproxy.stores.neighbours import around
+from memproxy.stores.paging import Cursor, newest
+from memproxy.stores.stored import memories, place_of, placed
+from memproxy.stores.writers import Writers
+
+EVERYBODY = Where((), must_not=(Missing("tenant"),))
+"""All memories of all owners. A collection's own identity has no owner and is none of them."""
+
+_SCAN = 1000
+
+
+class CollectionRebuild:
+    """Copies go from ``first`` to ``new``. Subclasses know how ``new`` is made durable and takes the other's place."""
+
+    _first: Backend
+
+    def __init__(self, new: Backend, *, writers: Writers, written: Callable[[Point], Written]) -> None:
+        self._new = new
+        self._writers = writers
+        self._written = written
+        self._resumed = False
+        self._total = 0
+
+    async def begin(self, first: Backend) -> None:
+        """From here on every change of the first collection is noted."""
+        self._first = first
+        async with self._writers.paused():
+            self._writers.start_noting()
+        self._total = await self._first.count(EVERYBODY)
+
+    @property
+    def resumed(self) -> bool:
+        return self._resumed
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    def place(self, memory: Memory) -> str:
+        return place_of(memory)
+
+    async def scan(self, after: str | None, *, limit: int) -> Scanned:
+        found = await self._first.scroll(EVERYBODY, limit=limit, after_id=after)
+        read = memories(found)
+        following = found[-1].id if len(found) == limit else None
+        return Scanned(memories=read, next_place=following, damaged=len(found) - len(read))
+
+    async def turns(self, scope: Scope, cursor: str | None, *, limit: int) -> Page:
+        begin = Cursor.read(cursor) if cursor is not None else None
+        found, following = await newest(self._first, turns_of(scope, scope.session), limit=limit, cursor=begin)
+        return Page(memories=memories(found), next_cursor=following.text() if following else None)
+
+    async def current(self, places: Collection[str]) -> list[Memory]:
+        return memories(await self._first.retrieve(list(places)))
+
+    async def neighbours(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
+        groups = await asyncio.gather(*(around(self._first, scope, turn, reach=1) for turn in turns))
+        given = {place_of(turn) for turn in turns}
+        near = {place_of(memory): memory for group in groups for memory in group}
+        return [memory for place, memory in near.items() if place not in given]
+
+    async def kept(self, places: Collection[str]) -> dict[str, Kept]:
+        found = {one.id: one for one in await self._new.stored(list(places))}
+        read = placed([one.found for one in found.values()])
+        return {
+            place: Kept(memory=memory, bm25=found[place].bm25, embedded=found[place].embedded) for place, memory in read
+        }
+
+    async def write(self, points: Sequence[Point]) -> None:
+        await self._new.upsert([self._written(point) for point in points])
+
+    async def remove(self, places: Collection[str]) -> None:
+        if places:
+            await self._new.delete(Where((HasId(tuple(places)),)))
+
+    async def remove_strays(self) -> None:
+        after: str | None = None
+        while True:
+            found = await self._new.scroll(EVERYBODY, limit=_SCAN, fields=["tenant"], after_id=after)
+            there = {one.id for one in await self._first.retrieve([one.id for one in found])}
+            await self.remove([one.id for one in found if one.id not in there])
+            if len(found) < _SCAN:
+                return
+            after = found[-1].id
+
+    def take_changed(self) -> set[str]:
+        return self._writers.take()
+
+    def paused(self) -> AbstractAsyncContextManager[None]:
+        return self._writers.paused()
