@@ -1,10 +1,34 @@
 """Fixtures that every room's tests may use."""
 
+import os
+import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
+
+_MEMORY_FOLDER = Path("/dev/shm")
+_ROOM = 4 * 1024**3
+_TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
+"""pytest's own name for where temporary folders are made."""
+
+
+def _folder_in_memory() -> None:
+    """Temporary folders go into main memory where there is room: an embedded store flushes some hundred files, for
+    which tests on a busy disk wait several times as long as they work. A process that is killed loses nothing there
+    either.
+    """
+    try:
+        room = shutil.disk_usage(_MEMORY_FOLDER).free > _ROOM and os.access(_MEMORY_FOLDER, os.W_OK)
+    except OSError:
+        return
+    if room:
+        os.environ.setdefault(_TEMPORARY_ROOT, str(_MEMORY_FOLDER))
+
+
+_folder_in_memory()
 
 
 @pytest.fixture

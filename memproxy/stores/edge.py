@@ -21,6 +21,7 @@ from memproxy.stores.backend import Written
 from memproxy.stores.edge_files import FIRST_VERSION, MARKER, Marker, StoreFolder, check_built_with, missing_store
 from memproxy.stores.edge_rebuild import EdgeRebuild
 from memproxy.stores.edge_shard import EdgeBackend, create, load
+from memproxy.stores.recent import RecentMemories
 from memproxy.stores.thread import Lull, OwnThread, SharedFlush
 from memproxy.stores.vector_store import VectorStore
 
@@ -53,6 +54,7 @@ class EdgeStore(VectorStore):
     ) -> None:
         """``lull_s``: how long after a search that a request waits for a flush begins; 0 where no request waits."""
         super().__init__(dimension=dimension, embedder_name=embedder_name)
+        self._recent = self._lately = RecentMemories()
         self._folder = StoreFolder(path)
         self._thread = OwnThread("memproxy-store")
         self._searches = Lull(lull_s, LONGEST_LULL_S if lull_s else 0.0)
@@ -71,6 +73,7 @@ class EdgeStore(VectorStore):
 
     async def close(self) -> None:
         self._backend = None
+        self._lately.clear()
         self._leaving.set()
         try:
             await self._flushes.close()
@@ -180,10 +183,11 @@ class EdgeStore(VectorStore):
         except BaseException:
             folder.release()
             raise
-        self._tidy(marker)
+        self.tidy(marker)
         return marker.store_id
 
-    def _tidy(self, marker: Marker) -> None:
+    def tidy(self, marker: Marker) -> None:
+        """Remove what a reindex left beside the points that ``marker`` names."""
         try:
             self._folder.tidy(marker)
         except OSError as error:

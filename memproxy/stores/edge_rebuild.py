@@ -1,7 +1,7 @@
 """A second shard in the folder of an embedded store, made while the first one serves.
 
 Replacing the marker is the switch: one rename. What a crash leaves beside the shard that the marker names is gone on
-with by the next reindex (``memproxy-rebuild.json`` says for which embedder it was), or removed when the store is opened.
+with by the next reindex (``memproxy-rebuild.json`` says for which embedder it was), or removed when the store opens.
 """
 
 import logging
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import qdrant_edge as edge
 
 from memproxy.errors import StoreUnavailable
+from memproxy.metrics import metrics
 from memproxy.stores.backend import Backend
 from memproxy.stores.edge_files import Marker, StoreFolder
 from memproxy.stores.edge_shard import EdgeBackend, create, load
@@ -65,6 +66,7 @@ class EdgeRebuild(CollectionRebuild):
             # the engine raises bare Exceptions, and Rust panics outside of Exception; nothing there is the only copy
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
+            metrics().internal_errors.labels(where="store.rebuild").inc()
             log.warning("what a reindex had begun cannot be read (%s); it begins anew", str(error)[:200])
             return False
         return True
@@ -96,7 +98,7 @@ class EdgeRebuild(CollectionRebuild):
         if self._before is not None and self._target is not None:
             self._before.close()
             self._before = None
-            self._folder.tidy(self._target)
+            self._store.tidy(self._target)
 
     async def _on_shard(self, work: Callable[[edge.EdgeShard], Result]) -> Result:
         def checked() -> Result:

@@ -17,6 +17,7 @@ from memproxy.stores.backend import Backend, Found, Ranking, Written
 from memproxy.stores.filters import HasId, OneOf, Where, erasable, owned, readable
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
+from memproxy.stores.recent import RecentMemories
 from memproxy.stores.stored import encoded, memories, place_of, placed, slim_payload
 from memproxy.stores.writers import Writers
 
@@ -32,6 +33,7 @@ class VectorStore:
         self._embedder = embedder_name
         self._backend: Backend | None = None
         self._writers = Writers()
+        self._recent: RecentMemories | None = None
 
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         written = [self._written(scope, point) for point in points]
@@ -69,12 +71,23 @@ class VectorStore:
             raise ConfigError(self._wrong_dimension(len(query.dense)))
         async with self._using("search") as backend:
             dense, bm25 = await _both_sides(backend, query, where, corpus)
-            found = await backend.retrieve(list(dense | bm25))
+            found = await self._read(backend, list(dense | bm25))
         by_words = query.bm25 is not None
         return [
             Candidate(memory=memory, cosine=dense.get(place), bm25=bm25.get(place, 0.0) if by_words else None)
-            for place, memory in placed(found)
+            for place, memory in found
         ]
+
+    async def _read(self, backend: Backend, places: list[str]) -> list[tuple[str, Memory]]:
+        """The memories at these places, in their order; missing ones are left out."""
+        if self._recent is None:
+            return placed(await backend.retrieve(places))
+        writes, known = self._recent.writes, self._recent.get(places)
+        missing = [place for place in places if place not in known]
+        read = placed(await backend.retrieve(missing)) if missing else []
+        self._recent.add(read, writes=writes)
+        known.update(read)
+        return [(place, known[place]) for place in places if place in known]
 
     async def neighbours(self, scope: Scope, turns: Sequence[Memory], *, reach: int) -> list[Memory]:
         if reach < 1 or not turns:
@@ -91,7 +104,11 @@ class VectorStore:
         async with self._changing("delete", gone) as backend:
             if self._writers.noting:
                 gone.update([one.id async for one in _all(backend, matching, ["tenant"])])
-            return await backend.delete(matching)
+            try:
+                return await backend.delete(matching)
+            finally:
+                if self._recent is not None:
+                    self._recent.clear()
 
     async def count(self, scope: Scope, where: MemoryFilter) -> int:
         async with self._using("count") as backend:
@@ -106,6 +123,8 @@ class VectorStore:
                     yield backend
             finally:
                 self._writers.note(places)
+                if self._recent is not None:
+                    self._recent.forget(places)
 
     @asynccontextmanager
     async def _using(self, operation: str) -> AsyncIterator[Backend]:

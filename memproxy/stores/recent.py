@@ -1,0 +1,66 @@
+"""Memories that were read lately, so that the next search of the same person does not decode them again.
+
+Only for stores that this process alone writes to: whatever it writes is forgotten here at once, and what was read while
+something was written is not kept.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from memproxy.core.memory import Memory
+
+MOST_MEMORIES = 10_000
+MOST_CHARACTERS = 16_000_000
+"""Of text, all together: about 50 MB with everything around it."""
+
+
+class RecentMemories:
+    """By point id; the ones used longest ago go first."""
+
+    def __init__(self, *, most: int = MOST_MEMORIES, most_characters: int = MOST_CHARACTERS) -> None:
+        self._most = most
+        self._most_characters = most_characters
+        self._kept: OrderedDict[str, Memory] = OrderedDict()
+        self._characters = 0
+        self._writes = 0
+
+    @property
+    def writes(self) -> int:
+        """Changes so far: what is read is kept only if there were none since the reading began."""
+        return self._writes
+
+    def get(self, places: Iterable[str]) -> dict[str, Memory]:
+        """Those of these that are known."""
+        found = {place: self._kept[place] for place in places if place in self._kept}
+        for place in found:
+            self._kept.move_to_end(place)
+        return found
+
+    def add(self, read: Sequence[tuple[str, Memory]], *, writes: int) -> None:
+        """What was read since there were so many ``writes``."""
+        if writes != self._writes:
+            return
+        for place, memory in read:
+            self._drop(place)
+            self._kept[place] = memory
+            self._characters += len(memory.content)
+        while self._kept and (len(self._kept) > self._most or self._characters > self._most_characters):
+            _, memory = self._kept.popitem(last=False)
+            self._characters -= len(memory.content)
+
+    def forget(self, places: Iterable[str]) -> None:
+        """These were written."""
+        self._writes += 1
+        for place in places:
+            self._drop(place)
+
+    def clear(self) -> None:
+        """Anything may have been written."""
+        self._writes += 1
+        self._kept.clear()
+        self._characters = 0
+
+    def _drop(self, place: str) -> None:
+        memory = self._kept.pop(place, None)
+        if memory is not None:
+            self._characters -= len(memory.content)

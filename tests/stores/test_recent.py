@@ -1,0 +1,58 @@
+"""Memories kept from one search to the next: never an older state than what was written."""
+
+from datetime import UTC, datetime
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.stores.recent import RecentMemories
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def memory(name: str, content: str = "text") -> Memory:
+    return Memory(id=name, tenant="t", user_id="u", kind=Kind.SEMANTIC, content=content, created_at=NOW, updated_at=NOW)
+
+
+def test_what_was_read_is_known_until_it_is_written() -> None:
+    recent = RecentMemories()
+    recent.add([("a", memory("a")), ("b", memory("b"))], writes=recent.writes)
+    assert set(recent.get(["a", "b", "c"])) == {"a", "b"}
+    recent.forget(["a"])
+    assert set(recent.get(["a", "b"])) == {"b"}
+    recent.clear()
+    assert recent.get(["b"]) == {}
+
+
+def test_what_was_read_while_something_was_written_is_not_kept() -> None:
+    recent = RecentMemories()
+    began = recent.writes
+    recent.forget([])
+    recent.add([("a", memory("a"))], writes=began)
+    assert recent.get(["a"]) == {}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 50)), max_size=40),
+    st.integers(1, 4),
+    st.integers(0, 120),
+)
+def test_bounds_hold_and_the_newest_state_is_given(reads: list[tuple[str, int]], most: int, characters: int) -> None:
+    recent, newest = RecentMemories(most=most, most_characters=characters), {}
+    for name, size in reads:
+        newest[name] = memory(name, "x" * size)
+        recent.add([(name, newest[name])], writes=recent.writes)
+        known = recent.get(list("abcdef"))
+        assert len(known) <= most
+        assert sum(len(one.content) for one in known.values()) <= characters
+        assert all(newest[place] is one for place, one in known.items())
+
+
+def test_a_changed_copy_replaces_the_former() -> None:
+    recent, first = RecentMemories(), memory("a")
+    recent.add([("a", first)], writes=recent.writes)
+    changed = msgspec.structs.replace(first, content="other")
+    recent.add([("a", changed)], writes=recent.writes)
+    assert recent.get(["a"])["a"] is changed
