@@ -38,8 +38,12 @@ def told_by_facts(candidates: Sequence[Candidate]) -> frozenset[str]:
     facts = [one.memory for one in candidates if one.memory.kind is not Kind.TURN and one.memory.superseded_by is None]
     terms = [said for fact in facts if (said := _terms(fact))]
     turns = [one.memory for one in candidates if one.memory.kind is Kind.TURN] if facts else []
-    repeating = {turn.id for turn in turns if any(said <= _terms(turn) for said in terms)}
+    repeating = {turn.id for turn in turns if _holds_any(_terms(turn), terms)}
     return frozenset(turn_id for fact in facts for turn_id in fact.turn_ids) | repeating
+
+
+def _holds_any(turn: frozenset[str], facts: Sequence[frozenset[str]]) -> bool:
+    return any(said <= turn for said in facts)
 
 
 def _terms(memory: Memory) -> frozenset[str]:

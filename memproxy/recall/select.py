@@ -1,7 +1,7 @@
 """Which of the found memories may be injected, and why the others may not."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import msgspec
@@ -152,17 +152,27 @@ def _odds(one: Scored) -> float:
     return math.log(score / (1 - score))
 
 
+_CHECKS: tuple[tuple[str, Callable[[Memory, Limits, datetime], bool]], ...] = (
+    ("superseded", lambda memory, _limits, _now: memory.superseded_by is not None or not memory.active),
+    ("quarantined", lambda memory, _limits, _now: memory.quarantined),
+    ("expired", lambda memory, _limits, now: memory.expires_at is not None and memory.expires_at <= now),
+    ("ended", lambda memory, _limits, now: _has_ended(memory, now)),
+    ("kind", lambda memory, limits, _now: memory.kind not in limits.kinds),
+    ("trust", lambda memory, limits, _now: memory.trust.level < limits.min_trust.level),
+    ("confidence", lambda memory, limits, _now: memory.confidence < limits.min_confidence),
+)
+"""What may speak against a memory, whatever its score, in the order in which it is told."""
+
+
 def _reason(scored: Scored, limits: Limits, now: datetime, session: str | None) -> str | None:
     memory = scored.memory
-    checks = {
-        "superseded": memory.superseded_by is not None or not memory.active,
-        "quarantined": memory.quarantined,
-        "expired": memory.expires_at is not None and memory.expires_at <= now,
-        "ended": memory.kind is not Kind.TURN and memory.valid_to is not None and memory.valid_to <= now,
-        "kind": memory.kind not in limits.kinds,
-        "trust": memory.trust.level < limits.min_trust.level,
-        "confidence": memory.confidence < limits.min_confidence,
-        "score": strength(scored) < limits.floor,
-        "tier": tier_of(memory, session=session, now=now) not in limits.tiers,
-    }
-    return next((reason for reason, applies in checks.items() if applies), None)
+    for reason, applies in _CHECKS:
+        if applies(memory, limits, now):
+            return reason
+    if strength(scored) < limits.floor:
+        return "score"
+    return None if tier_of(memory, session=session, now=now) in limits.tiers else "tier"
+
+
+def _has_ended(memory: Memory, now: datetime) -> bool:
+    return memory.kind is not Kind.TURN and memory.valid_to is not None and memory.valid_to <= now
