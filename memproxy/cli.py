@@ -80,6 +80,25 @@ def mine(config: Config = None) -> None:
 
 
 @app.command()
+def reindex(config: Config = None) -> None:
+    """Write all memories anew with the configured embedder, then switch to them.
+
+    Needed after embedding.model or embedding.dimension changed. With a server running (started with that
+    configuration) it does the work and goes on serving; writes meanwhile are not lost. Broken off, it goes on where it
+    was when it is run again.
+    """
+    from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
+
+    settings = _quiet_settings(config)
+    with upkeep.progress("reindexing") as show:
+        told = asyncio.run(upkeep.reindex(settings, show))
+    kept = f", {told.kept} of them by an earlier run" if told.kept else ""
+    typer.echo(f"{told.done} memories reindexed{kept}; the new collection is in use.")
+    if told.damaged:
+        typer.echo(f"{told.damaged} could not be read and are left out; the log names them.")
+
+
+@app.command()
 def forget(
     user: Annotated[str, typer.Option("--user", help="Whose memory.", metavar="U")],
     session: Annotated[str | None, typer.Option(help="Undo this conversation alone.", metavar="S")] = None,

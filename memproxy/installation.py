@@ -15,7 +15,7 @@ import httpx
 from memproxy.auth import ANONYMOUS, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.engine.app import build_app
-from memproxy.engine.parts import Engine
+from memproxy.engine.parts import REFUSED, Engine
 from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.settings import Settings
@@ -70,8 +70,9 @@ class Installation:
 
 
 @contextlib.asynccontextmanager
-async def installation(settings: Settings) -> AsyncIterator[Installation]:
-    """The installation of these settings, whether it is served just now or not.
+async def installation(settings: Settings, *, refused_too: bool = False) -> AsyncIterator[Installation]:
+    """The installation of these settings, whether it is served just now or not. ``refused_too``: also one whose store
+    was built with another embedder.
 
     Raises:
         AlreadyServed: another process has the store and answers no calls.
@@ -88,7 +89,10 @@ async def installation(settings: Settings) -> AsyncIterator[Installation]:
             async with _client(httpx.AsyncHTTPTransport(uds=str(socket))) as client:
                 yield Installation(client, settings, None)
             return
-        async with _engine(settings, home) as engine, _client(httpx.ASGITransport(build_app(engine))) as client:
+        async with (
+            _engine(settings, home, refused_too=refused_too) as engine,
+            _client(httpx.ASGITransport(build_app(engine))) as client,
+        ):
             yield Installation(client, settings, engine)
 
 
@@ -112,18 +116,18 @@ def _client(transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
 
 
 @contextlib.asynccontextmanager
-async def _engine(settings: Settings, home: Path) -> AsyncIterator[Engine]:
+async def _engine(settings: Settings, home: Path, *, refused_too: bool) -> AsyncIterator[Engine]:
     engine = make_engine(settings, home, secret(os.environ, home))
     await engine.start()
     try:
-        await _open(engine)
+        await _open(engine, refused_too=refused_too)
         yield engine
     finally:
         await engine.close(CLOSE_GRACE_S)
 
 
-async def _open(engine: Engine) -> None:
-    """Wait until it is open.
+async def _open(engine: Engine, *, refused_too: bool) -> None:
+    """Wait until it is open (``refused_too``: or its store refused).
 
     Raises:
         ConfigError: the store is refused.
@@ -135,7 +139,9 @@ async def _open(engine: Engine) -> None:
             await asyncio.wait_for(engine.wait_open(), 0.2)
             return
         parts = engine.readiness()
-        if parts["store"].startswith("refused"):
-            raise ConfigError(parts["store"].removeprefix("refused: "))
+        if parts["store"].startswith(REFUSED):
+            if refused_too:
+                return
+            raise ConfigError(parts["store"].removeprefix(f"{REFUSED}: "))
         if asyncio.get_running_loop().time() > until:
             raise StoreUnavailable(f"The store does not open: state {parts['state']}, store {parts['store']}.")

@@ -1,17 +1,19 @@
-"""What the command line does with an installation's memory: learn what waits (``mine``), and forget (``forget``)."""
+"""What the command line does with an installation's memory: learn what waits (``mine``), forget (``forget``), and write
+all of it anew for another embedder (``reindex``).
+"""
 
 import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
-from memproxy.core.protocol import LEARNING_PATH
+from memproxy.core.protocol import LEARNING_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.installation import Installation, installation
 from memproxy.settings import Settings
@@ -100,6 +102,35 @@ async def forget(settings: Settings, *, tenant: str | None, user: str, session: 
     async with installation(quiet) as here:
         told = await here.call("DELETE", path, tenant=tenant, user=user)
     return int(told["deleted"])
+
+
+async def reindex(settings: Settings, show: Show) -> ReindexTold:
+    """Write every memory into a new collection with the configured embedder, and switch to it.
+
+    With a server running, it does so, and serves meanwhile. What an earlier run left unfinished is gone on with.
+
+    Raises:
+        MemproxyError: it could not be done; the message says why.
+    """
+    embedding = settings.embedding
+    asked = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
+    quiet = settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
+    async with installation(quiet, refused_too=True) as here:
+        told = await _told(here, "POST", content=msgspec.json.encode(asked))
+        run = told.run
+        while told.state in {"loading", "copying"}:
+            await asyncio.sleep(POLL_S)
+            told = await _told(here, "GET")
+            if told.run != run:
+                raise MemproxyError("The server was started anew meanwhile. Run it again: it goes on where it was.")
+            show(told.done, max(told.done, told.total))
+    if told.error is not None:
+        raise MemproxyError(told.error)
+    return told
+
+
+async def _told(here: Installation, method: str, **arguments: Any) -> ReindexTold:
+    return msgspec.convert(await here.call(method, REINDEX_PATH, **arguments), ReindexTold)
 
 
 @contextmanager

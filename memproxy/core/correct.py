@@ -11,6 +11,9 @@ from memproxy.core.similar import Neighbour, changes, contains, names, topic
 from memproxy.core.slots import has_many, numbers, predicate_name, same_value, slot_name, value_name
 
 _AMOUNT = re.compile(r"[$€£¥]?\s?\d[\d,]*(?:\.\d+)?(?:\s?[kKmM]\b)?")
+SAID_AS = "said_as"
+"""In ``metadata``: the content as it was extracted, of a correction that was completed."""
+
 _PRONOUNS = frozenset({"it", "that", "this", "he", "she", "they"})
 
 
@@ -89,6 +92,7 @@ def in_place_of(candidate: Memory, target: Memory) -> Memory:
         category=candidate.category or target.category,
         entities=list(dict.fromkeys([*candidate.entities, *(target.entities if content != candidate.content else ())])),
         tags=list(dict.fromkeys([*candidate.tags, *target.tags])),
+        metadata=candidate.metadata | ({SAID_AS: candidate.content} if content != candidate.content else {}),
     )
     return msgspec.structs.replace(replaced, slot=slot_name(replaced) if listed or target.slot else target.slot)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.slots import predicate_name
+from memproxy.core.slots import predicate_name, words
 from memproxy.core.text import GENERIC_WORDS, key_terms
 
 USER = "user"
@@ -38,24 +38,12 @@ _LEAST_TEXTS = 2
 
 _OWNERS = frozenset({"a", "an", "the", "my", "our", "your", "his", "her", "their", "its", "this", "that"})
 _SELF = frozenset({"user", "users", "i", "me", "my", "myself", "mine", "you", "your", "self", "speaker", "human"})
-_UNIQUE_ROLES = frozenset(
-    {
-        "dog",
-        "cat",
-        "puppy",
-        "kitten",
-        "horse",
-        "wife",
-        "husband",
-        "partner",
-        "fiance",
-        "fiancee",
-        "mother",
-        "mom",
-        "mum",
-    }
-    | {"father", "dad", "boss", "manager", "landlord", "girlfriend", "boyfriend", "employer"}
+_ONE_PERSON = frozenset(
+    """
+    wife husband spouse partner fiance fiancee mother mom mum father dad boss manager landlord girlfriend boyfriend
+    """.split()  # noqa: SIM905
 )
+_UNIQUE_ROLES = _ONE_PERSON | frozenset({"dog", "cat", "puppy", "kitten", "horse", "employer"})
 """What a person has one of, as a rule: "my dog" is Biscuit from then on."""
 
 _ROLES = _UNIQUE_ROLES | frozenset(
@@ -65,7 +53,14 @@ _ROLES = _UNIQUE_ROLES | frozenset(
 )
 _AFTER_NAMES = frozenset({"project", "company", "team", "app", "product", "startup", "band"})
 _NAMED = frozenset({"named", "called"})
-_NAMING = frozenset({"name", "named", "called", "call", "nickname", "alias", "known_as", "also_known_as", "full_name"})
+_NAMING = frozenset(
+    """
+    name named called call nickname alias alia aka known_as also_known_as also_called full_name real_name short_for
+    short_form shorthand_for shortened_to stand_for abbreviation abbreviated_as abbreviation_for acronym_for
+    another_name_for same_person_as
+    """.split()  # noqa: SIM905
+)
+_FILLERS = frozenset({"is", "are", "was", "has", "have", "a", "an", "the"})
 _NAMING_ENDS = ("_name", "_named", "_called", "_nickname")
 _WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile(r"['’]s\b|(?<=s)['’](?=\W|$)")
@@ -154,23 +149,45 @@ def closet(memory: Memory) -> str:
 
 def same_names(memory: Memory) -> list[tuple[str, str]]:
     """The pairs of names that a statement says are one subject's, the proper name last: "the user's name is Ana",
-    "the user's dog is called Biscuit", or a subject "my dog Biscuit".
+    "the user's dog is called Biscuit", "TS is short for TypeScript", "my wife Clara", or a subject "my dog Biscuit".
     """
     pairs = []
     role, name = _parted(memory.subject or "")
     if role in _UNIQUE_ROLES and name:
         pairs.append((role, name))
-    predicate, affirms = predicate_name(memory.predicate or "")
-    other = subject_name(memory.object or "")
-    if affirms and other != USER and (named := _named_by(predicate, name or USER)) is not None:
-        pairs.append((named, other))
-    return [(one, two) for one, two in pairs if one != two]
+    triples = [(memory.subject, memory.predicate, memory.object)]
+    triples += [(one.subject, one.predicate, one.object) for one in memory.relations]
+    for subject, predicate, other in triples:
+        if subject and predicate and other and (pair := _said_to_be_one(subject, predicate, other)) is not None:
+            pairs.append(pair)
+    return list(dict.fromkeys((one, two) for one, two in pairs if one != two))
+
+
+def is_role(name: str) -> bool:
+    """Whether a name is what somebody has one of at a time ("dog", "boss"): another one may take it over."""
+    return name in _UNIQUE_ROLES
+
+
+def _said_to_be_one(subject: str, predicate: str, other: str) -> tuple[str, str] | None:
+    said = words(predicate)
+    if not predicate_name(predicate)[1]:
+        return None
+    if len(said) > 1 and said[-1] == "of":
+        # "Clara is the name of my wife", "TS is an alias of TypeScript"
+        subject, other, said = other, subject, said[:-1]
+    name, known = subject_name(subject), subject_name(other)
+    asked = "_".join(word for word in said if word not in _FILLERS)
+    if known == USER or (named := _named_by(asked, name)) is None:
+        return None
+    return None if asked in _ONE_PERSON and not _is_name(other.strip() or "-") else (named, known)
 
 
 def _named_by(predicate: str, subject: str) -> str | None:
-    """Whose name a predicate gives: the subject's ("name"), or that of something of the user's ("dog_name")."""
+    """Whose name a predicate gives: the subject's ("name"), or that of something of the user's ("dog_name", "wife")."""
     if predicate in _NAMING:
         return subject
+    if predicate in _ONE_PERSON:
+        return predicate if subject == USER else None
     for end in _NAMING_ENDS:
         if predicate.endswith(end) and subject == USER:
             role = predicate.removesuffix(end)

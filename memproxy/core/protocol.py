@@ -17,6 +17,7 @@ RECALL_PATH = "/internal/recall"
 CAPTURED_PATH = "/internal/captured"
 READY_PATH = "/internal/ready"
 LEARNING_PATH = "/internal/learning"
+REINDEX_PATH = "/internal/reindex"
 IDENTITY_HEADER = "x-memproxy-internal-identity"
 """Header of API requests passed to the engine: the `Identity` as JSON. A client's own is removed before."""
 
@@ -97,6 +98,31 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Scope
     access: UpstreamAccess | None = None
+
+
+class ReindexAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks the engine to reindex; what the asking configuration says of the embedder, for comparison."""
+
+    provider: str
+    model: str
+    dimension: int | None = None
+
+
+class ReindexTold(msgspec.Struct, kw_only=True):
+    """How far a reindex is. ``run`` names it; ``state`` is ``idle`` (there was none), ``loading`` (it waits for the
+    embedder), ``copying``, ``done`` or ``failed`` (``error`` says why).
+
+    ``done`` memories were looked at of ``total`` that there were at the beginning; ``kept`` of them had been written by
+    an earlier attempt; ``damaged`` could not be read and are left out.
+    """
+
+    run: str = ""
+    state: str = "idle"
+    error: str | None = None
+    done: int = 0
+    total: int = 0
+    kept: int = 0
+    damaged: int = 0
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

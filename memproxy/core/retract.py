@@ -58,6 +58,19 @@ def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:
     return (best[0][1],) if alone else ()
 
 
+def is_specific(request: Memory) -> bool:
+    """Whether a request to forget names something in particular, by its terms or by a question."""
+    return bool(_terms(request) or (request.subject and request.predicate and slot_name(request)))
+
+
+def means(request: Memory, told: Memory) -> bool:
+    """Whether a request to forget clearly means a statement, whatever else is known: its slot, or all of its terms."""
+    if not _may_be_meant(request, told):
+        return False
+    wanted = _terms(request)
+    return _same_question(request, told, wanted) or (bool(wanted) and wanted <= _told(told))
+
+
 def _same_question(request: Memory, known: Memory, wanted: frozenset[str]) -> bool:
     """Whether the request names the slot of a memory; without an object it means every item of a list that holds its
     other words.
@@ -97,6 +110,8 @@ def _other_subject(request: Memory, known: Memory) -> bool:
 
 def _other_question(request: Memory, known: Memory) -> bool:
     """Whether both name predicates, and nothing in the request speaks of the known one's."""
+    if predicate_name(request.predicate or "") == predicate_name(known.predicate or ""):
+        return False
     asked, of = words(request.predicate or ""), words(known.predicate or "")
     return bool(asked and of) and not set(of) & (set(asked) | _terms(request))
 

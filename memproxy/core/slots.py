@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from memproxy.core import stance as stances
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.predicates import DOING, ENDS, MANY, MANY_ACTIONS, NAMED_MANY, PREPOSITIONS, SAME
 from memproxy.core.stance import FEEL_ABOUT, REGARD
 
 _USER = frozenset({"user", "i", "me", "my", "myself", "mine", "you", "your", "human", "speaker"})
@@ -26,25 +27,6 @@ _NEGATIONS = frozenset(
     {"not", "no", "never", "without", "longer", "stopped", "quit", "cancelled", "canceled", "dont", "doesnt", "isnt"}
     | {"wasnt", "didnt", "wont", "cannot", "cant", "hasnt", "havent", "t"}
 )
-_MANY = frozenset(
-    {"dog", "cat", "pet", "animal", "child", "kid", "son", "daughter", "sibling", "brother", "sister", "friend"}
-    | {"dog_name", "cat_name", "pet_name", "child_name", "name_dog", "name_cat", "name_pet", "name_child"}
-    | {"colleague", "coworker", "language", "hobby", "interest", "interested", "skill", "allergy", "instrument"}
-    | {"know", "use", "want", "plan", "prefer", "need", "go", "study", "member", "follow", "collect", "avoid"}
-    | {"possession", "sport", "tool", "goal", "medication", "symptom", "condition", "include", "contain", FEEL_ABOUT}
-    | {"has", "have", "event", "experience", "responsible", "working", "work", "use_for", "belong"}
-)
-"""Predicates that several memories may answer at once, prepositions at their end aside."""
-
-_MANY_ACTIONS = frozenset(
-    {"own", "speak", "visit", "visited", "attend", "attended", "read", "watch", "watched", "bought", "buy", "purchased"}
-    | {"went", "met", "made", "tried", "play", "played", "allergic", "traveled", "travelled", "mentioned", "discussed"}
-    | {"asked", "said", "learned", "finished", "completed", "ate", "cooked", "saw", "joined", "won", "ran", "collected"}
-)
-"""First words of predicates that name things done or true many times, whatever follows ("visited_in_2020")."""
-
-_PREPOSITIONS = frozenset({"to", "in", "on", "at", "for", "with", "about", "from", "by", "as", "named", "called"})
-
 _MULTIPLIERS = {"k": 3, "thousand": 3, "m": 6, "mn": 6, "million": 6, "bn": 9, "billion": 9}
 _CURRENCIES = {
     **dict.fromkeys(("$", "usd", "dollar", "dollars", "us$", "bucks"), "usd"),
@@ -60,9 +42,12 @@ _OF_THE_USER = re.compile(r"^(?:the )?users?['’]s? (?=\S)|^my (?=\S)| of (?:th
 """Whose somebody or something is; without it "my wife", "the user's wife" and "wife" are one."""
 
 
-def words(text: str) -> list[str]:
-    """The words of a name in lower case (snake, kebab and camel case taken apart), plurals made singular."""
-    plain = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold()
+def words(text: str, *, whole: bool = False) -> list[str]:
+    """The words of a name in lower case (snake, kebab and camel case taken apart), plurals made singular. ``whole``: a
+    proper name, in which capitals make no words ("TypeScript" and "Typescript" are one).
+    """
+    given = unicodedata.normalize("NFKC", text)
+    plain = (given if whole else _CAMEL.sub(" ", given)).casefold()
     plain = plain.replace("’", "'").replace("n't", " not")
     return [singular(word) for word in re.findall(r"[^\W_]+(?:\+\+|#)?", re.sub(r"'s\b|s'(?=\W|$)", "", plain))]
 
@@ -82,7 +67,7 @@ def singular(word: str) -> str:
 
 def subject_name(subject: str) -> str:
     """The subject as a slot names it: ``user`` for the user however referred to, else its words joined."""
-    kept = [word for word in words(_OF_THE_USER.sub("", subject.strip())) if word not in _ARTICLES]
+    kept = [word for word in words(_OF_THE_USER.sub("", subject.strip()), whole=True) if word not in _ARTICLES]
     if not kept or all(word in _USER for word in kept):
         return "user"
     return "_".join(word for word in kept if word not in {"my", "your"})
@@ -99,17 +84,21 @@ def predicate_name(predicate: str) -> tuple[str, bool]:
         return FEEL_ABOUT, affirms
     if kept[:1] == ["own"] and has_many("_".join(kept[1:])):
         del kept[0]  # "owns dog" is "has dog"
-    return "_".join(kept or said), affirms
+    name = "_".join(kept or said)
+    if name in ENDS:
+        return ENDS[name], not affirms
+    return SAME.get(name, name), affirms
 
 
 def has_many(predicate: str) -> bool:
     """Whether several memories may answer this normalised predicate at once ("dog", "speak", "allergic_to")."""
     parts = predicate.split("_")
-    if parts[0] in _MANY_ACTIONS or predicate in _MANY:
+    if parts[0] in MANY_ACTIONS or predicate in MANY or (parts[0] in DOING and parts[-1] in MANY):
         return True
-    while len(parts) > 1 and parts[-1] in _PREPOSITIONS:
+    while len(parts) > 1 and parts[-1] in PREPOSITIONS:
         parts.pop()
-    return "_".join(parts) in _MANY
+    name = "_".join(parts)
+    return name in MANY or name.removesuffix("_name").removeprefix("name_") in NAMED_MANY
 
 
 def value_name(value: str) -> str:
@@ -187,7 +176,7 @@ def _named(memory: Memory) -> _Named:
 def _without_aspect(item: str, aspect: str | None) -> str:
     """The thing itself: "TypeScript generics" is TypeScript where the aspect is "generics"."""
     part = frozenset(words(aspect or ""))
-    kept = [word for word in words(item) if word not in part and word not in _ARTICLES]
+    kept = [word for word in words(item, whole=True) if word not in part and word not in _ARTICLES]
     return "_".join(kept) or value_name(item)
 
 
@@ -235,3 +224,16 @@ def slot_value(memory: Memory) -> str:
         said = None if stance_of(memory.predicate) and memory.stance != "mixed" else memory.stance
         return f"{stances.sign(said, affirms=named.affirms)}{named.object}"
     return f"{'+' if named.affirms else '-'}{named.object}"
+
+
+def denies_another(candidate: Memory, holder: Memory) -> bool:
+    """Whether it says that something else than what the holder of its slot says does not hold ("no longer lives in
+    Paris", "broke up with Tom"): that ends nothing. What names no value of its own ("has no car") means any.
+    """
+    if not candidate.object or not holder.object:
+        return False
+    said, held = _named(candidate), _named(holder)
+    if said.affirms or not held.affirms or said.predicate in (FEEL_ABOUT, REGARD):
+        return False
+    denied = set(said.object.split("_")) - set(said.predicate.split("_")) - _EMPTY - {"any", "all", "job", "anymore"}
+    return bool(denied) and not denied & set(held.object.split("_"))

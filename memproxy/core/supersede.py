@@ -26,7 +26,7 @@ from memproxy.core.similar import (
     same_place,
     says_the_same,
 )
-from memproxy.core.slots import has_many, predicate_name, same_value, slot_name, slot_value
+from memproxy.core.slots import denies_another, has_many, predicate_name, same_value, slot_name, slot_value
 
 
 class Operation(enum.StrEnum):
@@ -117,6 +117,8 @@ def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
     for memory in (*told, *beside):
         if same_value(slot_value(candidate), slot_value(memory)) and not _said_after_taken_back(candidate, memory):
             return Decision(Operation.DUPLICATE, memory)
+    if denies_another(candidate, chain[-1]):
+        return Decision(Operation.NOTHING)
     return Decision(Operation.UPDATE, chain[-1])
 
 

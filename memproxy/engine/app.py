@@ -13,7 +13,15 @@ from starlette.routing import Route
 
 from memproxy.api.http import answer, error_answer, method_refused
 from memproxy.api.routes import api_routes, guarded
-from memproxy.core.protocol import CAPTURED_PATH, READY_PATH, RECALL_PATH, Captured, RecallRequest
+from memproxy.core.protocol import (
+    CAPTURED_PATH,
+    READY_PATH,
+    RECALL_PATH,
+    REINDEX_PATH,
+    Captured,
+    RecallRequest,
+    ReindexAsked,
+)
 from memproxy.engine.parts import Engine
 from memproxy.errors import NotFound, RequestError
 
@@ -27,6 +35,7 @@ class Internal:
         self._engine = engine
         self._recalls = msgspec.json.Decoder(RecallRequest)
         self._captures = msgspec.json.Decoder(Captured)
+        self._reindexes = msgspec.json.Decoder(ReindexAsked)
 
     async def recall(self, request: Request) -> Response:
         """`POST` of a `RecallRequest`; answers a `RecallAnswer`, degraded when memory is not there."""
@@ -36,6 +45,14 @@ class Internal:
         """`POST` of a `Captured`: the journal has a new row."""
         self._engine.captured(await _read(request, self._captures))
         return Response(status_code=204)
+
+    async def reindex(self, request: Request) -> Response:
+        """`POST` of a `ReindexAsked`, by the command line: begin one, or join the one that runs. Answers a
+        `ReindexTold`, as `GET` does.
+        """
+        if request.method == "GET":
+            return answer(self._engine.reindexing())
+        return answer(await self._engine.reindex(await _read(request, self._reindexes)))
 
     async def ready(self, _request: Request) -> Response:
         """`GET`: the state of each part."""
@@ -64,6 +81,7 @@ def build_app(engine: Engine) -> Starlette:
     routes = [
         Route(RECALL_PATH, guarded(internal.recall), methods=["POST"]),
         Route(CAPTURED_PATH, guarded(internal.captured), methods=["POST"]),
+        Route(REINDEX_PATH, guarded(internal.reindex), methods=["GET", "POST"]),
         Route(READY_PATH, guarded(internal.ready), methods=["GET"]),
         *api_routes(engine.backends()),
     ]

@@ -9,10 +9,11 @@ import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
 from memproxy.api.context import WRITE_TIMEOUT_S, Backends
-from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest
+from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest, ReindexAsked, ReindexTold
 from memproxy.core.scope import Scope
 from memproxy.engine.receipts import ReceiptKeeper
-from memproxy.errors import ConfigError, MemoryUnavailable, StateUnavailable, StoreUnavailable
+from memproxy.engine.reindex import Reindexing
+from memproxy.errors import ConfigError, MemoryUnavailable, NotBuilt, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
@@ -31,6 +32,7 @@ _BACK_OFF = wait_exponential(multiplier=0.2, max=5.0)
 
 READY = "ready"
 LOADING = "loading"
+REFUSED = "refused"
 
 
 class Engine:
@@ -42,6 +44,7 @@ class Engine:
         store: Where memories live.
         embedder: Text to vectors.
         recall: The pipeline over store and embedder.
+        reindexing: Rebuilds the store, where it can be rebuilt.
         worker: Applies journal rows and learns.
         access: How each tenant's requests reach their model.
         clock: The time.
@@ -64,6 +67,7 @@ class Engine:
         clock: Clock,
         model: ChatModel | None = None,
         recall_models: Sequence[ChatModel] = (),
+        reindexing: Reindexing | None = None,
         secret: bytes | None = None,
         write_timeout_s: float = WRITE_TIMEOUT_S,
     ) -> None:
@@ -76,6 +80,7 @@ class Engine:
         self._worker = worker
         self._clock = clock
         self._models = [*recall_models, *([model] if model is not None else [])]
+        self._reindexing = reindexing
         self._secret = secret or secrets.token_bytes(32)
         self._write_timeout_s = write_timeout_s
         self._tasks = TaskOwner("engine")
@@ -97,7 +102,7 @@ class Engine:
     async def close(self, grace_s: float) -> None:
         """Close in this order, each before what it stands on.
 
-        1. our own tasks: nothing is opened or measured any more;
+        1. our own tasks: nothing is opened, measured or reindexed any more (the next reindex goes on where it was);
         2. the worker: takes no new rows, finishes what it applies (``grace_s`` at most), the rest stays in the journal;
         3. the chat models, which only recall and the worker call;
         4. the store: flushes what the worker wrote;
@@ -106,6 +111,8 @@ class Engine:
         7. the embedder.
         """
         await self._tasks.cancel()
+        if self._reindexing is not None:
+            await self._reindexing.close()
         await self._worker.close(grace_s)
         for model in self._models:
             await model.close()
@@ -153,6 +160,27 @@ class Engine:
             self._worker.new_key(tenant)
         self._worker.wake()
 
+    async def reindex(self, asked: ReindexAsked) -> ReindexTold:
+        """Begin to write the whole store anew for the configured embedder, or join the reindex that runs. A store that
+        was refused is served afterwards.
+
+        Raises:
+            Conflict: who asks has another embedder in its configuration.
+            StoreUnavailable, StateUnavailable: it is not there to be read.
+        """
+        if self._reindexing is None:
+            raise NotBuilt("This store cannot be rebuilt.")
+        self._require_state()
+        refused = self._parts["store"].startswith(REFUSED)
+        if not refused:
+            self._require_store()
+        expected = await self._state.get_meta(STORE_ID)
+        return self._reindexing.begin(asked, expected_id=expected, opened=self._serve if refused else None)
+
+    def reindexing(self) -> ReindexTold:
+        """How far the reindex is that runs, or how the last one ended."""
+        return self._reindexing.told if self._reindexing is not None else ReindexTold()
+
     def readiness(self) -> dict[str, str]:
         """Each part: ``ready``, ``loading``, ``off``, ``degraded: why`` or ``refused: why``."""
         embedder = self._embedder.state
@@ -188,10 +216,14 @@ class Engine:
                 with attempt:
                     await self._open_store()
         except ConfigError as error:
-            self._parts["store"] = f"refused: {error.message}"
+            self._parts["store"] = f"{REFUSED}: {error.message}"
             self._parts["worker"] = "degraded: the store is refused; the journal keeps what comes"
             log.critical("memory stays OFF, chat goes on without it: %s", error.message)
             return
+        await self._serve()
+
+    async def _serve(self) -> None:
+        """State and store are open now."""
         await self._warm_up()
         self._became_ready("store")
         await self._worker.start()

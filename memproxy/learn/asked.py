@@ -12,7 +12,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.slots import slot_name
 from memproxy.core.supersede import Operation
-from memproxy.learn.known import Known
+from memproxy.learn.known import GONE_PREFIX, Known
 from memproxy.learn.succession import Succession
 from memproxy.learn.undo import undo
 from memproxy.ports import MemoryFilter, MemoryStore, StateStore
@@ -20,6 +20,7 @@ from memproxy.ports import MemoryFilter, MemoryStore, StateStore
 _SLOT_FIELDS = frozenset(
     {"subject", "predicate", "object", "aspect", "stance", "active", "content", "valid_from", "kind"}
 )
+_STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
 _PAGE = 200
 
 
@@ -71,7 +72,12 @@ class Asked:
         return Operation.UPDATE.value
 
     async def _edit(self, known: Known, name: str, fields: Mapping[str, Any], now: datetime) -> None:
-        """Change fields; when the memory's slot changes by it, the new slot's holder is superseded."""
+        """Change fields; when the memory's slot changes by it, the new slot's holder is superseded. What its turns say
+        is not learned from them again where the statement was changed.
+        """
+        before = await known.memory(name)
+        if before is not None and _STATED & fields.keys():
+            await known.forget(before)
         await known.change(name, {"updated_at": now, **fields})
         if not _SLOT_FIELDS & fields.keys():
             return
@@ -89,10 +95,15 @@ class Asked:
 
     async def _delete(self, known: Known, body: PlanBody, now: datetime) -> None:
         """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
-        plan that was saved before cannot bring it back.
+        plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
         """
         learning = (await self._state.backlog(known.owner)).get("learn", {})
+        if not any(learning.values()):
+            # every plan that these were noted for is carried out
+            await self._state.drop_slots(known.owner, GONE_PREFIX)
         for name in body.deletes:
+            if (memory := await known.memory(name)) is not None:
+                await known.forget(memory)
             await known.unlink(name, now=now)
             await known.delete(name)
             if any(learning.values()):

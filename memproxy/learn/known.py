@@ -10,17 +10,21 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
+from memproxy.learn.aliases import Aliases
+from memproxy.learn.forgotten import marks
 from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter, MemoryStore, SlotChange, StateStore
 
 _LONGEST_CHAIN = 100
 _GONE = "gone"
 _MOST_PAST = 100
+GONE_PREFIX = f"{_GONE}|"
+"""How the register's entries for deleted memories begin."""
 
 
 def tombstone(name: str) -> str:
     """The register's entry for a deleted memory, which a plan that was saved before must not bring back."""
-    return f"{_GONE}|{name}"
+    return f"{GONE_PREFIX}{name}"
 
 
 class Known:
@@ -40,6 +44,11 @@ class Known:
         self._read_slots: set[str] = set()
         self._held: dict[str, str | None] = {}
         self._registered: dict[str, str | None] = {}
+        self._before: dict[str, Memory] = {}
+        self.traces: list[Memory] | None = None
+        """Traces of what was taken back (`traces.Traces`), once they were read."""
+        self.aliases: Aliases | None = None
+        """The owner's names, where a plan is made of statements."""
 
     async def load(self, ids: Sequence[str]) -> None:
         """Read memories that are not known yet."""
@@ -122,6 +131,7 @@ class Known:
         if name in self._new:
             self._new[name] = changed
         else:
+            self._before.setdefault(name, memory)
             self._seen[name] = changed
             self._changes.setdefault(name, {}).update(fields)
         if not changed.active or changed.slot != memory.slot:
@@ -142,6 +152,7 @@ class Known:
         memory = await self.memory(name)
         if memory is not None:
             await self.release(memory)
+            self._before.setdefault(name, memory)
         self._new.pop(name, None)
         self._changes.pop(name, None)
         self._deletes.append(name)
@@ -162,6 +173,18 @@ class Known:
         """Note that a memory is gone for good, in the same commit as the plan."""
         await self.holder(tombstone(name))
         self._held[tombstone(name)] = _GONE
+
+    async def forgotten(self, marks: Sequence[str]) -> bool:
+        """Whether one of these statements was deleted while its turn stayed (`forgotten.marks`)."""
+        return bool(marks) and bool(await self._state.slots(self.owner, marks))
+
+    async def forget(self, memory: Memory) -> None:
+        """Note that a statement is not to be read from its turns again, in the same commit as the plan."""
+        turns = await self._store.get(self.owner, memory.turn_ids) if memory.turn_ids else {}
+        sessions = {name: turn.session_id for name, turn in turns.items()}
+        for mark in marks(memory, {name: sessions.get(name, memory.session_id) for name in memory.turn_ids}):
+            await self.holder(mark)
+            self._held[mark] = _GONE
 
     async def unbury(self, name: str) -> None:
         """A memory of a deleted one's id is written on purpose (an import)."""
@@ -188,6 +211,20 @@ class Known:
         if slot is not None:
             await self.holder(slot)
             self._held[slot] = name
+
+    async def outdated(self) -> list[tuple[Memory, Memory | None]]:
+        """What held before the plan and holds no more, each with what says otherwise now (None: nothing does)."""
+        found: list[tuple[Memory, Memory | None]] = []
+        for name, before in self._before.items():
+            now = None if name in self._deletes else await self.memory(name)
+            if not before.active or before.kind is Kind.TURN:
+                continue
+            if now is None or not now.active:
+                by = now.superseded_by if now is not None else None
+                found.append((before, await self.memory(by) if by else None))
+            elif (before.content, before.object) != (now.content, now.object):
+                found.append((before, now))
+        return found
 
     def plan(self) -> PlanBody:
         """The writes, JSON types only."""

@@ -10,6 +10,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, lexical_overlap
 from memproxy.learn.known import Known
+from memproxy.learn.traces import is_trace
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 
 Vector = list[float] | None
@@ -30,12 +31,16 @@ class Nearby:
 
     async def chain(self, known: Known, candidate: Memory) -> list[Memory]:
         """The history of the candidate's slot, oldest first: that which was taken back after the candidate was said,
-        else that of its active holder.
+        else that of its active holder; where there is none, that of what was known by another name of its subject.
         """
         if candidate.slot is None:
             return []
-        ended = segment(candidate, await known.past(candidate.slot))
-        return await known.chain(ended.id if ended is not None else await known.holder(candidate.slot))
+        for slot in (candidate.slot, *(known.aliases.slots(candidate) if known.aliases is not None else ())):
+            ended = segment(candidate, await known.past(slot))
+            last = ended.id if ended is not None else await known.holder(slot)
+            if last is not None:
+                return await known.chain(last)
+        return []
 
     async def of(self, scope: Scope, known: Known, candidate: Memory, vectors: Mapping[str, Vector]) -> list[Neighbour]:
         """Neighbours of its kind and place: the ended ones of its slot, then those near by vector and by words in turn
@@ -44,7 +49,7 @@ class Nearby:
         found = await self._found(scope, known, candidate, vectors, kinds=(candidate.kind,), limit=_NEAR)
         slot = await known.past(candidate.slot) if candidate.slot else []
         near = _once([*(Neighbour(memory, _cosine_of(memory, found)) for memory in slot), *found])
-        same_place = [one for one in near if _place(one.memory) == _place(candidate)]
+        same_place = [one for one in near if _place(one.memory) == _place(candidate) and not is_trace(one.memory)]
         return sorted(same_place, key=lambda one: not one.memory.active)
 
     async def to_replace(

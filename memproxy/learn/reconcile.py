@@ -21,14 +21,18 @@ from memproxy.core.supersede import (
     decide_retraction,
     trusted_enough,
 )
+from memproxy.learn.aliases import Aliases
 from memproxy.learn.asked import Asked
 from memproxy.learn.candidates import Grounded, Intent
+from memproxy.learn.forgotten import marks
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
 from memproxy.learn.known import Known
 from memproxy.learn.nearby import Nearby, Vector
 from memproxy.learn.outcomes import outcome_of
+from memproxy.learn.outdated import end_outdated
 from memproxy.learn.statement import memory_of
 from memproxy.learn.succession import Succession
+from memproxy.learn.traces import Traces
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
 from memproxy.ports import LexicalEncoder, MemoryStore, StateStore
@@ -80,6 +84,7 @@ class Reconciler:
         self._succession = Succession(store, lexical)
         self._asked = Asked(store, state, self._succession)
         self._judge = judge
+        self._traces = Traces(store)
 
     async def advice(self, scope: Scope, found: Sequence[Grounded], *, now: datetime) -> Advice:
         """What the judge holds of the doubtful pairs, as things stand now; empty with ``judge: rules``. Asks a model,
@@ -91,7 +96,7 @@ class Reconciler:
         if self._judge is None:
             return {}
         known = Known(scope, self._store, self._state)
-        candidates, vectors = await self._candidates(scope, found, now, "judge")
+        candidates, vectors = await self._candidates(known, scope, found, now, "judge")
         advice: dict[tuple[str, str], str] = {}
         for grounded, candidate in zip(found, candidates, strict=True):
             if grounded.candidate.intent is Intent.STATE:
@@ -110,7 +115,7 @@ class Reconciler:
             StoreUnavailable, StateUnavailable: what is known could not be read.
         """
         known = Known(scope, self._store, self._state)
-        candidates, vectors = await self._candidates(scope, found, now, extractor)
+        candidates, vectors = await self._candidates(known, scope, found, now, extractor)
         counts: Counter[str] = Counter()
         outcomes: list[Outcome] = []
         for grounded, candidate in zip(found, candidates, strict=True):
@@ -126,9 +131,11 @@ class Reconciler:
         return Planned(plan=plan, known=known, operations=counts)
 
     async def _candidates(
-        self, scope: Scope, found: Sequence[Grounded], now: datetime, extractor: str
+        self, known: Known, scope: Scope, found: Sequence[Grounded], now: datetime, extractor: str
     ) -> tuple[list[Memory], dict[str, Vector]]:
-        candidates = [memory_of(grounded, scope, now=now, extractor=extractor) for grounded in found]
+        known.aliases = aliases = await Aliases.of(self._state, scope)
+        stated = [memory_of(grounded, scope, now=now, extractor=extractor) for grounded in found]
+        candidates = [aliases.resolved(memory) for memory in stated]
         vectors = await self._vectors.statement_vectors([candidate.content for candidate in candidates])
         return candidates, dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
 
@@ -137,10 +144,16 @@ class Reconciler:
         if case.grounded.candidate.intent is Intent.FORGET:
             return await self._forget(known, case)
         candidate = case.candidate
+        if await known.forgotten(marks(candidate, {turn.id: turn.session_id for turn in (case.grounded.turn,)})):
+            metrics().candidates_rejected.labels(reason="forgotten").inc()
+            return "forgotten", Decision(Operation.NOTHING)
         decision = await self._decision(known, case)
         if (reason := _refused(candidate, decision)) is not None:
             metrics().candidates_rejected.labels(reason=reason).inc()
             return reason, decision
+        if (ended := await self._traces.ended(known, candidate, decision, case.now)) is not None:
+            await self._succession.add_ended(known, ended, case.now)
+            return Operation.RETRACT.value, Decision(Operation.RETRACT, ended, (ended,))
         if decision.operation is Operation.DUPLICATE and decision.target is not None:
             chain = await known.chain_of(decision.target)
             for name, fields in repeat(decision.target, candidate, chain, now=case.now).items():
@@ -182,6 +195,7 @@ class Reconciler:
             return decision.operation.value, decision
         if any(one.memory.metadata.get(RETRACTED_BY) == turn for one in near):
             return _DONE_BEFORE, decision
+        await self._traces.leave(known, request, case.now)
         metrics().candidates_rejected.labels(reason="unknown").inc()
         return "unknown", decision
 
@@ -194,6 +208,7 @@ class Reconciler:
         """
         known = Known(scope, self._store, self._state)
         counts = await self._asked.plan(known, body, now)
+        await end_outdated(known, self._store, now=now)
         return Planned(plan=known.plan(), known=known, operations=counts)
 
 

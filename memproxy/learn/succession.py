@@ -54,6 +54,11 @@ class Succession:
         await known.change(memory.id, take_back(memory, turn, at, now=now))
         await self._hide(known, memory, turn, at)
 
+    async def add_ended(self, known: Known, ended: Memory, now: datetime) -> None:
+        """Add a statement that was taken back before it came to be known, and hide the turns that state it."""
+        await known.add(ended)
+        await self._hide(known, ended, str(ended.metadata[RETRACTED_BY]), retracted_at(ended) or now)
+
     async def _hide(self, known: Known, memory: Memory, by: str, at: datetime) -> None:
         for turn in await self._stating(known, memory, None):
             if turn.created_at <= at and turn.active and not turn.superseded_by:

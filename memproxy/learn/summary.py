@@ -13,7 +13,6 @@ import msgspec
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.scope import Scope
-from memproxy.core.similar import repeats
 from memproxy.core.slots import numbers, slot_name
 from memproxy.core.text import key_terms, sentences, words
 from memproxy.errors import ModelError, ModelRefused
@@ -22,6 +21,7 @@ from memproxy.learn.decode import values
 from memproxy.learn.extract import Prompt, conversation_lines
 from memproxy.learn.fields import MOST_CONTENT, text_of
 from memproxy.learn.known import Known
+from memproxy.learn.outdated import PREDICATE, TAG, end_outdated
 from memproxy.learn.planted import plants
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 SUMMARY_MARK = "You summarise a conversation"
 """How the built-in prompt begins; scripted models recognise a summary's request by it."""
 
-PREDICATE = "had conversation"
 _MOST_PROMPT = 24_000
 _MOST_TURNS = 500
 _SENTENCES = 3
@@ -132,16 +131,8 @@ class Summariser:
         return memory
 
     async def end_outdated(self, known: Known, *, now: datetime) -> None:
-        """End the summaries that tell what a plan supersedes: nothing superseded is shown as current."""
-        for name, fields in known.plan().changes.items():
-            by = fields.get("superseded_by")
-            old, new = await known.memory(name), await known.memory(by) if by else None
-            if old is None or new is None or old.predicate == PREDICATE or old.session_id is None:
-                continue
-            place = Scope(tenant=old.tenant, user=old.user_id, session=old.session_id)
-            summary = await self.existing(place)
-            if summary is not None and repeats(summary.content, old, new):
-                await known.change(summary.id, {"active": False, "valid_to": now, "updated_at": now})
+        """End the summaries that tell what a plan supersedes (`outdated.end_outdated`)."""
+        await end_outdated(known, self._store, now=now)
 
 
 def _is_told(turn: Memory) -> bool:
@@ -163,7 +154,7 @@ def _memory(scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) 
         kind=Kind.EPISODIC,
         content=summary.content,
         category="conversations/summary",
-        tags=["summary"],
+        tags=[TAG],
         subject="user",
         predicate=PREDICATE,
         object=scope.session,

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
@@ -100,6 +100,13 @@ class Vectors:
             pending = await self._known()
             if owner not in pending:
                 await self._save(pending | {owner})
+
+    async def note_all(self, owners: Set[Owner]) -> None:
+        """These owners have memories without vectors, to be filled in when the embedder is there."""
+        async with self._noting:
+            pending = await self._known()
+            if owners - pending:
+                await self._save(pending | owners)
 
     async def _known(self) -> set[Owner]:
         if self._pending is None:

@@ -7,7 +7,7 @@ the next start takes it up at once. A kill at any point is the same, but for the
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from datetime import datetime, timedelta
 
 from memproxy.core.memory import Trust
@@ -23,7 +23,7 @@ from memproxy.learn.extract import Extractor, load_prompt
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import JUDGE_PROMPT, Judge
 from memproxy.learn.learner import END, MINE, Learner
-from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.locks import Owner, OwnerLocks
 from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Reconciler
 from memproxy.learn.summary import Summariser
@@ -177,6 +177,10 @@ class Worker:
         self._new_keys += 1
         if (event := self._keys.pop(tenant, None)) is not None:
             event.set()
+
+    async def without_vectors(self, owners: Set[Owner]) -> None:
+        """Memories of these owners were written without vectors: they are filled in when the embedder is there."""
+        await self._vectors.note_all(owners)
 
     async def submit(self, entry: JournalEntry) -> int:
         """Append to the journal and wake; answers the row's number. Raises `errors.StateUnavailable`."""

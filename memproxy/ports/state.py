@@ -136,9 +136,11 @@ class StateStore(Protocol):
         ``max_attempts`` deaths (or failures) is parked, one at two or more waits a little, so that others go first.
         """
 
-    async def claim(self, lane: str, *, limit: int, now: datetime) -> list[JournalRow]:
-        """Take waiting rows of a lane (``index`` or ``learn``) that are due, oldest first, never two of one owner at
-        once and never one before an older unfinished row of the same owner and lane.
+    async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
+        """Take waiting rows of a lane (``index`` or ``learn``) that are due, oldest first: of ``limit`` owners at most,
+        and of each up to ``run`` rows in their order (fewer when they are large; a row that was tried before comes
+        alone). None comes before an older unfinished row of the same owner and lane that is not in the answer too,
+        nor a ``learn`` row before an older unfinished one of the ``index`` lane: it reads what that one writes.
         """
 
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
@@ -161,6 +163,11 @@ class StateStore(Protocol):
     async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
         """The parked rows, newest first (of one owner, or all: numbers and errors hold no message text)."""
 
+    async def unpark(self, scope: Scope | None) -> int:
+        """Let parked rows (of one owner, or all) be claimed again, with all their tries; answers how many. They go
+        before what waits of their owner, which never has two rows of a lane under way.
+        """
+
     async def queue_sizes(self) -> dict[str, dict[str, int]]:
         """Rows by lane and state: ``{"index": {"waiting": 3, "running": 1, "parked": 0}, "learn": {...}}``."""
 
@@ -172,6 +179,9 @@ class StateStore(Protocol):
 
     async def change_slots(self, scope: Scope, changes: Sequence[SlotChange]) -> bool:
         """Compare-and-set of several slots at once, without a plan."""
+
+    async def drop_slots(self, scope: Scope, prefix: str) -> None:
+        """Free every slot of the owner whose name begins so."""
 
     async def forget(self, scope: Scope, *, session: str | None) -> None:
         """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left."""

@@ -18,8 +18,8 @@ from memproxy.recall.documents import dense_text
 READ_CHARACTERS = 800
 """What is read of one candidate: long messages have a bit of everything."""
 
-_CACHED_TEXTS = 1024
-"""Texts that are kept (about 12 MB): a user's questions keep finding the same memories."""
+_CACHED_TEXTS = 4096
+"""Texts that are kept (about 50 MB): a user's questions keep finding the same memories."""
 
 _KNOWN_WORDS = 50_000
 """Words whose terms are kept (about 10 MB)."""

@@ -155,6 +155,15 @@ class EdgeStore(VectorStore):
             raise
         return rebuild
 
+    async def drop_unfinished(self) -> None:
+        def work() -> None:
+            if (begun := self._folder.begun()) is not None:
+                log.warning("memories are erased: what an unfinished reindex had copied is removed, too")
+                self._folder.drop(begun)
+
+        await self.guarded(work)
+        await super().drop_unfinished()
+
     def written(self, point: Point) -> Written:
         """The point as it is written to a collection of the configured embedder."""
         return self._written(Scope(tenant=point.memory.tenant, user=point.memory.user_id), point)
@@ -184,6 +193,7 @@ class EdgeStore(VectorStore):
             folder.release()
             raise
         self.tidy(marker)
+        self.unfinished = folder.begun() is not None
         return marker.store_id
 
     def tidy(self, marker: Marker) -> None:

@@ -80,15 +80,21 @@ class EdgeRebuild(CollectionRebuild):
             raise StoreUnavailable("The reindex was closed.")
         self._before = await self._store.adopt(shard, target)
         self._shard, self._switched = None, True
+        self._store.unfinished = False
 
     async def close(self) -> None:
-        self._writers.stop_noting()
         try:
-            await self._run(self._let_go)
+            if self._shard is not None:
+                self._store.unfinished = True
+                await self.leave_unfinished()
         finally:
-            self._thread.close()
-            if self._opened_here and not self._switched:
-                await self._store.close()
+            self._writers.stop_noting()
+            try:
+                await self._run(self._let_go)
+            finally:
+                self._thread.close()
+                if self._opened_here and not self._switched:
+                    await self._store.close()
 
     def _let_go(self) -> None:
         shard, self._shard = self._shard, None

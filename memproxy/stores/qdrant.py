@@ -17,7 +17,7 @@ from memproxy.ports import Point
 from memproxy.stores.backend import Written
 from memproxy.stores.edge_files import FIRST_VERSION, VERSION, Marker, check_built_with
 from memproxy.stores.qdrant_collection import Collection
-from memproxy.stores.qdrant_rebuild import QdrantRebuild, current, tidy
+from memproxy.stores.qdrant_rebuild import QdrantRebuild, current, other, tidy
 from memproxy.stores.vector_store import VectorStore
 
 CONNECT_TIMEOUT_S = 2.0
@@ -63,6 +63,7 @@ class QdrantStore(VectorStore):
         if expected_id is not None and marker.store_id != expected_id:
             raise self._not_here(expected_id, marker.store_id)
         await tidy(collection, self._collection, marker)
+        self.unfinished = await other(collection, self._collection).exists()
         self.adopt(collection)
         return collection, marker
 
@@ -71,6 +72,11 @@ class QdrantStore(VectorStore):
         before, self._opened = self._opened, collection
         self._backend = collection
         return before
+
+    async def drop_unfinished(self) -> None:
+        if self._opened is not None:
+            await other(self._opened, self._collection).drop()
+        await super().drop_unfinished()
 
     def written(self, point: Point) -> Written:
         """The point as it is written to a collection of the configured embedder."""

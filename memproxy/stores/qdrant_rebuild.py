@@ -31,6 +31,12 @@ async def current(client: AsyncQdrantClient, configured: str, place: str) -> Col
     return plain.beside(names.get(pointer(configured)) or names.get(configured) or configured)
 
 
+def other(used: Collection, configured: str) -> Collection:
+    """The collection that a reindex writes to."""
+    name = f"{configured}__a" if used.name != f"{configured}__a" else f"{configured}__b"
+    return used.beside(name)
+
+
 async def _aliases(collection: Collection) -> dict[str, str]:
     found = await collection.call(lambda client: client.get_aliases())
     return {one.alias_name: one.collection_name for one in found.aliases}
@@ -52,11 +58,10 @@ class QdrantRebuild(CollectionRebuild):
     def __init__(
         self, store: "QdrantStore", first: Collection, configured: str, *, writers: Writers, opened_here: bool
     ) -> None:
-        name = f"{configured}__a" if first.name != f"{configured}__a" else f"{configured}__b"
         self._store = store
         self._configured = configured
         self._old = first
-        self._target = first.beside(name)
+        self._target = other(first, configured)
         self._opened_here = opened_here
         self._switched = False
         super().__init__(self._target, writers=writers, written=store.written)
@@ -89,7 +94,7 @@ class QdrantRebuild(CollectionRebuild):
         except StoreUnavailable:
             await self._make_sure(alias)
         self._store.adopt(self._target)
-        self._switched = True
+        self._store.unfinished, self._switched = False, True
 
     async def _make_sure(self, alias: str) -> None:
         """The server may have switched although its answer did not come; writes must not go to the wrong collection."""
@@ -102,8 +107,13 @@ class QdrantRebuild(CollectionRebuild):
             raise StoreUnavailable("Qdrant did not switch to the new collection; run `memproxy reindex` again.")
 
     async def close(self) -> None:
-        self._writers.stop_noting()
         if self._switched:
+            self._writers.stop_noting()
             await self._old.drop()
-        elif self._opened_here:
-            self._store.leave()
+            return
+        try:
+            self._store.unfinished = True
+            await self.leave_unfinished()
+        finally:
+            if self._opened_here:
+                self._store.leave()

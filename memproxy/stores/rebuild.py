@@ -97,6 +97,13 @@ class CollectionRebuild:
                 return
             after = found[-1].id
 
+    async def leave_unfinished(self) -> None:
+        """End before the switch: what was changed since it was copied goes, for it may have been erased."""
+        try:
+            await self.remove(self.take_changed())
+        finally:
+            self._writers.stop_noting()
+
     def take_changed(self) -> set[str]:
         return self._writers.take()
 

@@ -19,6 +19,18 @@ beside the one that kills is done meanwhile, and is not blamed again.
 
 STATES = ("waiting", "running", "parked")
 
+MOST_RUN_BYTES = 64 * 1024
+"""Bodies of rows that are claimed together: large rows are handled and acknowledged one at a time."""
+
+_COLUMNS = "number, kind, version, scope, request_id, body, plan, attempts"
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How a row ended: done, or ``refused`` for good."""
+
+    number: int
+    refused: bool
+
 
 def micros(time: datetime) -> int:
     """Microseconds since 1970."""
@@ -75,17 +87,46 @@ def recover(db: sqlite3.Connection, max_attempts: int, now: datetime) -> Recover
     return Recovered(again=len(running) - len(parked), parked=parked)
 
 
-def claim(db: sqlite3.Connection, lane: str, limit: int, now: datetime) -> list[JournalRow]:
-    """Take the oldest heads that are due."""
-    rows = db.execute(
-        """
-        SELECT number, kind, version, scope, request_id, body, plan, attempts FROM journal
-        WHERE lane = ? AND head = 1 AND state = 'waiting' AND due <= ? ORDER BY number LIMIT ?
-        """,
+def claim(db: sqlite3.Connection, lane: str, limit: int, now: datetime, *, run: int = 1) -> list[JournalRow]:
+    """Take the oldest heads that are due, and with each up to ``run`` - 1 rows that stand right behind it."""
+    heads = db.execute(
+        f"SELECT {_COLUMNS} FROM journal AS row "  # noqa: S608 (no value in the text)
+        f"WHERE lane = ? AND head = 1 AND state = 'waiting' AND due <= ? {_LEARNABLE if lane == 'learn' else ''} "
+        "ORDER BY number LIMIT ?",
         (lane, micros(now), limit),
     ).fetchall()
+    rows = [row for head in heads for row in (head, *_behind(db, lane, head, run - 1, now))]
     db.executemany("UPDATE journal SET state = 'running' WHERE number = ?", [(row[0],) for row in rows])
     return [_claimed(row) for row in rows]
+
+
+_LEARNABLE = """
+    AND NOT EXISTS (
+        SELECT 1 FROM journal AS earlier
+        WHERE earlier.tenant = row.tenant AND earlier.user = row.user AND earlier.lane = 'index'
+        AND earlier.state != 'parked' AND earlier.number < row.number)
+"""
+
+
+def _behind(db: sqlite3.Connection, lane: str, head: tuple[Any, ...], limit: int, now: datetime) -> list[Any]:
+    """Rows of the head's owner that may go with it. What was tried before goes alone, so that a row that fails, or ends
+    the engine, is told from those beside it.
+    """
+    if limit <= 0 or head[-1]:
+        return []
+    scope = msgspec.json.decode(head[3], type=Scope)
+    candidates = db.execute(
+        f"SELECT {_COLUMNS}, state = 'waiting' AND due <= ? AND attempts = 0 FROM journal "  # noqa: S608 (as above)
+        "WHERE tenant = ? AND user = ? AND lane = ? AND state != 'parked' AND number > ? ORDER BY number LIMIT ?",
+        (micros(now), *scope.owner, lane, head[0], limit),
+    )
+    rows, size = [], len(head[5])
+    for *row, free in candidates:
+        size += len(row[5])
+        if not free or size > MOST_RUN_BYTES:
+            break
+        rows.append(tuple(row))
+    return rows
 
 
 def _claimed(row: tuple[Any, ...]) -> JournalRow:
@@ -113,14 +154,19 @@ def owner_of(db: sqlite3.Connection, number: int) -> tuple[str, str] | None:
     return found
 
 
-def remove(db: sqlite3.Connection, number: int, *, refused: bool) -> None:
-    """Delete a row (`secure_delete` overwrites it) and let the next of its owner be claimed."""
-    row = db.execute("DELETE FROM journal WHERE number = ? RETURNING tenant, user, lane", (number,)).fetchone()
-    if row is None:
-        return
-    if refused:
-        db.execute("INSERT INTO refused VALUES (?, 1) ON CONFLICT (lane) DO UPDATE SET rows = rows + 1", (row[2],))
-    _advance(db, *row)
+def remove(db: sqlite3.Connection, ends: Sequence[End]) -> list[None]:
+    """Delete rows (`secure_delete` overwrites them) and let the next of their owners be claimed."""
+    waiting = set()
+    for end in ends:
+        row = db.execute("DELETE FROM journal WHERE number = ? RETURNING tenant, user, lane", (end.number,)).fetchone()
+        if row is None:
+            continue
+        waiting.add(row)
+        if end.refused:
+            db.execute("INSERT INTO refused VALUES (?, 1) ON CONFLICT (lane) DO UPDATE SET rows = rows + 1", (row[2],))
+    for owner in waiting:
+        _advance(db, *owner)
+    return [None] * len(ends)
 
 
 def put_back(db: sqlite3.Connection, number: int, *, error: str, due: datetime, counted: bool) -> None:
@@ -153,6 +199,23 @@ def _advance(db: sqlite3.Connection, tenant: str, user: str, lane: str) -> None:
         """,
         (tenant, user, lane),
     )
+
+
+def unpark(db: sqlite3.Connection, scope: Scope | None) -> int:
+    """Parked rows wait again, as if they had never been tried."""
+    where, owner = ("AND tenant = ? AND user = ?", scope.owner) if scope is not None else ("", ())
+    rows = db.execute(
+        "UPDATE journal SET state = 'waiting', attempts = 0, due = 0, parked_at = NULL "  # noqa: S608 (no value in it)
+        f"WHERE state = 'parked' {where} RETURNING tenant, user, lane",
+        owner,
+    ).fetchall()
+    for lane in sorted(set(rows)):
+        # a row under way stays the head: the next one is chosen when it ends
+        db.execute("UPDATE journal SET head = 0 WHERE tenant = ? AND user = ? AND lane = ? AND state = 'waiting'", lane)
+        running = "SELECT 1 FROM journal WHERE tenant = ? AND user = ? AND lane = ? AND state = 'running'"
+        if db.execute(running, lane).fetchone() is None:
+            _advance(db, *lane)
+    return len(rows)
 
 
 def parked(db: sqlite3.Connection, scope: Scope | None, limit: int) -> list[ParkedRow]:

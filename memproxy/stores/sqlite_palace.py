@@ -7,7 +7,7 @@ it is never given again while its owner is there.
 import sqlite3
 from collections.abc import Sequence
 
-from memproxy.core.palace import Names, pointer, read_pointer
+from memproxy.core.palace import Names, is_role, pointer, read_pointer
 from memproxy.ports import PalacePlace, Placed
 
 Owner = tuple[str, str]
@@ -52,12 +52,34 @@ def _known_wing(db: sqlite3.Connection, owner: Owner, name: str) -> int | None:
 
 
 def _same(db: sqlite3.Connection, owner: Owner, one: str, other: str) -> None:
-    """Two names of one subject: the one that has a wing gives it to the other; two wings stay two, for ever."""
+    """Two names of one subject: the one that has a wing gives it to the other; two wings stay two, for ever. A role that
+    somebody else had before ("boss") goes over to whoever has it now.
+    """
     first, second = _known_wing(db, owner, one), _known_wing(db, owner, other)
-    if first is not None and second is None:
+    if first is not None and first != second and is_role(one) and _is_taken(db, owner, one, first):
+        _take_over(db, owner, one, second if second is not None else _wing(db, owner, other))
+    elif first is not None and second is None:
         _insert(db, owner, "alias", (_TOP, other), first)
     elif first is None:
         _insert(db, owner, "alias", (_TOP, one), second if second is not None else _wing(db, owner, other))
+
+
+def _is_taken(db: sqlite3.Connection, owner: Owner, role: str, wing: int) -> bool:
+    """Whether a role's wing is known by a name too."""
+    row = db.execute(
+        "SELECT 1 FROM palace WHERE tenant = ? AND user = ? AND kind IN ('wing', 'alias') AND parent = '' "
+        "AND number = ? AND name != ?",
+        (*owner, wing, role),
+    ).fetchone()
+    return row is not None
+
+
+def _take_over(db: sqlite3.Connection, owner: Owner, role: str, wing: int) -> None:
+    """A role that is another name of a wing becomes one of this wing; one that has a wing of its own keeps it."""
+    db.execute(
+        "UPDATE palace SET number = ? WHERE tenant = ? AND user = ? AND kind = 'alias' AND parent = '' AND name = ?",
+        (wing, *owner, role),
+    )
 
 
 def _number(db: sqlite3.Connection, owner: Owner, kind: str, parent: str, name: str) -> int:

@@ -51,6 +51,14 @@ def change_slots(db: sqlite3.Connection, owner: tuple[str, str], changes: Sequen
             db.execute("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", (*owner, change.slot, change.new))
 
 
+def drop_slots(db: sqlite3.Connection, owner: tuple[str, str], prefix: str) -> None:
+    """Free the slots whose names begin so."""
+    db.execute(
+        "DELETE FROM slots WHERE tenant = ? AND user = ? AND slot >= ? AND substr(slot, 1, ?) = ?",
+        (*owner, prefix, len(prefix), prefix),
+    )
+
+
 def note_turns(db: sqlite3.Connection, scope: Scope, count: int, at: datetime) -> None:
     """Count turns that are indexed and not learned from yet."""
     db.execute(

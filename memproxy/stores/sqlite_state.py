@@ -1,10 +1,10 @@
 """The embedded state store: journal, slots, sessions and learning progress in one SQLite file.
 
-Several processes open the same file: relays append, the engine claims. Appends that come together share one commit.
+Several processes open the same file: relays append, the engine claims. Appends that come together share one commit, and so
+do ends.
 Erased bodies are overwritten (`secure_delete`), and `forget` empties the write-ahead log as well.
 """
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,7 +16,7 @@ from memproxy.core.palace import Names
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
-from memproxy.errors import NotFound, RequestError, StateUnavailable
+from memproxy.errors import NotFound
 from memproxy.ports import (
     BlockLine,
     JournalEntry,
@@ -38,12 +38,11 @@ from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores import sqlite_tokens as tokens
 from memproxy.stores.sqlite_file import SqliteFile
+from memproxy.stores.sqlite_group import SharedCommit
 from memproxy.tasks import TaskOwner
 
 PRUNE_EVERY = 500
 """Remembered sessions between two prunings of old keys; receipts likewise."""
-
-_Waiting = tuple[JournalEntry, "asyncio.Future[int]"]
 
 
 class SqliteState:
@@ -52,8 +51,8 @@ class SqliteState:
     def __init__(self, path: Path, *, sync: Literal["normal", "full"]) -> None:
         self._file = SqliteFile(path, sync=sync)
         self._tasks = TaskOwner("state")
-        self._appends: list[_Waiting] = []
-        self._committing = False
+        self._appends: SharedCommit[JournalEntry, int] = SharedCommit(self._file, self._tasks, journal.insert)
+        self._ends: SharedCommit[journal.End, None] = SharedCommit(self._file, self._tasks, journal.remove)
         self._remembered = 0
         self._saved_blocks = 0
         self._receipts = 0
@@ -66,48 +65,13 @@ class SqliteState:
         await self._file.close()
 
     async def append(self, entry: JournalEntry) -> int:
-        number: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._appends.append((entry, number))
-        if not self._committing:
-            self._committing = True
-            self._tasks.start(self._commit_appends(), "commit")
-        return await number
-
-    async def _commit_appends(self) -> None:
-        """Commit what waits, together; what comes meanwhile waits for the next commit."""
-        batch: list[_Waiting] = []
-        try:
-            while self._appends:
-                batch, self._appends = self._appends, []
-                await self._commit(batch)
-        finally:
-            self._committing = False
-            # only after a cancellation or a mistake of ours is anything left here; nobody may wait for ever
-            left, self._appends = batch + self._appends, []
-            _fail(left, StateUnavailable("The journal's commit was broken off; what was to be written is not there."))
-
-    async def _commit(self, batch: list[_Waiting]) -> None:
-        entries = [entry for entry, _ in batch]
-        try:
-            numbers = await self._file.write(lambda db: journal.insert(db, entries))
-        except RequestError as error:
-            if len(batch) == 1:
-                _fail(batch, error)
-            else:
-                for one in batch:  # one entry that cannot be written must not take the others with it
-                    await self._commit([one])
-        except StateUnavailable as error:
-            _fail(batch, error)
-        else:
-            for (_, waiting), number in zip(batch, numbers, strict=True):
-                if not waiting.done():
-                    waiting.set_result(number)
+        return await self._appends.add(entry)
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         return await self._file.write(lambda db: journal.recover(db, max_attempts, now))
 
-    async def claim(self, lane: str, *, limit: int, now: datetime) -> list[JournalRow]:
-        return await self._file.write(lambda db: journal.claim(db, lane, limit, now))
+    async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
+        return await self._file.write(lambda db: journal.claim(db, lane, limit, now, run=run))
 
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
         """As the port says.
@@ -126,7 +90,7 @@ class SqliteState:
         return await self._unless_taken(work)
 
     async def finish(self, number: int, *, error: str | None = None) -> None:
-        await self._file.write(lambda db: journal.remove(db, number, refused=error is not None))
+        await self._ends.add(journal.End(number=number, refused=error is not None))
 
     async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
         await self._file.write(lambda db: journal.put_back(db, number, error=error, due=due, counted=counted))
@@ -137,6 +101,9 @@ class SqliteState:
 
     async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
         return await self._file.read(lambda db: journal.parked(db, scope, limit))
+
+    async def unpark(self, scope: Scope | None) -> int:
+        return await self._file.write(lambda db: journal.unpark(db, scope))
 
     async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
         return await self._file.read(lambda db: journal.sizes_of(db, scope.owner))
@@ -153,6 +120,9 @@ class SqliteState:
 
     async def change_slots(self, scope: Scope, changes: Sequence[SlotChange]) -> bool:
         return await self._unless_taken(lambda db: sessions.change_slots(db, scope.owner, changes))
+
+    async def drop_slots(self, scope: Scope, prefix: str) -> None:
+        await self._file.write(lambda db: sessions.drop_slots(db, scope.owner, prefix))
 
     async def _unless_taken(self, work: Callable[[sqlite3.Connection], None]) -> bool:
         with suppress(sessions.SlotTaken):
@@ -287,9 +257,3 @@ class SqliteState:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
         await self._file.write(work)
-
-
-def _fail(batch: Sequence[_Waiting], error: BaseException) -> None:
-    for _, waiting in batch:
-        if not waiting.done():
-            waiting.set_exception(error)

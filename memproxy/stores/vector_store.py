@@ -34,6 +34,12 @@ class VectorStore:
         self._backend: Backend | None = None
         self._writers = Writers()
         self._recent: RecentMemories | None = None
+        self.unfinished = False
+        """Whether a reindex that ended early has left copies of memories."""
+
+    async def drop_unfinished(self) -> None:
+        """Remove what an unfinished reindex has copied: what is erased must not live on there."""
+        self.unfinished = False
 
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         written = [self._written(scope, point) for point in points]
@@ -101,6 +107,8 @@ class VectorStore:
     async def delete(self, scope: Scope, where: MemoryFilter) -> int:
         matching = erasable(scope, where)
         gone: set[str] = set()
+        if self.unfinished and not self._writers.noting:
+            await self.drop_unfinished()
         async with self._changing("delete", gone) as backend:
             if self._writers.noting:
                 gone.update([one.id async for one in _all(backend, matching, ["tenant"])])

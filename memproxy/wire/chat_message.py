@@ -107,18 +107,21 @@ def _refuse_duplicates(text: bytes, messages: list[ChatMessage]) -> None:
     if not messages:
         return
     start, end, count = messages[0].start, messages[-1].end, len(messages)
+    contents = sum(message.content is not None for message in messages)
+    roles = sum(message.role != "" for message in messages)
     every = end - start > _LONG_MESSAGE * count
-    if not every and not _suspicious(text, start, end, count):
+    if not every and not _suspicious(text, start, end, contents, roles):
         return
     for message in messages:
-        if text.startswith(b"{", message.start) and (every or _suspicious(text, message.start, message.end, 1)):
+        if text.startswith(b"{", message.start) and (every or _suspicious(text, message.start, message.end, 1, 1)):
             ObjectSpans(text, message.start, message.end)
 
 
-def _suspicious(text: bytes, start: int, end: int, count: int) -> bool:
+def _suspicious(text: bytes, start: int, end: int, contents: int, roles: int) -> bool:
+    """Whether the two names are there more often than this, or may be written with escapes."""
     return (
-        text.count(b'"content"', start, end) > count
-        or text.count(b'"role"', start, end) > count
+        text.count(b'"content"', start, end) > contents
+        or text.count(b'"role"', start, end) > roles
         or text.find(b"\\u00", start, end) >= 0
     )
 
@@ -168,7 +171,7 @@ def lenient_text(content: Any) -> str:
 def _part_text(part: Any) -> str | None:
     if isinstance(part, str):
         return part
-    if isinstance(part, dict) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str):
-        text: str = part["text"]
-        return text
-    return None
+    if not isinstance(part, dict):
+        return None
+    kind, text = part.get("type"), part.get("text")
+    return text if isinstance(kind, str) and kind in _TEXT_PARTS and isinstance(text, str) else None

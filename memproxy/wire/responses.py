@@ -6,6 +6,7 @@ what the upstream keeps, where nobody can take it out again when its memory is e
 late, only where the client manages the conversation itself; else into ``instructions``, which no chain carries on.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +34,6 @@ class _Item(msgspec.Struct, gc=False):
 
 
 _ITEM = msgspec.json.Decoder(_Item)
-_LENIENT = msgspec.json.Decoder()
 
 
 def read_request(body: bytes) -> "ResponsesRequest":
@@ -98,7 +98,10 @@ class ResponsesRequest(RequestBody):
         if isinstance(said, str):
             end = member.value_end - 1
             return Edit(end, end, quoted("\n\n" + text if said else text)[1:-1])
-        return Edit(member.value_start, member.value_end, quoted(text)) if said is None else None
+        is_null = self._text.startswith(
+            b"null", member.value_start
+        )  # what cannot be decoded is None too, but something
+        return Edit(member.value_start, member.value_end, quoted(text)) if is_null else None
 
     def _before_each(self, blocks: list[tuple[int, str]]) -> list[Edit]:
         if self._is_text:
@@ -167,13 +170,21 @@ def _message(raw: msgspec.Raw) -> ChatMessage:
     try:
         item = _ITEM.decode(raw)
     except msgspec.ValidationError:
-        item = _lenient(_LENIENT.decode(raw))
+        item = _lenient(_decoded(raw))
     if item.type.endswith(_OUTPUT):
         return ChatMessage(role="tool", content=item.output)
     if item.type.endswith(_CALL):
         return ChatMessage(role="assistant", tool_calls=msgspec.Raw(b"[true]"))
     known = item.type in ("", "message")
     return ChatMessage(role=item.role if known else "", content=item.content if known else None, name=item.name)
+
+
+def _decoded(raw: msgspec.Raw) -> Any:
+    """The item, None if Python has no number for one in it; the strict decoder refuses numbers that no machine has."""
+    try:
+        return json.loads(bytes(raw))
+    except ValueError:
+        return None
 
 
 def _lenient(value: Any) -> _Item:

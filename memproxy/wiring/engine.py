@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from memproxy.engine.parts import Engine
+from memproxy.engine.reindex import Reindexing
 from memproxy.home import store_path
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
@@ -12,7 +13,7 @@ from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of
 from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder, load_fastembed
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Clock, Embedder, MemoryStore
+from memproxy.ports import Clock, Embedder, RebuildableStore
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
@@ -39,7 +40,7 @@ def make_embedder(settings: Settings, home: Path, *, local_files_only: bool = Fa
     return FastembedEmbedder(embedding, home / "models", load)
 
 
-def make_store(settings: Settings, home: Path, embedder: Embedder) -> MemoryStore:
+def make_store(settings: Settings, home: Path, embedder: Embedder) -> RebuildableStore:
     """The memory store of these settings, for this embedder's vectors."""
     dimension = embedder.dimension or dimension_of(settings.embedding)
     name = None if settings.embedding.provider == "none" else embedder.name
@@ -99,5 +100,12 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
         clock=clock,
         model=model,
         recall_models=(*roles.models, judge) if judge is not None else roles.models,
+        reindexing=Reindexing(
+            settings=settings.embedding,
+            store=store,
+            embedder=embedder,
+            lexical=lexical,
+            without_vectors=worker.without_vectors,
+        ),
         secret=secret,
     )

@@ -7,6 +7,7 @@ through the proxy, in whatever order the cases run.
 import asyncio
 import json
 import re
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ _ERRORS = {
 def case_of(received: Received) -> str:
     """Which case a request belongs to: the last that its user named."""
     named: list[str] = _CASE.findall(" ".join(said_by_user(received.json)))
-    return named[-1] if named else "chat"
+    return named[-1] if named else "tools"  # who brings a result to a conversation that the upstream keeps
 
 
 def said_by_user(body: JsonObject) -> list[str]:
@@ -54,7 +55,7 @@ def answer(received: Received) -> Answer:
     if received.target.startswith("/v1/chat/completions"):
         return _answer(received, _ChatFormat())
     if received.target.startswith("/v1/responses"):
-        return _answer(received, _ResponsesFormat())
+        return _answer(received, _ResponsesFormat(received))
     return error(404, f"no script for {received.method} {received.target}")
 
 
@@ -74,7 +75,7 @@ def _answer(received: Received, wire: "_ChatFormat | _ResponsesFormat") -> Answe
 
 def _ended(case: str, events: list[bytes], wire: "_ChatFormat | _ResponsesFormat") -> list[Part]:
     """The stream of this case: whole, or it goes wrong after its first words."""
-    beginning: list[Part] = [*events[: wire.head + 2]]
+    beginning: list[Part] = [*events[: wire.head + 3]]
     if case == "broken":
         return beginning
     if case == "stream_error":
@@ -91,7 +92,7 @@ class _ChatFormat:
         return bool(body["messages"][-1]["role"] == "tool")
 
     def whole(self, text: str) -> JsonObject:
-        message = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+        message: JsonObject = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
         return self._completion(message, "stop")
 
     def call(self) -> JsonObject:
@@ -134,6 +135,10 @@ class _ChatFormat:
 class _ResponsesFormat:
     head = 4
 
+    def __init__(self, received: Received) -> None:
+        """A response's name depends on what was asked: conversations are told apart by it."""
+        self._name = f"resp_{zlib.crc32(' '.join(said_by_user(received.json)).encode())}"
+
     def has_result(self, body: JsonObject) -> bool:
         said = body["input"]
         return isinstance(said, list) and said[-1].get("type") == "function_call_output"
@@ -153,7 +158,7 @@ class _ResponsesFormat:
             "total_tokens": 10,
         }
         return {
-            "id": "resp_1",
+            "id": self._name,
             "object": "response",
             "created_at": 1700000000,
             "status": status,

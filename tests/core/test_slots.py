@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from memproxy.core.memory import Kind
 from memproxy.core.slots import (
+    denies_another,
     has_many,
     numbers,
     predicate_name,
@@ -42,14 +43,213 @@ def test_negation_and_liking_are_told_from_the_question(predicate: str, name: st
     assert predicate_name(predicate) == (name, affirms)
 
 
-@pytest.mark.parametrize("predicate", ["has_dog", "speaks", "allergic_to", "visited_in_2020", "owns pet", "owns"])
+MANY = [
+    "has_dog",
+    "has_cat",
+    "has_pet",
+    "owns",
+    "owns_pet",
+    "dog_name",
+    "name_of_the_cat",
+    "sister_name",
+    "has_sister",
+    "has_son",
+    "has_children",
+    "has_friend",
+    "colleague",
+    "teammate",
+    "roommate",
+    "speaks",
+    "language",
+    "programming_languages",
+    "hobby",
+    "interested_in",
+    "skill",
+    "allergic_to",
+    "allergy",
+    "food_allergies",
+    "dietary_restrictions",
+    "takes_medication",
+    "diagnosed_with",
+    "suffers_from",
+    "has_condition",
+    "plays",
+    "instrument",
+    "plays_sport",
+    "works_on",
+    "works_on_project",
+    "working_with",
+    "uses",
+    "uses_tool",
+    "goal",
+    "wants",
+    "plans_to",
+    "preference",
+    "prefers",
+    "knows",
+    "studies",
+    "teaches",
+    "volunteers_at",
+    "member_of",
+    "collects",
+    "avoids",
+    "reads",
+    "has_read",
+    "watched",
+    "visited",
+    "visited_in_2020",
+    "has_been_to",
+    "traveled_to",
+    "attended",
+    "bought",
+    "drinks",
+    "eats",
+    "cooks",
+    "subscribed_to",
+    "follows",
+    "likes",
+    "hates",
+    "is",
+    "has",
+    "is_a",
+    "worked_at",
+    "lived_in",
+    "moved_from",
+    "graduated_from",
+    "event",
+    "experience",
+    "project",
+    "habit",
+    "responsible_for",
+    "afraid_of",
+    "worried_about",
+    "runs",
+]
+ONE = [
+    "works_at",
+    "works_for",
+    "employer",
+    "employed_by",
+    "workplace",
+    "company",
+    "works_as",
+    "job_title",
+    "occupation",
+    "profession",
+    "role",
+    "salary",
+    "manager",
+    "boss",
+    "lives_in",
+    "moved_to",
+    "resides_in",
+    "home_city",
+    "address",
+    "phone",
+    "phone_number",
+    "has_phone",
+    "email",
+    "car",
+    "has_car",
+    "drives",
+    "car_lease",
+    "laptop",
+    "married_to",
+    "wife",
+    "has_husband",
+    "spouse",
+    "girlfriend",
+    "dating",
+    "partner",
+    "marital_status",
+    "relationship_status",
+    "mother",
+    "age",
+    "birthday",
+    "born_in",
+    "name",
+    "preferred_name",
+    "nationality",
+    "timezone",
+    "diet",
+    "blood_type",
+    "height",
+    "weight",
+    "shoe_size",
+    "commute",
+    "work_arrangement",
+    "works_from",
+    "project_deadline",
+    "trip_budget",
+    "budget_for_hawaii_vacation",
+    "rent",
+    "favorite_tool",
+    "favorite_color",
+    "event_date",
+    "wedding_date",
+    "flight_to_rome",
+    "hotel_in_maui",
+    "number_of_dogs",
+    "dentist",
+    "landlord",
+    "gym",
+    "bank",
+    "database",
+    "deployment_target",
+    "editor",
+    "operating_system",
+    "answer_language",
+    "takes_coffee",
+    "health_insurance",
+    "is_from",
+    "is_in",
+]
+
+
+@pytest.mark.parametrize("predicate", MANY)
 def test_predicates_with_many_answers_are_known(predicate: str) -> None:
     assert has_many(predicate_name(predicate)[0])
 
 
-@pytest.mark.parametrize("predicate", ["project_deadline", "lives_in", "trip_budget", "favorite_tool", "event_date"])
+@pytest.mark.parametrize("predicate", ONE)
 def test_other_predicates_have_one_answer(predicate: str) -> None:
     assert not has_many(predicate_name(predicate)[0])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("works_at", "employer"),
+        ("works for", "employed by"),
+        ("lives_in", "moved_to"),
+        ("residence", "home_city"),
+        ("works_as", "occupation"),
+        ("wife", "married_to"),
+        ("girlfriend", "is dating"),
+        ("relationship_status", "marital_status"),
+    ],
+)
+def test_predicates_that_ask_the_same_are_one(first: str, second: str) -> None:
+    assert predicate_name(first) == predicate_name(second)
+
+
+@pytest.mark.parametrize(
+    ("ended", "by"),
+    [("girlfriend", "broke_up_with"), ("wife", "divorced_from"), ("works_at", "laid_off_from")],
+)
+def test_what_says_that_something_ended_denies_it_in_its_slot(ended: str, by: str) -> None:
+    known = fact("1", subject="user", predicate=ended, object="Sam")
+    over = fact("2", subject="user", predicate=by, object="Sam")
+    assert slot_name(known) == slot_name(over)
+    assert not same_value(slot_value(known), slot_value(over))
+    assert not denies_another(over, known)
+    assert denies_another(fact("3", subject="user", predicate=by, object="Tom"), known)
+
+
+def test_what_names_no_other_value_denies_any() -> None:
+    golf = fact("1", subject="user", predicate="has_car", object="VW Golf")
+    assert not denies_another(fact("2", subject="user", predicate="has_no_car", object="a car"), golf)
+    assert denies_another(fact("3", subject="user", predicate="no longer has car", object="Fiat"), golf)
 
 
 @pytest.mark.parametrize("value", ["$10,000", "10000 dollars", "10k USD", "US$10,000.00", "$10 thousand", "10000"])

@@ -37,12 +37,14 @@ def _edge(folder: Path) -> OpenStore:
         dimension: int = DIMENSION,
         embedder: str | None = "test:model",
         told: list[str] | None = None,
+        open_it: bool = True,
     ) -> AsyncIterator[MemoryStore]:
         store = EdgeStore(folder / "store", dimension=dimension, embedder_name=embedder)
         try:
-            name = await store.open(expected_id)
-            if told is not None:
-                told.append(name)
+            if open_it:
+                name = await store.open(expected_id)
+                if told is not None:
+                    told.append(name)
             yield store
         finally:
             await store.close()
@@ -60,6 +62,7 @@ def _qdrant(connect: Callable[[], AsyncQdrantClient] | None, url: str | None = N
         dimension: int = DIMENSION,
         embedder: str | None = "test:model",
         told: list[str] | None = None,
+        open_it: bool = True,
     ) -> AsyncIterator[MemoryStore]:
         client = connect() if connect else None
         store = QdrantStore(
@@ -71,9 +74,10 @@ def _qdrant(connect: Callable[[], AsyncQdrantClient] | None, url: str | None = N
             client=client,
         )
         try:
-            name = await store.open(expected_id)
-            if told is not None:
-                told.append(name)
+            if open_it:
+                name = await store.open(expected_id)
+                if told is not None:
+                    told.append(name)
             yield store
         finally:
             await store.close()

@@ -44,7 +44,8 @@ _VERBS = {
 PASSING_TASTE = re.compile(
     r"(?:to (?:think|say|know|see (?:how|what|if)|hear|be honest|point|clarify|add|ask|change|try|use this|keep|get|"
     r"have)\b"
-    r"|(?:an?|the) (?:combination|mix|option|idea|suggestion|answer|approach|version|explanation|design|draft|code|tone|format|"
+    r"|(?:an?|the) (?:combination|mix|"
+    r"option|idea|suggestion|answer|approach|version|explanation|design|draft|code|tone|format|"
     r"structure|plan|list|"
     r"recipe|title|summary|proposal|result|name|color scheme|first|second|last|new|example|look|itinerary|one|joke|"
     r"direction|function|bug|error)\b"

@@ -102,7 +102,8 @@ PETS = {
 LANGUAGES = _set(
     """
     english german french spanish italian portuguese dutch swedish norwegian danish finnish polish czech slovak russian
-    ukrainian greek turkish arabic hebrew persian farsi hindi urdu bengali tamil telugu punjabi marathi mandarin cantonese
+    ukrainian greek turkish arabic hebrew persian farsi hindi urdu bengali tamil telugu punjabi marathi
+    mandarin cantonese
     chinese japanese korean vietnamese thai indonesian malay tagalog swahili hungarian romanian bulgarian serbian
     croatian slovenian estonian latvian lithuanian icelandic irish welsh catalan basque galician latin esperanto
     afrikaans zulu sign_language american_sign_language brazilian_portuguese swiss_german

@@ -23,12 +23,8 @@ class Llm:
 
     async def stream(self, case: Case) -> AsyncIterator[Any]:
         answer = self._model(case).prompt(case.question, key=KEY)
-        pieces = aiter(answer)
-        try:
-            async for piece in pieces:
-                yield piece
-        finally:
-            await _let_go(answer)
+        async for piece in answer:
+            yield piece
         yield await _shown(answer)
 
     async def tools(self, case: Case) -> Any:
@@ -40,13 +36,6 @@ class Llm:
     async def _chain(self, case: Case, *, stream: bool) -> Any:
         chain = self._model(case).chain(case.question, tools=[weather], stream=stream, key=KEY)
         return [await _shown(answer) async for answer in chain.responses()]
-
-
-async def _let_go(answer: Any) -> None:
-    """It has no call for leaving early; this is what the end of its user's program would do."""
-    generator = getattr(answer, "_generator", None)
-    if generator is not None:
-        await generator.aclose()
 
 
 async def _shown(answer: Any) -> Any:

@@ -18,26 +18,39 @@ from tests.clients.drivers.case import Case, Driver
 
 async def result_of(driver: Driver, case: Case) -> Any:
     """What the client's user gets."""
-    action = {"tools": driver.tools, "tools_stream": driver.tools_stream}.get(case.name)
     seen: list[Any] = []
     try:
-        if action is not None:
-            return await action(case)
-        if case.name not in {"stream", "cancel", "broken", "stream_error"}:
+        if case.name in {"tools", "tools_stream"}:
+            return await (driver.tools if case.name == "tools" else driver.tools_stream)(case)
+        if case.name == "cancel":
+            return await left_early(driver, case)
+        if case.name not in {"stream", "broken", "stream_error"}:
             return await driver.chat(case)
         async for piece in driver.stream(case):
             seen.append(piece)
-            if case.name == "cancel" and said(seen):
-                break
     except Exception as error:  # noqa: BLE001 - what a client raises is what its user gets
         traceback.print_exc()
         return {"seen": seen, "raised": described(error)}
     return seen
 
 
-def said(pieces: list[Any]) -> bool:
-    """Whether any text came yet."""
-    return "Pack" in json.dumps(pieces)
+async def left_early(driver: Driver, case: Case) -> list[Any]:
+    """The pieces up to the one at which the user's task is cancelled, as a web application does with its own."""
+    seen: list[Any] = []
+    enough = asyncio.Event()
+
+    async def read() -> None:
+        async for piece in driver.stream(case):
+            if not enough.is_set():
+                seen.append(piece)
+            if "blue" in json.dumps(piece):
+                enough.set()
+
+    reading = asyncio.get_running_loop().create_task(read())
+    await enough.wait()
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    return seen
 
 
 def described(error: BaseException) -> list[Any]:

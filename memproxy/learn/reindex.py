@@ -1,0 +1,230 @@
+"""Everything in the store again, for the configured embedder and lexical encoder, into a new collection.
+
+The first collection serves meanwhile. All memories are copied once; then what was written since, again and again until
+that is little; the last of it while writes are held back, right before the switch. A memory that an earlier attempt
+wrote already, and that would be written the same now, is passed over: that is how a reindex goes on after a crash.
+"""
+
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Sequence, Set
+from time import monotonic
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.scope import Scope
+from memproxy.core.turn import in_order
+from memproxy.errors import EmbedderUnavailable
+from memproxy.learn.locks import Owner
+from memproxy.learn.vectors import Around, adjacency, turn_key
+from memproxy.ports import Embedder, Kept, LexicalEncoder, Point, Rebuild, SparseVector
+from memproxy.recall.documents import bm25_text, dense_text
+
+log = logging.getLogger(__name__)
+
+BATCH = 64
+"""Memories that are embedded and written together."""
+
+PAGE = 500
+"""Memories that are read together."""
+
+FEW = 50
+"""So many changes are few enough to be made up for while writes wait."""
+
+MOST_ROUNDS = 20
+"""Where more is written all the time than can be made up for, the last round is as long as it is."""
+
+FLUSH_EVERY_S = 5.0
+"""What a crash may cost. A flush holds up searches (docs/decisions/0008), so not after every batch."""
+
+_NEXT_TO_NOTHING: Around = (None, None)
+
+_Task = tuple[Memory, Around]
+
+
+class Progress(msgspec.Struct, kw_only=True):
+    """How far a reindex is: memories looked at of those there were at its beginning, how many of them had been written
+    by an earlier attempt, and how many could not be read.
+    """
+
+    done: int = 0
+    total: int = 0
+    kept: int = 0
+    damaged: int = 0
+
+
+class Reindexer:
+    """Fills a `ports.Rebuild` and switches to it. One instance for one run."""
+
+    def __init__(
+        self,
+        rebuild: Rebuild,
+        *,
+        embedder: Embedder,
+        lexical: LexicalEncoder,
+        now: Callable[[], float] = monotonic,
+        flush_every_s: float = FLUSH_EVERY_S,
+        page: int = PAGE,
+        batch: int = BATCH,
+    ) -> None:
+        self._rebuild = rebuild
+        self._embedder = embedder
+        self._lexical = lexical
+        self._now = now
+        self._flush_every_s = flush_every_s
+        self._page = page
+        self._batch = batch
+        self._flushed = now()
+        self.progress = Progress(total=rebuild.total)
+        self.owners: set[Owner] = set()
+        """Whose memories there are."""
+
+    async def run(self) -> None:
+        """Copy, catch up, switch.
+
+        Raises:
+            StoreUnavailable: the store fails; what was copied is kept for the next run.
+            EmbedderUnavailable: the same, of the embedder.
+        """
+        await self._copy()
+        if self._rebuild.resumed:
+            await self._rebuild.remove_strays()
+        changed = await self._catch_up()
+        await self._rebuild.flush()
+        async with self._rebuild.paused():
+            await self._again(changed | self._rebuild.take_changed())
+            await self._rebuild.flush()
+            await self._rebuild.switch()
+
+    async def _copy(self) -> None:
+        batch: list[_Task] = []
+        async for task in self._tasks():
+            batch.append(task)
+            if len(batch) == self._batch:
+                await self._copied(batch)
+                batch = []
+        await self._copied(batch)
+
+    async def _copied(self, batch: Sequence[_Task]) -> None:
+        await self._bring(batch)
+        self.progress.done += len(batch)
+        if self._now() - self._flushed >= self._flush_every_s:
+            await self._rebuild.flush()
+            self._flushed = self._now()
+
+    async def _tasks(self) -> AsyncIterator[_Task]:
+        """Every memory with the turns next to it: those that are no turns first, then session by session."""
+        sessions: dict[Scope, None] = {}
+        async for memory in self._memories():
+            if memory.kind is Kind.TURN:
+                sessions[Scope(tenant=memory.tenant, user=memory.user_id, session=memory.session_id)] = None
+            else:
+                yield memory, _NEXT_TO_NOTHING
+        for scope in sessions:
+            async for task in self._session(scope):
+                yield task
+
+    async def _memories(self) -> AsyncIterator[Memory]:
+        after: str | None = None
+        while True:
+            scanned = await self._rebuild.scan(after, limit=self._page)
+            self.progress.damaged += scanned.damaged
+            for memory in scanned.memories:
+                self.owners.add((memory.tenant, memory.user_id))
+                yield memory
+            if scanned.next_place is None:
+                return
+            after = scanned.next_place
+
+    async def _session(self, scope: Scope) -> AsyncIterator[_Task]:
+        """The turns of a session, newest first. What may have more before it in time waits for the next page."""
+        waiting: list[Memory] = []
+        newer: Memory | None = None
+        cursor: str | None = None
+        while True:
+            page = await self._rebuild.turns(scope, cursor, limit=self._page)
+            order = in_order(sorted([*waiting, *page.memories], key=lambda turn: turn.id))
+            cursor = page.next_cursor
+            first = _settled_from(order) if cursor is not None else 0
+            around = adjacency([*order, *([newer] if newer is not None else [])])
+            for turn in order[first:]:
+                yield turn, around[turn_key(turn)]
+            if cursor is None:
+                return
+            newer = order[first] if first < len(order) else newer
+            waiting = order[:first]
+
+    async def _catch_up(self) -> set[str]:
+        """Copy what was written meanwhile, until that is little; answers what is still to be copied."""
+        for _ in range(MOST_ROUNDS):
+            changed = self._rebuild.take_changed()
+            if len(changed) <= FEW:
+                return changed
+            await self._again(changed)
+        return set()
+
+    async def _again(self, places: Set[str]) -> None:
+        """Make the new collection what the first one is at these places."""
+        ordered = sorted(places)
+        for start in range(0, len(ordered), self._batch):
+            some = ordered[start : start + self._batch]
+            there = await self._rebuild.current(some)
+            await self._rebuild.remove(set(some) - {self._rebuild.place(memory) for memory in there})
+            await self._bring([await self._with_neighbours(memory) for memory in there])
+
+    async def _with_neighbours(self, memory: Memory) -> _Task:
+        self.owners.add((memory.tenant, memory.user_id))
+        if memory.kind is not Kind.TURN:
+            return memory, _NEXT_TO_NOTHING
+        near = await self._rebuild.neighbours(Scope(tenant=memory.tenant, user=memory.user_id), [memory])
+        return memory, adjacency([*near, memory])[turn_key(memory)]
+
+    async def _bring(self, tasks: Sequence[_Task]) -> None:
+        """Write to the new collection what it does not have like this yet."""
+        made = [(memory, self._words(memory, around)) for memory, around in tasks]
+        if self._rebuild.resumed:
+            kept = await self._rebuild.kept([self._rebuild.place(memory) for memory, _ in made])
+            missing = [one for one in made if not self._is_kept(one, kept.get(self._rebuild.place(one[0])))]
+            self.progress.kept += len(made) - len(missing)
+            made = missing
+        if made:
+            dense = await self._embedded([dense_text(memory) for memory, _ in made])
+            points = [
+                Point(memory=memory, dense=vectors, bm25=words)
+                for (memory, words), vectors in zip(made, dense, strict=True)
+            ]
+            await self._rebuild.write(points)
+
+    def _words(self, memory: Memory, around: Around) -> SparseVector:
+        return self._lexical.encode_document(bm25_text(memory, *around))
+
+    def _is_kept(self, made: tuple[Memory, SparseVector], kept: Kept | None) -> bool:
+        if kept is None or kept.memory != made[0] or kept.embedded != (self._embedder.state != "off"):
+            return False
+        return _alike(kept.bm25, made[1])
+
+    async def _embedded(self, texts: Sequence[str]) -> list[list[list[float]]]:
+        if self._embedder.state == "off":
+            return [[] for _ in texts]
+        try:
+            return await self._embedder.embed_texts(texts)
+        except EmbedderUnavailable as error:
+            raise EmbedderUnavailable(
+                f"The reindex ended early: {error.message}. Run `memproxy reindex` again when the embedder is there: "
+                "it goes on where it was."
+            ) from error
+
+
+def _settled_from(order: Sequence[Memory]) -> int:
+    """Which of these turns, and all after it, have their place however many older ones there are: those later than the
+    first time of all, of which there may be more, without the one that follows that time.
+    """
+    later = (place for place, turn in enumerate(order) if turn.created_at != order[0].created_at)
+    return next(later, len(order)) + 1
+
+
+def _alike(one: SparseVector, other: SparseVector) -> bool:
+    """The same words with the same weights; a store keeps weights in single precision."""
+    mine, theirs = (dict(zip(each.indices, each.values, strict=True)) for each in (one, other))
+    return mine.keys() == theirs.keys() and all(math.isclose(mine[key], theirs[key], rel_tol=1e-4) for key in mine)

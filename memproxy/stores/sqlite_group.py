@@ -1,0 +1,83 @@
+"""Writes of one kind that come together share one transaction."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from memproxy.errors import RequestError, StateUnavailable
+from memproxy.stores.sqlite_file import SqliteFile
+from memproxy.tasks import TaskOwner
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class SharedCommit(Generic[Item, Answer]):
+    """Collects items while a commit is under way, and writes them together in the next one.
+
+    Args:
+        write: writes items in their order within a transaction; answers one thing for each.
+    """
+
+    def __init__(
+        self,
+        file: SqliteFile,
+        tasks: TaskOwner,
+        write: Callable[[sqlite3.Connection, Sequence[Item]], Sequence[Answer]],
+    ) -> None:
+        self._file = file
+        self._tasks = tasks
+        self._write = write
+        self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
+        self._committing = False
+
+    async def add(self, item: Item) -> Answer:
+        """Durable when it returns.
+
+        Raises:
+            StateUnavailable: it was not written.
+            RequestError: this item cannot be; others that came with it are.
+        """
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, answer))
+        if not self._committing:
+            self._committing = True
+            self._tasks.start(self._commit_all(), "commit")
+        return await answer
+
+    async def _commit_all(self) -> None:
+        """Commit what waits, together; what comes meanwhile waits for the next commit."""
+        batch: list[tuple[Item, asyncio.Future[Answer]]] = []
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                await self._commit(batch)
+        finally:
+            self._committing = False
+            # only after a cancellation or a mistake of ours is anything left here; nobody may wait for ever
+            left, self._waiting = batch + self._waiting, []
+            _fail(left, StateUnavailable("The journal's commit was broken off; what was to be written is not there."))
+
+    async def _commit(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+        items = [item for item, _ in batch]
+        try:
+            answers = await self._file.write(lambda db: self._write(db, items))
+        except RequestError as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+            else:
+                for one in batch:  # one entry that cannot be written must not take the others with it
+                    await self._commit([one])
+        except StateUnavailable as error:
+            _fail(batch, error)
+        else:
+            for (_, waiting), answer in zip(batch, answers, strict=True):
+                if not waiting.done():
+                    waiting.set_result(answer)
+
+
+def _fail(batch: Sequence[tuple[Item, asyncio.Future[Answer]]], error: BaseException) -> None:
+    for _, waiting in batch:
+        if not waiting.done():
+            waiting.set_exception(error)

@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of what reads clients' and upstreams' bytes (docs/clients.md)."""

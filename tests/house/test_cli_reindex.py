@@ -1,0 +1,131 @@
+"""`memproxy reindex`: on the store itself, through the running server, through one whose store was refused."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from typer.testing import CliRunner
+
+from memproxy import upkeep
+from memproxy.cli import app
+from memproxy.core.protocol import READY_PATH
+from memproxy.engine.app import build_app
+from memproxy.engine.parts import Engine
+from memproxy.errors import ConfigError, MemproxyError
+from memproxy.home import state_path
+from memproxy.installation import installation
+from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
+from memproxy.supervisor import ENGINE_SOCKET, InstanceLock, runtime_folder
+from memproxy.tasks import TaskOwner
+from memproxy.wiring.engine import make_engine
+from tests.support.engine import QuietServer
+from tests.support.waiting import eventually
+
+SAID = ("My name is Ann", "I live in Berlin", "I have a dog named Biscuit")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation of the test's own."""
+    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
+    return tmp_path
+
+
+def settings(dimension: int) -> Settings:
+    return Settings(
+        embedding=EmbeddingSettings(provider="none", dimension=dimension), learn=LearnSettings(enabled=False)
+    )
+
+
+async def say(*texts: str, dimension: int) -> None:
+    async with installation(settings(dimension)) as here:
+        body = {"session_id": "s1", "messages": [{"role": "user", "content": text} for text in texts]}
+        await here.call("POST", "/v1/memory/turns", user="ann", json=body)
+
+
+async def contents(dimension: int) -> set[str]:
+    async with installation(settings(dimension)) as here:
+        page = await here.call("GET", "/v1/memory", user="ann")
+    return {memory["content"] for memory in page["data"]}
+
+
+@contextlib.asynccontextmanager
+async def served(home: Path, dimension: int) -> AsyncIterator[Engine]:
+    """The engine behind its socket, as `memproxy serve` would have it, with the store's lock."""
+    use = settings(dimension)
+    state = state_path(use.state, home)
+    lock = InstanceLock(state)
+    lock.acquire()
+    with runtime_folder(state) as folder:
+        engine = make_engine(use, home, b"s" * 32)
+        server = QuietServer(uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None))
+        tasks = TaskOwner("test.server")
+        task = tasks.start(server.serve(), "serve")
+        try:
+            await eventually(lambda: engine.readiness()["store"] != "loading" and server.started)
+            yield engine
+        finally:
+            server.should_exit = True
+            await task
+            lock.release()
+
+
+def silent(done: int, total: int) -> None:
+    assert done <= total
+
+
+async def parts(dimension: int) -> dict[str, Any]:
+    async with installation(settings(dimension)) as here:
+        told: dict[str, Any] = await here.call("GET", READY_PATH)
+    return told
+
+
+def test_without_a_server_the_refused_store_is_opened_and_rebuilt(home: Path) -> None:
+    asyncio.run(say(*SAID, dimension=384))
+    with pytest.raises(ConfigError, match="memproxy reindex"):
+        asyncio.run(contents(8))
+    config = home / "config.yaml"
+    config.write_text("embedding: {provider: none, dimension: 8}\nlearn: {enabled: false}\n")
+    done = CliRunner().invoke(app, ["reindex", "--config", str(config)])
+    assert done.exit_code == 0, done.output
+    assert "3 memories reindexed; the new collection is in use." in done.output
+    assert asyncio.run(contents(8)) == set(SAID)
+
+
+async def test_a_server_whose_store_was_refused_rebuilds_and_then_serves_it(home: Path) -> None:
+    await say(*SAID, dimension=384)
+    async with served(home, 8) as engine:
+        assert engine.readiness()["store"].startswith("refused")
+        await upkeep.reindex(settings(8), silent)
+        assert (await parts(8))["worker"] == "ready"
+        await say("I work as a nurse", dimension=8)
+        assert await contents(8) == {*SAID, "I work as a nurse"}
+    assert await contents(8) == {*SAID, "I work as a nurse"}
+
+
+async def test_a_serving_server_rebuilds_while_it_takes_writes_and_deletes(home: Path) -> None:
+    async with served(home, 8):
+        await say(*SAID, dimension=8)
+        reindexing = asyncio.get_running_loop().create_task(upkeep.reindex(settings(8), silent))
+        for number in range(5):
+            await say(f"I counted to {number}", dimension=8)
+        async with installation(settings(8)) as here:
+            page = await here.call("GET", "/v1/memory", user="ann")
+            (gone,) = (one["id"] for one in page["data"] if one["content"] == SAID[0])
+            await here.call("DELETE", f"/v1/memory/{gone}", user="ann")
+        assert (await reindexing).state == "done"
+        expected = {*SAID[1:], *(f"I counted to {number}" for number in range(5))}
+        assert await contents(8) == expected
+    assert await contents(8) == expected
+
+
+async def test_a_server_with_another_embedder_is_not_told_what_to_embed_with(home: Path) -> None:
+    async with served(home, 8):
+        await say(*SAID, dimension=8)
+        with pytest.raises(MemproxyError, match="Start the server anew with this configuration"):
+            await upkeep.reindex(settings(16), silent)
+        assert await contents(8) == set(SAID)
