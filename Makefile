@@ -4,13 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types docs bench serve lock clean
+# Real clients before the real proxy (docs/clients.md): each in its own environment, beside the project's.
+CLIENTS := .venv-clients
+CLIENTS_STAMP := $(CLIENTS)/.installed
+NODE := tests/clients/node
+NODE_STAMP := $(NODE)/node_modules/.installed
+
+.PHONY: demo test test-clients check lint types docs bench serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# Without Node.js its clients are skipped, and say so.
+test-clients: $(STAMP) $(CLIENTS_STAMP) $(if $(shell command -v npm),$(NODE_STAMP))
+	MEMPROXY_TEST_CLIENTS=1 $(BIN)/python -m pytest tests/clients -v --no-header
 
 # ruff, mypy, the documentation against the code, then the tests (the architecture check is one of them).
 check: lint types docs test
@@ -35,6 +45,7 @@ serve: $(STAMP)
 lock: $(STAMP)
 	$(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 -c requirements.lock -o requirements-dev.lock
+	$(BIN)/uv pip compile tests/clients/requirements.in --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 -o requirements-clients.lock
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -42,5 +53,14 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
+$(CLIENTS_STAMP): requirements-clients.lock
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
+	touch $(CLIENTS_STAMP)
+
+$(NODE_STAMP): $(NODE)/package.json $(NODE)/package-lock.json
+	npm ci --prefix $(NODE) --no-audit --no-fund --ignore-scripts
+	touch $(NODE_STAMP)
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CLIENTS) $(NODE)/node_modules build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

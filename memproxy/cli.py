@@ -68,13 +68,19 @@ def check(config: Config = None) -> None:
 
 
 @app.command()
-def mine(config: Config = None) -> None:
+def mine(
+    config: Config = None,
+    *,
+    retry_parked: Annotated[
+        bool, typer.Option("--retry-parked", help="Also try again what was given up after its retries.")
+    ] = False,
+) -> None:
     """Index and learn from everything that waits, then exit; with a server running, have it do so."""
     from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = _quiet_settings(config)
     with upkeep.progress("learning") as show:
-        left = asyncio.run(upkeep.mine(settings, show))
+        left = asyncio.run(upkeep.mine(settings, show, retry_parked=retry_parked))
     parked = f"; {left.parked} rows had been given up (GET /v1/memory/activity says why)" if left.parked else ""
     typer.echo(f"Nothing waits any more{parked}.")
 

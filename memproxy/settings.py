@@ -26,6 +26,7 @@ StageName = Literal[
     "average",
     "rrf",
     "phrases",
+    "preferences",
     "neighbours",
     "sessions",
     "speakers",

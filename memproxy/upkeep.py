@@ -44,8 +44,9 @@ class Show(Protocol):
         """``done`` of ``total`` steps."""
 
 
-async def mine(settings: Settings, show: Show) -> Left:
-    """Index and learn until nothing waits; what is left is what was given up.
+async def mine(settings: Settings, show: Show, *, retry_parked: bool = False) -> Left:
+    """Index and learn until nothing waits; what is left is what was given up. ``retry_parked``: what was given up
+    before is tried again.
 
     Raises:
         ConfigError: learning is switched off.
@@ -54,6 +55,8 @@ async def mine(settings: Settings, show: Show) -> Left:
     if not settings.learn.enabled:
         raise ConfigError("learn.enabled is false: there is nothing to drain. Switch it on, for this run at least.")
     async with installation(settings) as here:
+        if retry_parked:
+            await here.call("POST", LEARNING_PATH, params={"retry_parked": "true"})
         return await _drained(here, show)
 
 
@@ -123,7 +126,8 @@ async def reindex(settings: Settings, show: Show) -> ReindexTold:
             told = await _told(here, "GET")
             if told.run != run:
                 raise MemproxyError("The server was started anew meanwhile. Run it again: it goes on where it was.")
-            show(told.done, max(told.done, told.total))
+            if told.total:
+                show(min(told.done, told.total), told.total)
     if told.error is not None:
         raise MemproxyError(told.error)
     return told

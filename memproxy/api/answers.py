@@ -168,6 +168,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             state={"enum": ["none", "off", "pending", "parked", "done"]},
             reason=_TEXT,
             outcomes=_array(_OUTCOME),
+            tokens=_COST,
         ),
     ),
     "Activity": _object(
@@ -181,6 +182,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             }
         ),
     ),
+    "Retried": _object(["retried"], retried=_INTEGER),
     "Stats": _object(
         ["memories", "queues", "cost"],
         memories=_object(

@@ -121,6 +121,13 @@ OPERATIONS = (
         answers={200: "Activity"},
     ),
     Operation(
+        method="post",
+        path="/v1/memory/activity/retry",
+        summary="Try again what was given up after its retries.",
+        query=schemas.SessionQuery,
+        answers={200: "Retried"},
+    ),
+    Operation(
         method="get",
         path="/v1/memory/stats",
         summary="How many memories there are, and what waits to be written.",

@@ -128,6 +128,16 @@ class Receipts:
         events.sort(key=lambda event: event["at"], reverse=True)
         return answer({"data": events[: query.limit]})
 
+    async def retry(self, request: Request) -> Response:
+        """`POST /v1/memory/activity/retry`: what was given up of the user's is tried again; answers how many rows."""
+        identity = caller(request, "memory:write")
+        query = read_query(request, SessionQuery)
+        scope = resolve_scope(identity, user=query.user_id)
+        self._backends.require_state()
+        retried = await self._backends.state.unpark(scope)
+        self._backends.worker.wake()
+        return answer({"retried": retried})
+
     async def stats(self, request: Request) -> Response:
         """`GET /v1/memory/stats`: how many memories of each kind the user has, and what waits to be written."""
         identity = caller(request, "memory:read")

@@ -82,6 +82,7 @@ def api_routes(backends: Backends) -> list[Route]:
         ("GET", "/v1/memory/categories", knowledge.categories),
         ("GET", "/v1/memory/receipts/{request_id}", receipts.receipt),
         ("GET", "/v1/memory/activity", receipts.activity),
+        ("POST", "/v1/memory/activity/retry", receipts.retry),
         ("GET", "/v1/memory/stats", receipts.stats),
         ("GET", "/openapi.json", _openapi),
         ("POST", LEARNING_PATH, sessions.pending),

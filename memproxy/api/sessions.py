@@ -38,13 +38,16 @@ class Sessions:
         """Learn from the whole session again; what is known already changes nothing."""
         return await self._learned(request, self._backends.worker.mine)
 
-    async def pending(self, _request: Request) -> Response:
+    async def pending(self, request: Request) -> Response:
         """`POST` on the private socket alone: begin to learn from sessions with turns that nothing was learned from
         (some of them), and tell what is left to do: rows by lane and state, and how many such sessions were found.
+        With ``retry_parked=true`` what was given up, of all users, is tried again.
         """
         self._backends.require_state()
         self._backends.require_store()
         state, worker = self._backends.state, self._backends.worker
+        if request.query_params.get("retry_parked") == "true" and await state.unpark(None):
+            worker.wake()
         now = self._backends.clock.now()
         due = await state.due_sessions(every=1, idle_before=now, limit=SESSIONS_AT_ONCE)
         await asyncio.gather(*(worker.learned(progress.scope, BEGIN_S) for progress in due))

@@ -9,10 +9,11 @@ import msgspec
 
 from memproxy.core.chain import begins
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.protocol import PlanBody
+from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
+from memproxy.learn.forgotten import of_session, of_turns
 from memproxy.learn.known import tombstone
-from memproxy.learn.palace import Palace
+from memproxy.learn.palace import Palace, places_of
 from memproxy.learn.vectors import Vectors, merged
 from memproxy.ports import MemoryFilter, MemoryStore, SlotChange, StateStore
 from memproxy.recall.documents import bm25_text, dense_text
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 _SEARCHED_FIELDS = frozenset({"content", "tags", "entities", "category", "metadata", "valid_from"})
 """Fields whose text may be in a vector."""
 
+_PLACING_FIELDS = frozenset({"subject", "session_id", "category"})
+"""Fields that say where a fact stands in the palace."""
+
 _SHOWN_FIELDS = frozenset(
     {"active", "agent_id", "content", "expires_at", "kind", "project_id", "quarantined", "superseded_by", "trust"}
     | {"valid_from", "valid_to"}
@@ -30,7 +34,7 @@ _SHOWN_FIELDS = frozenset(
 
 
 class Applier:
-    """Writes plans to the store and flushes. Callers hold the owner's lock."""
+    """Writes plans to the store; the caller flushes. Callers hold the owner's lock."""
 
     def __init__(self, *, store: MemoryStore, state: StateStore, vectors: Vectors) -> None:
         self._store = store
@@ -39,7 +43,7 @@ class Applier:
         self._palace = Palace(state)
 
     async def apply(self, scope: Scope, plan: PlanBody, *, now: datetime, again: bool = False) -> None:
-        """Write everything the plan holds; durable when it returns.
+        """Write everything the plan holds; durable after the store's next flush.
 
         ``again``: the plan was saved before (a crash, an outage lies between); what rests on turns that were deleted
         meanwhile is left out.
@@ -52,7 +56,7 @@ class Applier:
         if again:
             plan = await self._without_forgotten(owner, plan)
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
-        whole, fields = await self._changed(owner, plan.changes)
+        whole, fields = await self._changed(owner, await self._moved(owner, plan.changes))
         points = await self._vectors.points(owner, memories) + await self._vectors.with_neighbours(owner, whole)
         if points:
             await self._store.upsert(owner, points)
@@ -66,10 +70,10 @@ class Applier:
                 ids=tuple(gone.ids), session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids)
             )
             await self._store.delete(owner, where)
+            await self._unmark(owner, gone)
             if where == MemoryFilter():
                 await self._vectors.forget(owner.owner)
         await self._erase_lines(owner, plan)
-        await self._store.flush()
 
     async def _erase_lines(self, owner: Scope, plan: PlanBody) -> None:
         """Take what changed out of the blocks that sessions repeat; after the store, so that no recall that begins
@@ -86,6 +90,12 @@ class Applier:
         ids += [memory.id for memory in plan.upserts]
         if ids:
             await self._state.drop_from_blocks(owner, ids)
+
+    async def _unmark(self, owner: Scope, gone: Deletion) -> None:
+        """Drop what is noted of deleted statements of these turns: nobody can read them from there any more."""
+        for session in gone.session_ids:
+            for prefix in of_turns(session, gone.ids) if gone.ids else [of_session(session)]:
+                await self._state.drop_slots(owner, prefix)
 
     async def _delete(self, owner: Scope, ids: Sequence[str]) -> None:
         stored = await self._store.get(owner, ids) if ids else {}
@@ -138,6 +148,14 @@ class Applier:
         by = (await self._store.get(owner, [holder])).get(holder)
         end = max(begins(by) if by else now, begins(memory))
         return msgspec.structs.replace(memory, active=False, superseded_by=holder, valid_to=end)
+
+    async def _moved(self, owner: Scope, changes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+        """The changes, and the new places of facts whose subject, conversation or topic changes."""
+        moving = [name for name, fields in changes.items() if _PLACING_FIELDS & fields.keys()]
+        stored = await self._store.get(owner, moving) if moving else {}
+        facts = [merged(stored[name], changes[name]) for name in moving if name in stored]
+        placed = await self._palace.again(owner, [fact for fact in facts if fact.kind is not Kind.TURN])
+        return {**changes, **{one.id: {**changes[one.id], **places_of(one)} for one in placed}}
 
     async def _changed(
         self, owner: Scope, changes: Mapping[str, Mapping[str, Any]]

@@ -17,6 +17,7 @@ from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.palace import Palace
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.vectors import Vectors, adjacency, turn_key
+from memproxy.learn.writes import Writes
 from memproxy.learn.written import written
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalRow, MemoryFilter, MemoryStore, StateStore
@@ -27,7 +28,7 @@ _PLANNING_TRIES = 5
 
 
 class Indexer:
-    """Handles rows of kind ``turns`` and ``plan``."""
+    """Handles rows of kind ``turns`` and ``plan``. What it writes is found at once, and durable after a flush."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Indexer:
         reconciler: Reconciler,
         applier: Applier,
         locks: OwnerLocks,
+        writes: Writes,
         clock: Clock,
     ) -> None:
         self._store = store
@@ -46,46 +48,44 @@ class Indexer:
         self._reconciler = reconciler
         self._applier = applier
         self._locks = locks
+        self._writes = writes
         self._clock = clock
         self._palace = Palace(state)
         self._noted: set[int] = set()
 
-    async def turns(self, row: JournalRow) -> bool:
-        """Index the row's messages; those known already change nothing. Answers whether to learn at once.
+    async def turns(self, rows: Sequence[JournalRow]) -> bool:
+        """Index the messages of rows of one scope; those known already change nothing. Answers whether to learn at
+        once.
 
         Raises:
-            RequestError: the row cannot be read; it never will.
+            RequestError: a row cannot be read; it never will.
             StoreUnavailable, StateUnavailable: try again later.
         """
-        body = decoded(row.entry.body, TurnsBody)
-        scope = row.entry.scope
-        turns = make_turns(
-            scope, body.messages, now=body.said_at, source=_source(body.source), metadata=body.metadata or None
-        )
-        turns = [marked(turn) for turn in turns]
+        scope = rows[0].entry.scope
+        said = [(row, body := decoded(row.entry.body, TurnsBody), _turns(scope, body)) for row in rows]
         async with self._locks.of(scope.owner):
-            new = await self._unknown(scope, turns)
+            new = await self._unknown(scope, [turn for _, _, turns in said for turn in turns])
             if new:
                 near = await self._near(scope, new)
-                await self._note(row, await self._from_the_end(scope, new, near))
-                await self._write(scope, new, near)
-            else:
-                # an earlier try may have written them and not have got to the end of its flush
-                await self._store.flush()
-        await self._tell(row, body, turns)
-        self._noted.discard(row.number)
+                await self._note(rows, await self._from_the_end(scope, new, near))
+                with self._writes.of("index", scope.owner):
+                    await self._write(scope, new, near)
+        await self._tell(said)
+        self._noted.difference_update(row.number for row in rows)
         metrics().memories_written.labels(operation="turn").inc(len(new))
-        return body.learn_now
+        return any(body.learn_now for _, body, _ in said)
 
-    async def _tell(self, row: JournalRow, body: TurnsBody, turns: Sequence[Memory]) -> None:
-        """Put what was decided for the request into its receipt."""
-        if body.decision is None or row.entry.request_id is None:
-            return
-        decided = msgspec.structs.replace(body.decision, turn_ids=[turn.id for turn in turns])
-        part = ReceiptPart(
-            request_id=row.entry.request_id, scope=row.entry.scope, at=self._clock.now(), decided=decided
-        )
-        await self._state.note_receipts([part])
+    async def _tell(self, said: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]) -> None:
+        """Put what was decided for the requests into their receipts."""
+        parts = []
+        for row, body, turns in said:
+            request = row.entry.request_id
+            if body.decision is not None and request is not None:
+                decided = msgspec.structs.replace(body.decision, turn_ids=[turn.id for turn in turns])
+                now = self._clock.now()
+                parts.append(ReceiptPart(request_id=request, scope=row.entry.scope, at=now, decided=decided))
+        if parts:
+            await self._state.note_receipts(parts)
 
     async def _unknown(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         unique = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]
@@ -99,15 +99,17 @@ class Indexer:
             known |= {turn.id for turn in page.memories}
         return [turn for turn in unique if turn.id not in known]
 
-    async def _note(self, row: JournalRow, count: int) -> None:
+    async def _note(self, rows: Sequence[JournalRow], count: int) -> None:
         """Count the turns as unlearned before they are written: a crash between the two then costs a look at turns
         that were learned from already, not the learning.
         """
-        noted = await self._state.progress(row.entry.scope) if row.number in self._noted else None
+        numbers = {row.number for row in rows}
+        scope = rows[0].entry.scope
+        noted = await self._state.progress(scope) if numbers <= self._noted else None
         # a trigger between two tries may have taken the count, and learned without what was not written yet
         if noted is None or noted.unlearned < count:
-            await self._state.note_turns(row.entry.scope, count=count, at=self._clock.now())
-            self._noted.add(row.number)
+            await self._state.note_turns(scope, count=count, at=self._clock.now())
+            self._noted |= numbers
 
     async def _from_the_end(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> int:
         """How many turns, counted back from the session's end, hold all new ones: more than these when they are of an
@@ -134,7 +136,6 @@ class Indexer:
         fresh = {turn_key(turn) for turn in new}
         touched = [turn for turn in near if _is_beside(around[turn_key(turn)], fresh)]
         await self._store.upsert(owner, await self._vectors.points(owner, [*new, *touched], around))
-        await self._store.flush()
 
     async def _near(self, scope: Scope, new: Sequence[Memory]) -> list[Memory]:
         """Two stored turns on each side of every new one (the neighbours, and the neighbours' neighbours)."""
@@ -159,9 +160,11 @@ class Indexer:
             if row.plan is not None:
                 plan = decoded(row.plan, PlanBody)
             else:
+                await self._writes.settle("learn", scope.owner)
                 planned = await self._planned(row)
                 plan = planned.plan
-            await self._applier.apply(scope, plan, now=self._clock.now())
+            with self._writes.of("index", scope.owner):
+                await self._applier.apply(scope, plan, now=self._clock.now())
             await self._state.note_outcomes(row.number, written(decoded(row.entry.body, PlanBody)), self._clock.now())
         return planned
 
@@ -184,6 +187,12 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
         raise RequestError(f"a journal row cannot be read as {kind.__name__}: {error}; it is given up") from error
+
+
+def _turns(scope: Scope, body: TurnsBody) -> list[Memory]:
+    metadata = body.metadata or None
+    turns = make_turns(scope, body.messages, now=body.said_at, source=_source(body.source), metadata=metadata)
+    return [marked(turn) for turn in turns]
 
 
 def _source(name: str) -> Source:

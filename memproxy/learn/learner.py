@@ -22,6 +22,7 @@ from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.summary import Summariser, Summary
 from memproxy.learn.windows import Windows
+from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalRow, MemoryStore, StateStore
 
@@ -60,6 +61,7 @@ class Learner:
         reconciler: Reconciler,
         applier: Applier,
         locks: OwnerLocks,
+        writes: Writes,
         clock: Clock,
     ) -> None:
         self._store = store
@@ -71,11 +73,12 @@ class Learner:
         self._reconciler = reconciler
         self._applier = applier
         self._locks = locks
+        self._writes = writes
         self._clock = clock
         self._progress: dict[int, _Progress] = {}
 
     async def learn(self, row: JournalRow) -> None:
-        """Learn from the row's turns; a plan that was saved before is applied as it is.
+        """Learn from the row's turns; a plan that was saved before is applied as it is. Durable after the next flush.
 
         Raises:
             RequestError: the row cannot be read; it never will.
@@ -89,7 +92,8 @@ class Learner:
         if row.plan is not None:
             plan = decoded(row.plan, PlanBody)
             async with self._locks.of(scope.owner):
-                await self._applier.apply(scope, plan, now=self._clock.now(), again=True)
+                with self._writes.of("learn", scope.owner):
+                    await self._applier.apply(scope, plan, now=self._clock.now(), again=True)
             await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
             log.info("Stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
             return
@@ -140,6 +144,7 @@ class Learner:
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         advice = await self._reconciler.advice(scope, found, now=self._clock.now())
         async with self._locks.of(scope.owner):
+            await self._writes.settle("index", scope.owner)
             for _ in range(_PLANNING_TRIES):
                 now, extractor = self._clock.now(), self._reader.version
                 still = await self._not_forgotten(scope, found)
@@ -149,7 +154,8 @@ class Learner:
                 plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
                 changes = planned.known.slot_changes()
                 if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
-                    await self._applier.apply(scope, plan, now=now)
+                    with self._writes.of("learn", scope.owner):
+                        await self._applier.apply(scope, plan, now=now)
                     return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
 

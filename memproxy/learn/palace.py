@@ -9,6 +9,13 @@ from memproxy.core.palace import Names, assign, assign_turns
 from memproxy.core.scope import Scope
 from memproxy.ports import StateStore
 
+_PLACE_FIELDS = ("wing", "room", "closet", "pointer")
+
+
+def places_of(memory: Memory) -> dict[str, str | None]:
+    """The fields that say where a memory stands."""
+    return {name: getattr(memory, name) for name in _PLACE_FIELDS}
+
 
 class Palace:
     """Assigns places; the state allots the numbers."""
@@ -33,6 +40,14 @@ class Palace:
         new = [memory for memory in memories if memory.pointer is None]
         placed = iter(await self._placed(scope, new, [assign(memory) for memory in new]))
         return [next(placed) if memory.pointer is None else memory for memory in memories]
+
+    async def again(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+        """The memories with the places that they belong to by now; what their old pointers meant, nothing else will.
+
+        Raises:
+            StateUnavailable: try again later.
+        """
+        return await self._placed(scope, memories, [assign(memory) for memory in memories])
 
     async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
         places = await self._state.place(scope, names) if names else []

@@ -5,20 +5,20 @@ the next start takes it up at once. A kill at any point is the same, but for the
 """
 
 import asyncio
+import itertools
 import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Set
-from datetime import datetime, timedelta
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
 
 from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
-from memproxy.errors import BudgetSpent, MemproxyError, ModelRefused, RequestError, StateUnavailable, StoreUnavailable
+from memproxy.errors import MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
-from memproxy.learn.backoff import counted_delay, outage_delay
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.drift import Drift
+from memproxy.learn.endings import POLL_S, Endings, state_trouble
 from memproxy.learn.extract import Extractor, load_prompt
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import JUDGE_PROMPT, Judge
@@ -30,6 +30,7 @@ from memproxy.learn.summary import Summariser
 from memproxy.learn.triggers import Triggers
 from memproxy.learn.vectors import Vectors
 from memproxy.learn.windows import Windows
+from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
 from memproxy.ports import (
     ChatModel,
@@ -48,13 +49,17 @@ from memproxy.tasks import TaskOwner
 log = logging.getLogger(__name__)
 
 _WIDTH = {"index": 16, "learn": 4}
-"""Owners that are worked for at once, by lane: they share flushes of the store, which take longer than all else that a
-row of turns needs; a model is asked gently.
-"""
+"""Owners that are worked for at once, by lane; a model is asked gently."""
 
-_POLL_S = 1.0
-_KEY_WAIT_S = 300.0
-_MOST_OUTCOMES = 10_000
+_RUN = {"index": 32, "learn": 1}
+"""Rows of one owner that are claimed, and acknowledged, together: a flush of the store takes longer than all else that
+a row of turns needs."""
+
+_MOST_HELD = 1024
+"""Rows that are claimed at once, most of them waiting for a flush: bounds memory, and what a crash does again."""
+
+_LEAST_PAUSE_S = 0.02
+"""Looks are not repeated sooner, however often the worker is woken."""
 
 
 class Worker:
@@ -77,7 +82,7 @@ class Worker:
         self._settings = settings
         self._state = state
         self._clock = clock
-        locks = OwnerLocks()
+        locks, self._writes = OwnerLocks(), Writes(store)
         meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
         min_trust = Trust(settings.learn.min_trust)
         admission = Admission(min_trust)
@@ -99,6 +104,7 @@ class Worker:
             reconciler=reconciler,
             applier=applier,
             locks=locks,
+            writes=self._writes,
             clock=clock,
         )
         windows = Windows(store, settings.learn.window_turns)
@@ -122,6 +128,7 @@ class Worker:
             reconciler=reconciler,
             applier=applier,
             locks=locks,
+            writes=self._writes,
             clock=clock,
         )
         self._triggers = Triggers(
@@ -136,13 +143,10 @@ class Worker:
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
         self._running = dict.fromkeys(_WIDTH, 0)
-        self._held: dict[int, JournalRow] = {}
-        self._outages: dict[int, int] = {}
         self._wakes = {name: asyncio.Event() for name in (*_WIDTH, "triggers", "vectors")}
-        self._keys: dict[str, asyncio.Event] = {}
-        self._new_keys = 0
-        self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
-        self._waiters: dict[int, asyncio.Future[None]] = {}
+        self._endings = Endings(
+            state=state, clock=clock, max_attempts=settings.learn.max_attempts, tasks=self._rows, ended=self._ended
+        )
         self._learn_ended = asyncio.Event()
         self._recovered = asyncio.Event()
 
@@ -158,14 +162,9 @@ class Worker:
     async def close(self, grace_s: float) -> None:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
         await self._loops.cancel()
-        for event in self._keys.values():
-            event.set()
+        self._endings.stop_waiting()
         await self._rows.drain(grace_s)
-        for number in list(self._held):
-            try:
-                await self._state.retry(number, error="released at shutdown", due=self._clock.now(), counted=False)
-            except StateUnavailable as error:
-                log.warning("row %d could not be released (%s); the next start takes it up", number, error)
+        await self._endings.release_all()
 
     def wake(self) -> None:
         """New rows may be there, or time has passed: look now instead of within a second."""
@@ -174,9 +173,7 @@ class Worker:
 
     def new_key(self, tenant: str) -> None:
         """The tenant's requests bring another key: rows that wait for one go on."""
-        self._new_keys += 1
-        if (event := self._keys.pop(tenant, None)) is not None:
-            event.set()
+        self._endings.new_key(tenant)
 
     async def without_vectors(self, owners: Set[Owner]) -> None:
         """Memories of these owners were written without vectors: they are filled in when the embedder is there."""
@@ -194,16 +191,7 @@ class Worker:
         Raises:
             MemproxyError: the row's own error, when it was refused for good or parked.
         """
-        waiter = self._waiters.get(number)
-        if number not in self._outcomes and waiter is None:
-            waiter = self._waiters[number] = asyncio.get_running_loop().create_future()
-        if number not in self._outcomes and waiter is not None:
-            await asyncio.wait([waiter], timeout=timeout_s)
-        if number not in self._outcomes:
-            return False
-        if (error := self._outcomes[number]) is not None:
-            raise error
-        return True
+        return await self._endings.applied(number, timeout_s)
 
     async def learned(self, scope: Scope, timeout_s: float) -> bool:
         """Learn from what is new in ``scope.session`` now; True when that is done, False if not within the time."""
@@ -244,8 +232,8 @@ class Worker:
             try:
                 taken = await self._state.recover(max_attempts=self._settings.learn.max_attempts, now=self._clock.now())
             except StateUnavailable as error:
-                _state_trouble("recover", error)
-                await asyncio.sleep(_POLL_S)
+                state_trouble("recover", error)
+                await asyncio.sleep(POLL_S)
             else:
                 for number, tries in taken.parked.items():
                     log.error(
@@ -262,12 +250,13 @@ class Worker:
             try:
                 await work()
             except (StateUnavailable, StoreUnavailable) as error:
-                _state_trouble(name, error)
+                state_trouble(name, error)
+            await asyncio.sleep(_LEAST_PAUSE_S)
             await self._pause(name)
 
     async def _pause(self, name: str) -> None:
         try:
-            async with asyncio.timeout(_POLL_S):
+            async with asyncio.timeout(POLL_S):
                 await self._wakes[name].wait()
         except TimeoutError:
             return
@@ -289,56 +278,71 @@ class Worker:
             try:
                 claimed = await self._claim(lane)
             except StateUnavailable as error:
-                _state_trouble(lane, error)
+                state_trouble(lane, error)
                 claimed = 0
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(POLL_S)
             if not claimed:
                 await self._pause(lane)
 
     async def _claim(self, lane: str) -> int:
         free = _WIDTH[lane] - self._running[lane]
-        if free <= 0:
+        if free <= 0 or self._endings.held >= _MOST_HELD:
             return 0
-        rows = await self._state.claim(lane, limit=free, now=self._clock.now())
+        rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=_RUN[lane])
         for row in rows:
-            self._held[row.number] = row
+            self._endings.hold(row)
+        for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
             self._running[lane] += 1
-            self._rows.start(self._work(lane, row), f"{lane} row {row.number}")
+            self._rows.start(self._work(lane, list(run)), f"{lane} rows")
         return len(rows)
 
-    async def _work(self, lane: str, row: JournalRow) -> None:
-        """Handle one row and settle how it ended."""
-        keys_before = self._new_keys
+    async def _work(self, lane: str, rows: Sequence[JournalRow]) -> None:
+        """Handle rows of one owner in their order, and acknowledge together those that were applied."""
         try:
-            await self._handle(row)
-        except (StoreUnavailable, StateUnavailable) as error:
-            await self._postpone(row, error)
-        except ModelRefused as error:
-            self._rows.start(self._await_key(row, error, keys_before), f"key for row {row.number}")
-        except BudgetSpent as error:
-            await self._put_back(row, error.message, error.until, counted=False)
-        except RequestError as error:
-            await self._end(row, error)
-        except MemproxyError as error:
-            await self._failed(row, error)
-        except Exception as error:
-            # logged with its trace, tried again and then parked like any other failure.
-            metrics().internal_errors.labels(where=f"learn.{lane}").inc()
-            log.error("row %d (%s) failed unexpectedly", row.number, row.entry.kind.value, exc_info=error)
-            await self._failed(row, MemproxyError(f"{type(error).__name__} while handling the row; see the log"))
-        else:
-            await self._end(row, None)
+            applied = await self._applied(rows)
         finally:
             self._running[lane] -= 1
             self._wakes[lane].set()
+        if applied:
+            await self._acknowledge(applied)
 
-    async def _handle(self, row: JournalRow) -> None:
+    async def _applied(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
+        """Handle rows in their order; answers those that were applied. Behind one that must wait none goes on."""
+        applied: list[JournalRow] = []
+        groups = deque(_together(rows))
+        while groups:
+            group, keys = groups.popleft(), self._endings.new_keys
+            try:
+                await self._handle(group)
+            except Exception as error:  # noqa: BLE001 - Endings logs and counts it
+                # of several rows each is tried alone, to see whose failure it is
+                if len(group) > 1 and not isinstance(error, (StoreUnavailable, StateUnavailable)):
+                    groups.extendleft([row] for row in reversed(group))
+                elif not await self._endings.failed(group[0], error, keys):
+                    await self._endings.release([*group[1:], *itertools.chain(*groups)])
+                    break
+            else:
+                applied += group
+        return applied
+
+    async def _acknowledge(self, rows: Sequence[JournalRow]) -> None:
+        """End rows that were applied, after a flush that begins now."""
+        try:
+            await self._writes.flush()
+        except Exception as error:  # noqa: BLE001 - Endings logs and counts it
+            if not await self._endings.failed(rows[0], error, self._endings.new_keys):
+                await self._endings.release(rows[1:])
+        else:
+            await asyncio.gather(*(self._endings.end(row) for row in rows))
+
+    async def _handle(self, rows: Sequence[JournalRow]) -> None:
+        """One row, or several of turns in one scope."""
+        row = rows[0]
         if row.entry.kind is JournalKind.TURNS:
-            asked = await self._indexer.turns(row)
+            asked = await self._indexer.turns(rows)
             if self._settings.learn.enabled:
                 await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
-            self._wakes["learn"].set()
         elif row.entry.kind is JournalKind.PLAN:
             planned = await self._indexer.plan(row)
             for operation, count in (planned.operations if planned else {}).items():
@@ -346,87 +350,22 @@ class Worker:
         else:
             await self._learner.learn(row)
 
-    async def _end(self, row: JournalRow, error: MemproxyError | None) -> None:
-        message = error.message if error is not None else None
-        if error is not None:
-            log.error("row %d (%s) is refused: %s", row.number, row.entry.kind.value, error)
-        await self._settle(lambda: self._state.finish(row.number, error=message))
-        self._settled(row, error)
-
-    async def _failed(self, row: JournalRow, error: MemproxyError) -> None:
-        """A counted failure: tried again later, or parked after the last try."""
-        tries = row.attempts + 1
-        if tries >= self._settings.learn.max_attempts:
-            log.error("row %d (%s) is parked after %d tries: %s", row.number, row.entry.kind.value, tries, error)
-            await self._settle(lambda: self._state.park(row.number, error=error.message))
-            self._settled(row, error)
-            return
-        delay = counted_delay(tries)
-        log.warning("row %d (%s) failed, tried again in %.0f s: %s", row.number, row.entry.kind.value, delay, error)
-        await self._put_back(row, error.message, self._in(delay), counted=True)
-
-    async def _postpone(self, row: JournalRow, error: MemproxyError) -> None:
-        """An outage: nothing is counted against the row."""
-        outages = self._outages[row.number] = self._outages.get(row.number, 0) + 1
-        if outages == 1:
-            log.warning("row %d (%s) waits: %s", row.number, row.entry.kind.value, error)
-        metrics().internal_errors.labels(where="learn.outage").inc()
-        await self._put_back(row, error.message, self._in(outage_delay(outages)), counted=False)
-
-    async def _await_key(self, row: JournalRow, error: ModelRefused, keys_before: int) -> None:
-        if self._new_keys != keys_before:
-            await self._put_back(row, error.message, self._clock.now(), counted=False)
-            return
-        tenant = row.entry.scope.tenant
-        log.warning("row %d waits for a model key: %s", row.number, error)
-        event = self._keys.setdefault(tenant, asyncio.Event())
-        # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
-        await self._put_back(row, error.message, self._in(_KEY_WAIT_S), counted=False)
-        try:
-            async with asyncio.timeout(_KEY_WAIT_S):
-                await event.wait()
-        except TimeoutError:
-            self._keys.pop(tenant, None)
-            return
-        if row.number not in self._held:
-            await self._put_back(row, error.message, self._clock.now(), counted=False)
-
-    def _in(self, delay_s: float) -> datetime:
-        return self._clock.now() + timedelta(seconds=delay_s)
-
-    async def _put_back(self, row: JournalRow, message: str, due: datetime, *, counted: bool) -> None:
-        await self._settle(lambda: self._state.retry(row.number, error=message, due=due, counted=counted))
-        self._held.pop(row.number, None)
-        self._wakes["learn"].set()
-
-    async def _settle(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Write how a row ended; without it the row would stay claimed, so it is tried until the state answers."""
-        while True:
-            try:
-                await write()
-            except StateUnavailable as error:
-                _state_trouble("settle", error)
-                await asyncio.sleep(_POLL_S)
-            else:
-                return
-
-    def _settled(self, row: JournalRow, error: MemproxyError | None) -> None:
-        self._held.pop(row.number, None)
-        self._outages.pop(row.number, None)
-        self._learner.forget(row.number)
-        self._outcomes[row.number] = error
-        while len(self._outcomes) > _MOST_OUTCOMES:
-            self._outcomes.popitem(last=False)
-        if (waiter := self._waiters.pop(row.number, None)) is not None and not waiter.done():
-            waiter.set_result(None)
-        if row.entry.kind is JournalKind.LEARN:
+    def _ended(self, row: JournalRow, for_good: bool) -> None:
+        for lane in _WIDTH:
+            self._wakes[lane].set()
+        if for_good and row.entry.kind is JournalKind.LEARN:
+            self._learner.forget(row.number)
             self._learn_ended.set()
             self._learn_ended = asyncio.Event()
 
 
-def _state_trouble(where: str, error: MemproxyError) -> None:
-    metrics().internal_errors.labels(where=f"learn.{where}").inc()
-    log.warning("%s: %s; tried again", where, error)
+def _together(rows: Sequence[JournalRow]) -> Iterator[list[JournalRow]]:
+    """Rows in their order, those of turns of one scope together."""
+    for (kind, _), group in itertools.groupby(rows, key=lambda row: (row.entry.kind, row.entry.scope)):
+        if kind is JournalKind.TURNS:
+            yield list(group)
+        else:
+            yield from ([row] for row in group)
 
 
 def _judge(model: ChatModel | None, settings: Settings, access: ModelAccess, meter: TokenMeter) -> Judge | None:

@@ -164,8 +164,8 @@ class StateStore(Protocol):
         """The parked rows, newest first (of one owner, or all: numbers and errors hold no message text)."""
 
     async def unpark(self, scope: Scope | None) -> int:
-        """Let parked rows (of one owner, or all) be claimed again, with all their tries; answers how many. They go
-        before what waits of their owner, which never has two rows of a lane under way.
+        """Let parked rows (of one owner, or all) be claimed again, with all their tries, behind what waits and under
+        new numbers; answers how many.
         """
 
     async def queue_sizes(self) -> dict[str, dict[str, int]]:

@@ -17,7 +17,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable, ModelError, ModelRefused, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, Clock, Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Reranker
-from memproxy.recall import hops
+from memproxy.recall import hops, preferences
 from memproxy.recall.aside import asks_again, set_aside
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.course import Course
@@ -247,8 +247,22 @@ class Recall:
             raise _General
         with course.stage("search"):
             candidates = await self._store.search(scope, hybrid)
+            candidates = await self._with_preferences(scope, query, hybrid, candidates)
         with course.stage("rank"):
             return self._ranked(query, hybrid, candidates)
+
+    async def _with_preferences(
+        self, scope: Scope, query: str, hybrid: HybridQuery, candidates: list[Candidate]
+    ) -> list[Candidate]:
+        """With what is known in the matter, when advice is asked for: it seldom has the question's words."""
+        words = preferences.wanted_words(query) if "preferences" in self._recipe.stages else ""
+        kinds = tuple(kind for kind in hybrid.where.kinds if kind is not Kind.TURN)
+        if not words or (hybrid.where.kinds and not kinds):
+            return candidates
+        where = msgspec.structs.replace(hybrid.where, kinds=kinds)
+        bm25 = self._lexical.encode_query(words)
+        more = HybridQuery(dense=hybrid.dense, bm25=bm25, limit=preferences.MOST_FOUND, where=where)
+        return preferences.joined(candidates, await self._store.search(scope, more))
 
     def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
         """Best first; those set aside have the score that they get among all, and do not lower the others'."""

@@ -29,8 +29,19 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     calibrated: bool = False
 
 
-_BY_HAND = MappingProxyType({"assistant": -3.0, "your_words": 3.0, "not_your_words": -2.0, "newest": 0.5})
-"""LoCoMo has no assistant and no question for the latest: chosen on LongMemEval's development questions."""
+_BY_HAND = MappingProxyType(
+    {
+        "assistant": -3.0,
+        "your_words": 3.0,
+        "not_your_words": -2.0,
+        "newest": 0.5,
+        "preference": 4.0,
+        "told_preference": 0.5,
+    }
+)
+"""LoCoMo has no assistant, no question for the latest and none for advice: chosen on LongMemEval's development
+questions, and ``preference``, of which neither has facts, on probes of our own (tests/recall/test_preferences.py).
+"""
 
 _HYBRID = MappingProxyType(
     {
@@ -91,7 +102,17 @@ _LEXICAL = MappingProxyType(
 
 DEFAULT = Recipe(
     name="default",
-    stages=("fused", "phrases", "neighbours", "sessions", "speakers", "times", "expectations", "substance"),
+    stages=(
+        "fused",
+        "phrases",
+        "neighbours",
+        "sessions",
+        "speakers",
+        "times",
+        "preferences",
+        "expectations",
+        "substance",
+    ),
     hybrid=_HYBRID,
     lexical=_LEXICAL,
     calibrated=True,

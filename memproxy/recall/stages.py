@@ -11,7 +11,9 @@ import numpy as np
 
 from memproxy.core import timerange
 from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.topics import asks_advice, topics_of
 from memproxy.recall.batch import Array, Batch
+from memproxy.recall.preferences import is_preference
 
 Columns = dict[str, Array]
 Stage = Callable[[Batch], Columns]
@@ -143,6 +145,16 @@ def substance(batch: Batch) -> Columns:
     }
 
 
+def preferences(batch: Batch) -> Columns:
+    """What the user likes, avoids, needs or has in the matter that he asks advice on."""
+    nothing = np.zeros(len(batch.memories))
+    topics = topics_of(batch.text) if asks_advice(batch.text) else frozenset()
+    if not topics:
+        return {"preference": nothing}
+    told = np.array([float(is_preference(memory, topics)) for memory in batch.memories])
+    return {"preference": told * (1 - batch.is_turn), "told_preference": told * batch.is_turn}
+
+
 STAGES: MappingProxyType[str, Stage] = MappingProxyType(
     {
         "fused": fused,
@@ -151,6 +163,7 @@ STAGES: MappingProxyType[str, Stage] = MappingProxyType(
         "average": average,
         "rrf": reciprocal_ranks,
         "phrases": phrases,
+        "preferences": preferences,
         "neighbours": neighbours,
         "sessions": sessions,
         "speakers": speakers,

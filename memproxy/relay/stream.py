@@ -1,5 +1,6 @@
 """Relays an answer: every byte as it arrives, except the very end, which waits until the turn is in the journal."""
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,6 +11,8 @@ from memproxy.relay.upstream import UpstreamAnswer
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.format import Answer, WireFormat
 from memproxy.wire.hold import LengthHolder, TailHolder
+
+log = logging.getLogger(__name__)
 
 
 class Holder(Protocol):
@@ -57,6 +60,22 @@ class OpenEnd:
         return b""
 
 
+class Both:
+    """Two holders: what the first passes on, the second may keep back."""
+
+    def __init__(self, first: Holder, second: Holder) -> None:
+        self._first = first
+        self._second = second
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What both pass on."""
+        return self._second.feed(self._first.feed(chunk))
+
+    def release(self) -> bytes:
+        """What the two kept back, in order."""
+        return self._second.release() + self._first.release()
+
+
 class Tap:
     """Reads a copy of one answer and writes its exchange to the journal when the answer is complete."""
 
@@ -66,22 +85,39 @@ class Tap:
         self._decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None)
         self._streamed = streamed
         self._reader: Answer = wire.stream_answer() if streamed else wire.json_answer()
+        by_line = streamed and wire.end_line and encoding is None
+        self._tail = TailHolder() if by_line else None
+        self._holder: Holder = OpenEnd()
+        if streamed:
+            self._holder = self._tail or PieceHolder(lambda: self.done)
         length = answer.header("content-length")
         if length is not None and length.isdigit():
-            self._holder: Holder = LengthHolder(int(length))
-        elif not streamed:
-            self._holder = OpenEnd()
-        else:
-            by_line = wire.end_line and encoding is None
-            self._holder = TailHolder() if by_line else PieceHolder(lambda: self.done)
+            self._holder = Both(self._holder, LengthHolder(int(length)))
         self._exchange = exchange
         self._journal = journal
         self._written = False
+        self._failed = False
+        self._late = b""
 
     def feed(self, chunk: bytes) -> bytes:
         """Look at a copy of the chunk; what of it may go out now."""
-        self._reader.feed(self._decoder.feed(chunk))
-        return self._holder.feed(chunk)
+        self._look(lambda: self._reader.feed(self._decoder.feed(chunk)))
+        ready = self._holder.feed(chunk)
+        if not self.done or self._tail is None or self._tail.found:
+            return ready
+        self._late = ready  # the end is in there, written in a way by which the holder does not know it
+        return b""
+
+    def _look(self, read: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            read()
+        except Exception:
+            # Answers are read for memory alone: a fault of ours in that, whatever it is, costs the capture only.
+            self._failed = True
+            metrics().internal_errors.labels(where="relay.tap").inc()
+            log.exception("reading an answer failed; %s is relayed but not captured", self._exchange.request_id)
 
     @property
     def done(self) -> bool:
@@ -93,12 +129,15 @@ class Tap:
         if not self._written:
             self._written = True
             await self._write()
-        return self._holder.release()
+        late, self._late = self._late, b""
+        return late + self._holder.release()
 
     async def _write(self) -> None:
-        self._reader.finish()
+        self._look(self._reader.finish)
         metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
-        if not self._decoder.usable:
+        if self._failed:
+            metrics().capture_skipped.labels(reason="internal").inc()
+        elif not self._decoder.usable:
             metrics().capture_skipped.labels(reason="encoding").inc()
         elif not self._reader.complete:
             metrics().capture_skipped.labels(reason="incomplete").inc()

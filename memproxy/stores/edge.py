@@ -90,10 +90,10 @@ class EdgeStore(VectorStore):
     async def flush(self) -> None:
         async with self._using("flush"):
             await self._flushes.flush()
-        metrics().store_points.set(await self.points())
 
     async def _flush(self, thread: OwnThread) -> None:
         await self._on_shard(lambda shard: shard.flush(), thread)
+        metrics().store_points.set(await self.points())
 
     async def points(self) -> int:
         return await self._on_shard(lambda shard: int(shard.info().points_count))

@@ -22,6 +22,13 @@ STATES = ("waiting", "running", "parked")
 MOST_RUN_BYTES = 64 * 1024
 """Bodies of rows that are claimed together: large rows are handled and acknowledged one at a time."""
 
+_HEADS = "lane = ? AND head = 1 AND state = 'waiting' AND due <= ?"
+_LEARNABLE = """
+    AND NOT EXISTS (
+        SELECT 1 FROM journal AS earlier
+        WHERE earlier.tenant = row.tenant AND earlier.user = row.user AND earlier.lane = 'index'
+        AND earlier.state != 'parked' AND earlier.number < row.number)
+"""
 _COLUMNS = "number, kind, version, scope, request_id, body, plan, attempts"
 
 
@@ -87,25 +94,23 @@ def recover(db: sqlite3.Connection, max_attempts: int, now: datetime) -> Recover
     return Recovered(again=len(running) - len(parked), parked=parked)
 
 
+def claimable(db: sqlite3.Connection, lane: str, now: datetime) -> bool:
+    """Whether there is something to claim (a question that keeps nobody else from writing)."""
+    where = f"{_HEADS} {_LEARNABLE if lane == 'learn' else ''}"
+    found = db.execute(f"SELECT 1 FROM journal AS row WHERE {where} LIMIT 1", (lane, micros(now)))  # noqa: S608
+    return found.fetchone() is not None
+
+
 def claim(db: sqlite3.Connection, lane: str, limit: int, now: datetime, *, run: int = 1) -> list[JournalRow]:
     """Take the oldest heads that are due, and with each up to ``run`` - 1 rows that stand right behind it."""
+    where = f"{_HEADS} {_LEARNABLE if lane == 'learn' else ''}"
     heads = db.execute(
-        f"SELECT {_COLUMNS} FROM journal AS row "  # noqa: S608 (no value in the text)
-        f"WHERE lane = ? AND head = 1 AND state = 'waiting' AND due <= ? {_LEARNABLE if lane == 'learn' else ''} "
-        "ORDER BY number LIMIT ?",
+        f"SELECT {_COLUMNS} FROM journal AS row WHERE {where} ORDER BY number LIMIT ?",  # noqa: S608 (no value in it)
         (lane, micros(now), limit),
     ).fetchall()
     rows = [row for head in heads for row in (head, *_behind(db, lane, head, run - 1, now))]
     db.executemany("UPDATE journal SET state = 'running' WHERE number = ?", [(row[0],) for row in rows])
     return [_claimed(row) for row in rows]
-
-
-_LEARNABLE = """
-    AND NOT EXISTS (
-        SELECT 1 FROM journal AS earlier
-        WHERE earlier.tenant = row.tenant AND earlier.user = row.user AND earlier.lane = 'index'
-        AND earlier.state != 'parked' AND earlier.number < row.number)
-"""
 
 
 def _behind(db: sqlite3.Connection, lane: str, head: tuple[Any, ...], limit: int, now: datetime) -> list[Any]:
@@ -202,20 +207,25 @@ def _advance(db: sqlite3.Connection, tenant: str, user: str, lane: str) -> None:
 
 
 def unpark(db: sqlite3.Connection, scope: Scope | None) -> int:
-    """Parked rows wait again, as if they had never been tried."""
+    """Parked rows wait again, as if they had never been tried, behind all others: under new numbers."""
     where, owner = ("AND tenant = ? AND user = ?", scope.owner) if scope is not None else ("", ())
-    rows = db.execute(
-        "UPDATE journal SET state = 'waiting', attempts = 0, due = 0, parked_at = NULL "  # noqa: S608 (no value in it)
-        f"WHERE state = 'parked' {where} RETURNING tenant, user, lane",
+    numbers = db.execute(
+        f"SELECT number FROM journal WHERE state = 'parked' {where} ORDER BY number",  # noqa: S608 (no value in it)
         owner,
     ).fetchall()
-    for lane in sorted(set(rows)):
-        # a row under way stays the head: the next one is chosen when it ends
-        db.execute("UPDATE journal SET head = 0 WHERE tenant = ? AND user = ? AND lane = ? AND state = 'waiting'", lane)
-        running = "SELECT 1 FROM journal WHERE tenant = ? AND user = ? AND lane = ? AND state = 'running'"
-        if db.execute(running, lane).fetchone() is None:
-            _advance(db, *lane)
-    return len(rows)
+    for number in numbers:
+        db.execute(
+            """
+            INSERT INTO journal (lane, kind, version, tenant, user, session, scope, request_id, body, plan, head)
+            SELECT lane, kind, version, tenant, user, session, scope, request_id, body, plan, NOT EXISTS (
+                SELECT 1 FROM journal AS other WHERE other.tenant = own.tenant AND other.user = own.user
+                AND other.lane = own.lane AND other.state != 'parked')
+            FROM journal AS own WHERE number = ?
+            """,
+            number,
+        )
+        db.execute("DELETE FROM journal WHERE number = ?", number)
+    return len(numbers)
 
 
 def parked(db: sqlite3.Connection, scope: Scope | None, limit: int) -> list[ParkedRow]:

@@ -1,8 +1,8 @@
 """The embedded state store: journal, slots, sessions and learning progress in one SQLite file.
 
-Several processes open the same file: relays append, the engine claims. Appends that come together share one commit, and so
-do ends.
-Erased bodies are overwritten (`secure_delete`), and `forget` empties the write-ahead log as well.
+Several processes open the same file: relays append, the engine claims. What is appended at once shares a commit, and so
+does what ends at once. Erased bodies are overwritten (`secure_delete`), and `forget` empties the write-ahead log as
+well.
 """
 
 import sqlite3
@@ -71,6 +71,8 @@ class SqliteState:
         return await self._file.write(lambda db: journal.recover(db, max_attempts, now))
 
     async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
+        if not await self._file.read(lambda db: journal.claimable(db, lane, now)):
+            return []
         return await self._file.write(lambda db: journal.claim(db, lane, limit, now, run=run))
 
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:

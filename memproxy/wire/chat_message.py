@@ -153,7 +153,7 @@ def _lenient(raw: msgspec.Raw) -> ChatMessage:
     role, name = value.get("role"), value.get("name")
     return ChatMessage(
         role=role if isinstance(role, str) else "",
-        content=lenient_text(value.get("content")),
+        content=lenient_text(value["content"]) if "content" in value else None,
         name=name if isinstance(name, str) else None,
         tool_calls=lenient_calls(value),
     )

@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from memproxy.core.protocol import RECALL_PATH, LearnBody, RecallRequest, TurnsBody
+from memproxy.core.protocol import RECALL_PATH, LearnBody, PlanBody, RecallRequest, TurnsBody
 from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
@@ -240,3 +240,17 @@ async def test_statistics_count_by_kind_and_are_the_users_alone(api: Api) -> Non
     assert answer.json()["queues"]["index"] == {"waiting": 0, "running": 0, "parked": 0}
     other = await api.call("GET", "/v1/memory/stats", params={"user_id": "other"})
     assert other.json()["memories"]["total"] == 0
+
+
+async def test_what_was_given_up_is_tried_again_on_request(api: Api) -> None:
+    state = api.engine.backends().state
+    scope = Scope(tenant=api.tenant, user="default", session="s1")
+    body = msgspec.json.encode(PlanBody())
+    number = await state.append(JournalEntry(kind=JournalKind.LEARN, scope=scope, body=body))
+    await state.park(number, error="no JSON")
+    for user, retried in (("other", 0), ("default", 1), ("default", 0)):
+        answer = await api.call("POST", "/v1/memory/activity/retry", params={"user_id": user})
+        assert (answer.status_code, answer.json()) == (200, {"retried": retried})
+    assert (await state.backlog(scope))["learn"] == {"waiting": 1, "running": 0, "parked": 0}
+    reader = msgspec.structs.replace(api.identity(), permissions=frozenset({"memory:read"}))
+    assert (await api.call("POST", "/v1/memory/activity/retry", identity=reader)).status_code == 403

@@ -129,3 +129,12 @@ async def test_a_server_with_another_embedder_is_not_told_what_to_embed_with(hom
         with pytest.raises(MemproxyError, match="Start the server anew with this configuration"):
             await upkeep.reindex(settings(16), silent)
         assert await contents(8) == set(SAID)
+
+
+async def test_an_embedder_that_is_away_changes_nothing_and_is_named(home: Path) -> None:
+    assert home.exists()
+    await say(*SAID, dimension=384)
+    away = EmbeddingSettings(provider="openai", base_url="http://127.0.0.1:9/v1", model="any", dimension=8)
+    with pytest.raises(MemproxyError, match=r"127\.0\.0\.1"):
+        await upkeep.reindex(settings(8).model_copy(update={"embedding": away}), silent)
+    assert await contents(384) == set(SAID)

@@ -6,16 +6,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import uvicorn
 from typer.testing import CliRunner
 
 from memproxy import upkeep
+from memproxy.auth import ANONYMOUS
 from memproxy.cli import app
+from memproxy.core.protocol import LearnBody
+from memproxy.core.scope import Scope
 from memproxy.engine.app import build_app
 from memproxy.errors import ConfigError
 from memproxy.home import state_path
 from memproxy.installation import installation
+from memproxy.ports import JournalEntry, JournalKind
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 from memproxy.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
 from memproxy.tasks import TaskOwner
@@ -109,6 +114,23 @@ async def test_mining_learns_what_waits_and_ends(home: Path) -> None:
     left = await upkeep.mine(settings(), lambda done, total: steps.append((done, total)))
     assert left == upkeep.Left(index=0, learn=0, sessions=0, parked=0)
     assert all(done <= total for done, total in steps)
+    assert await contents("semantic")
+
+
+async def test_mining_tries_again_what_was_given_up(home: Path) -> None:
+    assert home.exists()
+    await told(("ann", "s1", "My name is Ann."))
+    async with installation(settings(enabled=False)) as here:
+        assert here.in_process is not None
+        state = here.in_process.backends().state
+        scope = Scope(tenant=ANONYMOUS, user="ann", session="s1")
+        body = msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
+        number = await state.begin_learning(JournalEntry(kind=JournalKind.LEARN, scope=scope, body=body), unlearned=1)
+        assert number is not None
+        await state.park(number, error="no JSON")
+    assert (await upkeep.mine(settings(), lambda done, total: None)).parked == 1
+    assert await contents("semantic") == set()
+    assert (await upkeep.mine(settings(), lambda done, total: None, retry_parked=True)).parked == 0
     assert await contents("semantic")
 
 

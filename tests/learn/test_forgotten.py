@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from memproxy.core.memory import Kind
+from memproxy.core.protocol import Deletion
 from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
 from memproxy.learn.traces import TRACE_TAG
 from tests.learn.rig import ANN, PATIENCE_S, Answer, Rig, budget, rig
 
@@ -81,7 +83,8 @@ async def test_a_deleted_fact_is_not_read_from_its_turns_again(tmp_path: Path) -
         assert await r.facts() == []
         latest = (await r.state.outcomes(ANN, session=None, limit=1))[0].outcome
         assert (latest.result, latest.reason) == ("rejected", "forgotten")
-        await r.teach("As I said, my budget for Hawaii is 10,000 dollars", budget("$10,000"))
+        again = "my budget for Hawaii is 10,000 dollars"
+        await r.teach(f"As I said, {again}", budget("$10,000", again))
         assert [fact.object for fact in await r.facts()] == ["$10,000"]
 
 
@@ -107,14 +110,23 @@ async def test_a_deleted_correction_does_not_come_back(tmp_path: Path) -> None:
         assert [fact.object for fact in await r.facts()] == ["$10,000"]
 
 
-async def test_what_is_noted_of_deleted_facts_goes_with_their_turns(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.teach(SAID, TOLD)
-        (learned,) = await r.facts()
-        await r.plan(deletes=[learned.id])
-        await r.plan(undo_session="s1")
-        await r.teach(SAID, TOLD)
-        assert len(await r.facts()) == 1
+@pytest.mark.parametrize(
+    "gone",
+    [
+        {"undo_session": "s1"},
+        {"delete_where": Deletion(session_ids=["s1"])},
+        {"delete_where": Deletion(ids=["m1"], session_ids=["s1"])},
+    ],
+)
+async def test_what_is_noted_of_deleted_facts_goes_with_their_turns(tmp_path: Path, gone: dict[str, Any]) -> None:
+    async with rig(tmp_path, every_turns=1000) as r:
+        for _ in range(2):
+            r.server.answers = [{"candidates": [TOLD]}]
+            await r.say(Message(role="user", content=SAID, id="m1"))
+            assert await r.worker.learned(ANN, PATIENCE_S)
+            (learned,) = await r.facts()
+            await r.plan(deletes=[learned.id])
+            await r.plan(**gone)
 
 
 def extracting(summary: str, *candidates: Any) -> Answer:

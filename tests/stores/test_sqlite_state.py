@@ -53,7 +53,7 @@ async def test_a_row_comes_back_as_it_was_appended(state: SqliteState) -> None:
 async def test_rows_of_one_owner_and_lane_are_claimed_one_at_a_time_in_order(state: SqliteState) -> None:
     first, second = await state.append(entry()), await state.append(entry(kind=JournalKind.PLAN))
     other = await state.append(entry(BEN))
-    learn = await state.append(entry(kind=JournalKind.LEARN))
+    learn = await state.append(entry(Scope(tenant="acme", user="cid"), kind=JournalKind.LEARN))
     assert await claimed(state) == [first, other]
     assert await claimed(state, "learn") == [learn]
     assert await claimed(state) == []
@@ -117,6 +117,25 @@ async def test_rows_of_a_dead_engine_are_claimed_again_with_their_plan(state: Sq
     (row,) = await successor.claim("learn", limit=5, now=NOON)
     assert (row.number, row.plan, row.attempts) == (number, b"plan", 1)
     await successor.close()
+
+
+async def test_parked_rows_wait_again_behind_the_others_with_all_their_tries(state: SqliteState) -> None:
+    numbers = [await state.append(entry(ANN)) for _ in range(3)] + [await state.append(entry(BEN))]
+    await state.save_plan(numbers[0], b"{}", [])
+    await state.park(numbers[0], error="x")
+    await state.park(numbers[3], error="x")
+    assert await state.unpark(ANN) == 1
+    assert await state.unpark(ANN) == 0
+    assert [row.scope for row in await state.parked(None, limit=5)] == [BEN]
+    claimed = []
+    while rows := await state.claim("index", limit=9, now=NOON):
+        assert len(rows) == 1
+        claimed += rows
+        await state.finish(rows[0].number)
+    assert [row.number for row in claimed[:2]] == numbers[1:3]
+    assert (claimed[2].attempts, claimed[2].plan) == (0, b"{}")
+    assert await state.unpark(None) == 1
+    assert len(await state.claim("index", limit=9, now=NOON)) == 1
 
 
 async def test_a_row_that_kills_the_engine_each_time_is_parked_and_the_next_goes_on(state: SqliteState) -> None:

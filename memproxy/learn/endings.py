@@ -1,0 +1,203 @@
+"""How rows end: done, refused, parked, or put back until their time comes; and who waits for the end."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+
+from memproxy.errors import BudgetSpent, MemproxyError, ModelRefused, RequestError, StateUnavailable, StoreUnavailable
+from memproxy.learn.backoff import counted_delay, outage_delay
+from memproxy.metrics import metrics
+from memproxy.ports import Clock, JournalRow, StateStore
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+POLL_S = 1.0
+_KEY_WAIT_S = 300.0
+_MOST_OUTCOMES = 10_000
+
+
+class Endings:
+    """Writes how claimed rows end.
+
+    Args:
+        tasks: owns the waiting for keys.
+        ended: called with True when a row ended, with False when it was put back: there may be something to claim.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: StateStore,
+        clock: Clock,
+        max_attempts: int,
+        tasks: TaskOwner,
+        ended: Callable[[JournalRow, bool], None],
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._max_attempts = max_attempts
+        self._tasks = tasks
+        self._ended = ended
+        self._held: dict[int, JournalRow] = {}
+        self._outages: dict[int, int] = {}
+        self._keys: dict[str, asyncio.Event] = {}
+        self.new_keys = 0
+        self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
+        self._waiters: dict[int, asyncio.Future[None]] = {}
+
+    @property
+    def held(self) -> int:
+        """How many rows are claimed and have not ended."""
+        return len(self._held)
+
+    def hold(self, row: JournalRow) -> None:
+        """A row was claimed."""
+        self._held[row.number] = row
+
+    def stop_waiting(self) -> None:
+        """Let those go that wait for a key."""
+        for event in self._keys.values():
+            event.set()
+
+    async def release_all(self) -> None:
+        """Give back what is claimed, so that the next start takes it up at once."""
+        for number in list(self._held):
+            try:
+                await self._state.retry(number, error="released at shutdown", due=self._clock.now(), counted=False)
+            except StateUnavailable as error:
+                log.warning("row %d could not be released (%s); the next start takes it up", number, error)
+
+    def new_key(self, tenant: str) -> None:
+        """The tenant's requests bring another key: rows that wait for one go on."""
+        self.new_keys += 1
+        if (event := self._keys.pop(tenant, None)) is not None:
+            event.set()
+
+    async def applied(self, number: int, timeout_s: float) -> bool:
+        """True when that row ended well, False if it did not end within ``timeout_s``.
+
+        Raises:
+            MemproxyError: the row's own error, when it was refused for good or parked.
+        """
+        waiter = self._waiters.get(number)
+        if number not in self._outcomes and waiter is None:
+            waiter = self._waiters[number] = asyncio.get_running_loop().create_future()
+        if number not in self._outcomes and waiter is not None:
+            await asyncio.wait([waiter], timeout=timeout_s)
+        if number not in self._outcomes:
+            return False
+        if (error := self._outcomes[number]) is not None:
+            raise error
+        return True
+
+    async def end(self, row: JournalRow, error: MemproxyError | None = None) -> None:
+        """The row is done, or with an ``error`` refused for good."""
+        message = error.message if error is not None else None
+        if error is not None:
+            log.error("row %d (%s) is refused: %s", row.number, row.entry.kind.value, error)
+        await self._settle(lambda: self._state.finish(row.number, error=message))
+        self._settled(row, error)
+
+    async def failed(self, row: JournalRow, error: Exception, keys_before: int) -> bool:
+        """Settle a row by what went wrong; whether those behind it may go on. ``keys_before`` is what `new_keys` was
+        when the row was begun.
+        """
+        match error:
+            case StoreUnavailable() | StateUnavailable():
+                await self._postpone(row, error)
+            case ModelRefused():
+                self._tasks.start(self._await_key(row, error, keys_before), f"key for row {row.number}")
+            case BudgetSpent():
+                await self._put_back(row, error.message, error.until, counted=False)
+            case RequestError():
+                await self.end(row, error)
+                return True
+            case MemproxyError():
+                await self._count(row, error)
+            case _:  # logged with its trace, tried again and then parked like any other failure.
+                metrics().internal_errors.labels(where=f"learn.{row.entry.kind.value}").inc()
+                log.error("row %d (%s) failed unexpectedly", row.number, row.entry.kind.value, exc_info=error)
+                what = f"{type(error).__name__} while handling the row; see the log"
+                await self._count(row, MemproxyError(what))
+        return False
+
+    async def release(self, rows: Sequence[JournalRow]) -> None:
+        """Put back rows that were not begun, or must be done again, because one before them failed."""
+        for row in rows:
+            await self._put_back(row, "waits for an earlier row of its owner", self._clock.now(), counted=False)
+
+    async def _count(self, row: JournalRow, error: MemproxyError) -> None:
+        """A counted failure: tried again later, or parked after the last try."""
+        tries = row.attempts + 1
+        if tries >= self._max_attempts:
+            log.error("row %d (%s) is parked after %d tries: %s", row.number, row.entry.kind.value, tries, error)
+            await self._settle(lambda: self._state.park(row.number, error=error.message))
+            self._settled(row, error)
+            return
+        delay = counted_delay(tries)
+        log.warning("row %d (%s) failed, tried again in %.0f s: %s", row.number, row.entry.kind.value, delay, error)
+        await self._put_back(row, error.message, self._in(delay), counted=True)
+
+    async def _postpone(self, row: JournalRow, error: MemproxyError) -> None:
+        """An outage: nothing is counted against the row."""
+        outages = self._outages[row.number] = self._outages.get(row.number, 0) + 1
+        if outages == 1:
+            log.warning("row %d (%s) waits: %s", row.number, row.entry.kind.value, error)
+        metrics().internal_errors.labels(where="learn.outage").inc()
+        await self._put_back(row, error.message, self._in(outage_delay(outages)), counted=False)
+
+    async def _await_key(self, row: JournalRow, error: ModelRefused, keys_before: int) -> None:
+        if self.new_keys != keys_before:
+            await self._put_back(row, error.message, self._clock.now(), counted=False)
+            return
+        tenant = row.entry.scope.tenant
+        log.warning("row %d waits for a model key: %s", row.number, error)
+        event = self._keys.setdefault(tenant, asyncio.Event())
+        # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
+        await self._put_back(row, error.message, self._in(_KEY_WAIT_S), counted=False)
+        try:
+            async with asyncio.timeout(_KEY_WAIT_S):
+                await event.wait()
+        except TimeoutError:
+            self._keys.pop(tenant, None)
+            return
+        if row.number not in self._held:
+            await self._put_back(row, error.message, self._clock.now(), counted=False)
+
+    def _in(self, delay_s: float) -> datetime:
+        return self._clock.now() + timedelta(seconds=delay_s)
+
+    async def _put_back(self, row: JournalRow, message: str, due: datetime, *, counted: bool) -> None:
+        await self._settle(lambda: self._state.retry(row.number, error=message, due=due, counted=counted))
+        self._held.pop(row.number, None)
+        self._ended(row, False)
+
+    async def _settle(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Write how a row ended; without it the row would stay claimed, so it is tried until the state answers."""
+        while True:
+            try:
+                await write()
+            except StateUnavailable as error:
+                state_trouble("settle", error)
+                await asyncio.sleep(POLL_S)
+            else:
+                return
+
+    def _settled(self, row: JournalRow, error: MemproxyError | None) -> None:
+        self._held.pop(row.number, None)
+        self._outages.pop(row.number, None)
+        self._outcomes[row.number] = error
+        while len(self._outcomes) > _MOST_OUTCOMES:
+            self._outcomes.popitem(last=False)
+        if (waiter := self._waiters.pop(row.number, None)) is not None and not waiter.done():
+            waiter.set_result(None)
+        self._ended(row, True)
+
+
+def state_trouble(where: str, error: MemproxyError) -> None:
+    """Note that the state, or the store, did not answer; what was to be done is tried again."""
+    metrics().internal_errors.labels(where=f"learn.{where}").inc()
+    log.warning("%s: %s; tried again", where, error)
