@@ -104,6 +104,8 @@ class Memories:
             edited = merged(current, changes)
             plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)})
             applied = await self._writer.plan(_place_of(scope, current), plan)
+            if applied and current.wing is not None and edited.subject != current.subject:
+                await self._leave_empty_wings(scope, current.wing)
         return await self._written(_place_of(scope, current), edited, applied=applied, status=200)
 
     def _changes(self, current: Memory, body: MemoryEdit) -> dict[str, Any]:

@@ -27,6 +27,7 @@ SNIPPET = 160
 """Characters shown of a memory."""
 
 MOST_PARKED = 200
+_UNTOLD = frozenset({"nothing", "tokens"})
 NOT_SEARCHED = frozenset({"skipped"})
 
 
@@ -93,9 +94,9 @@ class Receipts:
 
     async def _learned(self, found: Receipt, said: dict[str, str | None]) -> dict[str, Any]:
         """What became of the turn: ``none`` when it was not captured, ``off``, ``pending``, ``parked`` or ``done``."""
-        outcomes = [_outcome(one, said) for one in found.outcomes if one.result != "nothing"]
+        outcomes = [_outcome(one, said) for one in found.outcomes if one.result not in _UNTOLD]
         if found.outcomes:
-            return {"state": "done", "outcomes": outcomes}
+            return {"state": "done", "outcomes": outcomes, "tokens": _tokens(found.outcomes)}
         if found.decided is None:
             return {"state": "none", "outcomes": []}
         if not self._backends.settings.learn.enabled:
@@ -169,6 +170,16 @@ class Receipts:
         total = await self._backends.store.count(scope, where)
         active = msgspec.structs.replace(where, active=True)
         return {"active": await self._backends.store.count(scope, active) if total else 0, "total": total}
+
+
+def _tokens(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
+    """What learning from the request's turn cost, with the turns that were read together with it, by source."""
+    spent: dict[str, dict[str, int]] = {}
+    for source, (given, made) in ((name, pair) for one in outcomes for name, pair in one.tokens.items()):
+        known = spent.setdefault(source, {"input_tokens": 0, "output_tokens": 0})
+        known["input_tokens"] += given
+        known["output_tokens"] += made
+    return spent
 
 
 def _is_visible(place: Scope, caller_scope: Scope) -> bool:

@@ -79,7 +79,8 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     ``result`` is ``injected``, ``empty``, ``skipped`` or ``degraded``; ``reason`` says why in the last two. ``timings``
     are milliseconds by stage (rewrite, embed, search, rank, hops, rerank, first_turn, assemble, recall). ``query`` is
-    what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``, ``rerank: unreadable``.
+    what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``, ``rerank:
+    unreadable``.
     """
 
     result: str

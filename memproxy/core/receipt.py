@@ -77,7 +77,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``result`` is ``stored``, ``superseded`` (it took another's place, or landed in the history behind the current one),
     ``duplicate`` (``memory_id`` was reinforced), ``retracted`` (``memory_id`` was taken back), ``rejected`` (``reason``
     says why, ``content`` is its beginning) or ``nothing``. ``request_ids`` are the requests whose turns it was read
-    from.
+    from. ``tokens`` says what reading the turns cost, together with those that were read with them: input and output
+    tokens by source.
     """
 
     result: str
@@ -89,6 +90,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     supersedes: str | None = None
     superseded_by: str | None = None
     content: str | None = None
+    tokens: dict[str, tuple[int, int]] = {}
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,21 +1,27 @@
 """A chat model in one of recall's roles: whose key, how long, how often it may fail, and what it costs."""
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 
 import msgspec
 
-from memproxy.core.tokens import estimate
-from memproxy.errors import ModelError, ModelRefused
+from memproxy.errors import ModelError, ModelRefused, StateUnavailable
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.budget import TokenMeter
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential, ModelReply
 from memproxy.settings import ModelSettings
 
+log = logging.getLogger(__name__)
+
 FAILURES_TO_REST = 3
 REST_S = 30.0
 """After this many failures in a row a tenant's model is left alone for so long: requests wait for it."""
+
+COUNT_S = 0.5
+"""Longest that a request waits until its tokens are written down."""
 
 _MOST_TENANTS = 10_000
 
@@ -31,14 +37,24 @@ class TenantModel:
     """Implements `ports.RoleModel` over a chat model and what is known of each tenant's way to it."""
 
     def __init__(
-        self, model: ChatModel, access: ModelAccess, settings: ModelSettings, *, source: str, timeout_s: float
+        self,
+        model: ChatModel,
+        access: ModelAccess,
+        settings: ModelSettings,
+        *,
+        source: str,
+        timeout_s: float,
+        meter: TokenMeter,
     ) -> None:
-        """``source`` labels its tokens in the metrics; ``timeout_s`` is how long a request waits for one answer."""
+        """``source`` labels its tokens, which ``meter`` counts; ``timeout_s`` is how long a request waits for one
+        answer.
+        """
         self._model = model
         self._access = access
         self._settings = settings
         self._source = source
         self._timeout_s = timeout_s
+        self._meter = meter
         self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
 
     async def ask(self, tenant: str, *, system: str, user: str, json_mode: bool = False) -> str:
@@ -54,7 +70,7 @@ class TenantModel:
             self._note_failure(tenant, trouble)
             raise
         self._troubles.pop(tenant, None)
-        self._count(reply, system + user)
+        await self._count(tenant, reply, system + user)
         return reply.text
 
     async def _answer(self, credential: Credential, system: str, user: str, *, json_mode: bool) -> ModelReply:
@@ -74,8 +90,11 @@ class TenantModel:
         if len(self._troubles) > _MOST_TENANTS:
             self._troubles.popitem(last=False)
 
-    def _count(self, reply: ModelReply, prompt: str) -> None:
-        """What it says that it cost, else an estimate."""
-        spent = metrics().model_tokens
-        spent.labels(source=self._source, direction="input").inc(reply.input_tokens or estimate(prompt))
-        spent.labels(source=self._source, direction="output").inc(reply.output_tokens or estimate(reply.text))
+    async def _count(self, tenant: str, reply: ModelReply, prompt: str) -> None:
+        """Write down what it cost. A request does not wait long for that: what cannot be written is told."""
+        try:
+            async with asyncio.timeout(COUNT_S):
+                await self._meter.note(tenant, self._source, reply, prompt)
+        except (StateUnavailable, TimeoutError) as error:
+            metrics().internal_errors.labels(where="recall.tokens").inc()
+            log.warning("the tokens of a %s call are not in the statistics: %r", self._source, error)

@@ -1,6 +1,9 @@
 """What learning costs a tenant: tokens of our own model calls, counted durably by hour, and the budget for an hour."""
 
 import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 
 from memproxy.core.tokens import estimate
@@ -11,14 +14,34 @@ from memproxy.ports import Clock, ModelReply, StateStore
 log = logging.getLogger(__name__)
 
 
+Spent = dict[str, tuple[int, int]]
+"""Input and output tokens by source."""
+
+_TALLY: ContextVar[Spent | None] = ContextVar("tokens", default=None)
+"""Where the piece of work under way counts its tokens besides: its own task's alone."""
+
+
+@contextmanager
+def tallied(spent: Spent) -> Iterator[None]:
+    """Add to ``spent`` what is counted within."""
+    token = _TALLY.set(spent)
+    try:
+        yield
+    finally:
+        _TALLY.reset(token)
+
+
+_LEARNING = frozenset({"extract", "judge", "summary"})
+"""Sources that the budget is for: what recall asks a model, and embedding, has no part in it."""
+
+
 class TokenMeter:
     """Counts tokens by tenant and source, and says when a tenant's hour is used up.
 
     Args:
-        per_hour: ``learn.model_tokens_per_hour``: input and output tokens of all calls within one hour of the clock
-            (UTC). A call that begins within the budget is made whole: an hour may end above it by the calls that were
-            under way (two at most). None:
-            there is no budget.
+        per_hour: ``learn.model_tokens_per_hour``: input and output tokens of learning's calls within one hour of the
+            clock (UTC). A call that begins within the budget is made whole: an hour may end above it by the calls that
+            were under way (two at most). None: there is no budget.
     """
 
     def __init__(self, state: StateStore, clock: Clock, per_hour: int | None) -> None:
@@ -37,7 +60,8 @@ class TokenMeter:
         if self._per_hour is None:
             return
         hour = _hour(self._clock.now())
-        spent = sum(sum(pair) for pair in (await self._state.tokens_spent(tenant, since=hour)).values())
+        counted = await self._state.tokens_spent(tenant, since=hour)
+        spent = sum(sum(pair) for source, pair in counted.items() if source in _LEARNING)
         if spent < self._per_hour:
             return
         until = hour + timedelta(hours=1)
@@ -71,6 +95,21 @@ class TokenMeter:
         made = reply.output_tokens or estimate(reply.text)
         metrics().model_tokens.labels(source=source, direction="input").inc(given)
         metrics().model_tokens.labels(source=source, direction="output").inc(made)
+        await self._write(tenant, source, given, made)
+
+    async def note_texts(self, tenant: str, source: str, texts: Sequence[str]) -> None:
+        """Count texts that went to a model (an embedder) which several tenants may share in one call: estimated. The
+        metric is the caller's, who knows the whole.
+
+        Raises:
+            StateUnavailable: it could not be written down.
+        """
+        await self._write(tenant, source, sum(estimate(text) for text in texts), 0)
+
+    async def _write(self, tenant: str, source: str, given: int, made: int) -> None:
+        if (tally := _TALLY.get()) is not None:
+            before = tally.get(source, (0, 0))
+            tally[source] = (before[0] + given, before[1] + made)
         await self._state.note_tokens(tenant, source, given=given, made=made, at=_hour(self._clock.now()))
 
 

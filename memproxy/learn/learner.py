@@ -14,10 +14,11 @@ from memproxy.core.scope import Scope
 from memproxy.core.supersede import Operation
 from memproxy.errors import StateUnavailable
 from memproxy.learn.apply import Applier
+from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
 from memproxy.learn.index import decoded
 from memproxy.learn.locks import OwnerLocks
-from memproxy.learn.outcomes import kept_out, with_silent
+from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.summary import Summariser, Summary
@@ -44,6 +45,7 @@ class _Progress(msgspec.Struct):
     read: list[Read] = []
     summary: Summary | None = None
     summarised: bool = False
+    spent: Spent = {}
 
 
 class Learner:
@@ -100,8 +102,10 @@ class Learner:
         body = decoded(row.entry.body, LearnBody)
         if not body.unlearned and body.reason not in {MINE, END}:
             return
-        progress = await self._extracted(row, body)
-        planned, outcomes = await self._stored(row, progress)
+        progress = await self._begun(row, body)
+        with tallied(progress.spent):
+            await self._extract(row, body, progress)
+            planned, outcomes = await self._stored(row, progress)
         await self._state.note_outcomes(row.number, outcomes, self._clock.now())
         self.forget(row.number)
         metrics().learn_seconds.observe(perf_counter() - began)
@@ -111,19 +115,21 @@ class Learner:
         """Drop what was read for a row that is done or given up."""
         self._progress.pop(number, None)
 
-    async def _extracted(self, row: JournalRow, body: LearnBody) -> _Progress:
-        """All windows' candidates, and the summary of a session that is over."""
-        scope = row.entry.scope
+    async def _begun(self, row: JournalRow, body: LearnBody) -> _Progress:
         progress = self._progress.get(row.number)
         if progress is None:
-            progress = self._progress[row.number] = _Progress(await self._windows_of(scope, body))
+            progress = self._progress[row.number] = _Progress(await self._windows_of(row.entry.scope, body))
+        return progress
+
+    async def _extract(self, row: JournalRow, body: LearnBody, progress: _Progress) -> None:
+        """All windows' candidates, and the summary of a session that is over."""
+        scope = row.entry.scope
         for window in progress.windows[len(progress.read) :]:
             progress.read.append(await self._reader.read(scope, body, window))
         if body.reason == END and not progress.summarised:
             turns = await self._windows.turns(scope, None, body.until)
             progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))
             progress.summarised = True
-        return progress
 
     async def _windows_of(self, scope: Scope, body: LearnBody) -> list[Window]:
         if body.reason == MINE:
@@ -139,7 +145,8 @@ class Learner:
             for outcome in kept_out(window, read)
         ]
         if not found and progress.summary is None:
-            return None, with_silent(rejected, progress.windows)
+            silent = with_silent(rejected, progress.windows)
+            return None, with_tokens(silent, progress.spent, progress.windows)
         scope = row.entry.scope
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         advice = await self._reconciler.advice(scope, found, now=self._clock.now())
@@ -149,7 +156,8 @@ class Learner:
                 now, extractor = self._clock.now(), self._reader.version
                 still = await self._not_forgotten(scope, found)
                 planned = await self._reconciler.learned(scope, still, now=now, extractor=extractor, advice=advice)
-                outcomes = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
+                silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
+                outcomes = with_tokens(silent, progress.spent, progress.windows)
                 await self._summarise(planned, scope, progress.summary, now)
                 plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
                 changes = planned.known.slot_changes()

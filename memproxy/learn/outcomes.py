@@ -1,6 +1,6 @@
 """What learning came to, for the receipts of the requests whose turns were read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -69,3 +69,13 @@ def with_silent(outcomes: Sequence[Outcome], windows: Iterable[Window]) -> list[
     read = requests_of(turn for window in windows for turn in window.turns if turn.id in window.new_ids)
     silent = [request for request in read if request not in named]
     return [*outcomes, Outcome(result="nothing", request_ids=silent)] if silent else list(outcomes)
+
+
+def with_tokens(
+    outcomes: Sequence[Outcome], spent: Mapping[str, tuple[int, int]], windows: Iterable[Window]
+) -> list[Outcome]:
+    """Also what model calls the reading took, told to the requests whose new turns were read."""
+    read = requests_of(turn for window in windows for turn in window.turns if turn.id in window.new_ids)
+    if not spent or not read:
+        return list(outcomes)
+    return [*outcomes, Outcome(result="tokens", request_ids=read, tokens=dict(spent))]

@@ -77,7 +77,7 @@ class Reader:
         """What is known about the things that the window's new messages speak of, the nearest first."""
         said = [turn.content for turn in window.turns if turn.id in window.new_ids]
         text = "\n".join(said)[-_QUERY:]
-        vector = (await self._vectors.statement_vectors([text]))[0]
+        vector = (await self._vectors.statement_vectors([text], scope.tenant))[0]
         where = MemoryFilter(kinds=_FACTS, active=True, now=self._clock.now())
         words = self._lexical.encode_query(text)
         query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)

@@ -136,7 +136,7 @@ class Reconciler:
         known.aliases = aliases = await Aliases.of(self._state, scope)
         stated = [memory_of(grounded, scope, now=now, extractor=extractor) for grounded in found]
         candidates = [aliases.resolved(memory) for memory in stated]
-        vectors = await self._vectors.statement_vectors([candidate.content for candidate in candidates])
+        vectors = await self._vectors.statement_vectors([one.content for one in candidates], scope.tenant)
         return candidates, dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
 
     async def _learn(self, known: Known, case: _Case) -> tuple[str, Decision]:

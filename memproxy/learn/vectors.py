@@ -11,6 +11,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
+from memproxy.learn.budget import TokenMeter
 from memproxy.learn.locks import Owner, OwnerLocks
 from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Point, StateStore
 from memproxy.recall.documents import bm25_text, dense_text
@@ -21,6 +22,8 @@ PENDING_KEY = "embedding.pending"
 """Where the state notes the owners that have memories without vectors: a JSON list of ``[tenant, user]``."""
 
 _BATCH = 64
+_PAID = "openai:"
+"""How the names of embedders begin whose texts go to a service."""
 
 Around = tuple[Memory | None, Memory | None]
 
@@ -48,8 +51,16 @@ class Vectors:
     """Makes points, and remembers durably whose vectors are missing until they are filled in."""
 
     def __init__(
-        self, *, store: MemoryStore, state: StateStore, embedder: Embedder, lexical: LexicalEncoder, locks: OwnerLocks
+        self,
+        *,
+        store: MemoryStore,
+        state: StateStore,
+        embedder: Embedder,
+        lexical: LexicalEncoder,
+        locks: OwnerLocks,
+        meter: TokenMeter | None = None,
     ) -> None:
+        """``meter`` counts what an embedder costs that is paid by the token."""
         self._store = store
         self._state = state
         self._embedder = embedder
@@ -57,6 +68,7 @@ class Vectors:
         self._locks = locks
         self._pending: set[Owner] | None = None
         self._noting = asyncio.Lock()
+        self._meter = meter if embedder.name.startswith(_PAID) else None
 
     async def points(
         self, scope: Scope, memories: Sequence[Memory], around: Mapping[tuple[str | None, str], Around] | None = None
@@ -79,21 +91,29 @@ class Vectors:
         near = await self._store.neighbours(scope, turns, reach=1) if turns else []
         return await self.points(scope, memories, adjacency([*near, *turns]))
 
-    async def statement_vectors(self, texts: Sequence[str]) -> list[list[float] | None]:
-        """One vector for each short text, None for all while the embedder is not there."""
+    async def statement_vectors(self, texts: Sequence[str], tenant: str | None = None) -> list[list[float] | None]:
+        """One vector for each short text, None for all while the embedder is not there. ``tenant`` bears the cost."""
         try:
-            return [parts[0] for parts in await self._embedder.embed_texts(texts)] if texts else []
+            vectors = await self._embedder.embed_texts(texts) if texts else []
         except EmbedderUnavailable:
             return [None] * len(texts)
+        await self._count(tenant, texts)
+        return [parts[0] for parts in vectors]
+
+    async def _count(self, tenant: str | None, texts: Sequence[str]) -> None:
+        if self._meter is not None and tenant is not None and texts:
+            await self._meter.note_texts(tenant, "embed", texts)
 
     async def _embed(self, owner: Owner, texts: Sequence[str]) -> list[list[list[float]]]:
         if not texts:
             return []
         try:
-            return await self._embedder.embed_texts(texts)
+            vectors = await self._embedder.embed_texts(texts)
         except EmbedderUnavailable:
             await self._note(owner)
             return [[] for _ in texts]
+        await self._count(owner[0], texts)
+        return vectors
 
     async def _note(self, owner: Owner) -> None:
         async with self._noting:

@@ -87,7 +87,9 @@ class Worker:
         min_trust = Trust(settings.learn.min_trust)
         admission = Admission(min_trust)
         prompts = settings.learn.prompts_dir
-        self._vectors = Vectors(store=store, state=state, embedder=embedder, lexical=lexical, locks=locks)
+        self._vectors = Vectors(
+            store=store, state=state, embedder=embedder, lexical=lexical, locks=locks, meter=meter
+        )
         reconciler = Reconciler(
             store=store,
             state=state,

@@ -14,6 +14,7 @@ from fastembed.common.model_description import ModelSource, PoolingType
 from loguru import logger as fastembed_log
 
 from memproxy.core.text import split_parts
+from memproxy.core.tokens import estimate
 from memproxy.errors import ConfigError, EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.batching import Batcher, QueryCache
@@ -285,6 +286,9 @@ class OpenAIEmbedder:
                 f"the embedding service at {self._client.base_url.host} failed ({type(error).__name__}); check "
                 "embedding.base_url, embedding.api_key and embedding.model"
             ) from error
+        usage: Any = getattr(answer, "usage", None)  # not every service that speaks this API tells
+        given = usage.prompt_tokens if usage else sum(estimate(text) for text in inputs)
+        metrics().model_tokens.labels(source="embed", direction="input").inc(given)
         return self._read(answer, len(texts))
 
     def _read(self, answer: openai.types.CreateEmbeddingResponse, expected: int) -> Vectors:

@@ -70,10 +70,18 @@ def load(path: Path, dimension: int) -> edge.EdgeShard:
     return shard
 
 
+_UNINDEXED = frozenset({"category", "tags", "subject", "turn_ids", "trust", "room", "closet"})
+"""Keyword fields without an index here: every one makes each flush longer, and these are filtered seldom, or beside
+fields that leave few points (docs/decisions/0016)."""
+
+
 def index(shard: edge.EdgeShard) -> None:
-    """Index the payload fields that are not indexed yet: all of a new shard, new ones of an old shard."""
+    """Index the payload fields that are not indexed yet: all of a new shard, new ones of an old shard. An old shard
+    keeps those that it has more.
+    """
     wanted: dict[str, Any] = {name: edge.KeywordIndexParams(is_tenant=True) for name in OWNER_FIELDS}
-    wanted |= dict.fromkeys(KEYWORD_FIELDS, edge.PayloadSchemaType.Keyword)
+    keywords = [name for name in KEYWORD_FIELDS if name not in _UNINDEXED]
+    wanted |= dict.fromkeys(keywords, edge.PayloadSchemaType.Keyword)
     wanted |= dict.fromkeys(TIME_FIELDS, edge.PayloadSchemaType.Datetime)
     wanted |= dict.fromkeys(FLAG_FIELDS, edge.PayloadSchemaType.Integer)
     there = shard.info().payload_schema

@@ -114,7 +114,7 @@ def recent(db: sqlite3.Connection, scope: Scope, session: str | None, limit: int
     where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
     rows = db.execute(
         "SELECT at, scope, body FROM outcomes "  # noqa: S608 (no value in the text)
-        f"WHERE tenant = ? AND user = ? AND result != 'nothing' {where} ORDER BY number DESC LIMIT ?",
+        f"WHERE tenant = ? AND user = ? AND result NOT IN ('nothing', 'tokens') {where} ORDER BY number DESC LIMIT ?",
         (*scope.owner, *values, limit),
     )
     return [

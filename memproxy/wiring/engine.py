@@ -8,6 +8,7 @@ from memproxy.engine.parts import Engine
 from memproxy.engine.reindex import Reindexing
 from memproxy.home import store_path
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.budget import TokenMeter
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of
@@ -66,7 +67,8 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
     store = make_store(settings, home, embedder)
     lexical = Bm25Encoder()
     access = ModelAccess(settings)
-    roles = make_roles(settings, access)
+    meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
+    roles = make_roles(settings, access, meter)
     recall = Recall(
         settings=settings,
         store=store,

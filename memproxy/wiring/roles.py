@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from memproxy.engine.role import TenantModel
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.budget import TokenMeter
 from memproxy.learn.extract import load_prompt
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import ChatModel, Reranker
@@ -20,7 +21,7 @@ class Roles(NamedTuple):
     models: tuple[ChatModel, ...]
 
 
-def make_roles(settings: Settings, access: ModelAccess) -> Roles:
+def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Roles:
     """The roles of these settings; a model is made only for a role that is used. Reads the prompts' files.
 
     Raises:
@@ -33,7 +34,7 @@ def make_roles(settings: Settings, access: ModelAccess) -> Roles:
     def model(source: str, role: ModelSettings, timeout_s: float) -> TenantModel:
         chat = OpenAIChatModel(role, role=source)
         models.append(chat)
-        return TenantModel(chat, access, role, source=source, timeout_s=min(timeout_s, role.timeout_s))
+        return TenantModel(chat, access, role, source=source, timeout_s=min(timeout_s, role.timeout_s), meter=meter)
 
     redacted = frozenset[str](settings.privacy.redact)
     folder = settings.learn.prompts_dir

@@ -288,7 +288,7 @@ async def test_the_description_names_every_call_and_nothing_internal(api: Api) -
     assert described["openapi"].startswith("3.1")
     calls = {(method, path) for path, methods in described["paths"].items() for method in methods}
     assert ("post", "/v1/memory/turns") in calls
-    assert len(calls) == 21
+    assert len(calls) == 22
     assert set(described["components"]["schemas"]["Memory"]["properties"]) == PUBLIC_FIELDS
     schemas = described["components"]["schemas"]
     assert _references(described) <= {f"#/components/schemas/{name}" for name in schemas}

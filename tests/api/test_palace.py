@@ -154,3 +154,16 @@ async def test_pointers_are_as_the_contract_writes_them(api: Api) -> None:
     await say(api, "s1", "Hello there")
     (turn,) = await api.page(kind="turn")
     assert re.fullmatch(r"W-\d{3}/R-\d{2}/D-\d{3}", turn["pointer"])
+
+
+async def test_a_fact_moves_with_its_subject_and_its_conversation(api: Api) -> None:
+    memory = await api.store("Likes carrots", subject="Rex", session_id="s1")
+    assert (memory["wing"], memory["pointer"]) == ("rex", "W-001/R-01")
+    path = f"/v1/memory/{memory['id']}"
+    moved = (await api.call("PATCH", path, json={"subject": "Biscuit"})).json()
+    assert (moved["wing"], moved["room"], moved["pointer"]) == ("biscuit", "s1", "W-002/R-01")
+    moved = (await api.call("PATCH", path, json={"session_id": "s2", "category": "food"})).json()
+    assert (moved["wing"], moved["room"], moved["closet"], moved["pointer"]) == ("biscuit", "s2", "food", "W-002/R-02")
+    assert [room["name"] for room in await level(api, wing="biscuit")] == ["s2"]
+    assert await level(api, wing="rex") == []
+    assert (await api.call("PATCH", path, json={"importance": 0.9})).json()["pointer"] == "W-002/R-02"

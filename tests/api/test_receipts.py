@@ -254,3 +254,15 @@ async def test_what_was_given_up_is_tried_again_on_request(api: Api) -> None:
     assert (await state.backlog(scope))["learn"] == {"waiting": 1, "running": 0, "parked": 0}
     reader = msgspec.structs.replace(api.identity(), permissions=frozenset({"memory:read"}))
     assert (await api.call("POST", "/v1/memory/activity/retry", identity=reader)).status_code == 403
+
+
+async def test_a_receipt_tells_what_learning_from_the_turn_cost(api: Api) -> None:
+    await captured(api, "req_1", Decided(result="empty"), "My budget is $10,000")
+    spent = {"extract": (10, 5), "judge": (4, 1)}
+    for _ in range(2):
+        await note(api, Outcome(result="tokens", request_ids=["req_1"], tokens=spent))
+    learned = (await receipt(api, "req_1"))["learned"]
+    assert (learned["state"], learned["outcomes"]) == ("done", [])
+    assert learned["tokens"]["extract"] == {"input_tokens": 20, "output_tokens": 10}
+    activity = (await api.call("GET", "/v1/memory/activity")).json()["data"]
+    assert all(event["result"] != "tokens" for event in activity)

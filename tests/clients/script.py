@@ -32,7 +32,7 @@ _USAGE = {
 _ERRORS = {
     "error_400": error(400, "temperature is out of range", param="temperature", code="invalid_value"),
     "error_401": error(401, "Incorrect API key provided: sk-te***", code="invalid_api_key"),
-    "error_429": error(429, "Slow down.", [("retry-after", "7")], type="rate_limit_error", code="rate_limit_exceeded"),
+    "error_429": error(429, "Slow down.", [("retry-after", "1")], type="rate_limit_error", code="rate_limit_exceeded"),
 }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from memproxy.core.protocol import PlanBody, TurnsBody
-from memproxy.core.receipt import Outcome
+from memproxy.core.receipt import Decided, Outcome, ReceiptPart
 from memproxy.core.turn import Message
 from memproxy.ports import JournalEntry, JournalKind
 from tests.learn.rig import ANN, PATIENCE_S, Rig, budget, fact, rig
@@ -86,3 +86,31 @@ async def test_a_plan_from_before_there_were_receipts_is_applied(tmp_path: Path)
         assert await r.worker.applied(number, PATIENCE_S)
         assert await eventually(r.facts)
         assert await outcomes(r) == []
+
+
+async def test_what_reading_a_turn_cost_is_told_to_its_request(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        r.server.answers = [500, {"candidates": [budget("$10,000", "My budget for Hawaii is $10,000")]}]
+        body = TurnsBody(
+            messages=[Message(role="user", content="My budget for Hawaii is $10,000")], said_at=r.clock.now()
+        )
+        body.metadata = {"request_id": "req_1"}
+        part = ReceiptPart(request_id="req_1", scope=ANN, at=r.clock.now(), decided=Decided(result="empty"))
+        await r.state.note_receipts([part])
+        assert await r.worker.applied(await r.submit(body), PATIENCE_S)
+
+        async def learned() -> bool:
+            r.clock.advance(60)
+            r.worker.wake()
+            return bool(await r.facts())
+
+        await r.worker.learned(ANN, 0.5)
+        await eventually(learned)
+
+        async def told() -> list[Outcome]:
+            found = await r.state.receipt(ANN, "req_1")
+            return [one for one in found.outcomes if one.result == "tokens"] if found is not None else []
+
+        (cost,) = await eventually(told)
+        assert cost.tokens == {"extract": (10, 5)}
+        assert [one.result for one in await outcomes(r)] == ["stored"]

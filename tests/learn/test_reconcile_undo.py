@@ -66,6 +66,7 @@ async def test_what_other_conversations_say_too_stays(tmp_path: Path) -> None:
         (kept,) = await undo(r, "first")
         (turn,) = await r.turns()
         assert (kept.active, kept.turn_ids, kept.session_id) == (True, [turn.id], "second")
+        assert (kept.room, kept.pointer) == ("second", "W-001/R-02")
         assert await holder(r) == [kept.id]
 
 

@@ -149,6 +149,22 @@ async def test_tokens_are_counted_by_source(tmp_path: Path) -> None:
         assert spent == {"extract": (10, 5), "summary": (10, 5)}
 
 
+async def test_an_embedder_that_is_paid_by_the_token_is_counted_and_takes_nothing_from_the_budget(
+    tmp_path: Path,
+) -> None:
+    embedder = WordEmbedder()
+    embedder.name = "openai:words"
+    async with rig(tmp_path, embedder=embedder, every_turns=100, model_tokens_per_hour=1) as r:
+        r.server.default = {"candidates": [QUOTED]}
+        await r.say(SAID)
+        indexed = await r.state.tokens_spent(ANN.tenant, since=r.clock.now().replace(hour=0))
+        assert indexed.keys() == {"embed"}
+        assert await r.worker.learned(ANN, PATIENCE_S)
+        spent = await r.state.tokens_spent(ANN.tenant, since=r.clock.now().replace(hour=0))
+        assert spent["embed"] > indexed["embed"]
+        assert spent["extract"] == (10, 5)
+
+
 async def test_a_session_that_ends_is_learned_and_summarised_once(tmp_path: Path) -> None:
     async with rig(tmp_path, every_turns=100) as r:
         r.server.default = extracting("The user has a budget of $10,000 for Hawaii.", [QUOTED])

@@ -16,6 +16,7 @@ from memproxy.engine.app import build_app
 from memproxy.engine.parts import Engine
 from memproxy.errors import StoreUnavailable
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.budget import TokenMeter
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.embed import NoEmbedder
@@ -79,7 +80,8 @@ def make_engine(
         access=access,
         clock=clock,
     )
-    roles = make_roles(settings, access)
+    meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
+    roles = make_roles(settings, access, meter)
     recall = Recall(
         settings=settings,
         store=store,
