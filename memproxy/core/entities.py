@@ -223,6 +223,8 @@ def edges(memory: Memory) -> list[Edge]:
     stated = list(memory.relations)
     if memory.subject and memory.predicate and memory.object:
         own = Relation(subject=memory.subject, predicate=memory.predicate, object=memory.object)
+        # Listed as well, it may have a validity of its own.
+        own = next((one for one in stated if _triple(one) == _triple(own)), own)
         stated = [own, *(one for one in stated if _triple(one) != _triple(own))]
     return [
         Edge(

@@ -23,7 +23,11 @@ _UNSPACED = (
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_](?:[^\W_{_UNSPACED}]|['’](?=[^\W_]))*")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+_SHORT_FORMS = ("Dr", "Mr", "Mrs", "Ms", "Prof", "St", "Mt", "vs", r"e\.g", r"i\.e")
+_ABBREVIATED = "".join(rf"(?<!\b{one}\.)" for one in _SHORT_FORMS)
+"""What a full stop may belong to without ending a sentence: "My doctor is Dr. Brown"."""
+
+_SENTENCE_END = re.compile(rf"(?<=[.!?…]){_ABBREVIATED}\s+|(?<=[。！？])|\n+")
 
 STOPWORDS = frozenset(
     """

@@ -21,6 +21,8 @@ _ACTING_MARKUP = re.compile(r"<(?:a|img|script|iframe)\s[^>]*=|!\[[^\]]*\]\(", r
 """Links and images act where a text is shown; no fact needs them."""
 
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|me|my|mine|myself|we|us|our|ours)\b", re.IGNORECASE)
+_WRITER = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|myself)\b", re.IGNORECASE)
+_TOLD = re.compile(r"\byou (?:need|have|must|should|ought|are required|will need)\b|\belect your\b", re.IGNORECASE)
 _ABOUT_USER = re.compile(r"\W*(?:the )?user(?:'s|’s)?\b", re.IGNORECASE)
 
 
@@ -51,15 +53,16 @@ def admitted(found: Grounded, min_trust: Trust) -> Grounded | str:
     """A grounded candidate as its source allows it, or why it is rejected.
 
     ``instructions``: what plants instructions is no source of facts; of a short message of the user only the sentence
-    that does. ``source``: a long text in which the user writes nothing about himself says nothing about him. What
-    is under ``min_trust``, and what anybody else says about the user, waits in quarantine.
+    that does. ``source``: a long text in which the user writes nothing about himself, and one that tells its reader
+    what to do, say nothing about him. What is under ``min_trust``, and what anybody else says about the user, waits in
+    quarantine.
     """
     text = strip_blocks(found.turn.content)
     by_user = found.turn.trust is Trust.USER
     if plants(text) and (not by_user or len(text) > _PASTED or _rests_on_planted(found.candidate, text)):
         return "instructions"
     about_user = is_about_user(found.candidate)
-    if by_user and about_user and _is_impersonal(text):
+    if by_user and about_user and (_is_impersonal(text) or _tells_somebody(found.candidate)):
         return "source"
     if found.turn.trust.level < min_trust.level or (about_user and not by_user):
         return msgspec.structs.replace(found, quarantined=True)
@@ -74,6 +77,12 @@ def is_about_user(candidate: Extracted) -> bool:
 
 def _is_impersonal(text: str) -> bool:
     return len(text) > _IMPERSONAL and _FIRST_PERSON.search(unquoted(text)) is None
+
+
+def _tells_somebody(candidate: Extracted) -> bool:
+    """Whether all that it rests on tells somebody what to do, as letters do that were pasted, and not its writer."""
+    quotes = [unquoted(quote) for quote in candidate.evidence]
+    return bool(quotes) and all(_TOLD.search(quote) and not _WRITER.search(quote) for quote in quotes)
 
 
 def _rests_on_planted(candidate: Extracted, text: str) -> bool:

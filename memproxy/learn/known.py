@@ -147,6 +147,11 @@ class Known:
         """Change fields of a turn."""
         self._turn_changes.setdefault(turn.session_id or "", {}).setdefault(turn.id, {}).update(fields)
 
+    def ends(self, turn: Memory) -> bool:
+        """Whether the plan so far ends what a turn says."""
+        fields = self._turn_changes.get(turn.session_id or "", {}).get(turn.id, {})
+        return bool(fields.get("superseded_by")) or fields.get("active") is False
+
     async def delete(self, name: str) -> None:
         """Forget a memory; its slot becomes free."""
         memory = await self.memory(name)

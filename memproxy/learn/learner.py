@@ -21,7 +21,7 @@ from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Planned, Reconciler
-from memproxy.learn.summary import Summariser, Summary
+from memproxy.learn.summary import Summariser, Summary, still_so
 from memproxy.learn.windows import Windows
 from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
@@ -169,6 +169,7 @@ class Learner:
 
     async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None, now: datetime) -> None:
         """Add the summary to the plan, and end those that tell what the plan supersedes."""
+        summary = still_so(summary, planned.known) if summary is not None else None
         if summary is not None:
             await self._summariser.put(planned.known, scope, summary, min_trust=self._min_trust, now=now)
         await self._summariser.end_outdated(planned.known, now=now)

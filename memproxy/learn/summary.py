@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 SUMMARY_MARK = "You summarise a conversation"
 """How the built-in prompt begins; scripted models recognise a summary's request by it."""
 
+EXTRACTS = "extract/summary"
+"""The maker of a summary of the user's own sentences."""
+
 _MOST_PROMPT = 24_000
 _MOST_TURNS = 500
 _SENTENCES = 3
@@ -84,7 +87,7 @@ class Summariser:
             return Summary(content, told, self._prompt.version) if content else None
         own = [turn for turn in told if turn.trust is Trust.USER]
         content = extract(own)
-        return Summary(content, own, "extract/summary") if content else None
+        return Summary(content, own, EXTRACTS) if content else None
 
     async def _asked(self, scope: Scope, told: Sequence[Memory], credential: Credential) -> str | None:
         """What the model makes of it; None when that is nothing to rely on."""
@@ -133,6 +136,17 @@ class Summariser:
     async def end_outdated(self, known: Known, *, now: datetime) -> None:
         """End the summaries that tell what a plan supersedes (`outdated.end_outdated`)."""
         await end_outdated(known, self._store, now=now)
+
+
+def still_so(summary: Summary, known: Known) -> Summary | None:
+    """The summary without sentences that the plan ends: said and corrected in one conversation. A model has read both
+    and tells them as they are; of its words nothing is cut.
+    """
+    turns = [turn for turn in summary.turns if not known.ends(turn)]
+    if summary.maker != EXTRACTS or len(turns) == len(summary.turns):
+        return summary
+    content = extract(turns)
+    return Summary(content, turns, EXTRACTS) if content else None
 
 
 def _is_told(turn: Memory) -> bool:

@@ -87,9 +87,7 @@ class Worker:
         min_trust = Trust(settings.learn.min_trust)
         admission = Admission(min_trust)
         prompts = settings.learn.prompts_dir
-        self._vectors = Vectors(
-            store=store, state=state, embedder=embedder, lexical=lexical, locks=locks, meter=meter
-        )
+        self._vectors = Vectors(store=store, state=state, embedder=embedder, lexical=lexical, locks=locks, meter=meter)
         reconciler = Reconciler(
             store=store,
             state=state,
@@ -150,6 +148,7 @@ class Worker:
             state=state, clock=clock, max_attempts=settings.learn.max_attempts, tasks=self._rows, ended=self._ended
         )
         self._learn_ended = asyncio.Event()
+        self._index_ended = asyncio.Event()
         self._recovered = asyncio.Event()
 
     async def start(self) -> None:
@@ -212,6 +211,7 @@ class Worker:
             return True
         try:
             async with asyncio.timeout(timeout_s):
+                indexed = await self._indexed(scope, timeout_s / 2)
                 while True:
                     ended = self._learn_ended
                     number = await self._triggers.begin(scope, reason)
@@ -219,13 +219,29 @@ class Worker:
                         break
                     await ended.wait()
                 self.wake()
-                return await self.applied(number, timeout_s)
+                return await self.applied(number, timeout_s) and indexed
         except TimeoutError:
             return False
         except StateUnavailable:
             raise
         except MemproxyError as error:
             log.warning("learning that was waited for did not succeed: %s", error)
+            return False
+
+    async def _indexed(self, owner: Scope, timeout_s: float) -> bool:
+        """Whether all of an owner's turns are indexed, waiting for it: what was captured just before learning was asked
+        for is learned from too.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    ended = self._index_ended
+                    rows = (await self._state.backlog(owner)).get("index", {})
+                    if not rows.get("waiting") and not rows.get("running"):
+                        return True
+                    self._wakes["index"].set()
+                    await ended.wait()
+        except TimeoutError:
             return False
 
     async def _recover(self) -> None:
@@ -359,6 +375,9 @@ class Worker:
             self._learner.forget(row.number)
             self._learn_ended.set()
             self._learn_ended = asyncio.Event()
+        elif row.entry.kind is not JournalKind.LEARN:
+            self._index_ended.set()
+            self._index_ended = asyncio.Event()
 
 
 def _together(rows: Sequence[JournalRow]) -> Iterator[list[JournalRow]]:

@@ -52,8 +52,8 @@ def _known_wing(db: sqlite3.Connection, owner: Owner, name: str) -> int | None:
 
 
 def _same(db: sqlite3.Connection, owner: Owner, one: str, other: str) -> None:
-    """Two names of one subject: the one that has a wing gives it to the other; two wings stay two, for ever. A role that
-    somebody else had before ("boss") goes over to whoever has it now.
+    """Two names of one subject: the one that has a wing gives it to the other; two wings stay two, for ever. A role
+    that somebody else had before ("boss") goes over to whoever has it now.
     """
     first, second = _known_wing(db, owner, one), _known_wing(db, owner, other)
     if first is not None and first != second and is_role(one) and _is_taken(db, owner, one, first):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core import tokens
-from memproxy.core.text import MAX_PARTS, PART_TOKENS, embedder_tokens, key_terms, spaced, split_parts, words
+from memproxy.core.text import MAX_PARTS, PART_TOKENS, embedder_tokens, key_terms, sentences, spaced, split_parts, words
 
 ANYTHING = st.text(st.characters(codec=None), max_size=300)
 
@@ -46,6 +46,14 @@ def test_parts_end_where_sentences_end() -> None:
     parts = split_parts("The quick brown fox jumps over the lazy dog. " * 40)
     assert len(parts) > 1
     assert all(part.endswith("dog.") for part in parts)
+
+
+def test_an_abbreviation_ends_no_sentence() -> None:
+    assert sentences("My doctor is Dr. Brown. She works in St. Gallen, e.g. on Mondays.") == [
+        "My doctor is Dr. Brown.",
+        "She works in St. Gallen, e.g. on Mondays.",
+    ]
+    assert sentences("I burnt a CDr. Then?") == ["I burnt a CDr.", "Then?"]
 
 
 def test_nothing_is_lost_between_the_parts() -> None:

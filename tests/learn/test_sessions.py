@@ -4,13 +4,16 @@ import json
 import logging
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.learn.drift import centroid_cosine, shared_terms
 from memproxy.learn.windows import cut
+from memproxy.ports import JournalEntry, JournalKind
 from tests.learn.rig import ANN, BEN, PATIENCE_S, Answer, Rig, WordEmbedder, budget, fact, rig
 from tests.support.waiting import eventually
 
@@ -223,6 +226,26 @@ async def test_a_summary_that_tells_what_is_superseded_ends(tmp_path: Path) -> N
         assert [one.object for one in await r.facts(active=True)] == ["$15,000"]
         assert await r.worker.end_session(ANN, PATIENCE_S)
         assert await summaries(r) == []
+
+
+async def test_what_was_captured_just_before_a_session_ends_is_learned_too(tmp_path: Path) -> None:
+    async with rig(tmp_path, mode="verbatim", every_turns=100) as r:
+        for said in ("My rent is $900 a month.", "No, it's $950 now."):
+            body = TurnsBody(messages=[Message(role="user", content=said)], said_at=r.clock.now())
+            # as a relay does it, which is another process: nobody wakes the worker
+            await r.state.append(JournalEntry(kind=JournalKind.TURNS, scope=ANN, body=msgspec.json.encode(body)))
+            r.clock.advance(60)
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        assert [one.object for one in await r.facts(active=True) if one.kind is Kind.SEMANTIC] == ["$950 a month"]
+
+
+async def test_a_summary_of_extracts_leaves_out_what_the_same_session_corrects(tmp_path: Path) -> None:
+    async with rig(tmp_path, mode="verbatim", every_turns=100) as r:
+        await r.say("My rent is $900 a month.", "I adopted a grey cat called Mina.", "No, my rent is $950 a month now.")
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        (summary,) = await summaries(r)
+        assert "$900" not in summary.content
+        assert "$950" in summary.content
 
 
 async def test_without_a_model_every_exchange_is_learned_by_rules_and_needs_no_key(tmp_path: Path) -> None:
