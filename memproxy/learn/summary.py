@@ -55,11 +55,14 @@ _CALENDAR = frozenset(
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A conversation in a few sentences, the turns it is of, and who made it (the prompt's version, or ``extract``)."""
+    """A conversation in a few sentences, the turns it is of, who made it (the prompt's version, or `EXTRACTS`), and the
+    id of the last turn that was read for it.
+    """
 
     content: str
     turns: Sequence[Memory]
     maker: str
+    until: str
 
 
 class Summariser:
@@ -84,10 +87,10 @@ class Summariser:
         if not told or (known is not None and known.metadata.get("until") == told[-1].id):
             return None
         if credential is not None and (content := await self._asked(scope, told, credential)) is not None:
-            return Summary(content, told, self._prompt.version) if content else None
+            return Summary(content, told, self._prompt.version, told[-1].id) if content else None
         own = [turn for turn in told if turn.trust is Trust.USER]
         content = extract(own)
-        return Summary(content, own, EXTRACTS) if content else None
+        return Summary(content, own, EXTRACTS, told[-1].id) if content else None
 
     async def _asked(self, scope: Scope, told: Sequence[Memory], credential: Credential) -> str | None:
         """What the model makes of it; None when that is nothing to rely on."""
@@ -146,7 +149,7 @@ def still_so(summary: Summary, known: Known) -> Summary | None:
     if summary.maker != EXTRACTS or len(turns) == len(summary.turns):
         return summary
     content = extract(turns)
-    return Summary(content, turns, EXTRACTS) if content else None
+    return Summary(content, turns, EXTRACTS, summary.until) if content else None
 
 
 def _is_told(turn: Memory) -> bool:
@@ -181,7 +184,7 @@ def _memory(scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) 
         created_at=now,
         updated_at=now,
         valid_from=first.created_at,
-        metadata={"extractor": summary.maker, "said_at": last.created_at.isoformat(), "until": last.id},
+        metadata={"extractor": summary.maker, "said_at": last.created_at.isoformat(), "until": summary.until},
     )
     return msgspec.structs.replace(memory, slot=slot_name(memory))
 

@@ -48,7 +48,7 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
-_WIDTH = {"index": 16, "learn": 4}
+_WIDTH = {"index": 2, "learn": 4}
 """Owners that are worked for at once, by lane; a model is asked gently."""
 
 _RUN = {"index": 32, "learn": 1}

@@ -23,6 +23,7 @@ from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.relay.upstreams import Upstreams
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
+from memproxy.wire.controls import may_hold_ours
 from memproxy.wire.format import WireFormat
 from memproxy.wire.request import RequestBody
 from memproxy.wire.splice import Unreadable
@@ -72,6 +73,9 @@ class ChatHandler:
         body = await request.body(self._max_body_bytes)
         began = time.perf_counter()
         request_id = f"req_{uuid.uuid4().hex}"
+        if not self._upstreams.routed and read_mode(request.headers, None) is Mode.OFF and not may_hold_ours(body):
+            metrics().request_overhead.labels(route=wire.name).observe(time.perf_counter() - began)
+            return await self._untouched(request, body, request_id)
         try:
             chat = _read(request, body, wire)
         except Unreadable as problem:
@@ -97,7 +101,7 @@ class ChatHandler:
             return Decision(result="degraded", reason="internal")
 
     async def _untouched(self, request: Request, body: bytes, request_id: str) -> int:
-        """A body that we cannot read goes on as it is; the upstream says what it thinks of it."""
+        """A body that we cannot read, or need not, goes on as it is; the upstream says what it thinks of it."""
         off = read_mode(request.headers, None) is Mode.OFF
         decision = Decision(result="off") if off else Decision(result="skipped", reason="unreadable")
         decision.count()

@@ -17,6 +17,11 @@ class Upstreams:
             (route.models, Upstream(settings.of_route(route), takes_client_key=False)) for route in settings.routes
         ]
 
+    @property
+    def routed(self) -> bool:
+        """Whether the model decides where a request goes."""
+        return bool(self._routes)
+
     def of(self, model: str | None) -> Upstream:
         """The upstream for this model (a pattern's ``*`` stands for any characters; upper and lower case differ)."""
         if model is not None:

@@ -10,7 +10,6 @@ from memproxy.wire.splice import ObjectSpans, decode_array, past_space
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _NOTHING = frozenset({b"null", b"[]", b"{}", b'""', b"false"})
 _COMMA = ord(",")
-_LONG_MESSAGE = 2048
 
 
 class Part(msgspec.Struct, gc=False):
@@ -101,29 +100,34 @@ def _locate(text: bytes, position: int, elements: list[msgspec.Raw], messages: l
 def _refuse_duplicates(text: bytes, messages: list[ChatMessage]) -> None:
     """Duplicate members of a message have no agreed meaning, so such a body is not ours to read.
 
-    Long messages are walked one by one. For many short ones counting the two names in the whole array is cheaper;
-    only where a count is too high, or a name may be written with escapes, the messages in question are walked.
+    Counting the two names in the whole array is many times cheaper than walking every message: within a string their
+    quotation marks are escaped. Only where a count is too high, or a name may be written with escapes, the messages in
+    question are walked.
     """
     if not messages:
         return
-    start, end, count = messages[0].start, messages[-1].end, len(messages)
     contents = sum(message.content is not None for message in messages)
     roles = sum(message.role != "" for message in messages)
-    every = end - start > _LONG_MESSAGE * count
-    if not every and not _suspicious(text, start, end, contents, roles):
+    if not _suspicious(text, messages[0].start, messages[-1].end, contents, roles):
         return
     for message in messages:
-        if text.startswith(b"{", message.start) and (every or _suspicious(text, message.start, message.end, 1, 1)):
+        if text.startswith(b"{", message.start) and _suspicious(text, message.start, message.end, 1, 1):
             ObjectSpans(text, message.start, message.end)
 
 
 def _suspicious(text: bytes, start: int, end: int, contents: int, roles: int) -> bool:
-    """Whether the two names are there more often than this, or may be written with escapes."""
+    """Whether the two names are there more often than this, or may be written with escapes (of small letters)."""
     return (
         text.count(b'"content"', start, end) > contents
         or text.count(b'"role"', start, end) > roles
-        or text.find(b"\\u00", start, end) >= 0
+        or _has_escaped_letters(text, start, end)
     )
+
+
+def _has_escaped_letters(text: bytes, start: int, end: int) -> bool:
+    if text.find(b"\\u00", start, end) < 0:
+        return False
+    return text.find(b"\\u006", start, end) >= 0 or text.find(b"\\u007", start, end) >= 0
 
 
 def calls_tools(tool_calls: msgspec.Raw | None, function_call: FunctionCall | None) -> bool:

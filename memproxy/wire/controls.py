@@ -36,8 +36,18 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
 
 
+_ESCAPES = (b"\\u005", b"\\u006", b"\\u007")
+"""How a character of our fields' names may be written otherwise: they are small letters and underscores."""
+
 NO_CONTEXT = MemoryContext()
 NO_CONFIG = MemoryConfig()
+
+
+def may_hold_ours(body: bytes) -> bool:
+    """Whether a body may have one of our fields, by its bytes alone; their names may be written with escapes."""
+    if b"memory_con" in body:
+        return True
+    return b"\\u00" in body and any(escape in body for escape in _ESCAPES)
 
 
 def read_context(raw: msgspec.Raw | None) -> MemoryContext:

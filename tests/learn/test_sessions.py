@@ -240,12 +240,24 @@ async def test_what_was_captured_just_before_a_session_ends_is_learned_too(tmp_p
 
 
 async def test_a_summary_of_extracts_leaves_out_what_the_same_session_corrects(tmp_path: Path) -> None:
-    async with rig(tmp_path, mode="verbatim", every_turns=100) as r:
-        await r.say("My rent is $900 a month.", "I adopted a grey cat called Mina.", "No, my rent is $950 a month now.")
+    now = "No, my budget for Hawaii is $15,000 now"
+    async with rig(tmp_path, every_turns=100) as r:
+        untrue = "The user owns a yacht called Seabird."
+        r.server.default = extracting(untrue, [QUOTED, budget("$15,000", now, intent="correct")])
+        await r.say(SAID, "I adopted a grey cat called Mina", now)
         assert await r.worker.end_session(ANN, PATIENCE_S)
         (summary,) = await summaries(r)
-        assert "$900" not in summary.content
-        assert "$950" in summary.content
+        assert summary.content.endswith(f"the user said: I adopted a grey cat called Mina / {now}")
+
+
+async def test_a_summary_of_extracts_is_made_once(tmp_path: Path) -> None:
+    async with rig(tmp_path, mode="verbatim") as r:
+        await r.say("I adopted a grey cat called Mina", Message(role="assistant", content="Wonderful!"))
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        made = await summaries(r, active=None)
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        assert await summaries(r, active=None) == made
+        assert len(made) == 1
 
 
 async def test_without_a_model_every_exchange_is_learned_by_rules_and_needs_no_key(tmp_path: Path) -> None:

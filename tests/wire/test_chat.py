@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from memproxy.core.turn import text_digest
 from memproxy.errors import RequestError
 from memproxy.wire.chat import ChatRequest, Position, Unreadable, read_request
+from memproxy.wire.controls import may_hold_ours
 from tests.wire.strategies import chat_bodies, exactly
 
 BLOCK = '<recalled-memory id="1">\n- "é" 😀 \u2028 \\ /\n</recalled-memory>'
@@ -364,3 +365,22 @@ def test_a_big_body_is_read() -> None:
     request = conversation(("user", [{"type": "text", "text": "what is it?"}, image]))
     assert request.user_texts == ["what is it?"]
     assert len(request.rebuild(BLOCK)) > 32_000_000
+
+
+@given(chat_bodies(ours=True))
+def test_a_body_with_our_fields_is_known_by_its_bytes(body: bytes) -> None:
+    assert may_hold_ours(body)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["memory_context", r"\u006demory_context", r"memory\u005fconfig", r"memor\u0079_config", r"memory_c\u006fnfig"],
+)
+def test_our_fields_are_known_however_they_are_written(name: str) -> None:
+    body = f'{{"{name}":{{}},"messages":[]}}'.encode()
+    assert may_hold_ours(body)
+    assert read_request(body).has_ours
+
+
+def test_a_body_without_our_fields_needs_no_reading() -> None:
+    assert not may_hold_ours(b'{"messages":[{"role":"user","content":"caf\\u00e9, remember me"}]}')
