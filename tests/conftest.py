@@ -1,8 +1,9 @@
 """Fixtures that every room's tests may use."""
 
+import logging
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def _folder_in_memory() -> None:
 
 
 _folder_in_memory()
+
+
+@pytest.fixture(autouse=True)
+def _same_logging() -> Iterator[None]:
+    """Commands that run within a test set logging up for their process; the next test finds it as it was."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 @pytest.fixture

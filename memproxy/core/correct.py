@@ -78,6 +78,8 @@ def stands_alone(candidate: Memory) -> bool:
 
 def in_place_of(candidate: Memory, target: Memory) -> Memory:
     """The correction as it stands in the place of what it replaces: with its slot, and saying the whole thing."""
+    if _turns(candidate, target):
+        return candidate
     content = completed(candidate, target)
     value = _value(candidate)
     listed = has_many(predicate_name(target.predicate or "")[0])
@@ -95,6 +97,14 @@ def in_place_of(candidate: Memory, target: Memory) -> Memory:
         metadata=candidate.metadata | ({SAID_AS: candidate.content} if content != candidate.content else {}),
     )
     return msgspec.structs.replace(replaced, slot=slot_name(replaced) if listed or target.slot else target.slot)
+
+
+def _turns(candidate: Memory, target: Memory) -> bool:
+    """Whether it says otherwise about the same thing ("likes coffee", "does not like coffee"): there is no value to put
+    in the old one's place, and the old one's words would say the opposite.
+    """
+    slot, value = slot_name(candidate), value_name(candidate.object or "")
+    return slot is not None and slot == slot_name(target) and value != "" and value == value_name(target.object or "")
 
 
 def completed(candidate: Memory, target: Memory) -> str:

@@ -122,6 +122,13 @@ def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
     return Decision(Operation.UPDATE, chain[-1])
 
 
+def told_already(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
+    """Which of what a slot held the candidate's own turn told before, when it is read again."""
+    turns, value = set(candidate.turn_ids), slot_value(candidate)
+    told = (memory for memory in past if turns & set(memory.turn_ids) and same_value(value, slot_value(memory)))
+    return next(told, None)
+
+
 def _said_after_taken_back(candidate: Memory, known: Memory) -> bool:
     taken = retracted_at(known)
     return taken is not None and said_at(candidate) > taken

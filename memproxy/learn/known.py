@@ -147,10 +147,10 @@ class Known:
         """Change fields of a turn."""
         self._turn_changes.setdefault(turn.session_id or "", {}).setdefault(turn.id, {}).update(fields)
 
-    def ends(self, turn: Memory) -> bool:
-        """Whether the plan so far ends what a turn says."""
-        fields = self._turn_changes.get(turn.session_id or "", {}).get(turn.id, {})
-        return bool(fields.get("superseded_by")) or fields.get("active") is False
+    def ended_turns(self, session: str | None) -> set[str]:
+        """The turns of a session of which the plan so far ends what they say."""
+        changed = self._turn_changes.get(session or "", {}).items()
+        return {name for name, fields in changed if fields.get("superseded_by") or fields.get("active") is False}
 
     async def delete(self, name: str) -> None:
         """Forget a memory; its slot becomes free."""

@@ -9,6 +9,7 @@ from memproxy.core.chain import segment
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, lexical_overlap
+from memproxy.core.supersede import told_already
 from memproxy.learn.known import Known
 from memproxy.learn.traces import is_trace
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
@@ -30,13 +31,17 @@ class Nearby:
         self._lexical = lexical
 
     async def chain(self, known: Known, candidate: Memory) -> list[Memory]:
-        """The history of the candidate's slot, oldest first: that which was taken back after the candidate was said,
-        else that of its active holder; where there is none, that of what was known by another name of its subject.
+        """The history of the candidate's slot, oldest first: that which has it already from the same turn, else that
+        which was taken back after the candidate was said, else that of its active holder; where there is none, that of
+        what was known by another name of its subject.
         """
         if candidate.slot is None:
             return []
         for slot in (candidate.slot, *(known.aliases.slots(candidate) if known.aliases is not None else ())):
-            ended = segment(candidate, await known.past(slot))
+            past = await known.past(slot)
+            if (again := told_already(candidate, past)) is not None:
+                return await known.chain_of(again)
+            ended = segment(candidate, past)
             last = ended.id if ended is not None else await known.holder(slot)
             if last is not None:
                 return await known.chain(last)

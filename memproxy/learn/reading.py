@@ -14,6 +14,7 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
 from memproxy.learn.candidates import Read, Window
 from memproxy.learn.extract import Extractor, is_read
+from memproxy.learn.outdated import PREDICATE
 from memproxy.learn.vectors import Vectors
 from memproxy.ports import Candidate, Clock, Credential, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 from memproxy.settings import ModelSettings
@@ -81,8 +82,10 @@ class Reader:
         where = MemoryFilter(kinds=_FACTS, active=True, now=self._clock.now())
         words = self._lexical.encode_query(text)
         query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
-        found = await self._store.search(scope, query)
-        return [candidate.memory for candidate in sorted(found, key=_nearness, reverse=True)[:_KNOWN]]
+        found = sorted(await self._store.search(scope, query), key=_nearness, reverse=True)
+        # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
+        stated = [candidate.memory for candidate in found if candidate.memory.predicate != PREDICATE]
+        return stated[:_KNOWN]
 
 
 def _plain(window: Window) -> Window:

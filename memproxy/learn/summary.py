@@ -145,7 +145,7 @@ def still_so(summary: Summary, known: Known) -> Summary | None:
     """The summary without sentences that the plan ends: said and corrected in one conversation. A model has read both
     and tells them as they are; of its words nothing is cut.
     """
-    turns = [turn for turn in summary.turns if not known.ends(turn)]
+    turns = [turn for turn in summary.turns if turn.id not in known.ended_turns(turn.session_id)]
     if summary.maker != EXTRACTS or len(turns) == len(summary.turns):
         return summary
     content = extract(turns)

@@ -48,7 +48,7 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
-_WIDTH = {"index": 2, "learn": 4}
+_WIDTH = {"index": 8, "learn": 4}
 """Owners that are worked for at once, by lane; a model is asked gently."""
 
 _RUN = {"index": 32, "learn": 1}
@@ -58,7 +58,7 @@ a row of turns needs."""
 _MOST_HELD = 1024
 """Rows that are claimed at once, most of them waiting for a flush: bounds memory, and what a crash does again."""
 
-_LEAST_PAUSE_S = 0.02
+_LEAST_PAUSE_S = 0.05
 """Looks are not repeated sooner, however often the worker is woken."""
 
 

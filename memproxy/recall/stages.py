@@ -150,7 +150,7 @@ def preferences(batch: Batch) -> Columns:
     nothing = np.zeros(len(batch.memories))
     topics = topics_of(batch.text) if asks_advice(batch.text) else frozenset()
     if not topics:
-        return {"preference": nothing}
+        return {"preference": nothing, "told_preference": nothing}
     told = np.array([float(is_preference(memory, topics)) for memory in batch.memories])
     return {"preference": told * (1 - batch.is_turn), "told_preference": told * batch.is_turn}
 

@@ -26,6 +26,8 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
             start_new_session=True,
+            # a shell that runs the tests in the background lets its children ignore Ctrl-C
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
 

@@ -92,7 +92,8 @@ async def test_with_a_server_running_it_is_done_through_its_api(home: Path) -> N
         await told(("ann", "s1", "My name is Ann"))
         async with installation(settings()) as here:
             assert here.in_process is None
-        assert await upkeep.forget(settings(), tenant=None, user="ann", session=None) == 1
+        # the turn, and the fact in it if the rules were quicker
+        assert await upkeep.forget(settings(), tenant=None, user="ann", session=None) in (1, 2)
         left = await upkeep.mine(settings(), lambda done, total: None)
         assert left.steps == 0
 

@@ -19,7 +19,7 @@ from memproxy.core.chain import begins, last_said_at, place, repeat, segment, ta
 from memproxy.core.memory import Memory
 from memproxy.core.protocol import PlanBody
 from memproxy.core.slots import slot_name
-from memproxy.core.supersede import Operation, decide
+from memproxy.core.supersede import Operation, decide, told_already
 from memproxy.learn.traces import is_trace
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, fact, rig
 
@@ -87,6 +87,9 @@ class Book:
         self.told[candidate.turn_ids[0]] = candidate.id
 
     def chain(self, candidate: Memory) -> list[Memory]:
+        again = told_already(candidate, [memory for memory in self.known.values() if not memory.active])
+        if again is not None:
+            return self.whole(again)
         end = segment(candidate, list(self.known.values()))
         last = end or next(iter(self.active), None)
         return self.before(last) if last is not None else []

@@ -180,6 +180,20 @@ async def test_a_correction_replaces_what_it_is_about_and_says_the_whole_thing(
         assert now.slot == old.slot
 
 
+@pytest.mark.parametrize("now", ["User does not like coffee", "User hates coffee"])
+async def test_a_correction_of_what_the_user_likes_says_so_itself(tmp_path: Path, now: str) -> None:
+    async with rig(tmp_path) as r:
+        liked = {"content": "User likes coffee", "subject": "user", "predicate": "likes", "object": "coffee"}
+        await r.teach("I like coffee", liked)
+        await r.teach(
+            "I don't like coffee anymore", correct(now, subject="user", predicate="dislikes", object="coffee")
+        )
+        (fact,) = await r.facts(active=True)
+        assert (fact.content, fact.predicate) == (now, "dislikes")
+        (former,) = await r.facts(active=False)
+        assert former.superseded_by == fact.id
+
+
 async def test_a_correction_names_another_item_of_a_list(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         await r.teach("I have a dog named Biscuit", DOG)

@@ -250,6 +250,29 @@ async def test_a_summary_of_extracts_leaves_out_what_the_same_session_corrects(t
         assert summary.content.endswith(f"the user said: I adopted a grey cat called Mina / {now}")
 
 
+async def test_a_summary_is_never_what_a_correction_corrects(tmp_path: Path) -> None:
+    async with rig(tmp_path, mode="verbatim") as r:
+        await r.say("My flight is on June 3.")
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        r.clock.advance(60)
+        later = Scope(tenant="acme", user="ann", session="s2")
+        await r.say("My flight is on June 5 now.", scope=later)
+        assert await r.worker.learned(later, PATIENCE_S)
+        assert [one.content for one in await r.facts(active=True)] == ["User's flight is on June 5."]
+
+
+async def test_a_summary_that_quotes_what_the_user_takes_back_ends(tmp_path: Path) -> None:
+    async with rig(tmp_path, mode="verbatim") as r:
+        await r.say("I have an appointment at the dentist on Monday.")
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        assert len(await summaries(r)) == 1
+        r.clock.advance(60)
+        later = Scope(tenant="acme", user="ann", session="s2")
+        await r.say("Please forget what I said about the dentist appointment.", scope=later)
+        assert await r.worker.learned(later, PATIENCE_S)
+        assert await r.facts(active=True) == []
+
+
 async def test_a_summary_of_extracts_is_made_once(tmp_path: Path) -> None:
     async with rig(tmp_path, mode="verbatim") as r:
         await r.say("I adopted a grey cat called Mina", Message(role="assistant", content="Wonderful!"))

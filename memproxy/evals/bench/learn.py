@@ -2,8 +2,8 @@
 
 The same open-loop traffic (so many exchanges a second, whatever the answers take) goes through a proxy that does not
 learn and through one that does, by words only, its extraction model stubbed with a latency of a second. Then the
-backlog drains. Shown: latencies of both and the ratio of their 99th percentiles, the journal's size on disk, what was
-captured, indexed and lost, and the time of draining.
+backlog drains. Shown: latencies of both and the ratio of their 99th percentiles, the journal's size on disk, processor
+time of relay and engine, what was captured, indexed and lost, and the time of draining.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Annotated
@@ -39,7 +39,7 @@ _SAMPLE_EVERY_S = 1.0
 
 
 class Flood(msgspec.Struct, kw_only=True):
-    """What one run of the traffic came to."""
+    """What one run of the traffic came to. ``journal_rows`` and ``state_mb`` are the most there were at once."""
 
     latencies_ms: list[float] = []
     errors: int = 0
@@ -51,6 +51,40 @@ class Flood(msgspec.Struct, kw_only=True):
     def times(self) -> Times:
         """Its latencies."""
         return Times.of(self.latencies_ms)
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance's figures. ``indexed_after_s`` and ``learned_after_s`` are the seconds from the end of the traffic
+    until no row to index, and nothing to learn, was left; None when that took over the limit.
+    """
+
+    learns: bool
+    times: Times
+    errors: int
+    elapsed_s: float
+    journal_rows: int
+    state_mb: float
+    indexed_meanwhile: float
+    relay_cpu_s: float
+    engine_cpu_s: float
+    indexed_after_s: float | None
+    learned_after_s: float | None
+    counters: dict[str, float]
+    load_average: float
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Both, and the ratio of the 99th percentiles with learning to without."""
+
+    turns_per_s: float
+    seconds: float
+    without: Figures
+    learning: Figures
+
+    @property
+    def p99_ratio(self) -> float:
+        """1 when learning costs the requests nothing."""
+        return self.learning.times.p99_ms / max(self.without.times.p99_ms, 0.001)
 
 
 @asynccontextmanager
@@ -122,20 +156,37 @@ def _journal(home: Path) -> tuple[int, float]:
     return int(rows), sum(file.stat().st_size for file in home.glob("state.db*")) / 1e6
 
 
-def _unlearned(home: Path) -> int:
+def _left(home: Path) -> tuple[int, int]:
+    """Rows to index; rows to learn from and sessions that are due for it."""
     with closing(sqlite3.connect(home / "state.db", timeout=10)) as db:
+        rows = dict(db.execute("SELECT lane, count(*) FROM journal WHERE state != 'parked' GROUP BY lane").fetchall())
         (sessions,) = db.execute("SELECT count(*) FROM progress WHERE unlearned >= 10").fetchone()
-    return int(sessions)
+    return int(rows.get("index", 0)), int(rows.get("learn", 0)) + int(sessions)
 
 
-async def drained(home: Path, limit_s: float) -> float | None:
-    """Seconds until no row and no session that is due is left; None when that takes over ``limit_s``."""
-    began = time.perf_counter()
-    while time.perf_counter() - began < limit_s:
-        if not (await asyncio.to_thread(_journal, home))[0] and not await asyncio.to_thread(_unlearned, home):
-            return time.perf_counter() - began
+async def drained(home: Path, limit_s: float, *, learns: bool) -> tuple[float | None, float | None]:
+    """Seconds until nothing is left to index, and to learn from; None for what takes over ``limit_s``."""
+    began, indexed = time.perf_counter(), None
+    while (waited := time.perf_counter() - began) < limit_s:
+        to_index, to_learn = await asyncio.to_thread(_left, home)
+        if not to_index and indexed is None:
+            indexed = waited
+        if not to_index and not (learns and to_learn):
+            return indexed, waited
         await asyncio.sleep(_SAMPLE_EVERY_S)
-    return None
+    return indexed, None
+
+
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """Processor time that these processes took so far; 0 where the system does not tell (it does on Linux)."""
+    ticks = 0
+    for pid in pids:
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists():
+            # after the command's name in parentheses: state is the third field, user and system time 14 and 15
+            fields = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def counters(instance: Instance) -> dict[str, float]:
@@ -161,14 +212,14 @@ async def counters(instance: Instance) -> dict[str, float]:
     return found
 
 
-async def measure(console: Console, *, turns: float, seconds: float, limit_s: float) -> None:
-    """Both runs, and what is shown of them."""
+async def measure(console: Console, *, turns: float, seconds: float, limit_s: float) -> Comparison:
+    """Both runs, shown as they end."""
+    found: dict[bool, Figures] = {}
     with tempfile.TemporaryDirectory(prefix="memproxy-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with Nursery(folder) as nursery:
             _, upstream_port = await nursery.start_server("upstream")
             async with stub_extractor() as extractor:
-                runs = {}
                 for learns in (False, True):
                     instance = await Instance.start(
                         nursery,
@@ -178,25 +229,60 @@ async def measure(console: Console, *, turns: float, seconds: float, limit_s: fl
                         model_path=None,
                         extractor=extractor if learns else None,
                     )
-                    home = folder / instance.name
-                    run = runs[learns] = await flood(instance, home, per_second=turns / 2, seconds=seconds)
-                    _show(console, instance.name, run)
-                    took = await drained(home, limit_s)
-                    console.print(
-                        f"  drained in {took if took is None else round(took, 1)} s: {await counters(instance)}"
+                    found[learns] = await _run(
+                        instance, folder / instance.name, learns, turns=turns, seconds=seconds, limit_s=limit_s
                     )
+                    _show(console, instance.name, found[learns])
                     await instance.stop()
-                ratio = runs[True].times.p99_ms / max(runs[False].times.p99_ms, 0.001)
-                console.print(f"p99 with learning / without: {ratio:.2f} (load average {os.getloadavg()[0]:.1f})")
+    compared = Comparison(turns_per_s=turns, seconds=seconds, without=found[False], learning=found[True])
+    console.print(f"p99 with learning / without: {compared.p99_ratio:.2f}")
+    return compared
 
 
-def _show(console: Console, name: str, run: Flood) -> None:
+async def _run(
+    instance: Instance, home: Path, learns: bool, *, turns: float, seconds: float, limit_s: float
+) -> Figures:
+    """The traffic through one instance, and its draining."""
+    relay, engine = cpu_seconds(instance.relay_pids), cpu_seconds(instance.engine_pids)
+    run = await flood(instance, home, per_second=turns / 2, seconds=seconds)
+    relay, engine = cpu_seconds(instance.relay_pids) - relay, cpu_seconds(instance.engine_pids) - engine
+    load, meanwhile = os.getloadavg()[0], (await counters(instance))["indexed"]
+    indexed, learned = await drained(home, limit_s, learns=learns)
+    return Figures(
+        learns=learns,
+        times=run.times,
+        errors=run.errors,
+        elapsed_s=run.elapsed_s,
+        journal_rows=run.journal_rows,
+        state_mb=run.state_mb,
+        indexed_meanwhile=meanwhile,
+        relay_cpu_s=relay,
+        engine_cpu_s=engine,
+        indexed_after_s=indexed,
+        learned_after_s=learned,
+        counters=await counters(instance),
+        load_average=load,
+    )
+
+
+def _show(console: Console, name: str, run: Figures) -> None:
     times = run.times
     console.print(
         f"{name}: {times.count} exchanges in {run.elapsed_s:.0f} s, {run.errors} errors; p50 {times.p50_ms:.1f} ms, "
         f"p95 {times.p95_ms:.1f} ms, p99 {times.p99_ms:.1f} ms; at most {run.journal_rows} journal rows, "
-        f"{run.state_mb:.1f} MB of state (load average {os.getloadavg()[0]:.1f})"
+        f"{run.state_mb:.1f} MB of state; processor time of the relay {run.relay_cpu_s:.1f} s, of the engine "
+        f"{run.engine_cpu_s:.1f} s (load average {run.load_average:.1f})",
+        soft_wrap=True,
     )
+    console.print(
+        f"  {run.indexed_meanwhile:.0f} turns were indexed at its end, all after {_seconds(run.indexed_after_s)}, "
+        f"learned from after {_seconds(run.learned_after_s)}: {run.counters}",
+        soft_wrap=True,
+    )
+
+
+def _seconds(took: float | None) -> str:
+    return "more than the limit" if took is None else f"{took:.0f} s"
 
 
 def main(
@@ -204,9 +290,13 @@ def main(
     seconds: Annotated[float, typer.Option(min=1, help="Seconds of traffic, twice.")] = 60.0,
     turns: Annotated[float, typer.Option(min=2, help="Turns (messages) a second, two for each exchange.")] = 200.0,
     limit: Annotated[float, typer.Option(help="Longest draining, in seconds.")] = DRAIN_LIMIT_S,
+    json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
 ) -> None:
     """Compare the relay's latency with learning on and off, and see the backlog drain."""
-    asyncio.run(measure(Console(), turns=turns, seconds=seconds, limit_s=limit))
+    compared = asyncio.run(measure(Console(), turns=turns, seconds=seconds, limit_s=limit))
+    if json is not None:
+        figures = {**msgspec.to_builtins(compared), "p99_ratio": compared.p99_ratio}
+        json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
 
 
 if __name__ == "__main__":

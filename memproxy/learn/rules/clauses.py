@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
+from memproxy.learn.rules.elided import restored
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.words import KIN, PETS
 
@@ -17,18 +18,53 @@ _CONTRACTIONS = tuple(
     for pattern, instead in (
         (r"[’`´]", "'"),
         (r"\bI'm\b", "I am"),
-        (
-            r"(?:(?<=^)|(?<=[,;] ))im (?=(?:an?|the|not|from|in|on|allergic|vegan|vegetarian|\d+|so|really)\b)",
-            "I am ",
-        ),
+        (r"(?:(?<=^)|(?<=[,;.:] )|(?<=\band )|(?<=\bbut )|(?<=\bso )|(?<=\bcause )|(?<=\bsince ))im (?=\w)", "I am "),
+        (r"\bw/ ?(?=\w)", "with "),
+        (r"\b(?:pls|plz)\b", "please"),
+        (r"\b(?:cuz|coz|bc)\b", "because"),
+        (r"\b(?:tho)\b", "though"),
+        (r"\brn\b", "right now"),
+        (r"\b(my|our) bf\b", r"\1 boyfriend"),
+        (r"\b(my|our) gf\b", r"\1 girlfriend"),
+        (r"\b(my|our) (?:hubby|hubs|dh)\b", r"\1 husband"),
+        (r"\b(my|our) (?:wifey|missus|mrs)\b", r"\1 wife"),
+        (r"\b(my|our) kiddos?\b", r"\1 kids"),
+        (r"\bgotta\b", "have to"),
         (r"\b(?:I've|ive)\b", "I have"),
         (r"\bI'll\b", "I will"),
         (r"\bwe're\b", "we are"),
         (r"\bwe've\b", "we have"),
         (r"\bwe'll\b", "we will"),
-        (r"\b(it|that|there|he|she|name|what)'s\b(?! (?:name|birthday))", r"\1 is"),
+        (
+            (
+                r"\b(it|that|there|he|she|name|what|who|appointment|interview|deadline|flight|wedding)'s\b(?! "
+                r"(?:name|birthday))"
+            ),
+            r"\1 is",
+        ),
         (r"\bthats\b", "that is"),
         (rf"\b((?:my|our) (?:{_SHORTENED}|favou?rite \w+))'s (?=\S)", r"\1 is "),
+        (
+            (
+                r"\b((?:my|our) (?!favou?rite)[\w-]+(?: (?-i:[A-Z])\w+)?)['’]s (?=(?:an?|the|not|from|in|on|at"
+                r"|allergic|vegan|vegetarian|diabetic|"
+                r"pregnant|deaf|blind|turning|getting|moving|coming|visiting|called|named|\d+|afraid|scared"
+                r"|really|so|very|into|obsessed|"
+                r"lactose|coeliac|celiac|retired|autistic|dyslexic|teething|due)\b)"
+            ),
+            r"\1 is ",
+        ),
+        (
+            (
+                r"\b(I|we)(?:'d| would) (?:much |always |honestly )?(?:rather|sooner)\b(?! (?:not|you|it|if|that"
+                r"|be|see|have (?:it|you|that)|go with|we|they))"
+            ),
+            r"\1 prefer to",
+        ),
+        (
+            r"\b(I|we)(?:'d| would) (?:much |always )?prefer\b(?! (?:not|you|it|if|that|to (?:be|see|know|keep)))",
+            r"\1 prefer",
+        ),
         (r"\b(?:can't|cant|can not)\b", "cannot"),
         (r"\bwon't\b", "will not"),
         (r"\b(?:dont|don't)\b", "do not"),
@@ -61,7 +97,8 @@ _FILLED = re.compile(
 _NOW = re.compile(r"\b(?:now|instead|no longer|anymore)\b", re.IGNORECASE)
 
 _BEGINS = (
-    r"(?:I|we|my|our|its|their|please|call me|it|that|he|she|they|you|this|there|do not|never|always|what|how|can|"
+    r"(?:I|we|my|our|its|their|please|call me|it|that|he|she|they|you|this|there|do not|never|always"
+    r"|what|how|why|where|any|suggest|recommend|give me|help|his|her|can|"
     r"could|would|"
     r"should|is|are|does|did|let|make|forget|delete|the|ich|je|j'|me|mein|meine|wohne|lebe|arbeite|vivo|soy|trabajo|"
     r"tengo)\b"
@@ -81,6 +118,7 @@ _CUT = re.compile(
     rf",\s*(?=[^,]{{3,40}} (?:I|we)'d\b)|;\s*|\s[-–—]+\s|—|\s*[()]\s*|(?:,\s*|\s+)(?:and|but|so|because|since|"
     rf"though|although|plus|yet|while|whereas|as|und|aber|y|et)\s+(?=(?:now |then |also |these days |today "
     rf")?{_BEGINS})"
+    rf"|,\s+(?=(?:[$€£]?\d[\w.,:]*|(?-i:[A-Z])[\w.+#-]*(?: (?-i:[A-Z])[\w.+#-]*)?) (?:now|instead|actually)\b)"
     rf"|,\s*(?=(?:now |then |these days )?{_BEGINS})|\s+and\s+(?={_ANOTHER})|,\s*(?:and |but |so |because |as "
     rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?={_ELLIPTIC})|:\s+(?={_BEGINS})|\s+(?=please note (?:that )?(?:I|my|we|"
     rf"our)\b)",
@@ -104,7 +142,10 @@ _LEAD = re.compile(
     r"you should (?:also )?know(?: that)?|you (?:can|should|may) remember(?: that)?|let me tell you(?: that)?|"
     r"honestly|personally|in fact|basically|anyway|unfortunately|sadly|luckily|fortunately|"
     r"since|because|given that|now|currently|right now|at the moment|these days|nowadays|recently|lately|plus|then|"
-    r"correction|sorry|update|edit|ps|p\.s|good news|great news|bad news|big news|guess what|my bad|my mistake|oops|"
+    r"correction|sorry|update|edit|ps|p\.s|good news|great news|bad news|big news|guess what|my bad"
+    r"|my mistake|my error|oops|whoops|"
+    r"typo|misspoke|I misspoke|hang on|hold on|scratch that|strike that|nah|ugh|argh|lol|haha|hm|hey so|small update|"
+    r"heads up|funny enough|apparently|gotta admit|"
     r"wait|hmm|"
     r"it turns out(?: that)?|turns out(?: that)?|finally|sure|thanks(?: a lot| so much)?|thank you(?: so much)?|"
     r"great|nice|cool|perfect|awesome|good|"
@@ -120,7 +161,8 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _CORRECTING = re.compile(
-    r"(?:no|nope|actually|correction|sorry|wait|update|my bad|my mistake|oops|edit|I mean|I meant)\b",
+    r"(?:no|nope|nah|actually|correction|sorry|wait|update|my bad|my mistake|my error|oops|whoops|ups|edit|I mean|"
+    r"I meant|typo|misspoke|I misspoke|hang on|hold on|scratch that|strike that|turns out|it turns out|rather)\b",
     re.IGNORECASE,
 )
 _ASKS = re.compile(
@@ -195,6 +237,7 @@ def whole_of(sentence: str, evidence: str, said_at: datetime) -> Clause | None:
     text = _POLITE.sub("", normalised(re.sub(r"^\s*(?:[-*•+]|#+|\d{1,2}[.)])\s+", "", sentence)))
     if len(text) > 1 and text.endswith("?") and _POLITE.match(normalised(sentence)):
         text = text[:-1]
+    text = re.sub(r"(?<=\w) \((?:aged? )?\d{1,3}(?: ?(?:y|yo|yrs?|years?|months?)(?: old)?)?\)", "", text)
     label = _LABEL.match(text)
     text = _SUBJECTLESS.sub(_with_subject, text[label.end() :] if label else text)
     about = label["about"].strip() if label else None
@@ -229,13 +272,14 @@ def clauses_of(whole: Clause) -> Iterator[Clause]:
         pieces = pieces[:-1] or _before_question(pieces)
     marked = False
     for piece in pieces:
-        if _CORRECTING.fullmatch(piece.strip(" ,.!")):
+        if _CORRECTING.fullmatch(piece.strip(" ,.!")) and not (_TAKES_BACK.match(piece) and piece is pieces[-1]):
             marked = True
             continue
         if _REPORTED.search(piece) and not _OWN_REPORT.search(piece):
             return
         plain, corrects = without_leads(piece)
         marked = marked or corrects
+        plain = normalised(restored(plain))
         if plain and not _UNREAL.search(plain) and not _CONDITION.match(plain):
             corrected = marked or _NOW.search(piece) is not None
             yield Clause(
@@ -247,13 +291,19 @@ def clauses_of(whole: Clause) -> Iterator[Clause]:
             )
 
 
+_TAKES_BACK = re.compile(r"(?:scratch|strike) that", re.IGNORECASE)
+"""Before other words it marks a correction; alone it takes back."""
+
 _OPENS = re.compile(r"(?:I|we|my|our)\b", re.IGNORECASE)
 
 
 def _before_question(pieces: list[str]) -> list[str]:
     """“My sister loves board games, gift ideas?”: what stands before the comma, when it begins as a statement."""
-    told, comma, _ = pieces[0].partition(", ") if pieces else ("", "", "")
+    told, comma, asked = pieces[0].rpartition(", ") if pieces else ("", "", "")
+    if comma and len(asked.split()) > 7 and not _ASKS.match(asked):
+        told, comma, _ = pieces[0].partition(", ")
     plain, _ = without_leads(told)
+    plain = restored(plain)
     return [told] if comma and _OPENS.match(plain) and len(told.split()) > 2 else []
 
 

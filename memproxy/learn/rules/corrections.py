@@ -25,6 +25,7 @@ _BARE_VALUE = re.compile(
     r"(?:is|are|should be|was|will be|needs to be|has to be)(?: called| named| spelled| spelt| at| for| actually| "
     r"really| supposed to be| more like)? (?P<x>.+)"
     r"|(?:I|we) (?:meant|mean)(?: to (?:say|write|type))? (?P<y>.+)"
+    r"|(?:I am |we are )?(?:down|up|back) to (?P<w>.+)"
     r"|(?:please )?(?:make (?:it|that)|change (?:it|that) to|let us say) (?P<z>.+)",
     re.IGNORECASE,
 )
@@ -37,20 +38,25 @@ _INSTEAD_OF = re.compile(
     re.IGNORECASE,
 )
 _CHANGED = re.compile(
-    r"(?P<what>(?:my|our|the) .{2,60}?|it) (?:has been |have been |was |were |got |has |is |is being |had to be "
-    r")?(?:changed|moved|pushed|postponed|rescheduled|increased|raised|"
+    r"(?P<what>(?:my|our|the|that) .{2,60}?|it|[A-Z][\w-]+|deadline|launch|meeting|flight|release"
+    r"|go-live|interview|exam|wedding|party|appointment|budget|rent|price|due date) (?:got |has been "
+    r"|have been |was |were |got |has |is |is being |had to be "
+    r")?(?:changed|slipped|slid|moved|pushed|postponed|rescheduled|increased|raised|"
     r"cut|reduced|lowered|dropped|went up|gone up|shifted|bumped|brought forward|updated|delayed|extended|upgraded|"
     r"renamed)"
     r"(?: back| forward| up| down| out)?(?: from (?P<wrong>.+?))? to (?P<x>.+)",
     re.IGNORECASE,
 )
 _IS_NOW = re.compile(
-    r"(?P<what>(?:my|our|the) [\w' -]{2,50}?) (?:is|are|will be|takes place) (?:now |actually )?(?:on |in |at "
-    r")?(?P<x>.+)",
+    r"(?P<what>(?:my|our|the) [\w' -]{2,50}?|(?!it\b|that\b|this\b|he\b|she\b|they\b|there\b|I\b|we\b"
+    r"|what\b)[\w'-]+(?: [\w'-]+){0,3}?) "
+    r"(?:is|are|will be|takes place) (?:now |actually )?(?:on |in |at )?(?P<x>.+)",
     re.IGNORECASE,
 )
 _I_CHANGED = re.compile(
-    r"(?:I|we) (?:changed|moved|pushed|postponed|rescheduled|increased|raised|cut|reduced|lowered|shifted|bumped|"
+    r"(?:I|we|they|he|she|(?:my|our|the) [\w'-]+(?: [\w'-]+)?|please|can you|could you) (?:have |has "
+    r"|had to |just )?(?:bump|move|change|raise|push|set|increase|"
+    r"lower|update|changed|moved|pushed|postponed|rescheduled|increased|raised|cut|reduced|lowered|shifted|bumped|"
     r"updated|extended|renamed)"
     r" (?P<what>(?:my|our|the) .{2,60}?)(?: back| forward| up| down)?(?: from (?P<wrong>.+?))? to (?P<x>.+)",
     re.IGNORECASE,
@@ -66,14 +72,15 @@ _SWITCHED_TO = re.compile(
     re.IGNORECASE,
 )
 _REPLACED = re.compile(
-    r"(?:I|we) (?:have )?(?:replaced|ditched|dropped) (?P<wrong>.+?) (?:with|for|in favou?r of|by) (?P<x>.+)",
+    r"(?:I|we) (?:have )?(?:replaced|ditched|dropped|traded(?: in)?|swapped(?: out)?|exchanged|gave "
+    r"up|left) (?P<wrong>.+?) (?:with|for|in favou?r of|by) (?P<x>.+)",
     re.IGNORECASE,
 )
 
 
 def corrections(clause: Clause, ledger: Ledger, turn: int) -> Iterator[Extracted]:
     """What a clause corrects; nothing when it is no correction, or not of anything known."""
-    for find in (_of_named, _switched, _of_last):
+    for find in (_of_named, _switched, _of_count, _of_last):
         found = list(find(clause, ledger, turn))
         if found:
             yield from found
@@ -82,7 +89,7 @@ def corrections(clause: Clause, ledger: Ledger, turn: int) -> Iterator[Extracted
 
 def _of_named(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
     """“The deadline was moved to Friday”, “the budget is 15,000 now”: the thing is named."""
-    match = _CHANGED.match(clause.text) or _I_CHANGED.match(clause.text)
+    match = _CHANGED.match(clause.text) or _I_CHANGED.match(clause.text) or _I_CHANGED.match(f"please {clause.text}")
     if match is None and clause.is_correction:
         match = _IS_NOW.match(clause.text)
     if match is None:
@@ -119,6 +126,8 @@ def _switched(clause: Clause, ledger: Ledger, _turn: int) -> Iterable[Extracted]
     if wrong is None or new is None or not (_is_thing(wrong) and _is_thing(new)):
         return
     known = ledger.holding(wrong)
+    if known is None and re.search(r"\bmoved\b", match.group()[: len(match.group()) - len(match["x"])]):
+        return  # from one place to another
     if known is not None and known.object and (found := _with_value(known, wrong, new)) is not None:
         about = match.groupdict().get("what")
         renamed = msgspec.structs.replace(found, predicate=_renamed(known.predicate, wrong, new))
@@ -181,6 +190,33 @@ def _of_last(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
             return
 
 
+_COUNTED = re.compile(
+    r"(?:it is |we have |we are |make (?:it|that) |I have |there (?:are|is) )?(?P<x>\d+|an?|one|two"
+    r"|three|four|five|six|seven|eight|"
+    r"nine|ten|eleven|twelve) (?P<what>[a-z][\w-]*)(?=$|[.,;!]| (?:now|not|actually|in total)\b)",
+    re.IGNORECASE,
+)
+_COUNT = r"\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+
+
+def _of_count(clause: Clause, ledger: Ledger, _turn: int) -> Iterable[Extracted]:
+    """“Oops, four kids”: how many there are of something that was counted."""
+    match = _COUNTED.match(clause.text) if clause.is_correction else None
+    if match is None:
+        return
+    kind = re.escape(match["what"].removesuffix("s"))
+    for one in ledger.newest():
+        held = re.search(
+            rf"\b(?P<count>{_COUNT})(?P<between> (?:[\w-]+ )?){kind}", one.statement.content, re.IGNORECASE
+        )
+        if held is not None and held["count"].lower() != match["x"].lower():
+            old = held["count"] + held["between"]
+            found = _exchange(one.statement, old, match["x"] + held["between"], match["x"])
+            if found is not None:
+                yield found
+            return
+
+
 def _bare_value(clause: Clause) -> tuple[str | None, str | None]:
     text = clause.text.rstrip(" .!")
     if (exchanged := _NOT_BUT.match(text)) is not None:
@@ -190,8 +226,11 @@ def _bare_value(clause: Clause) -> tuple[str | None, str | None]:
     if match is None and clause.is_correction and (alone := _VALUE_ALONE.match(text)) is not None:
         return alone["x"], alone["wrong"]
     is_meant = match is not None and match["x"] is None
-    if said is None or not (clause.is_correction or is_meant):
+    if said is None:
         return None, None
+    if not (clause.is_correction or is_meant):
+        spelled = re.match(r"(?:spelled |spelt )?(?P<name>[A-Z][a-z]+) with (?:an? |one |two )", said)
+        return (spelled["name"], None) if spelled else (None, None)
     if (instead := _INSTEAD_OF.match(said)) is not None:
         return _plain(instead["x"]), _plain(instead["wrong"])
     return _plain(said), None
@@ -213,13 +252,25 @@ def _replaced(known: Extracted, said: str, clause: Clause, wrong: str | None) ->
     if new is None:
         return
     new = re.sub(r"\s+(?:now|instead|please)$", "", new)
-    for replace in (_by_date, _by_number, _by_name):
+    for replace in (_by_clock, _by_date, _by_number, _by_name):
         found = replace(known, new, clause)
         if found is not None:
             if wrong and value_name(wrong) not in value_name(known.content):
                 found = msgspec.structs.replace(found, confidence=LESS_SURE)
             yield found
             return
+
+
+_CLOCK = re.compile(r"\d{1,2}[:.h]\d\d(?: ?[ap]m)?|\d{1,2} ?[ap]m\b", re.IGNORECASE)
+
+
+def _by_clock(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
+    """A time of the day for one."""
+    said, held = _CLOCK.match(new), _CLOCK.search(known.content)
+    if said is None or held is None or len(new) > len(said.group()) + 12:
+        return None
+    value = (known.object or held.group()).replace(held.group(), said.group())
+    return _exchange(known, held.group(), said.group(), value)
 
 
 def _by_date(known: Extracted, new: str, clause: Clause) -> Extracted | None:

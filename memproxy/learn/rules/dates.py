@@ -227,7 +227,7 @@ def _pattern(pattern: str, read: Reader, *, relative: bool = False) -> tuple[re.
 
 
 _AFTER_DAY = (
-    rf"(?=\W*$|[.,;:!?)]|(?: (?:the )?{_DAY})? (?:at|and|or|until|to|from|in|for|with|because|so|but|after|before|"
+    rf"(?=\W*$|[.,;:!?)]| \(|(?: (?:the )?{_DAY})? (?:at|and|or|until|to|from|in|for|with|because|so|but|after|before|"
     r"morning|afternoon|evening|night|noon|I|we|if|as|then|\d)\b)"
 )
 """A day of the week that is part of a name ("Sunday mass") names none."""

@@ -29,8 +29,17 @@ _REGULARLY = (
     r"thurs|fri|satur|sun)days|each (?:morning|evening|night|week|month)"
 )
 
+_WHEN = re.compile(
+    rf"\s+(?:(?:only |mostly |always |about )?(?:{_REGULARLY})|(?:on|in|at|with|for|from|since|to|by"
+    rf"|about|around|until|near|"
+    r"without|after|before)\b)",
+    re.IGNORECASE,
+)
+"""Where the answer begins to how, when and where something is done."""
+
 _NO_HABIT = re.compile(
-    r"(?:used|get|see|have|think|wonder|try|am|need|want|hope|run into|hit|got|getting|seeing|having|trying|forget|"
+    r"(?:eat|drink|smoke|used|get|see|have|think|wonder|try|am|need|want|hope|run into|hit|got"
+    r"|getting|seeing|having|trying|forget|"
     r"forgetting|wondering|thinking|learn|need to|looking|look)\b",
     re.IGNORECASE,
 )
@@ -47,11 +56,13 @@ def habit(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     ):
         return
     does = f"is {said}" if groups.get("being") else third_verb(said)
+    when = _WHEN.search(said)
+    what, answer = (said[: when.start()], said[when.start() :].strip()) if when else (said, said)
     yield Extracted(
         content=f"User {third_person(does)}.",
         subject="user",
-        predicate=f"routine_{slug(said)}"[:80],
-        object=third_person(said),
+        predicate=f"routine_{slug(what)}"[:80],
+        object=third_person(answer),
         category="user-profile/routine",
         tags=("routine",),
         entities=tuple(names_in(said)),
@@ -160,6 +171,15 @@ def happened(groups: Groups, clause: Clause) -> Iterable[Extracted]:
 
 RULES: tuple[Rule, ...] = (
     i_rule(
+        r"(?P<x>cycle|walk|bike|run|drive|carpool|skate|scoot) to (?:work|school|uni|campus|the office)\b",
+        Template(
+            content="User commutes: {x} to work.",
+            predicate="commute",
+            object="{x}",
+            category="user-profile/routine",
+        ),
+    ),
+    i_rule(
         r"(?:have )?(?P<x>(?:visited|went|attended|celebrated|ran|broke|sprained|fractured|passed|failed|graduated|"
         r"won|climbed|defended|published|got promoted|gave birth|finished) ?.*)",
         happened,
@@ -169,7 +189,7 @@ RULES: tuple[Rule, ...] = (
         r"do yoga|go swimming|go climbing|go hiking|go for a run|wake up|get up|go to bed|have dinner|eat dinner|"
         r"eat lunch|do pilates|lift weights) (?P<x>(?:every|each|at \d|around \d|on (?:mon|tues|wednes|thurs|fri|"
         r"satur|sun)days?|twice|once|three times|four times|five times|\w+ times|in the (?:morning|evening)|before|"
-        r"after|to work|daily|most)\b.*)",
+        r"after|daily|most)\b.*)",
         routine,
     ),
     i_rule(

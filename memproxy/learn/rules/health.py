@@ -28,12 +28,14 @@ _ILLNESS = re.compile(
 
 def is_condition(value: str) -> bool:
     """Whether it names an illness or a lasting complaint."""
-    return last_words(value, CONDITIONS) is not None or _ILLNESS.match(value) is not None
+    head = re.split(r"\s+(?:in|on|since|from|with|at|for)\b", value)[0]
+    return last_words(head, CONDITIONS) is not None or _ILLNESS.match(head) is not None
 
 
 _CONDITION = Template(
     content="User has {x}.",
     predicate="has_condition",
+    stop="long",
     category="user-profile/health",
     tags=("health",),
     importance=0.8,

@@ -21,6 +21,7 @@ from memproxy.core.slots import (
 from memproxy.core.slots import words as slot_words
 from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.rules.model import SURE
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,3 +176,16 @@ def unique(statements: Iterable[Extracted]) -> list[Extracted]:
     for one in statements:
         found.setdefault((one.intent.value, one.content.casefold()), one)
     return list(found.values())
+
+
+def forgotten(statement: Extracted) -> Extracted:
+    """The retraction of a statement."""
+    return msgspec.structs.replace(
+        statement,
+        intent=Intent.FORGET,
+        confidence=SURE,
+        evidence=(),
+        valid_from=None,
+        valid_to=None,
+        relations=(),
+    )

@@ -60,7 +60,7 @@ def spends(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     amount = _AMOUNT.match(groups["x"])
     rest = groups["x"][amount.end() :] if amount else ""
     money = amount is not None and re.search(
-        r"[$€£]|\b(?:dollars|euros?|pounds|usd|eur|gbp|bucks|francs|chf|yen)\b",
+        r"[$€£]|\dk\b|\b(?:dollars|euros?|pounds|usd|eur|gbp|bucks|francs|chf|yen)\b",
         amount.group(),
         re.IGNORECASE,
     )
@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
     i_rule(
         r"(?:earn|make|get paid) (?P<x>[$€£]?\d.+)",
         Template(
-            content="User earns {x}.",
+            content="User earns a salary of {x}.",
             predicate="salary",
             object="{x}",
             category="finance/income",

@@ -20,12 +20,16 @@ from memproxy.learn.rules.values import (
 )
 
 _GOOD = (
-    "brilliant|great|excellent|amazing|fantastic|perfect|fine|good|wonderful|ideal|awesome|easy|"
+    "brilliant|handy|neat|elegant|underrated|intuitive|gorgeous|superb|comfy|comfortable|solid|super"
+    "|great|excellent|amazing|fantastic|perfect|fine|good|wonderful|ideal|awesome|easy|"
     "easier|fun|lovely|delicious|reliable"
 )
 
 _BAD = (
-    "terrible|awful|horrible|bad|annoying|useless|hard|boring|overrated|disappointing|clumsy|slow|"
+    "clunky|bloated|ugly|laggy|buggy|exhausting|dull|bland|cheesy|gross|disgusting|unreadable"
+    "|overpriced|flaky|cumbersome|pointless|"
+    "(?:way |far |much )?too \\w+|a pain|a nightmare|terrible|awful|horrible|bad|annoying|useless"
+    "|hard|boring|overrated|disappointing|clumsy|slow|"
     "confusing|frustrating|too expensive|overkill|unreliable|painful|tedious|ugly"
 )
 

@@ -128,7 +128,12 @@ _PASSING = re.compile(
 def does(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """What else somebody near does, has or needs, as it was said."""
     said, name = trimmed(groups["x"], "long"), groups.get("name")
-    if said is None or _PASSING.match(said) or (name and not is_name(name)):
+    if (
+        said is None
+        or re.fullmatch(r"has (?:one|two|three|four|some|none|it|them)", said)
+        or _PASSING.match(said)
+        or (name and not is_name(name))
+    ):
         return
     verb, _, rest = said.partition(" ")
     yield _fact(
@@ -158,7 +163,86 @@ def several(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     )
 
 
+_EATING = re.compile(
+    r"(?P<said>(?:does not|cannot|will not|never) (?:eat|eats|drink|drinks|have|tolerate|do)\b.*|is "
+    r"(?:an? )?(?:strict )?(?:vegan|vegetarian|pescatarian|"
+    r"coeliac|celiac|lactose[- ]intolerant|gluten[- ]free|allergic to .+|halal|kosher|diabetic|teetotal|pregnant)\b.*)",
+    re.IGNORECASE,
+)
+
+
+def diet_of(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“Jo doesn't eat pork, Malik doesn't drink”: what guests do not eat."""
+    name, said = groups["name"], trimmed(groups["x"], "long")
+    if said is None or not is_name(name) or (match := _EATING.match(said)) is None:
+        return
+    yield Extracted(
+        content=f"{name} {match['said']}.",
+        subject=name,
+        predicate=f"diet_{slug(match['said'])}"[:60],
+        object=match["said"],
+        category="user-profile/people",
+        tags=("people", "diet"),
+        entities=(name,),
+        confidence=SURE,
+    )
+
+
+_TRAIT = (
+    r"(?:(?:an? )?(?:vegan|vegetarian|pescatarian|diabetic|deaf|blind|autistic|dyslexic|pregnant"
+    r"|retired|left-handed|asthmatic|colou?r[- ]?blind|lactose[- ]intolerant|"
+    r"gluten[- ]intolerant|gluten[- ]free|coeliac|celiac|teething|nonverbal|non-verbal|bilingual"
+    r"|adopted|neurodivergent|disabled|epileptic)\b.*|"
+    r"(?:allergic to|afraid of|scared of|terrified of|into|obsessed with|named|called|in (?:year"
+    r"|grade|kindergarten|high school|primary|nursery|college|hospital|a "
+    r"wheelchair)|on (?:insulin|the spectrum|a \w+ diet)|due (?:in|on)|(?:almost |nearly |about "
+    r")?\d{1,2}(?:\.5)? (?:weeks|months|years)|turning \d+|expecting|"
+    r"from (?-i:[A-Z])|half (?-i:[A-Z])|(?-i:[A-Z])[a-z]+(?:ish|an|ese)\b)\b.*)"
+)
+_NO_VERB = re.compile(
+    r"(?:is|was|has|does|says|said|thinks|wants|keeps|asks|asked|told|tells|needs|gets|got|just|says"
+    r"|wrote|sent|gave|made|vetoed|will|would|can|could|should|"
+    r"might|did|had|hugs|called|calls|showed|looks|feels|seems|sounds|goes|comes|came|went|took|takes"
+    r"|suggests?|suggested|believes|claims|means|knows|loves|likes|hates|s)\b|\w+(?:ed|ing|ly)\b",
+    re.IGNORECASE,
+)
+
+
+def trait(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """What somebody near is ("my husband is diabetic", "our baby is 5 months")."""
+    said, name = trimmed(groups["x"], "long"), groups.get("name")
+    if said is not None and (not name or is_name(name)):
+        yield _fact(
+            groups["who"].lower(), name, f"is {third_person(said)}", f"is_{slug(said)}"[:60], third_person(said)
+        )
+
+
+def habit_of(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """What somebody near does in general ("my son fences", "our dog pulls on the leash")."""
+    said, name = trimmed(groups["x"], "long"), groups.get("name")
+    if said is None or _NO_VERB.match(said) or (name and not is_name(name)) or len(said.split()) < 2:
+        return
+    verb, _, rest = said.partition(" ")
+    if verb.endswith("s") and len(verb) > 3 and not re.match(r"(?:it|this|that|him|her|them|me|you)\b", rest):
+        yield _fact(
+            groups["who"].lower(), name, third_person(said), f"{verb.lower()}_{slug(rest)}"[:60], third_person(rest)
+        )
+
+
+_SOMEBODY = (
+    rf"(?:my|our) "
+    rf"(?P<who>{_SIZE}(?:{'|'.join(sorted(map(re.escape, PEOPLE | PETS.keys()), key=len, reverse=True))}))(?:,? "
+    rf"(?P<name>(?-i:[A-Z])[\w'-]+),?)?"
+)
+
+LAST_RULES: tuple[Rule, ...] = (
+    any_rule(rf"{_SOMEBODY} is (?P<x>{_TRAIT})", trait),
+    any_rule(rf"{_SOMEBODY} (?P<x>[a-z].+)", habit_of),
+)
+"""Asked when no other rule found anything."""
+
 RULES: tuple[Rule, ...] = (
+    any_rule(r"(?:(?:guests|kids|people|friends|attendees): )?(?P<name>(?-i:[A-Z])[a-z]+) (?P<x>.+)", diet_of),
     any_rule(
         rf"{_WHO} (?:lives|is living|moved|is based)(?: \w+)?? (?:in|to) (?P<x>.+)",
         _about("lives in", "lives_in", "place", _lives_there),

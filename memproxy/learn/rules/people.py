@@ -220,7 +220,7 @@ _STATUS = Template(
 
 
 RULES: tuple[Rule, ...] = (
-    my_rule(r"(?:full |first |real |given )?name is (?P<x>.+)", _NAME),
+    my_rule(r"(?:full |first |real |given )?name is (?:spelled |spelt )?(?P<x>.+)", _NAME),
     any_rule(r"the name is (?P<x>.+)", _INTRODUCED),
     any_rule(r"name(?:'s| is) (?P<x>.+)", _INTRODUCED),
     my_rule(r"(?:nickname is|friends call me) (?P<x>.+)", _CALLED),
@@ -248,6 +248,11 @@ RULES: tuple[Rule, ...] = (
     any_rule(
         rf"(?:my|our|with my|and my|me and my|this is my) {PERSON},? (?:is |are )?(?:called |named "
         rf")?(?P<bare>)(?P<x>[^\W\d_].*)",
+        person,
+    ),
+    any_rule(
+        rf"(?:my |our )?new {PERSON}(?: since \w+| now| here)?(?:: | is |, )(?:called |named "
+        rf")?(?P<bare>)(?P<x>(?-i:[A-Z]).*)",
         person,
     ),
     any_rule(rf"(?:my|our) {PERSON}(?:'s name is| is called| is named) (?P<x>.+)", person),

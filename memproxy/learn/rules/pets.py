@@ -188,7 +188,8 @@ RULES: tuple[Rule, ...] = (
         pet,
     ),
     i_rule(
-        rf"(?:have|own|got|adopted|have adopted|rescued|bought) (?P<owned>an?) {SIZE}(?:[\w-]+ )?{_PET}\b{_ALONE}(?:,? "
+        rf"(?:have|own|got|adopted|have adopted|rescued|bought) (?P<owned>an?) {SIZE}(?:[\w-]+ )?{_PET}(?: "
+        rf"pup| puppy| kitten| mix| cross)?\b{_ALONE}(?:,? "
         rf"(?:called|named|whose name is) |,? )?(?P<x>[^\W\d_].*)?",
         pet,
     ),

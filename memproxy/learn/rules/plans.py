@@ -21,6 +21,7 @@ from memproxy.learn.rules.values import (
     third_person,
     trimmed,
 )
+from memproxy.learn.rules.words import DAY_NAMES, MONTH_NAMES
 
 _EVENTS = re.compile(
     r"(?:(?:first|second|final|next|big|upcoming|half|full|annual|weekly|job|driving|dentist|doctor's|doctor|dental|"
@@ -44,10 +45,12 @@ def event(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     day = dates.find(groups["x"], clause.said_at)
     if what is None or day is None or day.place > 20 or len(what.split()) > 9 or not _EVENTS.search(what):
         return
-    yield dated_event(what, groups["x"][: day.place], day, _clock(groups["x"]))
+    verb = groups.get("verb", "is").lower()
+    verb = verb if verb in ("starts", "begins", "ends", "expires", "closes", "opens") else "is"
+    yield dated_event(what, groups["x"][: day.place], day, _clock(groups["x"]), verb)
 
 
-def dated_event(what: str, before: str, day: dates.Day, clock: str = "") -> Extracted:
+def dated_event(what: str, before: str, day: dates.Day, clock: str = "", verb: str = "is") -> Extracted:
     """The statement when something is."""
     joined = (
         before.strip().lower() if before.strip().lower() in ("on", "in", "at", "by", "from", "starting", "due") else ""
@@ -55,7 +58,7 @@ def dated_event(what: str, before: str, day: dates.Day, clock: str = "") -> Extr
     said = third_person(what)
     who = said if said.lower().startswith("the ") else f"User's {bare(said)}"
     return Extracted(
-        content=f"{who[0].upper()}{who[1:]} is {f'{joined} ' if joined else ''}{day.noted}{clock}.",
+        content=f"{who[0].upper()}{who[1:]} {verb} {f'{joined} ' if joined else ''}{day.noted}{clock}.",
         subject="user",
         predicate=f"date_of_{topic_slug(what)}",
         object=f"{day.value}{clock}",
@@ -65,6 +68,38 @@ def dated_event(what: str, before: str, day: dates.Day, clock: str = "") -> Extr
         confidence=SURE,
         importance=0.7,
     )
+
+
+def located(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“The offsite is in Lisbon”: where something takes place."""
+    what, place = trimmed(groups["what"], "whole"), trimmed(groups["x"], "place")
+    if what is None or place is None or not place[:1].isupper() or len(what.split()) > 6:
+        return
+    if place.split()[0].lower() in _CALENDAR:
+        return
+    said = third_person(what)
+    yield Extracted(
+        content=f"The user's {bare(said)} is {groups['at'].lower()} {place}.",
+        subject="user",
+        predicate=f"place_of_{topic_slug(what)}"[:80],
+        object=place,
+        category="plans/places",
+        tags=("plans", "places"),
+        entities=tuple(names_in(place)),
+        confidence=SURE,
+        importance=0.6,
+    )
+
+
+_CALENDAR = DAY_NAMES | MONTH_NAMES
+_GATHERING = (
+    r"[\w' -]{0,30}?(?:offsite|off-site|wedding|conference|meeting|party|retreat|reunion|workshop"
+    r"|interview|appointment|concert|"
+    r"exam|race|marathon|tournament|festival|trip|holiday|vacation|honeymoon|office|headquarters|hq|studio|shop|school|"
+    r"gym|flat|apartment|house|practice|clinic|dentist|training|course|camp|kickoff|kick-off|summit"
+    r"|gig|show|exhibition|"
+    r"funeral|ceremony|reception|rehearsal|hotel|airbnb|server|servers|data cent(?:er|re)|warehouse|factory)"
+)
 
 
 def _clock(text: str) -> str:
@@ -222,8 +257,21 @@ def _unprefixed(day: dates.Day) -> dates.Day:
 
 RULES: tuple[Rule, ...] = (
     any_rule(
-        r"(?:my|our) (?P<what>.+?) (?:is|are|takes place|starts|begins|ends|expires|is scheduled|is planned|is set|"
+        r"(?:my|our) (?P<what>.+?) (?P<verb>is|are|takes place|starts|begins|ends|expires|closes|opens|is "
+        r"scheduled|is planned|is set|"
         r"is due)(?: (?:scheduled|planned|set|booked|due|coming up))? (?P<x>.+)",
+        event,
+    ),
+    any_rule(
+        rf"(?:my|our|the) (?P<what>{_GATHERING}) (?:is|are|will be|takes place|is being held|is "
+        rf"happening)(?: now| going to be)? (?P<at>in|at) (?P<x>.+)",
+        located,
+    ),
+    any_rule(
+        r"(?P<what>(?:go-live|launch|kick-?off|deadline|release|submission|delivery|move-in|due date"
+        r"|checkout|feature freeze|code "
+        r"freeze|sprint review|defen[cs]e|graduation|surgery|start)(?: (?:for|of) (?:the |our |my )?[\w' "
+        r"-]{2,30}?)?) (?:is|will be) (?:now )?(?P<x>.+)",
         event,
     ),
     any_rule(

@@ -80,7 +80,7 @@ def _is_tool(value: str) -> bool:
     if plain.lower().split()[0].removesuffix("s") in DAY_NAMES:
         return False
     return plain.lower() in TOOLS or any(
-        part[:1].isupper() or any(map(str.isdigit, part)) or part.lower() in TOOLS for part in plain.split()
+        part[:1].isupper() or re.match(r"[a-z]+\d", part) or part.lower() in TOOLS for part in plain.split()
     )
 
 
@@ -105,6 +105,10 @@ def decided(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         return
     third = third_person(what)
     verb = groups["verb"].lower()
+    purpose = re.match(r"(?P<x>.+?) (?:for|as) (?P<what>(?:the|our|my|their) [\w' -]+)", what)
+    if purpose is not None and verb != "decided":
+        yield _choice(purpose["x"], purpose["what"])
+        return
     said = {
         "going with": "is going with",
         "settled on": "settled on",
@@ -116,6 +120,21 @@ def decided(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         subject="user",
         predicate=f"decided_{slug(what)}"[:80],
         object=third,
+        category="projects/decisions",
+        tags=("decisions",),
+        entities=tuple(names_in(what)),
+        confidence=SURE,
+        importance=0.7,
+    )
+
+
+def _choice(what: str, purpose: str) -> Extracted:
+    """What was chosen for something: another choice for the same replaces it."""
+    return Extracted(
+        content=f"User chose {third_person(what)} for {third_person(purpose)}.",
+        subject="user",
+        predicate=f"chosen_for_{slug(re.sub(r'^(?:the|our|my) ', '', purpose))}"[:80],
+        object=bare(third_person(what)),
         category="projects/decisions",
         tags=("decisions",),
         entities=tuple(names_in(what)),
@@ -143,7 +162,8 @@ def _decision(groups: Groups, clause: Clause) -> Groups:
 RULES: tuple[Rule, ...] = (
     i_rule(
         r"(?:use|are using|am using|have been using|use only|only use|work with|develop with|are on|am on|run on|"
-        r"are running on|are running|run|code in|program in|write in|write|develop in|host on|deploy to|deploy on|"
+        r"are running on|are running|run|code in|program in|write in|write|develop in|host on|deploy to"
+        r"|deploy on|deploy with|deploy via|test with|"
         r"build with|rely on|mainly code in) (?P<x>.+)",
         uses,
     ),
@@ -179,8 +199,10 @@ RULES: tuple[Rule, ...] = (
         _WRITTEN,
     ),
     i_rule(
-        r"(?P<verb>decided|have decided|settled on|have settled on|are going with|am going with|went with|chose|"
-        r"have chosen|agreed|have agreed)(?: that| to| on)? (?P<x>.+)",
+        r"(?P<verb>decided|have decided|settled on|have settled on|are going with|am going with|went with"
+        r"|chose|picked|opted for|"
+        r"ended up (?:choosing|picking|going with|using|with|taking|buying)|have chosen|agreed|have "
+        r"agreed)(?: that| to| on)? (?P<x>.+)",
         lambda groups, clause: decided(_decision(groups, clause), clause),
     ),
     i_rule(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.learn.candidates import (
     Extracted,
     Grounded,
@@ -18,6 +18,8 @@ from memproxy.learn.guard import rejection
 from memproxy.learn.rules import (
     diet,
     foreign,
+    fragments,
+    general,
     habits,
     health,
     home,
@@ -29,20 +31,28 @@ from memproxy.learn.rules import (
     people,
     pets,
     plans,
+    procedures,
     projects,
     style,
     tastes,
     things,
     work,
 )
+from memproxy.learn.rules import states as states_rules
+from memproxy.learn.rules.antecedents import resolved
 from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.clauses import without_leads
 from memproxy.learn.rules.corrections import corrections
 from memproxy.learn.rules.ledger import Ledger, slot_of, unique
+from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
+from memproxy.learn.rules.opposed import opposed
 from memproxy.learn.rules.retractions import is_retraction, parted, retractions
-from memproxy.learn.rules.said import Sentence, sentences_said
+from memproxy.learn.rules.said import Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.values import names_in
+
+_CONTEXT = 300
+"""Characters before a clause in which it is looked for whom "she" means."""
 
 _MOST_CANDIDATES = 50
 """Candidates of one turn; a message that states more was pasted."""
@@ -84,7 +94,7 @@ _YOU = re.compile(r"\b(?:you|the assistant)\b", re.IGNORECASE)
 _FIRST = re.compile(r"(?P<first>I|we|my|our)\b", re.IGNORECASE)
 
 
-def _begins_with(word: str) -> tuple[Rule, ...]:
+def _begins_with(word: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules that could match a clause that begins with this word."""
     first = {
         "i": r"(?:I|we)\s+",
@@ -94,20 +104,34 @@ def _begins_with(word: str) -> tuple[Rule, ...]:
     }[word]
     other = (r"(?:I|we)\s+", r"(?:my|our)\s+")
     return tuple(
-        rule for rule in _RULES if rule.pattern.pattern.startswith(first) or not rule.pattern.pattern.startswith(other)
+        rule for rule in rules if rule.pattern.pattern.startswith(first) or not rule.pattern.pattern.startswith(other)
     )
 
 
-_BY_FIRST = {word: _begins_with(word) for word in _GROUPS}
-_OTHERWISE = tuple(rule for rule in _RULES if not rule.pattern.pattern.startswith((r"(?:I|we)\s+", r"(?:my|our)\s+")))
+_LAST_RULES: tuple[Rule, ...] = (
+    *others.LAST_RULES,
+    *states_rules.FIRST_RULES,
+    *states_rules.IDENTITY_RULES,
+    *general.RULES,
+    *fragments.RULES,
+)
+"""Asked when no other rule found anything."""
+
+_BY_FIRST = {word: (_begins_with(word, _RULES), _begins_with(word, _LAST_RULES)) for word in _GROUPS}
+_OTHERWISE = tuple(
+    tuple(rule for rule in rules if not rule.pattern.pattern.startswith((r"(?:I|we)\s+", r"(?:my|our)\s+")))
+    for rules in (_RULES, _LAST_RULES)
+)
 
 
 def read(window: Window) -> Read:
     """What the new turns of a window come to, each against all that was known when it was said."""
     ledger = Ledger(window.known)
     found = Read([], [])
+    staged = False
     for place, turn in enumerate(window.turns):
-        for candidate in _of_turn(turn, ledger, place):
+        staged = staged or sets_a_stage(turn)
+        for candidate in () if staged else _of_turn(turn, ledger, place):
             if turn.id not in window.new_ids:
                 continue
             reason = rejection(candidate)
@@ -121,24 +145,29 @@ def read(window: Window) -> Read:
 def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
     """The candidates of one turn; the ledger has them when it is done."""
     found: list[Extracted] = []
+    before = ""
     for sentence in sentences_said(turn):
-        for candidate in _of_sentence(sentence, ledger, place):
+        for candidate in _of_sentence(sentence, ledger, place, before):
             if rejection(candidate) is None:
                 ledger.add(candidate, place)
             found.append(candidate)
+        before = f"{before} {sentence.whole.text}"[-_CONTEXT:]
         if len(found) >= _MOST_CANDIDATES:
             break
     return _settled(unique(found))[:_MOST_CANDIDATES]
 
 
-def _of_sentence(sentence: Sentence, ledger: Ledger, place: int) -> Iterator[Extracted]:
+def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str) -> Iterator[Extracted]:
     whole = _of_whole(sentence)
     yield from (
         *whole,
         *(_evident(one, sentence.whole) for one in parted(sentence.whole, ledger)),
     )
     takes_back = _ENDS.search(sentence.whole.text) is not None
-    for clause in () if whole else sentence.clauses:
+    told = before
+    for said in () if whole else sentence.clauses:
+        clause = _in_context(said, sentence, ledger, told)
+        told = f"{told} {clause.text}"
         for candidate in _of_clause(clause, ledger, place):
             takes_back = takes_back or candidate.intent is Intent.FORGET or is_retraction(clause)
             evident = _evident(candidate, clause)
@@ -146,6 +175,18 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int) -> Iterator[Ext
             yield evident
     if not takes_back:
         yield from (_evident(one, sentence.whole) for one in pets.mentioned(sentence.whole.text))
+        for one in mentions(sentence.whole.text, ledger):
+            evident = _evident(one, sentence.whole)
+            ledger.add(evident, place)
+            yield evident
+
+
+def _in_context(clause: Clause, sentence: Sentence, ledger: Ledger, before: str) -> Clause:
+    """The clause with whom it speaks of named."""
+    whole = sentence.whole.text
+    begin = max(0, whole.find(clause.text[:20]))
+    text = resolved(clause.text, f"{before} {whole[:begin]}", ledger)
+    return clause if text == clause.text else msgspec.structs.replace(clause, text=text)
 
 
 def _of_whole(sentence: Sentence) -> list[Extracted]:
@@ -159,8 +200,9 @@ def _of_whole(sentence: Sentence) -> list[Extracted]:
         for text in wholes
         for one in _stated(msgspec.structs.replace(sentence.whole, text=text), style.SENTENCE_RULES)
     ]
-    found = unique(found) or style.convention(sentence.whole)
-    return [_evident(one, sentence.whole) for one in found]
+    found = unique(found) or procedures.convention(sentence.whole)
+    steps = [one for one in found if one.kind is Kind.PROCEDURAL]
+    return [_evident(one, sentence.whole) for one in found if one not in steps[1:]]
 
 
 def _evident(candidate: Extracted, clause: Clause) -> Extracted:
@@ -174,7 +216,8 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     corrected = list(corrections(clause, ledger, place)) or list(aspects(clause, ledger))
     if corrected:
         return corrected
-    return [_as_correction(one, clause, ledger) for one in states(clause)]
+    stated = [_as_correction(one, clause, ledger) for one in states(clause)]
+    return [*(ended for one in stated for ended in opposed(one, ledger)), *stated]
 
 
 def _as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted:
@@ -204,12 +247,9 @@ def _vaguer(stated: Extracted, ledger: Ledger) -> Extracted | None:
 
 def states(clause: Clause) -> list[Extracted]:
     """What the rules find in a clause. Of rules that say the same of one thing the first counts."""
-    return [_about(one, clause) for one in _stated(clause, _rules_for(clause.text))]
-
-
-def _rules_for(text: str) -> tuple[Rule, ...]:
-    first = _FIRST.match(text)
-    return _BY_FIRST[first["first"].lower()] if first else _OTHERWISE
+    first = _FIRST.match(clause.text)
+    rules, last = _BY_FIRST[first["first"].lower()] if first else _OTHERWISE
+    return [_about(one, clause) for one in _stated(clause, rules) or _stated(clause, last)]
 
 
 def _about(stated: Extracted, clause: Clause) -> Extracted:

@@ -1,18 +1,16 @@
 """Retractions: what the user takes back ("forget what I told you about X", "I no longer have a dog")."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from memproxy.learn.candidates import Extracted, Intent
-from memproxy.learn.rules.ledger import Ledger, terms
+from memproxy.learn.rules.denials import States, not_so_of_others
+from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 from memproxy.learn.rules.model import SURE, Clause
 from memproxy.learn.rules.values import third_person, trimmed
 from memproxy.learn.rules.words import PEOPLE, PETS
-
-States = Callable[[Clause], list[Extracted]]
-"""Reads a clause as a statement: what the rules find in it."""
 
 _ASKED = (
     r"(?:(?:please|can you|could you|you can|you should|kindly|just|so|also|I want you to|I would like you to|and) )*"
@@ -47,6 +45,14 @@ _LAST = re.compile(
     r"kidding|lying) about that|(?:never mind|forget) (?:that|what I said|what I just said))(?:[.!,]|$)",
     re.IGNORECASE,
 )
+_GIVEN_AWAY = re.compile(
+    r"(?:I|we) (?:had to |have to |have )?(?:give|gave|given|put) (?P<x>(?:(?:my|our|the) )?[\w' "
+    r"-]{2,30}?) (?:away|up|down|to sleep)\b"
+    r"|(?:the doctors?|my (?:doctor|gp)|they|she|he) took me off (?P<y>.+)|(?:my|our) (?P<z>[\w' "
+    r"-]{2,30}?) (?:broke|fell through|was stolen|got stolen|was cancelled|ended|closed down|is "
+    r"history|ran away)(?=$|[.,!;]| last| in\b)",
+    re.IGNORECASE,
+)
 _NO_LONGER = re.compile(r"(?P<who>I|we) (?:am |are )?no longer (?P<x>.+)", re.IGNORECASE)
 _NOT_ANYMORE = re.compile(
     r"(?P<who>I|we) (?P<aux>do not|am not|are not|cannot)(?P<x> .+?) anymore\b(?P<rest>.*)",
@@ -57,13 +63,17 @@ _STOPPED = re.compile(
     re.IGNORECASE,
 )
 _ENDED = re.compile(
-    r"(?:I|we) (?:have )?(?:sold|gave away|given away|got rid of|lost|returned|donated|cancelled|canceled|called "
+    r"(?:I|we) (?:have |had to |am |are )?(?:ripped out|tore out|binned|uninstalled|unsubscribed from"
+    r"|moved on from|stopped using|threw out|"
+    r"came off|got off|off|give away|put down|traded in|returned|backed out of|pulled out of|left"
+    r"|quit|sold|gave away|given away|got rid of|lost|returned|donated|cancelled|canceled|called "
     r"off|dropped|scrapped|abandoned|changed my mind about|am not doing) (?P<x>(?:(?:my|our|the|that) |"
     r"(?-i:[A-Z])).+)",
     re.IGNORECASE,
 )
 _IS_OFF = re.compile(
-    r"(?P<x>(?:my|our|the) .{2,60}?|[A-Z]\w+) (?:is|are|was|were|has been|got|have been)(?: now)? (?:off|cancelled|"
+    r"(?P<x>(?:my|our|the|that|this) .{2,60}?|[A-Z]\w+) (?:is|are|was|were|has been|got|have been)(?: "
+    r"now)? (?:off|cancelled|"
     r"canceled|called off|not happening(?: anymore)?|no longer happening|gone|sold|over)(?=\s*$|[.,!;]| now\b)",
     re.IGNORECASE,
 )
@@ -90,7 +100,8 @@ _BROKE_UP = re.compile(
 _NOT_PERSONAL = re.compile(
     r"\b(?:file|branch|code|line|column|row|table|comment|function|variable|folder|directory|cache|instance|"
     r"container|account|email|draft|paragraph|sentence|section|slide|duplicate\w*|spaces?|commit|last line|order|"
-    r"cart|app|browser|history|cookies|photo|image|background|message|answers?|request|question|prompt|instructions?|reply|response)\b",
+    r"cart|app|browser|history|cookies|photo|image|background|message|answers?|request|question"
+    r"|prompt|instructions?|reply|response)\b",
     re.IGNORECASE,
 )
 
@@ -107,6 +118,7 @@ def retractions(clause: Clause, ledger: Ledger, states: States) -> Iterator[Extr
         _died,
         _left,
         _not_so,
+        not_so_of_others,
     ):
         found = list(find(clause, ledger, states))
         if found:
@@ -141,6 +153,12 @@ def _about(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracte
 
 def _topic(said: str, ledger: Ledger) -> Iterable[Extracted]:
     """All that is known about a topic; what is not known in this window is named as said."""
+    said = re.split(
+        r",\s+(?=(?:I|it|that|we|should|please|thanks|was|just|don't|do not|could|can|what|how)\b)| "
+        r"(?:thing|stuff) (?:I|we) ",
+        said,
+    )[0]
+    said = re.sub(r"\s+(?:from|in) (?:your |the )?(?:memory|memories|records|notes).*$", "", said)
     topic = trimmed(re.sub(r"^(?:my|our|the|me|that) ", "", said.strip()), "whole")
     if topic is None:
         return
@@ -155,19 +173,6 @@ def _topic(said: str, ledger: Ledger) -> Iterable[Extracted]:
         yield from (forgotten(one) for one in found)
     else:
         yield Extracted(content=third_person(topic), intent=Intent.FORGET, confidence=SURE)
-
-
-def forgotten(statement: Extracted) -> Extracted:
-    """The retraction of a statement."""
-    return msgspec.structs.replace(
-        statement,
-        intent=Intent.FORGET,
-        confidence=SURE,
-        evidence=(),
-        valid_from=None,
-        valid_to=None,
-        relations=(),
-    )
 
 
 def _that(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracted]:
@@ -215,7 +220,7 @@ def _no_longer(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extra
     stated = [one for one in states(msgspec.structs.replace(clause, text=text)) if one.predicate]
     if any(one.predicate in ("likes", "dislikes", "quit", "avoids") for one in stated):
         return  # a change of mind, which is a statement
-    known = ledger.all_about(_topic_of(text))
+    known = ledger.all_about(trimmed(re.sub(r"^(?:on|with) ", "", _topic_of(text)), "long") or _topic_of(text))
     if stated:
         yield from (forgotten(_as_known(one, ledger)) for one in stated)
     elif known:
@@ -286,9 +291,12 @@ def _topic_of(text: str) -> str:
 def _ended(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted]:
     """“I sold my car”, “the trip to Japan is cancelled”: what is known of it ends."""
     match = _ENDED.match(clause.text) or _IS_OFF.match(clause.text)
-    topic = trimmed(match["x"], "whole") if match else None
+    said = match["x"] if match else None
+    if said is None and (away := _GIVEN_AWAY.match(clause.text)) is not None:
+        said = away["x"] or away["y"] or away["z"]
+    topic = trimmed(re.split(r",| (?:in|on|last|this|because|after|when|for) ", said)[0], "whole") if said else None
     if topic is not None:
-        yield from (forgotten(one) for one in ledger.all_about(re.sub(r"^(?:my|our|the|that) ", "", topic)))
+        yield from (forgotten(one) for one in ledger.all_about(re.sub(r"^(?:my|our|the|that|this) ", "", topic)))
 
 
 def _died(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted]:
@@ -309,7 +317,7 @@ def _left(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted
     match = _LEFT.match(clause.text)
     if match is None:
         return
-    where = terms(match["x"])
+    where = terms(re.split(r",| (?:in|on|last|this|because|after|for|at the) ", match["x"])[0])
     for one in ledger.newest():
         if (
             one.statement.predicate == "employer"
@@ -343,7 +351,11 @@ def parted(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
             for one in ledger.newest()
             if one.statement.predicate in _PARTNER or _PARTNER & set(one.statement.tags)
         ]
-        yield from (forgotten(one) for one in held if who <= terms(one.content) or not who)
+        yield from (
+            forgotten(one)
+            for one in held
+            if who <= terms(one.content) or not who or one.object in ("engaged", "married")
+        )
 
 
 def _not_so(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracted]:

@@ -85,6 +85,21 @@ _FICTION = re.compile(
     r"(?:say|answer|reply|respond|speak|write|talk) (?:it )?(?:as|like) (?:a|an|if|the))\b",
     re.IGNORECASE,
 )
+_GAME = re.compile(
+    r"\b(?:back ?story|role ?play\w*|my character|our characters|20 questions|twenty questions"
+    r"|charades|d&d|dnd|d ?& ?d|dungeons|half-elf|half-orc|npc|"
+    r"dungeon master|(?:lets|let's|let us) play|play a game|text adventure|you are (?:now )?(?:a|an"
+    r"|my) (?:\w+ ){0,2}(?:wizard|pirate|detective|king|queen|dragon|vampire|"
+    r"interviewer|character|npc|knight|alien|robot|therapist|villain)|i am an animal|guess (?:who"
+    r"|what) i am|riddle|pretend|persona|fictional|made-up|made up (?:person|"
+    r"character|user|name)|invented (?:person|character)|dating profile|tinder|hinge|bumble|bio for"
+    r"|cover letter|in character|fan ?fic\w*|short story|novel|screenplay|"
+    r"sample (?:cover letter|bio|profile|person|email|user)|test user|dummy|lorem|personal statement"
+    r"|monologue|haiku|sonnet|limerick|lyrics?|verse|poem|stanza|rap)\b",
+    re.IGNORECASE,
+)
+"""Whoever speaks after these is not, or not surely, the user."""
+
 _FICTION_BEGINS = re.compile(
     r"\b(?:writ\w+|working on|read|help (?:me )?with) (?:an?|my|this|the) (?:\w+ ){0,2}(?:story|novel|screenplay|"
     r"play|fan ?fic\w*|poem|song|script|character|scene|role ?play|campaign)\b",
@@ -106,7 +121,8 @@ _HANDED_OVER = re.compile(
     rf"decode)\b[^.!?\n]{{0,80}}\b{_TEXT_NOUN}\b"
     rf"|\b(?:here is|here's|this is|these are|below is|i (?:got|received|found|have) (?:this|the following|"
     rf"an?))\b[^.!?\n]{{0,60}}\b{_TEXT_NOUN}\b"
-    rf"|\b{_TEXT_NOUN}\b[^.!?\n]{{0,50}}:\s|^\s*(?:translate|summari[sz]e|proofread|paraphrase|rewrite|rephrase)\b|"
+    rf"|(?<!you )(?<!my )\b{_TEXT_NOUN}\b[^.!?\n]{{0,50}}:\s|^\s*(?:translate|summari[sz]e|proofread"
+    rf"|paraphrase|rewrite|rephrase)\b|"
     rf"\b(?:for example|example|e\.g\.)\s*[:,]",
     re.IGNORECASE,
 )
@@ -122,6 +138,20 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _ABBREVIATED = re.compile(r"(?:^|\s)(?:St|Dr|Mr|Mrs|Ms|Prof|No|approx|vs|e\.g|i\.e|etc|Mt|Jr|Sr)\.$")
+
+
+_STAGE = re.compile(
+    r"\b(?:back ?story|role ?play\w*|my character|20 questions|twenty questions|charades|d&d|dnd"
+    r"|half-elf|npc|dungeon master|text adventure|"
+    r"i am an animal|guess (?:who|what) i am|let'?s play|pretend (?:to be|you|i|that)|in character"
+    r"|interview me as|act as|persona|dating profile|made-up person|fictional)\b",
+    re.IGNORECASE,
+)
+
+
+def sets_a_stage(turn: Memory) -> bool:
+    """Whether a game or an invented person begins, so that the turns after it may be spoken by somebody else."""
+    return turn.trust is Trust.USER and _STAGE.search(mask(turn.content[:_MOST_CHARACTERS])) is not None
 
 
 class Sentence(msgspec.Struct, frozen=True):
@@ -148,7 +178,7 @@ def _statements(turn: Memory) -> Iterator[tuple[str, str]]:
     if "recalled-memory" in original.lower():
         original = strip_blocks(original)
     masked = mask(original)
-    if _FICTION.search(masked):
+    if _FICTION.search(masked) or _GAME.search(masked):
         return
     is_pasted = len(original) > LONG_TEXT
     for count, (begin, end) in enumerate(_spans(masked)):

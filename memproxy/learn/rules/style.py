@@ -1,4 +1,4 @@
-"""Rules for standing wishes about answers ("please always answer in German") and for procedures.
+"""Rules for standing wishes about answers ("please always answer in German").
 
 A wish is only kept when it is about form: language, length, format, units, tone. What else somebody wants "always" done
 is what planted instructions look like, too.
@@ -7,11 +7,10 @@ is what planted instructions look like, too.
 import re
 from collections.abc import Iterable
 
-from memproxy.core.memory import Kind
 from memproxy.learn.candidates import Extracted
-from memproxy.learn.rules.habits import third_verb
+from memproxy.learn.rules import procedures
 from memproxy.learn.rules.model import SURE, Clause, Groups, Rule, any_rule, i_rule
-from memproxy.learn.rules.values import MASK, names_in, slug, third_person
+from memproxy.learn.rules.values import MASK, slug, third_person
 from memproxy.learn.rules.words import LANGUAGES
 
 _STANDING = (
@@ -21,7 +20,8 @@ _STANDING = (
 )
 _VERBS = (
     r"(?:answer|reply|respond|write|speak|talk|explain|format|give (?:me )?(?:your )?(?:answers|"
-    r"replies|responses)|keep (?:your |the |all )?(?:answers|replies|responses|explanations|it|"
+    r"replies|responses|metric|imperial|short|long|brief|examples|code|units|temperatures|distances"
+    r"|sources)|give me|keep (?:your |the |all )?(?:answers|replies|responses|explanations|it|"
     r"things)|use|show|address me|avoid|include|add|end|start|be|put)"
 )
 _FORM = re.compile(
@@ -32,7 +32,8 @@ _FORM = re.compile(
     r"simple (?:words|english|language|terms)|plain (?:english|language)|step[- ]by[- ]step|examples?|jargon|"
     r"british|american|sentences?|words|paragraphs?|lines|"
     r"type hints|comments|code|typescript|python|rust|tabs|spaces|iso (?:dates?|8601)|euros|dollars|direct|blunt|"
-    r"honest|apolog\w+|pleasantries|first name|sources|citations|oxford comma|"
+    r"honest|apolog\w+|grovel\w*|flattery|compliments?|long version|short version|details|tl;?dr"
+    r"|one[- ]liners?|pleasantries|first name|sources|citations|oxford comma|"
     r"informal you|du|sie|tu|vous|usted|small talk|filler|exclamation marks?|uppercase|lower ?case)\b",
     re.IGNORECASE,
 )
@@ -126,59 +127,6 @@ def no_more(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     yield _wish(f"User wants no {what}.", f"answer_style_{_aspect(what)}", f"no {what}")
 
 
-_CONVENTION = re.compile(
-    r"\b(?P<who>I|we) always (?P<x>(?:write|use|start|end|put|name|run|tag|squash|rebase|review|deploy|format|"
-    r"indent|wrap|test|commit|branch|merge|label|keep|store|back up|prefix|document|pin|lint)\b.+)",
-    re.IGNORECASE,
-)
-
-
-def convention(clause: Clause) -> list[Extracted]:
-    """“We always write commit messages in the imperative”: how something is done, said without steps."""
-    match = _CONVENTION.match(
-        re.sub(
-            r"^\W*(?:(?:and|also|so|but|btw|note that),? )*",
-            "",
-            clause.evidence,
-            flags=re.IGNORECASE,
-        )
-    )
-    if match is None or "?" in match["x"] or MASK in clause.text:
-        return []
-    said = match["x"].strip().rstrip(".!")
-    return [
-        Extracted(
-            content=f"User always {third_person(third_verb(said))}.",
-            kind=Kind.PROCEDURAL,
-            subject="user",
-            predicate=f"convention_{slug(said)}"[:60],
-            object=third_person(said),
-            category="procedures/conventions",
-            tags=("procedure",),
-            confidence=SURE,
-            importance=0.6,
-        )
-    ]
-
-
-def reaction(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
-    """“When I feel a migraine coming I take one sumatriptan, lie down in the dark and skip dinner”."""
-    goal, steps = groups["goal"].strip(" ,"), groups["x"].strip().rstrip(".!")
-    if MASK in steps or len(goal.split()) > 10 or len(re.findall(r",|\band\b|\bthen\b", steps)) < 2:
-        return
-    yield Extracted(
-        content=f"{groups['when'].capitalize()} they {third_person(goal)}, the user does this: {third_person(steps)}.",
-        kind=Kind.PROCEDURAL,
-        subject="user",
-        predicate=f"routine_{slug(goal)}"[:60],
-        object=third_person(steps),
-        category="procedures/steps",
-        tags=("procedure",),
-        confidence=SURE,
-        importance=0.7,
-    )
-
-
 def style_preference(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“I prefer short answers”."""
     said = groups["x"].strip().rstrip(".!")
@@ -189,49 +137,6 @@ def style_preference(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
             third_person(said),
         )
 
-
-def procedure(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
-    """How something is done, complete and in order: at least two steps."""
-    goal, steps = groups["goal"].strip(), groups["x"].strip().rstrip(".!")
-    if MASK in steps or len(goal.split()) > 10 or not _is_ordered(steps) or len(steps) < 12:
-        return
-    yield steps_of(goal, steps)
-
-
-def _is_ordered(steps: str) -> bool:
-    return (
-        re.search(
-            r"\b(?:then|after that|afterwards|finally|and (?:then )?(?:run|push|tag|restart|deploy|wait|check|open|"
-            r"merge|click|add|call|send|build))\b|→|->|\b2[.)]|,\s*\w+.*,\s*(?:and|then)\b",
-            steps,
-            re.IGNORECASE,
-        )
-        is not None
-    )
-
-
-def steps_of(goal: str, steps: str) -> Extracted:
-    """The statement of a procedure."""
-    plain = third_person(goal)
-    return Extracted(
-        content=f"To {plain}: {third_person(steps)}.",
-        kind=Kind.PROCEDURAL,
-        subject="user",
-        predicate=f"how_to_{slug(re.sub(r'^(?:the|my|our) ', '', goal))}",
-        object=third_person(steps),
-        category="procedures/steps",
-        tags=("procedure",),
-        entities=tuple(names_in(goal)),
-        confidence=SURE,
-        importance=0.7,
-    )
-
-
-_STEP_VERB = (
-    r"(?:first|run|do|open|click|push|pull|tag|build|merge|bump|start|stop|check|update|log in|ssh|"
-    r"call|go to|create|execute|we|I|you (?:need|have) to|you|install|type|use|copy|turn|press|boil|"
-    r"mix|soak|always|`)"
-)
 
 CLAUSE_RULES: tuple[Rule, ...] = (
     i_rule(
@@ -255,7 +160,46 @@ CLAUSE_RULES: tuple[Rule, ...] = (
     ),
 )
 
+
+def stops(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“Stop apologising all the time”."""
+    said = groups["x"].strip().rstrip(".!")
+    if _FORM.search(said) and not _HARMFUL.search(said) and len(said.split()) <= 10:
+        yield _wish(
+            f"User does not want the assistant to keep {third_person(said)}.",
+            f"answer_style_{_aspect(said)}",
+            f"no {third_person(said)}",
+        )
+
+
+def formed(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“Bullet points in future please”: a form named alone."""
+    said = groups["x"].strip(" ,")
+    if _FORM.search(said) and not _HARMFUL.search(said) and len(said.split()) <= 8 and MASK not in said:
+        yield _wish(
+            f"User wants {third_person(said[0].lower() + said[1:])} in answers.",
+            f"answer_style_{_aspect(said)}",
+            third_person(said),
+        )
+
+
+_ONWARD = (
+    r"(?:from now on|in (?:the )?future|going forward|by default|always|every time|from here on|for "
+    r"everything|as a rule|at all times|from today)"
+)
+
 SENTENCE_RULES: tuple[Rule, ...] = (
+    any_rule(
+        r"(?:and |so |please |can you |ok )*(?:stop|quit|enough with the|less) (?P<x>(?:[a-z]+ing"
+        r"|apolog\w+|grovel\w*|flattery|compliments?|long version|short version|details|tl;?dr|one[- "
+        r"]liners?|emojis?|jargon)\b[^.,;!?]*)",
+        stops,
+    ),
+    any_rule(
+        rf"(?:and |so |please |ok )*(?P<x>(?!I\b|my\b|we\b|no\b|do not\b|never\b|{_VERBS}\b)[\w' "
+        rf"-]{{3,50}}?),? (?:{_ONWARD})(?:,? please)?(?=[.,;!]|$)",
+        formed,
+    ),
     any_rule(rf"{_STANDING}(?P<x>{_VERBS}\b.+)", wish),
     any_rule(
         rf"(?:please |and )*(?P<x>{_VERBS}\b.+?),? (?:from now on|in (?:the )?future|going forward|by default|"
@@ -278,34 +222,6 @@ SENTENCE_RULES: tuple[Rule, ...] = (
         r"(?:please )?(?P<x>keep (?:your|all|the|all your) (?:answers|replies|responses|explanations) .+)",
         wish,
     ),
-    any_rule(
-        rf"(?:to|in order to|whenever (?:I|we)|when (?:I|we)|every time (?:I|we)) (?P<goal>[^,:]{{3,70}}?)(?:,|"
-        rf":)\s*(?P<x>{_STEP_VERB}\b.+)",
-        procedure,
-    ),
-    any_rule(
-        r"(?:to|in order to) (?P<goal>[a-z]+ [^,:]{2,60}?) (?P<x>(?:we|I|you) (?:first|always|just|need to|have to|"
-        r"run|do|push|tag|open|start)\b.+)",
-        procedure,
-    ),
-    any_rule(
-        r"(?P<when>when|whenever|before|after|every time) I (?P<goal>[^,:]{3,60}?),? I (?:always )?(?P<x>(?:take|"
-        r"drink|do|lie|go|run|put|make|set|turn|check|open|start|write|use|first|eat|stretch|call|clean|wash|mix|"
-        r"soak|water|feed|pack)\b.+)",
-        reaction,
-    ),
-    any_rule(
-        r"(?:(?:my|our|the) )(?P<goal>[\w -]{3,50}?) (?:process|procedure|workflow|routine|checklist|steps?|"
-        r"pipeline)(?: for [\w -]+?)?(?: is| are|:| goes)(?: like this| as follows)?:?\s*(?P<x>.+)",
-        procedure,
-    ),
-    any_rule(
-        r"(?:the way|how) (?:I|we) (?P<goal>[\w -]{3,50}?) is(?: like this| as follows)?[:,]?\s*(?P<x>.+)",
-        procedure,
-    ),
-    any_rule(
-        r"before (?:every|each|any) (?P<goal>[\w -]{3,40}?),? (?:I|we) (?:always )?(?P<x>.+)",
-        procedure,
-    ),
+    *procedures.RULES,
 )
 """Rules for whole sentences, whose commas belong to what is asked for and to the steps."""

@@ -69,6 +69,7 @@ def topic_of(value: str) -> str:
 def feels(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """Likes and dislikes, one for each item. Stance and slot hold the polarity, so that a change of mind supersedes."""
     verb = groups["verb"].lower()
+    verb = {"loved": "love", "hated": "hate"}.get(verb, verb)
     said = _VERBS.get(verb, verb)
     for place, value in enumerate(items(groups["x"])):
         if not _lasts(value) or (verb == "like" and _is_here(value or "")):
@@ -128,6 +129,8 @@ def taste(value: str, said: str, *, positive: bool) -> Extracted:
 def fond_of(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“A big fan of”, “cannot stand”: liking said in other words."""
     negative = bool(groups.get("no"))
+    if re.match(r"(?:it|that|this|they|he|she|you|what|which)\b", groups["x"], re.IGNORECASE):
+        return
     for value in items(groups["x"]):
         if _lasts(value):
             yield taste(value, groups["said"], positive=not negative)
@@ -151,6 +154,8 @@ def prefers(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         if other is None:
             return
     if value is None or PASSING_TASTE.match(value):
+        return
+    if other is None and re.search(r" (?:over|rather than|instead of|than|to (?!\w+ing\b)(?:an? )?\w+s)\b", value):
         return
     value = re.sub(r"^(?:to (?:have|use|get) )", "", value)
     content = f"User prefers {third_person(value)}" + (f" over {third_person(other)}" if other else "")
@@ -213,7 +218,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _said(r"have (?:a passion for|a soft spot for|a sweet tooth for) (?P<x>.+)", "likes"),
     _said(
-        r"(?:fell in love with|have fallen in love with|have grown to (?:like|love)|have come to (?:like|love)|"
+        r"(?:fell in love with|have fallen in love with|have grown to (?:like|love)|have come to (?:like"
+        r"|love)|(?:have )?c[oa]me (?:round|around) to|"
         r"started to (?:like|love|enjoy)) (?P<x>.+)",
         "likes",
     ),
@@ -230,12 +236,49 @@ RULES: tuple[Rule, ...] = (
         "does not like",
         no=True,
     ),
+    _said(
+        r"(?:am (?:so |totally )?(?:done with|over)|have had enough of|had enough of) (?!it\b|this\b"
+        r"|that\b|you\b|the (?:exam|exams|course|test|report))(?P<x>.+)",
+        "is done with",
+        no=True,
+    ),
+    _said(
+        r"(?:never (?:liked|got into|cared for)|do not (?:care for|get on with|get along with|get the "
+        r"hype about)|cannot (?:be doing|deal|be bothered) with) (?P<x>.+)",
+        "does not like",
+        no=True,
+    ),
+    _said(
+        r"(?:swear by|am partial to|am a sucker for|live for|cannot get enough of|cannot live without|am "
+        r"really into|geek out (?:on|about|over)|am hooked on) (?P<x>.+)",
+        "likes",
+    ),
+    _said(
+        r"am (?:more of )?an? (?P<x>(?:tea|coffee|dog|cat|beach|mountain|morning|night|city|country|dark "
+        r"chocolate|red wine|white wine|window|aisle) (?:person|girl|guy|drinker|seat person))",
+        "is",
+    ),
+    _said(
+        r"(?:am|as) (?:an? )?(?:huge |big |massive |lifelong |die-hard )?(?P<x>[\w' -]{3,30}?) (?:fan"
+        r"|nerd|enthusiast|addict|fanatic|buff|aficionado)\b",
+        "is a fan of",
+    ),
+    any_rule(
+        r"(?P<x>[\w' -]{2,40}?) (?:has |have )?(?:grew|grown|growing) on me\b",
+        lambda groups, clause: fond_of({**groups, "said": "has come to like", "no": ""}, clause),
+    ),
+    any_rule(
+        r"(?P<x>(?:my|our|the) [\w' -]{2,40}?) (?:is|are) (?:the best|the nicest|the tastiest)(?: "
+        r"\w+){0,3} (?:I|we) (?:have )?(?:ever )?(?:had|eaten|seen|owned|tried|used|tasted|read|been to|met)\b",
+        lambda groups, clause: fond_of({**groups, "said": "finds the best ever:", "no": ""}, clause),
+    ),
     any_rule(
         r"(?P<x>[\w' -]{2,40}?) (?:annoys?|bores?|disgusts?|drives?) me(?: crazy| mad| nuts)?\b",
         lambda groups, clause: fond_of({**groups, "said": "is annoyed by", "no": "no"}, clause),
     ),
     i_rule(
-        r"(?:prefer|would rather have|always prefer|tend to prefer|favour) (?P<x>.+?) (?:over|to|rather than|"
+        r"(?:prefer|would rather have|always prefer|tend to prefer|favour) (?P<x>(?:to )?.+?) (?:over|to"
+        r"|rather than|than|"
         r"instead of) (?P<over>.+)",
         prefers,
     ),
@@ -246,7 +289,7 @@ RULES: tuple[Rule, ...] = (
     i_rule(r"(?:like|love|enjoy) (?P<x>.+?) (?:more|better) than (?P<over>.+)", prefers),
     any_rule(
         r"(?:my|our)(?: (?:all[- ]time|current|absolute|personal|new|top))* (?:favourite|fav|fave) (?P<what>.+?) "
-        r"(?P<are>is|are|has to be|was|would be) (?P<x>.+)",
+        r"(?P<are>is|are|has to be|was|would be|which is|:|\() ?(?P<x>.+)",
         favourite,
     ),
     any_rule(

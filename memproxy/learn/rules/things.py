@@ -18,6 +18,7 @@ from memproxy.learn.rules.model import (
 from memproxy.learn.rules.money import topic_slug
 from memproxy.learn.rules.values import (
     bare,
+    items,
     last_words,
     names_in,
     slug,
@@ -34,7 +35,8 @@ from memproxy.learn.rules.words import (
 )
 
 _PASSING = re.compile(
-    r"(?:question|problem|issue|error|headline|title|subject|topic|code|function|bug|query|point|guess|idea|concern|understanding|assumption|"
+    r"(?:question|problem|issue|error|headline|title|subject|topic|code|function|bug|query|point"
+    r"|guess|idea|concern|understanding|assumption|"
     r"suggestion|first|"
     r"last|next|previous|second|only|main|request|prompt|answer|task|homework|file|data|dataset|script|program|"
     r"output|input|"
@@ -61,7 +63,14 @@ _STATES = re.compile(
 def attribute(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """“My X is Y” where Y is a value: a number, a name, a date."""
     what, value = trimmed(groups["what"], "long"), trimmed(groups["x"], "long")
-    if what is None or value is None or _PASSING.match(what) or _STATES.match(value) or len(what.split()) > 5:
+    plain = re.sub(
+        r"^(?:main|only|last|next|first|second) (?=(?:editor|ide|language|programming language|browser"
+        r"|car|job|bank|machine|instrument|laptop|phone|camera|sport|gym|email|distro|shell|framework"
+        r"|client|project)\b)",
+        "",
+        what or "",
+    )
+    if what is None or value is None or _PASSING.match(plain) or _STATES.match(value) or len(what.split()) > 5:
         return
     if not _is_value(value) or any(
         word in PEOPLE or word in PETS or word in PLURAL_KIN for word in what.lower().split()
@@ -83,15 +92,28 @@ def attribute(groups: Groups, clause: Clause) -> Iterable[Extracted]:
 
 def _is_value(value: str) -> bool:
     plain = re.sub(r"^(?:an? |the |called |named )", "", value)
-    return (
+    if (
+        re.match(
+            r"(?:an?|from|made|born|based|built) (?!bit|mess|lot|little|problem|disaster|nightmare|pain|issue"
+            r"|total|huge|great|good|bad|real)\w",
+            value,
+        )
+        and len(value.split()) <= 9
+    ):
+        return True
+    return re.fullmatch(r"\S+@\S+\.\w+", plain) is not None or (
         plain[0].isdigit() or plain[0] in "$€£¥" or (plain[0].isupper() and plain.split()[0] not in ("I", "The", "It"))
     )
 
 
 def owned(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
-    """A thing that somebody has for long; passing purchases left out."""
-    verb = groups["verb"].lower()
-    what = trimmed(groups["x"], "short")
+    """Things that somebody has for long; passing purchases left out."""
+    for value in items(groups["x"]) if re.search(r"\b(?:and|,) (?:an?|two|three) ", groups["x"]) else [groups["x"]]:
+        yield from _owned(groups["verb"].lower(), value or "")
+
+
+def _owned(verb: str, value: str) -> Iterable[Extracted]:
+    what = trimmed(value, "short")
     if what is None or not re.match(
         r"(?:an?|my first|my own|\d+|two|three|our first|some new) ",
         what,

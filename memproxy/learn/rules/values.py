@@ -13,13 +13,14 @@ _MOST_CHARACTERS = 120
 _MOST_WORDS = 12
 
 _CLAUSE = (
-    r"[;:!?()]|,(?!\d{3}\b)|\.(?=\s|$)|\s+[-–—]+\s|\s+(?:but|so|because|since|which|who|where|when|while|although|"
+    r"[;!?()]|:(?!\d)|,(?!\d{3}\b)|(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bProf)\.(?=\s"
+    r"|$)|\s+[-–—]+\s|\s+(?:but|so|because|since|which|who|where|when|while|although|"
     r"though"
     r"|if|unless|as|even|until|till|instead|rather|whenever|after|before|ever)\b"
 )
 _PHRASE = r"|\s+(?:and|or|with|for|at|in|on|from|by|near|to|about|during|this|last|next|every|than|these|right|now)\b"
 _STOPS = {
-    "whole": re.compile(r"[;!?()]|\.(?=\s|$)|\s+[-–—]+\s"),
+    "whole": re.compile(r"[;!?()]|(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bProf)\.(?=\s|$)|\s+[-–—]+\s"),
     "long": re.compile(_CLAUSE),
     "short": re.compile(_CLAUSE + _PHRASE),
     "list": re.compile(_CLAUSE.replace(r"|,(?!\d{3}\b)", "")),
@@ -29,14 +30,16 @@ _STOPS = {
         + r"|\s+(?:is|was|are|who|has|had|will|just|not|too|btw|please|loves?|likes?|lives?|works?|got|said|here)\b"
     ),
     "place": re.compile(
-        r"[;:!?()]|,(?!\s[A-Z])|\.(?=\s|$)|\s+[-–—]+\s|\s+(?:and|or|but|so|because|since|which|who|where|when|while|"
+        r"[;:!?()]|,(?!\s[A-Z])|(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bProf)\.(?=\s|$)"
+        r"|\s+[-–—]+\s|\s+(?:and|or|but|so|because|since|which|who|where|when|while|"
         r"although|though|if|as|until|till|with|for|now|at|on|from|by|to|about|during|this|last|next|instead|these|"
         r"right|"
         r"after|before|not|again|already|next|soon|alone|back|in|due|and)\b"
     ),
 }
 _TAIL = re.compile(
-    r"(?:[\s,]+(?:now|too|as well|a lot|very much|so much|so far|anymore|any longer|though|these days|right now|already"
+    r"(?:[\s,]+(?:tops|max|apparently|tbh|lol|now|too|as well|a lot|very much|so much|so far|anymore"
+    r"|any longer|though|these days|right now|already"
     r"|again|btw|haha|lol|by the way|please|at least|of course|to be honest|tbh|currently|at the moment|nowadays|"
     r"instead"
     r"|most of all|the most|most|more|the best|best|more than anything|today|tonight|here|myself|actually|really|"
@@ -56,9 +59,10 @@ _VAGUE = re.compile(
     r"problem|issue|"
     r"explanation|example|approach|solution|feeling|bit|lot|kind|sort|change|changes|new|old|rest|latest|concept|"
     r"joke|plan|name|tone))$"
-    r"|(?:it|its|her|that|this|these|those|them|he|she|him|his|their|you|your|how|what|when|where|why|which|whether|if|not|"
+    r"|(?:it|its|her|that|this|these|those|them|he|she|him|his|their|you|your|how|what|when|where|why"
+    r"|which|whether|if|not|"
     r"no|so|there|here|because|but|very|too|than|just|such|being able|everything|nothing|something|"
-    r"myself|ourselves|yourself|all (?:of|those|these|that|this)|anything(?! with))\b"
+    r"myself|ourselves|yourself|all (?:of|those|these|that|this)|anything(?! (?:with|by|from|about|related)))\b"
     r"|the (?:idea|way|fact|sound|look|first|second|third|former|latter|one|ones|other|answer|option|version|"
     r"suggestion|thought|"
     r"question|thing|things|following|same|part|previous|result|output|response|feeling|explanation|example|new|old|"

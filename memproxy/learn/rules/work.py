@@ -207,7 +207,9 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     i_rule(
-        r"(?:joined|started at|started working (?:at|for)|got a (?:new )?job (?:at|with)|start a new job at|have a "
+        r"(?:joined|started (?:a|my) (?:new )?job (?:at|with)|got hired (?:at|by)|was hired by|moved over "
+        r"to work (?:at|for)|started at|started working (?:at|for)|got a (?:new )?job (?:at|with)|start a "
+        r"new job at|have a "
         r"new job at|have started at|have joined|switched jobs to|now work (?:at|for)) (?P<x>.+)",
         started_at,
     ),

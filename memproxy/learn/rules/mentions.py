@@ -1,0 +1,246 @@
+"""What a sentence takes for granted ("my husband hugs me", "calling my son in Perth"), wherever it stands in it.
+
+Only of what "my" and "our" bind to the speaker, and only that it is there.
+"""
+
+import re
+from collections.abc import Iterator
+
+from memproxy.core.memory import Relation
+from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules.health import is_condition
+from memproxy.learn.rules.ledger import Ledger
+from memproxy.learn.rules.lexicon import DISTINCT_THINGS, DRUGS, NO_PET_NAMES
+from memproxy.learn.rules.model import LESS_SURE
+from memproxy.learn.rules.pets import named_pet
+from memproxy.learn.rules.values import is_name
+from memproxy.learn.rules.words import CONDITIONS, PETS
+
+
+def _any(words: frozenset[str]) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+
+_ADJECTIVES = (
+    r"(?:(?:older|younger|little|big|eldest|youngest|oldest|new|old|twin|elderly|teenage|adult|first"
+    r"|own|poor|lovely|dear|small|second-hand|two|three|four|five) )*"
+)
+_KIN = (
+    r"wife|husband|girlfriend|boyfriend|fianc[eé]e?|son|daughter|kids|children|twins|toddler|newborn|grandson|"
+    r"granddaughter|grandkids|grandchildren|grandchild|stepson|stepdaughter|stepkids|sons|daughters"
+    r"|nephew|niece|nanny|au pair|"
+    r"roommates?|flatmates?|housemates?|in-laws|mother-in-law|father-in-law|sister-in-law"
+    r"|brother-in-law|sister|brother|sisters|brothers"
+)
+_RELATIVE = re.compile(
+    rf"(?<!\bif )\b(?:my|our) (?P<size>{_ADJECTIVES})(?P<who>{_KIN})\b(?!-)(?!'s (?:friend|boss|class"
+    rf"|school))(?!,? (?-i:[A-Z])[a-z])",
+    re.IGNORECASE,
+)
+_PLACED = re.compile(
+    rf"\b(?:my|our) (?P<who>{_ADJECTIVES}(?:parents|mum|mom|mother|dad|father|grandparents|grandma"
+    rf"|grandmother|grandpa|family|best friend|{_KIN}))"
+    r"(?: (?:up|down|over|back|back home))? in (?P<where>(?-i:[A-Z])[\w-]+(?: (?-i:[A-Z])[\w-]+)*)",
+    re.IGNORECASE,
+)
+_VISITED = re.compile(
+    r"\bin (?P<where>(?-i:[A-Z])[\w-]+(?: (?-i:[A-Z])[\w-]+)*) (?:visiting|seeing|staying with|with) (?:my|our) "
+    r"(?P<who>parents|mum|mom|mother|dad|father|grandparents|grandma|family|sister|brother|son|daughter)\b",
+    re.IGNORECASE,
+)
+_CHILD = re.compile(
+    r"(?<!\bfor )\b(?:an?|my|our|the) (?P<age>\d{1,2}|one|two|three|four|five|six|seven|eight|nine"
+    r"|ten)[- ]?(?P<unit>year|month|week|yr|mo)s?[- ]?olds?"
+    r"(?P<who> (?:son|daughter|kid|boy|girl|toddler|nephew|niece|grandson|granddaughter|child"
+    r"|baby))?(?=\s*$|[.,;!?)]| (?:and|who|is|at|has|keeps|won't|will|does|refuses|in|since|because"
+    r"|that|just|loves?|hates?|screams?|eats?|wakes?)\b)",
+    re.IGNORECASE,
+)
+_MY_CHILD = re.compile(
+    r"\b(?:my|our) (?P<age>\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten)[- "
+    r"]?(?P<unit>year|month|week|yr|mo)s?[- ]?olds?"
+    r"(?P<who> (?:son|daughter|kid|boy|girl|toddler|nephew|niece|grandson|granddaughter|child|baby"
+    r"|sister|brother))?(?=\s*$|\W)(?! (?!and\b|who\b|is\b|has\b)[a-z]*(?:car|laptop|bike|phone|house"
+    r"|dog|cat|roof|mattress|boiler|fridge)\b)",
+    re.IGNORECASE,
+)
+_AT_HOME = re.compile(
+    r"(?:^|[.,;] (?:and |but )?)(?:the|both|our|my) (?P<who>twins|kids|little one|little ones)\b(?= "
+    r"(?:outgrew|are|is|was|were|have|has|love|loves|hate|"
+    r"hates|keep|keeps|want|wants|need|needs|refuse|won't|woke|wake|got|started|go|goes|eat|eats|will"
+    r"|sleep|sleeps|had|broke|got))",
+    re.IGNORECASE,
+)
+_THING = re.compile(
+    rf"\b(?:my|our) (?:(?:new|old|little|big|own|used|electric|trusty|beloved|poor|tiny|first"
+    rf"|second-hand|\d{{4}}) )*(?P<x>{_any(DISTINCT_THINGS)})\b(?!-)(?! (?:lessons?|teachers?|class"
+    rf"|app|store|sim|club|insurance|game|games))",
+    re.IGNORECASE,
+)
+_ILLNESS = re.compile(
+    rf"\b(?:my|with my|because of my) (?:(?:mild|severe|chronic|bad|stupid|damn) "
+    rf")*(?P<x>{_any(CONDITIONS - {'ms', 'add'})})\b",
+    re.IGNORECASE,
+)
+_MEDICINE = re.compile(rf"\b(?:my|taking my|forgot my) (?:(?:daily|morning|evening) )?(?P<x>{DRUGS})\b", re.IGNORECASE)
+_PET_WORDS = sorted(PETS.keys() - {"pet", "chicken", "snake"}, key=len, reverse=True)
+_PET = re.compile(
+    rf"\b(?:my|our) {_ADJECTIVES}(?:rescue |senior |indoor "
+    rf")?(?P<pet>{'|'.join(map(re.escape, _PET_WORDS))})(?P<many>s)?\b(?!-)(?!,? (?-i:[A-Z])[a-z])(?! "
+    rf"(?:food|bed|sitter|person|lover|walker|park|show))",
+    re.IGNORECASE,
+)
+_AT_VET = re.compile(
+    r"\b(?P<name>(?-i:[A-Z])[a-z]+)(?:'s\b|\b)(?=.{0,60}\b(?:vet|litter(?: box)?|kibble|leash|collar"
+    r"|fleas|worming|groomer|kennel|scratching post|chew toys?|barks?|barking|purrs?|meows?|hairballs?)\b)"
+    r"|\b(?:vet|litter box|kibble|leash|groomer|kennel|flea drops"
+    r"|worming)\b.{0,40}?\b(?P<other>(?-i:[A-Z])[a-z]+)(?:'s\b|(?=[.,?!]|$| for\b| is\b| has\b| today"
+    r"| tomorrow| on\b))",
+    re.IGNORECASE,
+)
+_SPECIES = re.compile(
+    rf"\b(?:for an?|is an?|normal for|an? (?:old |young |\d+[- ]year[- ]old "
+    rf")?)\s?(?P<pet>{'|'.join(map(re.escape, _PET_WORDS))})\b|\b(?P<cue>litter|purr\w*|meow\w*"
+    rf"|hairball\w*|scratching post|leash|bark\w*|kennel)",
+    re.IGNORECASE,
+)
+_ENGAGED = re.compile(r"\b(?:ex|late|future|hypothetical|imaginary|dead|deceased)[- ]", re.IGNORECASE)
+
+
+_ASKS_MEMORY = re.compile(
+    r"\b(?:what|who|when|which|where)(?: is|'s| are| was| were)? (?:my|our)\b|\b(?:do|did|can|could) "
+    r"you (?:know|remember|recall)\b|"
+    r"\b(?:would|could|might|imagine|suppose|pretend|if)\b|\bhow do (?:i|you) say\b",
+    re.IGNORECASE,
+)
+"""What is asked of the memory, or supposed, is not stated."""
+
+
+def mentions(text: str, ledger: Ledger) -> Iterator[Extracted]:
+    """What the sentence takes for granted of the speaker."""
+    if _ASKS_MEMORY.search(text):
+        return
+    yield from _relatives(text, ledger)
+    yield from _children(text)
+    yield from _things(text)
+    yield from _pets(text, ledger)
+
+
+def _is_there(content: str, predicate: str, value: str, tag: str, category: str = "user-profile/family") -> Extracted:
+    return Extracted(
+        content=content,
+        subject="user",
+        predicate=predicate,
+        object=value,
+        category=category,
+        tags=(tag, value),
+        confidence=LESS_SURE,
+        importance=0.5,
+    )
+
+
+def _relatives(text: str, ledger: Ledger) -> Iterator[Extracted]:
+    placed: set[str] = set()
+    for match in (*_PLACED.finditer(text), *_VISITED.finditer(text)):
+        who, where = match["who"].lower(), match["where"]
+        placed.add(who)
+        plural = who.endswith(
+            ("parents", "kids", "children", "sons", "daughters", "twins", "in-laws", "sisters", "brothers")
+        )
+        yield Extracted(
+            content=f"User's {who} {'live' if plural else 'lives'} in {where}.",
+            subject=f"user's {who}",
+            predicate="lives_in",
+            object=where,
+            category="user-profile/people",
+            tags=("people", who),
+            entities=(where,),
+            relations=(Relation(subject=f"user's {who}", predicate="lives_in", object=where),),
+            confidence=LESS_SURE,
+        )
+    for match in _RELATIVE.finditer(text):
+        who, size = match["who"].lower(), match["size"].lower()
+        if who in placed or _ENGAGED.search(size) or _is_known(who, ledger):
+            continue
+        yield _is_there(
+            f"User has {_one(f'{size}{who}')}.", f"family_{who.replace('-', '_').replace(' ', '_')}", who, "people"
+        )
+
+
+def _one(what: str) -> str:
+    plain = re.sub(r"^(?:new|old|own|poor|lovely|dear|small) ", "", what.strip())
+    if plain.endswith(("s", "children")) or re.match(r"(?:two|three|four|five)\b", plain):
+        return plain
+    return f"{'an' if plain[0] in 'aeiou' else 'a'} {plain}"
+
+
+def _is_known(who: str, ledger: Ledger) -> bool:
+    kind = who.removesuffix("s")
+    return any(
+        re.search(rf"\b{re.escape(kind)}\b", one.statement.content, re.IGNORECASE) is not None
+        and one.statement.content.startswith(("User's", "User has"))
+        for one in ledger.newest()
+    )
+
+
+def _children(text: str) -> Iterator[Extracted]:
+    first_person = re.search(r"\b(?:I|I'm|my|our|we|me|us)\b", text) is not None
+    for match in (*_MY_CHILD.finditer(text), *(_CHILD.finditer(text) if first_person else ())):
+        who = (match["who"] or "").strip() or "child"
+        unit = {"yr": "year", "mo": "month"}.get(match["unit"].lower(), match["unit"].lower())
+        yield _is_there(
+            f"User has a {match['age']}-{unit}-old {who}.", f"{who}_age", f"{match['age']} {unit}s", "family"
+        )
+        return
+    for match in _AT_HOME.finditer(text):
+        who = {"little one": "child", "little ones": "children"}.get(match["who"].lower(), match["who"].lower())
+        yield _is_there(f"User has {_one(who)}.", f"family_{who}", who, "family")
+
+
+def _things(text: str) -> Iterator[Extracted]:
+    for match in _THING.finditer(text):
+        what = match["x"].lower()
+        if what in ("dissertation",):
+            yield _is_there(f"User is writing a {what}.", f"writes_{what}", what, "study", "user-profile/education")
+        else:
+            yield _is_there(f"User has {_one(what)}.", "owns", what, "possessions", "possessions/things")
+    for match in _ILLNESS.finditer(text):
+        if is_condition(match["x"]):
+            yield _is_there(
+                f"User has {match['x']}.", "has_condition", match["x"].lower(), "health", "user-profile/health"
+            )
+    for match in _MEDICINE.finditer(text):
+        yield _is_there(
+            f"User takes {match['x'].lower()}.", "takes_medication", match["x"].lower(), "health", "user-profile/health"
+        )
+
+
+def _pets(text: str, ledger: Ledger) -> Iterator[Extracted]:
+    for match in _AT_VET.finditer(text):
+        name = match["name"] or match["other"]
+        if name.lower() in NO_PET_NAMES or not is_name(name) or _is_known(name.lower(), ledger):
+            continue
+        kind = _species(text)
+        yield named_pet(PETS.get(kind, "pet"), kind, name, 0.6)
+        return
+    for match in _PET.finditer(text):
+        said = match["pet"].lower()
+        if _is_known(said, ledger) or _is_known(PETS[said], ledger):
+            continue
+        several = bool(match["many"])
+        yield _is_there(
+            f"User has {said}s." if several else f"User has {_one(said)}.",
+            f"has_{PETS[said]}",
+            said,
+            "pets",
+            "user-profile/pets",
+        )
+
+
+def _species(text: str) -> str:
+    found = _SPECIES.search(text)
+    if found is None:
+        return "pet"
+    if found["pet"]:
+        return found["pet"].lower()
+    return "dog" if re.match(r"leash|bark|kennel", found["cue"], re.IGNORECASE) else "cat"

@@ -1,0 +1,83 @@
+"""What a statement ends by saying the opposite, without a word of correction ("I eat fish" after "I eat no fish")."""
+
+import re
+from collections.abc import Iterator
+
+from memproxy.core.slots import value_name
+from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.rules.ledger import Ledger, forgotten
+
+_EATS = re.compile(r"(?:eat|eats|drink|drinks|smokes)(?:_(?P<x>\w+))?$")
+_MEAT = re.compile(r"\b(?:meat|chicken|beef|pork|steak|bacon|burgers?|sausages?|ham|lamb|turkey)\b", re.IGNORECASE)
+_FISH = re.compile(r"\b(?:fish|salmon|tuna|sushi|seafood|shrimp|prawns)\b", re.IGNORECASE)
+_ANIMAL = re.compile(r"\b(?:dairy|milk|cheese|eggs?|butter|yog\w+|honey)\b", re.IGNORECASE)
+_ALCOHOL = re.compile(r"(?:wine|beer|alcohol|whisk\w+|gin|cocktail|cider)\b", re.IGNORECASE)
+_DIET = re.compile(r"\b(?:vegan|vegetarian|pescatarian)\b", re.IGNORECASE)
+_COUPLE = frozenset(
+    {"family_boyfriend", "family_girlfriend", "family_wife", "family_husband", "family_partner", "family_fiance"}
+)
+_PAIRED = frozenset({"boyfriend", "girlfriend", "wife", "husband", "partner"})
+
+
+def opposed(stated: Extracted, ledger: Ledger) -> Iterator[Extracted]:
+    """The retraction of each known statement that cannot hold beside this one."""
+    if stated.intent is not Intent.STATE or not stated.predicate:
+        return
+    for one in ledger.newest():
+        known = one.statement
+        if (
+            known.subject == stated.subject
+            and known.predicate
+            and known.content != stated.content
+            and _denies(stated, known)
+        ):
+            yield forgotten(known)
+
+
+def _denies(stated: Extracted, known: Extracted) -> bool:
+    return (
+        (stated.predicate == "avoids" and _is_eaten(known, stated.object or ""))
+        or (known.predicate == "avoids" and _is_eaten(stated, known.object or ""))
+        or (
+            known.predicate == "smokes"
+            and stated.predicate in ("quit_smoking", "avoids")
+            and stated.object in ("smoking", "tobacco")
+        )
+        or (stated.predicate == "smokes" and known.predicate == "quit_smoking")
+        or _breaks_diet(stated, known)
+        or _ends_single(stated, known)
+        or _prefers_now(stated, known)
+    )
+
+
+def _is_eaten(statement: Extracted, what: str) -> bool:
+    match = _EATS.match(statement.predicate or "")
+    if match is None:
+        return False
+    eaten = match["x"] or {"smokes": "tobacco", "drinks": "alcohol"}.get(statement.predicate or "", "")
+    if what == "alcohol" and _ALCOHOL.match(eaten):
+        return True
+    return bool(eaten) and value_name(eaten.replace("_", " ")).rstrip("s") == value_name(what).rstrip("s")
+
+
+def _breaks_diet(stated: Extracted, known: Extracted) -> bool:
+    diet = _DIET.search(known.object or "")
+    if diet is None or _EATS.match(stated.predicate or "") is None or "not" in stated.content.split():
+        return False
+    kind = diet.group().lower()
+    eaten = stated.content
+    return bool(
+        _MEAT.search(eaten)
+        or (kind != "pescatarian" and _FISH.search(eaten))
+        or (kind == "vegan" and _ANIMAL.search(eaten))
+    )
+
+
+def _ends_single(stated: Extracted, known: Extracted) -> bool:
+    paired = stated.predicate in _COUPLE or stated.predicate in _PAIRED
+    return paired and known.predicate == "marital_status" and known.object in ("single", "divorced", "separated")
+
+
+def _prefers_now(stated: Extracted, known: Extracted) -> bool:
+    over = re.search(r" prefers .+ over (?P<x>.+)\.$", stated.content)
+    return over is not None and known.predicate == "prefers" and value_name(over["x"]) == value_name(known.object or "")

@@ -1,0 +1,158 @@
+"""Rows that are applied and acknowledged together: one flush for many, and each still for itself when one fails."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from memproxy.core.protocol import PlanBody, TurnsBody
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
+from memproxy.errors import MemproxyError, RequestError, StoreUnavailable
+from memproxy.learn.writes import Writes
+from memproxy.ports import JournalEntry, JournalKind, Point
+from memproxy.stores.edge import EdgeStore
+from memproxy.tasks import TaskOwner
+from tests.learn.rig import ANN, BEN, DIMENSION, NOON, PATIENCE_S, Rig, fact, rig
+from tests.support.waiting import eventually
+
+
+class Watched(EdgeStore):
+    """Counts flushes. Flushes and writes of memories named so fail so many times."""
+
+    def __init__(self, folder: Path, *, failing_flushes: int = 0, failing: dict[str, int] | None = None) -> None:
+        super().__init__(folder / "store", dimension=DIMENSION, embedder_name="test:words", lull_s=0)
+        self.flushes = 0
+        self.failing_flushes = failing_flushes
+        self.failing = failing or {}
+
+    async def flush(self) -> None:
+        self.flushes += 1
+        if self.flushes <= self.failing_flushes:
+            raise StoreUnavailable("away for a moment")
+        await super().flush()
+
+    async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        for point in points:
+            if self.failing.get(point.memory.id, 0) > 0:
+                self.failing[point.memory.id] -= 1
+                raise MemproxyError("not this one")
+        await super().upsert(scope, points)
+
+
+def said(number: int) -> TurnsBody:
+    return TurnsBody(messages=[Message(role="user", content=f"remark {number}")], said_at=NOON.replace(second=number))
+
+
+async def waiting_rows(r: Rig) -> int:
+    return (await r.state.queue_sizes())["index"]["waiting"]
+
+
+async def test_rows_that_wait_share_a_flush(tmp_path: Path) -> None:
+    store = Watched(tmp_path)
+    async with rig(tmp_path, store=store, enabled=False, started=False) as r:
+        numbers = [await r.submit(said(number)) for number in range(12)]
+        numbers += [await r.submit(PlanBody(upserts=[fact(f"f{number}")])) for number in range(12)]
+        await r.worker.start()
+        for number in numbers:
+            assert await r.worker.applied(number, PATIENCE_S)
+        assert [turn.content for turn in reversed(await r.turns())] == [f"remark {number}" for number in range(12)]
+        assert len(await r.facts()) == 12
+        assert store.flushes == 1
+
+
+async def test_an_unreadable_row_among_others_is_refused_alone(tmp_path: Path) -> None:
+    async with rig(tmp_path, enabled=False, started=False) as r:
+        first = await r.submit(said(1))
+        bad = await r.worker.submit(JournalEntry(kind=JournalKind.TURNS, scope=ANN, body=b'{"messages": 3}'))
+        last = await r.submit(said(2))
+        await r.worker.start()
+        assert await r.worker.applied(first, PATIENCE_S)
+        assert await r.worker.applied(last, PATIENCE_S)
+        with pytest.raises(RequestError, match="given up"):
+            await r.worker.applied(bad, PATIENCE_S)
+        assert [turn.content for turn in await r.turns()] == ["remark 2", "remark 1"]
+
+
+async def test_a_row_that_fails_holds_back_those_behind_it_and_none_before_or_beside(tmp_path: Path) -> None:
+    store = Watched(tmp_path, failing={"b": 1})
+    async with rig(tmp_path, store=store, enabled=False, started=False) as r:
+        rents = [fact(name, subject="user", predicate="rent", object=name) for name in "abc"]
+        first, middle, last = [await r.submit(PlanBody(upserts=[rent])) for rent in rents]
+        beside = await r.submit(PlanBody(upserts=[fact("x", BEN)]), BEN)
+        await r.worker.start()
+        assert await r.worker.applied(first, PATIENCE_S)
+        assert await r.worker.applied(beside, PATIENCE_S)
+        await eventually(lambda: waiting_rows(r), what="both wait")
+        assert await waiting_rows(r) == 2
+        assert [one.id for one in await r.facts()] == ["a"]
+        r.clock.advance(60)
+        r.worker.wake()
+        assert await r.worker.applied(middle, PATIENCE_S)
+        assert await r.worker.applied(last, PATIENCE_S)
+        assert [one.id for one in await r.facts(active=True)] == ["c"]
+        assert len(await r.facts()) == 3
+
+
+async def test_no_row_is_acknowledged_by_a_flush_that_failed(tmp_path: Path) -> None:
+    store = Watched(tmp_path, failing_flushes=1)
+    async with rig(tmp_path, store=store, enabled=False, started=False) as r:
+        numbers = [await r.submit(said(number)) for number in range(3)]
+        await r.worker.start()
+
+        async def all_wait() -> bool:
+            return store.flushes == 1 and await waiting_rows(r) == 3
+
+        await eventually(all_wait)
+        r.clock.advance(60)
+        r.worker.wake()
+        for number in numbers:
+            assert await r.worker.applied(number, PATIENCE_S)
+        assert len(await r.turns()) == 3
+        assert await r.state.parked(None, limit=5) == []
+
+
+async def test_rows_that_were_shown_but_not_flushed_are_done_again_after_a_restart(tmp_path: Path) -> None:
+    store = Watched(tmp_path, failing_flushes=10**6)
+    async with rig(tmp_path, store=store, enabled=False, started=False) as r:
+        for number in range(3):
+            await r.submit(said(number))
+        await r.worker.start()
+
+        async def seen() -> bool:
+            return len(await r.turns()) == 3
+
+        await eventually(seen)
+    async with rig(tmp_path, enabled=False) as r:
+        await r.say("remark 3", at=NOON.replace(second=3))
+        assert len(await r.turns()) == 4
+
+
+class Slow:
+    """Stands for a store whose flush ends when it may."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.may_end = asyncio.Event()
+
+    async def flush(self) -> None:
+        self.begun += 1
+        await self.may_end.wait()
+
+
+async def test_only_what_was_written_before_a_flush_began_is_settled_by_it(tmp_path: Path) -> None:
+    store, owner = Slow(), TaskOwner("test")
+    writes = Writes(store)  # type: ignore[arg-type]
+    with writes.of("index", ANN.owner):
+        flushing = owner.start(writes.flush(), "flush")
+        await eventually(lambda: store.begun == 1)
+    store.may_end.set()
+    await flushing
+    await writes.settle("learn", ANN.owner)
+    await writes.settle("index", BEN.owner)
+    assert store.begun == 1
+    await writes.settle("index", ANN.owner)
+    assert store.begun == 2
+    await writes.settle("index", ANN.owner)
+    assert store.begun == 2
