@@ -7,6 +7,7 @@ OPEN = '<recalled-memory id="{nonce}">'
 CLOSE = "</recalled-memory>"
 
 _BLOCK = re.compile(r"<recalled-memory\b[^>]*>.*?(?:</recalled-memory\s*>|\Z)\s*", re.IGNORECASE | re.DOTALL)
+_LINE = re.compile(r"^- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]$", re.MULTILINE)
 _DELIMITER = re.compile(r"<(\s*/?\s*recalled-memory)", re.IGNORECASE)
 
 
@@ -19,6 +20,13 @@ def session_nonce(secret: bytes, tenant: str, user: str, session: str) -> str:
 def quote(text: str) -> str:
     """Text on one line that cannot open or close a block: anything that looks like our delimiter loses its bracket."""
     return _DELIMITER.sub(r"‹\1", " ".join(text.split()))
+
+
+def shown_texts(text: str) -> list[str]:
+    """What the lines of injected blocks in a text say, without date, speaker and citation."""
+    if "recalled-memory" not in text.lower():
+        return []
+    return [line[1] for found in _BLOCK.finditer(text) for line in _LINE.finditer(found[0])]
 
 
 def strip_blocks(text: str) -> str:

@@ -195,7 +195,7 @@ class Decider:
             scope=scope,
             queries=chat.user_texts[-MAX_QUERIES:],
             nonce=session_nonce(self._secret, scope.tenant, scope.user, scope.session or ""),
-            present=chat.digests,
+            present=chat.present,
             limits=controls.limits,
             chained=chat.chain is not None,
         )

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from memproxy.core.block import strip_blocks
+from memproxy.core.block import shown_texts, strip_blocks
 from memproxy.core.turn import Message, text_digest
 from memproxy.wire.chat_message import ChatMessage, is_filled
 from memproxy.wire.controls import OURS, read_config, read_context
@@ -119,6 +119,12 @@ class RequestBody:
         if self._digests is None:
             self._digests = [text_digest(message.text) for message in self.messages]
         return self._digests
+
+    @property
+    def present(self) -> list[str]:
+        """Digests of all that the request says already: its messages, and lines of blocks that a client sent back."""
+        shown = [text_digest(text) for message in self.messages for text in shown_texts(message.text)]
+        return self.digests + shown
 
     def new_messages(self) -> list[Message]:
         """What this request adds to the conversation: what came after the assistant's last answer to the user.
