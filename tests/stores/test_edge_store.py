@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import qdrant_edge as edge
 
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.ports import HybridQuery, MemoryFilter
@@ -224,3 +225,30 @@ async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path:
     await store.open(None)
     assert await store.count(ANN, MemoryFilter(tags=("flushed",))) >= acknowledged
     await store.close()
+
+
+async def test_a_search_that_no_request_waits_for_holds_no_flush_back(tmp_path: Path) -> None:
+    store = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name="test:model", lull_s=60)
+    await store.open(None)
+    await store.search(ANN, HybridQuery(dense=EAST, background=True))
+    with pytest.raises(StopIteration):  # it ends without having waited
+        store._searches.wait().send(None)
+    await store.search(ANN, HybridQuery(dense=EAST))
+    waiting = store._searches.wait()
+    waiting.send(None)
+    waiting.close()
+    await store.close()
+
+
+async def test_a_store_with_more_indexes_than_new_ones_opens_and_answers(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    await store.open(None)
+    await store.upsert(ANN, [point(memory("m", tags=["red"]), EAST)])
+    index = edge.UpdateOperation.create_field_index("tags", edge.PayloadSchemaType.Keyword)
+    await store._on_shard(lambda shard: shard.update(index))
+    await store.close()
+    again = edge_store(tmp_path)
+    await again.open(None)
+    await again.upsert(ANN, [point(memory("n", tags=["red"]), EAST)])
+    assert await again.count(ANN, MemoryFilter(tags=("red",))) == 2
+    await again.close()

@@ -15,10 +15,13 @@ from tests.stores.making import NOON
 
 Key = tuple[str, str]
 
+CLAIMS = st.tuples(st.integers(1, 4), st.integers(1, 3))
+"""How many owners, and how many rows of each."""
+
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.sampled_from(["a", "b", "c"]), st.sampled_from(list(JournalKind))),
-        st.tuples(st.just("claim"), st.sampled_from(["index", "learn"]), st.integers(1, 4)),
+        st.tuples(st.just("claim"), st.sampled_from(["index", "learn"]), CLAIMS),
         st.tuples(st.sampled_from(["finish", "retry", "park"]), st.integers(0, 9), st.booleans()),
         st.tuples(st.just("later"), st.none(), st.none()),
         st.tuples(st.just("forget"), st.sampled_from(["a", "b", "c"]), st.none()),
@@ -33,18 +36,34 @@ class Model:
     def __init__(self) -> None:
         self.rows: dict[Key, list[int]] = {}
         self.due: dict[int, int] = {}
+        self.tried: set[int] = set()
         self.running: dict[int, Key] = {}
         self.now = 0
 
-    def claimable(self, lane: str, limit: int) -> list[int]:
-        heads = [rows[0] for (_, its), rows in self.rows.items() if its == lane and rows]
-        ready = [number for number in heads if number not in self.running and self.due[number] <= self.now]
-        return sorted(ready)[:limit]
+    def claimable(self, lane: str, limit: int, run: int) -> list[int]:
+        queues = {rows[0]: (owner, rows) for (owner, its), rows in self.rows.items() if its == lane and rows}
+        heads = [
+            head for head, (owner, _) in queues.items() if self.is_free(head) and self.may_learn(owner, lane, head)
+        ]
+        return [number for head in sorted(heads)[:limit] for number in self.together(queues[head][1], run)]
+
+    def together(self, rows: list[int], run: int) -> list[int]:
+        if rows[0] in self.tried:
+            return rows[:1]
+        alone = (number for number in rows[1:] if not self.is_free(number) or number in self.tried)
+        stop = next(alone, None)
+        return rows[: min(run, rows.index(stop) if stop is not None else run)]
+
+    def is_free(self, number: int) -> bool:
+        return number not in self.running and self.due[number] <= self.now
+
+    def may_learn(self, owner: str, lane: str, number: int) -> bool:
+        return lane != "learn" or min(self.rows.get((owner, "index")) or [number]) >= number
 
 
 @settings(max_examples=60, deadline=None)
 @given(steps)
-async def test_rows_are_claimed_in_order_and_never_two_of_one_owner(
+async def test_rows_are_claimed_in_order_and_those_of_one_owner_together_or_not_at_all(
     done: list[tuple[str, object, object]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -68,9 +87,10 @@ async def _step(state: SqliteState, model: Model, action: str, first: object, se
         model.due[number] = 0
     elif action == "claim":
         assert isinstance(first, str)
-        assert isinstance(second, int)
-        expected = model.claimable(first, second)
-        rows: list[JournalRow] = await state.claim(first, limit=second, now=now)
+        assert isinstance(second, tuple)
+        limit, run = second
+        expected = model.claimable(first, limit, run)
+        rows: list[JournalRow] = await state.claim(first, limit=limit, now=now, run=run)
         assert [row.number for row in rows] == expected
         model.running |= {row.number: (row.entry.scope.user, first) for row in rows}
     elif action == "later":
@@ -90,6 +110,7 @@ async def _end(state: SqliteState, model: Model, action: str, number: int, *, co
     key = model.running.pop(number)
     if action == "retry":
         model.due[number] = model.now + 1
+        model.tried |= {number} if counted else set()
         due = NOON + timedelta(hours=model.due[number])
         await state.retry(number, error="x", due=due, counted=counted)
         return

@@ -11,6 +11,7 @@ import pytest
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, RequestError
 from memproxy.ports import JournalEntry, JournalKind, KnownSession, Recovered, SessionProgress, SlotChange
+from memproxy.stores.sqlite_journal import MOST_RUN_BYTES
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, NOON
 
@@ -48,6 +49,28 @@ async def test_a_row_comes_back_as_it_was_appended(state: SqliteState) -> None:
     number = await state.append(written)
     (row,) = await state.claim("index", limit=5, now=NOON)
     assert (row.number, row.entry, row.attempts, row.plan) == (number, written, 0, None)
+
+
+async def test_large_rows_are_claimed_alone(state: SqliteState) -> None:
+    large = b"x" * MOST_RUN_BYTES
+    numbers = [await state.append(entry(body=body)) for body in (b"{}", b"{}", large, b"{}")]
+    for together in ([0, 1], [2], [3]):
+        rows = await state.claim("index", limit=5, now=NOON, run=10)
+        assert [row.number for row in rows] == [numbers[place] for place in together]
+        for row in rows:
+            await state.finish(row.number)
+
+
+async def test_learning_waits_for_what_was_to_be_indexed_before_it(state: SqliteState) -> None:
+    turns = await state.append(entry())
+    learn = await state.append(entry(kind=JournalKind.LEARN))
+    later = await state.append(entry())
+    assert await claimed(state, "learn") == []
+    assert await claimed(state) == [turns]
+    assert await claimed(state, "learn") == []
+    await state.finish(turns)
+    assert await claimed(state, "learn") == [learn]
+    assert await claimed(state) == [later]
 
 
 async def test_rows_of_one_owner_and_lane_are_claimed_one_at_a_time_in_order(state: SqliteState) -> None:

@@ -30,6 +30,8 @@ _CONTRACTIONS = tuple(
         (r"\b(my|our) (?:wifey|missus|mrs)\b", r"\1 wife"),
         (r"\b(my|our) kiddos?\b", r"\1 kids"),
         (r"\bgotta\b", "have to"),
+        (r"\b(have|has|had|did|does|is|are|was|were|could|would|should)nt\b", r"\1 not"),
+        (r"\bas always\b", "as usual"),
         (r"\b(?:I've|ive)\b", "I have"),
         (r"\bI'll\b", "I will"),
         (r"\bwe're\b", "we are"),
@@ -108,7 +110,8 @@ _ELLIPTIC = (
     r"own|drive|speak|play|study|teach|have|am|are|do not|cannot|use|"
     r"run|was born|"
     r"grew up|moved|need|never|dislike|adore|collect|got|bought|adopted|take|weigh|wear|no longer|stopped|quit|"
-    r"teach|turned|joined)\b"
+    r"teach|turned|joined|release|bake|swim|cycle|dabble|sell|rent|maintain|tutor|coach|volunteer"
+    r"|smoke|commute|freelance)\b"
 )
 _ANOTHER = (
     rf"(?:(?:an?|two|three|four|\d) (?:(?:older|younger|little|big|new) "
@@ -118,9 +121,11 @@ _CUT = re.compile(
     rf",\s*(?=[^,]{{3,40}} (?:I|we)'d\b)|;\s*|\s[-–—]+\s|—|\s*[()]\s*|(?:,\s*|\s+)(?:and|but|so|because|since|"
     rf"though|although|plus|yet|while|whereas|as|und|aber|y|et)\s+(?=(?:now |then |also |these days |today "
     rf")?{_BEGINS})"
-    rf"|,\s+(?=(?:[$€£]?\d[\w.,:]*|(?-i:[A-Z])[\w.+#-]*(?: (?-i:[A-Z])[\w.+#-]*)?) (?:now|instead|actually)\b)"
+    rf"|,\s+(?=[\w-]+(?: [\w-]+)? (?:is|are) now )|,\s+(?=(?:[$€£]?\d[\w.,:]*|(?-i:[A-Z])[\w.+#-]*(?: "
+    rf"(?-i:[A-Z])[\w.+#-]*)?) (?:now|instead|actually)\b)"
     rf"|,\s*(?=(?:now |then |these days )?{_BEGINS})|\s+and\s+(?={_ANOTHER})|,\s*(?:and |but |so |because |as "
-    rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?={_ELLIPTIC})|:\s+(?={_BEGINS})|\s+(?=please note (?:that )?(?:I|my|we|"
+    rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?={_ELLIPTIC})|:\s+(?={_BEGINS})|:\s+(?=(?-i:[A-Z])\w+ "
+    rf"(?:costs|is|are|starts|ends|takes|has)\b)|\s+(?=please note (?:that )?(?:I|my|we|"
     rf"our)\b)",
     re.IGNORECASE,
 )
@@ -166,7 +171,8 @@ _CORRECTING = re.compile(
     re.IGNORECASE,
 )
 _ASKS = re.compile(
-    r"(?:(?:and|but|so|ok|okay|hey|hi|hello|well|please|also|now|then|sorry)\b[,!]?\s+)*(?:should|can|could|do|does|"
+    r"(?:(?:and|but|so|ok|okay|hey|hi|hello|well|please|also|now|then|sorry)\b[,!]?\s+)*(?:should|can"
+    r"|could|do(?! not)|does|"
     r"did|is|are|was|were|what|what's|who|who's|where|when (?:is|was|did|do|does|are|will|can|should)|why|"
     r"how|which|whose|would|will|am|have (?:I|you|we)|has|had|shall|may I|might|tell me|show me|give me|remind me "
     r"(?:what|who|where|when|how|why|of)|guess(?! what)|isn't|aren't|don't you)\b",

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from memproxy.core.slots import has_many, numbers, predicate_name, value_name
+from memproxy.core.slots import numbers, value_name
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules import dates
+from memproxy.learn.rules.exchange import exchange, with_value
 from memproxy.learn.rules.ledger import Known, Ledger, terms
-from memproxy.learn.rules.model import LESS_SURE, SURE, Clause
+from memproxy.learn.rules.model import LESS_SURE, Clause
 from memproxy.learn.rules.money import AMOUNT
 from memproxy.learn.rules.projects import tool
-from memproxy.learn.rules.values import bare, is_name, slug, third_person, trimmed
+from memproxy.learn.rules.values import is_name, slug, third_person, trimmed
 
 _AMOUNT = re.compile(AMOUNT, re.IGNORECASE)
 _NUMBER = re.compile(r"[$€£¥]?\s?\d[\d,.]*\d|[$€£¥]?\s?\d")
@@ -51,6 +52,12 @@ _IS_NOW = re.compile(
     r"(?P<what>(?:my|our|the) [\w' -]{2,50}?|(?!it\b|that\b|this\b|he\b|she\b|they\b|there\b|I\b|we\b"
     r"|what\b)[\w'-]+(?: [\w'-]+){0,3}?) "
     r"(?:is|are|will be|takes place) (?:now |actually )?(?:on |in |at )?(?P<x>.+)",
+    re.IGNORECASE,
+)
+_RESTATED = re.compile(
+    r"(?:my |our |the )?(?P<what>(?!it\b|that\b|this\b|he\b|she\b|they\b|there\b|I\b|we\b|you\b"
+    r"|what\b|which\b)[\w'-]+(?: [\w'-]+){0,3}?) "
+    r"(?:costs?|weighs?|lasts?|leaves at|starts at|ends at|opens at|closes at|measures|pays) (?P<x>[$€£]?\d.*)",
     re.IGNORECASE,
 )
 _I_CHANGED = re.compile(
@@ -93,6 +100,8 @@ def _of_named(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
     if match is None and clause.is_correction:
         match = _IS_NOW.match(clause.text)
     if match is None:
+        match = _RESTATED.match(clause.text)
+    if match is None:
         return
     wrong = match.groupdict().get("wrong")
     if match["what"].lower() == "it":
@@ -128,7 +137,7 @@ def _switched(clause: Clause, ledger: Ledger, _turn: int) -> Iterable[Extracted]
     known = ledger.holding(wrong)
     if known is None and re.search(r"\bmoved\b", match.group()[: len(match.group()) - len(match["x"])]):
         return  # from one place to another
-    if known is not None and known.object and (found := _with_value(known, wrong, new)) is not None:
+    if known is not None and known.object and (found := with_value(known, wrong, new)) is not None:
         about = match.groupdict().get("what")
         renamed = msgspec.structs.replace(found, predicate=_renamed(known.predicate, wrong, new))
         yield (renamed if not about or terms(about) <= terms(known.content) else _of(renamed, about))
@@ -179,7 +188,7 @@ def _of_last(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
         return
     known = ledger.holding(wrong) if wrong else None
     if known is not None and wrong is not None:
-        found = _with_value(known, wrong, value)
+        found = with_value(known, wrong, value)
         if found is not None:
             yield found
         return
@@ -211,7 +220,7 @@ def _of_count(clause: Clause, ledger: Ledger, _turn: int) -> Iterable[Extracted]
         )
         if held is not None and held["count"].lower() != match["x"].lower():
             old = held["count"] + held["between"]
-            found = _exchange(one.statement, old, match["x"] + held["between"], match["x"])
+            found = exchange(one.statement, old, match["x"] + held["between"], match["x"])
             if found is not None:
                 yield found
             return
@@ -270,7 +279,7 @@ def _by_clock(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
     if said is None or held is None or len(new) > len(said.group()) + 12:
         return None
     value = (known.object or held.group()).replace(held.group(), said.group())
-    return _exchange(known, held.group(), said.group(), value)
+    return exchange(known, held.group(), said.group(), value)
 
 
 def _by_date(known: Extracted, new: str, clause: Clause) -> Extracted | None:
@@ -283,7 +292,7 @@ def _by_date(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     noted, value = day.noted, day.value
     noted = re.sub(r"^(?:on|in|by|at) (?:the (?=\d))?", "", noted)
     clock = re.search(r" at (?:\d\S*(?: ?[ap]m)?|noon|midnight)(?=\.?$)", known.content)
-    return _exchange(
+    return exchange(
         known,
         old,
         noted,
@@ -334,7 +343,7 @@ def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     ):
         old = rest.group()
     value = (known.object or "").replace(old, said) if known.object and old in known.object else said
-    return _exchange(known, old, said, value)
+    return exchange(known, old, said, value)
 
 
 _UNIT = re.compile(
@@ -355,39 +364,4 @@ def _by_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
         return None
     if numbers(known.object) or _day(plain, clause) is not None or known.object not in known.content:
         return None
-    return _exchange(known, known.object, plain, plain)
-
-
-def _with_value(known: Extracted, wrong: str, new: str) -> Extracted | None:
-    """The known statement with one value exchanged for another, wherever it stands."""
-    plain = wrong.strip(" .!")
-    place = known.content.casefold().find(plain.casefold())
-    if place < 0 or ((known.subject or "user") != "user" and plain == known.subject):
-        return None
-    old = known.content[place : place + len(plain)]
-    if old[:1].isdigit() and place and known.content[place - 1] in "$€£¥" and new[:1].isdigit():
-        old, new = known.content[place - 1] + old, known.content[place - 1] + new
-    value = re.sub(re.escape(plain), lambda _match: new, known.object or new, flags=re.IGNORECASE)
-    return _exchange(known, old, new, value)
-
-
-def _exchange(known: Extracted, old: str, new: str, value: str) -> Extracted | None:
-    if value_name(old) == value_name(new) or old not in known.content:
-        return None
-    listed = has_many(predicate_name(known.predicate or "")[0])
-    return msgspec.structs.replace(
-        known,
-        content=known.content.replace(old, new, 1),
-        intent=Intent.CORRECT,
-        object=bare(value),
-        replaces=known.object if listed or known.object else old,
-        entities=tuple(dict.fromkeys(new if name == old else name for name in known.entities)),
-        relations=tuple(
-            msgspec.structs.replace(relation, object=bare(value)) if relation.object == known.object else relation
-            for relation in known.relations
-        ),
-        confidence=SURE,
-        valid_from=None,
-        valid_to=None,
-        evidence=(),
-    )
+    return exchange(known, known.object, plain, plain)

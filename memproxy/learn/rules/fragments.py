@@ -21,7 +21,7 @@ _KINDS = "|".join(
 )
 
 
-def named_list(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+def named_list(groups: Groups, _clause: Clause | None) -> Iterable[Extracted]:
     """“Cats: Bean, Toast and Gravy”."""
     who = groups["who"].lower()
     names = names_of(re.sub(r"\s*\([^)]*\)", "", re.split(r"[.;?!]", groups["x"])[0]))
@@ -33,6 +33,17 @@ def named_list(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         kind = PLURAL_KIN.get(who, who.removesuffix("s"))
         kind = {"boy": "son", "girl": "daughter"}.get(kind, kind)
         yield from (named_person(kind, name) for name in names if kind in KIN or kind == "child")
+
+
+_LISTED = re.compile(
+    rf"\b(?:(?:my|our|two|three|four|five|six|\d) )+(?P<who>{_KINDS}):\s+(?P<x>(?-i:[A-Z]).+)", re.IGNORECASE
+)
+
+
+def listed(text: str) -> Iterable[Extracted]:
+    """“Rainy Saturday, three kids: Ana, Beto and Clara”, anywhere in a sentence."""
+    for match in _LISTED.finditer(text):
+        yield from named_list({"who": match["who"], "x": match["x"]}, None)
 
 
 def labelled(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
@@ -165,10 +176,49 @@ def best_way(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         )
 
 
+_NO_TASTE = re.compile(
+    r"(?:why|sure|ok|maybe|probably|certainly|definitely|it|that|this|he|she|they|and|but|or|so|good"
+    r"|great|bad|nice|more|less|better|worse|just|only|if|what|"
+    r"should|would|could|can|will|do|does|did|is|are|was|were|have|has|had|option|i|we|you|yes|no"
+    r"|shorter|longer|a|the|one|two|all)\b",
+    re.IGNORECASE,
+)
+
+
+def rather(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“Tabs not spaces”, “pathlib over os.path”: a preference without a verb."""
+    one, other = groups["x"], trimmed(groups["over"], "short")
+    if other is None or _NO_TASTE.match(one) or _NO_TASTE.match(other) or one[:1].isupper() or one[:1].isdigit():
+        return
+    yield fact(
+        f"User wants {one} rather than {other}.",
+        f"preference_between_{'_and_'.join(sorted((slug(one), slug(other))))}",
+        one,
+        "user-preferences/general",
+    )
+
+
+def never_any(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“Never semicolons in js”."""
+    said = trimmed(groups["x"], "long")
+    if said is not None and len(said.split()) <= 5 and re.match(r"[a-z-]+s\b(?! (?:it|this|that|me)\b)", said):
+        yield fact(f"User never wants {said}.", f"never_{slug(said)}", said, "user-preferences/general")
+
+
 RULES: tuple[Rule, ...] = (
+    any_rule(
+        r"(?P<x>[\w.+#-]+(?: [\w.+#-]+)?),? (?:not|over|instead of|rather than) (?P<over>[\w.+# "
+        r"-]{2,30}?)(?=$|[.,;!])",
+        rather,
+    ),
+    any_rule(r"never (?P<x>[a-z-]+s\b.*)", never_any),
     any_rule(rf"(?:(?:my|our) )?(?P<what>{_LABELS}):\s+(?P<x>.+)", noted),
     any_rule(r"(?:and |but )?nothing (?:with|containing) (?P<x>.+)", best_way),
-    any_rule(rf"(?:my |our |the )?(?P<who>{_KINDS})(?: are)?(?: called| named)?:\s+(?P<x>.+)", named_list),
+    any_rule(
+        rf"(?:my |our |the )?(?:(?:two|three|four|five|six|\d) )?(?P<who>{_KINDS})(?: are)?(?: called| "
+        rf"named)?:\s+(?P<x>.+)",
+        named_list,
+    ),
     any_rule(
         r"(?:my|our) (?P<what>(?!question|problem|code|plan|idea|draft|text|answer|prompt|message|email"
         r"|list|error|setup is|first|address)[\w' -]{3,30}):\s+(?P<x>(?!I\b|how|what|why|is|can)[^\n]+)",

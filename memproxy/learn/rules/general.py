@@ -146,7 +146,12 @@ def has(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
                 f"User has {third_person(value)}.", f"family_{last.replace('-', '_')}", last, "user-profile/family"
             )
             continue
-        if not head or last in PASSING_NOUNS or last.endswith(("ness", "ment")) or len(head.split()) > 5:
+        if (
+            not head
+            or (PASSING_NOUNS.intersection(head.lower().split()) and not OFTEN_SAID.search(value))
+            or last.endswith(("ness", "ment"))
+            or len(head.split()) > 5
+        ):
             return
         if value.lower().startswith("the ") and not names_in(value):
             return
@@ -161,7 +166,8 @@ def has(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
 
 
 _LIFE = (
-    r"(?:moved in|moved out|moved into|signed up (?:for|to)|enrolled (?:in|at)|inherited|adopted|had "
+    r"(?:closed on (?:an?|our|my)|put an offer on (?:an?|the)|moved in|moved out|moved into|signed up "
+    r"(?:for|to)|enrolled (?:in|at)|inherited|adopted|had "
     r"(?:my|an?|our) (?:\w+ )?"
     r"(?:surgery|operation|baby|stroke|miscarriage|transplant|heart attack|c-section|son|daughter"
     r"|accident|concussion)|took up|"
@@ -224,7 +230,8 @@ def has_long(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         said is None
         or since is None
         or re.match(
-            r"(?:trying|wondering|thinking|looking|waiting|struggling|stuck|meaning|told|asked|asking|debugging|getting|"
+            r"(?:trying|wondering|thinking|looking|waiting|struggling|stuck|meaning|told|asked|asking"
+            r"|debugging|getting|"
             r"having (?:trouble|issues|problems)|here|busy|awake|up|"
             r"at (?:it|this)|it|this|that|using (?:it|this|that))\b",
             said,
@@ -242,7 +249,7 @@ RULES: tuple[Rule, ...] = (
     i_rule(r"(?:only )?have (?:only )?(?P<x>(?:an?|my) .+ (?:and|but no) (?:an?|no) .+)", has),
     i_rule(r"have (?P<aux>been) (?P<x>.+)", has_long),
     i_rule(r"(?:am|are) (?P<x>[a-z]+(?:-[a-z]+)?ing .+)", is_doing),
-    i_rule(r"have (?!been\b|to\b|not\b|had\b)(?P<x>.+)", has),
+    i_rule(r"(?:have|got) (?!been\b|to\b|not\b|had\b)(?P<x>.+)", has),
     i_rule(rf"(?:have )?(?P<x>{_LIFE}\b.*)", life),
     any_rule(
         r"(?P<lead>(?:after|before|on|every|at|most|during|in|once|twice|each) [^,]{3,60}?),? (?:I|we) "

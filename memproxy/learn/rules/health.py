@@ -1,8 +1,15 @@
 """Rules for health, diet and what a person is: conditions, allergies, traits, nationality."""
 
 import re
+from collections.abc import Iterable
 
+import msgspec
+
+from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules.lexicon import DRUGS
 from memproxy.learn.rules.model import (
+    Clause,
+    Groups,
     Rule,
     Template,
     i_rule,
@@ -12,6 +19,7 @@ from memproxy.learn.rules.values import (
     bare,
     last_words,
     one_of,
+    slug,
 )
 from memproxy.learn.rules.words import (
     CONDITIONS,
@@ -117,8 +125,16 @@ _TRAIT = Template(
     content="User is {x}.",
     predicate="is_{x_slug}",
     category="user-profile/traits",
-    check=lambda value: bare(value).lower() in _TRAITS,
+    stop="long",
+    check=lambda value: bare(re.split(r" (?:in|on|since|from|with|by|and) ", value)[0]).lower() in _TRAITS,
 )
+
+
+def medication(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """A medicine and its dose: the dose is the answer, the medicine the question."""
+    name = re.search(DRUGS, groups["x"], re.IGNORECASE)
+    for found in _MEDICATION({"x": groups["x"] if name is None else groups["x"].replace(" of ", " ", 1)}, _clause):
+        yield found if name is None else msgspec.structs.replace(found, predicate=f"takes_{slug(name.group())}")
 
 
 _MEDICATION = Template(
@@ -170,7 +186,7 @@ RULES: tuple[Rule, ...] = (
     ),
     i_rule(r"(?:have|suffer from|live with|struggle with|have had) (?P<x>.+)", _CONDITION),
     i_rule(r"(?:was|got|have been|am) diagnosed with (?P<x>.+)", _DIAGNOSED),
-    i_rule(r"(?:take|am on|am taking|have to take) (?P<x>.+)", _MEDICATION),
+    i_rule(r"(?:take|am on|am taking|have to take) (?P<x>.+)", medication),
     i_rule(r"am (?:an? )?(?P<x>[\w -]+)", _TRAIT),
     i_rule(
         r"am (?:half |originally )?(?P<x>[\w -]+?)(?=\s*$|[.,!;]| and\b| but\b| living\b| by\b)",

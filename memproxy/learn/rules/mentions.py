@@ -13,7 +13,7 @@ from memproxy.learn.rules.ledger import Ledger
 from memproxy.learn.rules.lexicon import DISTINCT_THINGS, DRUGS, NO_PET_NAMES
 from memproxy.learn.rules.model import LESS_SURE
 from memproxy.learn.rules.pets import named_pet
-from memproxy.learn.rules.values import is_name
+from memproxy.learn.rules.values import is_name, slug
 from memproxy.learn.rules.words import CONDITIONS, PETS
 
 
@@ -122,8 +122,9 @@ def mentions(text: str, ledger: Ledger) -> Iterator[Extracted]:
         return
     yield from _relatives(text, ledger)
     yield from _children(text)
-    yield from _things(text)
+    yield from _things(text, ledger)
     yield from _pets(text, ledger)
+    yield from _giveaways(text)
 
 
 def _is_there(content: str, predicate: str, value: str, tag: str, category: str = "user-profile/family") -> Extracted:
@@ -178,7 +179,7 @@ def _is_known(who: str, ledger: Ledger) -> bool:
     kind = who.removesuffix("s")
     return any(
         re.search(rf"\b{re.escape(kind)}\b", one.statement.content, re.IGNORECASE) is not None
-        and one.statement.content.startswith(("User's", "User has"))
+        and one.statement.content.startswith("User")
         for one in ledger.newest()
     )
 
@@ -197,9 +198,11 @@ def _children(text: str) -> Iterator[Extracted]:
         yield _is_there(f"User has {_one(who)}.", f"family_{who}", who, "family")
 
 
-def _things(text: str) -> Iterator[Extracted]:
+def _things(text: str, ledger: Ledger) -> Iterator[Extracted]:
     for match in _THING.finditer(text):
         what = match["x"].lower()
+        if _is_known(what, ledger):
+            continue
         if what in ("dissertation",):
             yield _is_there(f"User is writing a {what}.", f"writes_{what}", what, "study", "user-profile/education")
         else:
@@ -211,8 +214,63 @@ def _things(text: str) -> Iterator[Extracted]:
             )
     for match in _MEDICINE.finditer(text):
         yield _is_there(
-            f"User takes {match['x'].lower()}.", "takes_medication", match["x"].lower(), "health", "user-profile/health"
+            f"User takes {match['x'].lower()}.",
+            f"takes_{slug(match['x'])}",
+            match["x"].lower(),
+            "health",
+            "user-profile/health",
         )
+
+
+_GIVEAWAYS = (
+    (
+        re.compile(
+            r"\bmy (?:pupils|students|year \d+s?|homeroom|kindergart\w+|\d(?:st|nd|rd|th) graders|class of "
+            r"\d+)\b|\bfirst period\b|\b\d+ \w+-year-olds\b",
+            re.IGNORECASE,
+        ),
+        "User teaches (has pupils).",
+        "teaches",
+    ),
+    (re.compile(r"\b(?:my|our) patients\b|\bmy ward\b", re.IGNORECASE), "User works with patients.", "works_with"),
+    (re.compile(r"\b(?:my|our) (?:tenants?|lodger)\b", re.IGNORECASE), "User has a tenant.", "has_tenant"),
+    (
+        re.compile(r"\b(?:my|our) (?:gigs?|bandmates?|band practice|rehearsal|drummer|bassist|band)\b", re.IGNORECASE),
+        "User plays gigs with a band.",
+        "plays_in",
+    ),
+    (
+        re.compile(
+            r"\b(?:my|our|the) (?P<x>ewes|lambs|cows|heifers|calves|sows|piglets|goats|hens|hives|alpacas"
+            r"|flock|herd)\b",
+            re.IGNORECASE,
+        ),
+        "User keeps {x}.",
+        "keeps_animals",
+    ),
+    (
+        re.compile(r"\b(?:my|our) (?:congregation|parish|sermon)\b", re.IGNORECASE),
+        "User serves a congregation.",
+        "serves",
+    ),
+    (
+        re.compile(r"\b(?:my|our) (?:commuters?|route|rig|cab) (?:today|tonight|this week)\b", re.IGNORECASE),
+        "User drives for work.",
+        "drives_for",
+    ),
+)
+_OWN_WORDS = re.compile(r"\b(?:I|I'm|I'll|me|my|we|our|us)\b|^(?:just|up|back)\b", re.IGNORECASE)
+
+
+def _giveaways(text: str) -> Iterator[Extracted]:
+    """What only somebody of a trade or with such animals says."""
+    if _OWN_WORDS.search(text) is None:
+        return
+    for pattern, content, predicate in _GIVEAWAYS:
+        match = pattern.search(text)
+        if match is not None:
+            said = content.format(**match.groupdict())
+            yield _is_there(said, predicate, said.removeprefix("User ").rstrip("."), "work", "user-profile/work")
 
 
 def _pets(text: str, ledger: Ledger) -> Iterator[Extracted]:

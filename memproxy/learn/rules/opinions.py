@@ -78,7 +78,55 @@ def stated_opinion(groups: Groups, clause: Clause) -> Iterable[Extracted]:
         yield from opinion({**found, **where, "said": match.group() if not where else " for "}, clause)
 
 
+_VERDICT = re.compile(
+    r"(?:an? )?(?:absolute |total |real |complete |pure )?(?P<how>torture|joke|dream|godsend"
+    r"|nightmare|delight|disaster|lifesaver|masterpiece|abomination|blessing|"
+    r"revelation|gem|scam|pain|chore|eyesore|game[- ]changer|crime)\b",
+    re.IGNORECASE,
+)
+_LIKED = frozenset(
+    {
+        "dream",
+        "godsend",
+        "delight",
+        "lifesaver",
+        "masterpiece",
+        "blessing",
+        "revelation",
+        "gem",
+        "game-changer",
+        "game changer",
+    }
+)
+
+
+def verdict(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“The saddle is torture”, “my new blender is a godsend”."""
+    thing, found = trimmed(groups["x"], "long"), _VERDICT.match(groups["said"])
+    own = re.search(r"\b(?:my|our)\b", clause.evidence, re.IGNORECASE) is not None
+    if thing is None or found is None or (thing.lower().startswith("the ") and not own):
+        return
+    positive = found["how"].lower() in _LIKED
+    yield Extracted(
+        content=f"User finds {third_person(thing)} {found.group().strip().lower()}.",
+        subject="user",
+        predicate="likes" if positive else "dislikes",
+        object=thing,
+        stance="positive" if positive else "negative",
+        category=topic_of(thing),
+        tags=("opinions",),
+        entities=tuple(names_in(thing)),
+        confidence=LESS_SURE,
+        importance=0.4,
+    )
+
+
 RULES: tuple[Rule, ...] = (
+    any_rule(
+        r"(?P<x>(?:my|our|the) [\w' -]{2,40}?|(?-i:[A-Z])[\w+#-]+) (?:is|are|was) (?:such |just |still "
+        r"|honestly )?(?P<said>.+)",
+        verdict,
+    ),
     i_rule(r"(?:think|believe|feel)(?: that)? (?P<said>.+)", stated_opinion),
     any_rule(
         r"(?:for|at|in) (?P<aspect>[\w ]{3,40}?),? I (?:think|find|feel|believe)(?: that)? (?P<said>.+)",

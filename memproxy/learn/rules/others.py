@@ -272,7 +272,7 @@ RULES: tuple[Rule, ...] = (
     ),
     any_rule(
         rf"{_WHO} (?:is|turned|just turned|turns) (?P<x>\d{{1,3}}\b.*)",
-        _about("is", "age", "long", _aged),
+        _about("is", "age", "short", _aged),
     ),
     any_rule(
         rf"{_WHO} (?:studies|is studying) (?P<x>.+)",

@@ -130,7 +130,7 @@ RULES: tuple[Rule, ...] = (
         Template(
             content="User does {x}.",
             predicate="hobby",
-            check=lambda value: one_of(ACTIVITIES)(re.split(r" (?:with|on|in|at|every|twice|once|for) ", value)[0]),
+            check=lambda value: one_of(ACTIVITIES)(re.split(r" with ", value)[0]),
             many=True,
             category=_HOBBY,
             tags=("hobbies",),

@@ -47,7 +47,12 @@ def convention(clause: Clause) -> list[Extracted]:
 def reaction(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“When I feel a migraine coming I take one sumatriptan, lie down in the dark and skip dinner”."""
     goal, steps = groups["goal"].strip(" ,"), groups["x"].strip().rstrip(".!")
-    if MASK in steps or len(goal.split()) > 10 or len(re.findall(r",|\band\b|\bthen\b", steps)) < 2:
+    if (
+        MASK in steps
+        or _FAILS.search(steps)
+        or len(goal.split()) > 10
+        or len(re.findall(r",|\band\b|\bthen\b", steps)) < 2
+    ):
         return
     yield Extracted(
         content=f"{groups['when'].capitalize()} they {third_person(goal)}, the user does this: {third_person(steps)}.",
@@ -62,18 +67,27 @@ def reaction(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     )
 
 
+_FAILS = re.compile(r"\b(?:errors?|exception|crash\w*|fails|freezes up|nothing happens|doesn't work)\b", re.IGNORECASE)
+"""What goes wrong is no procedure."""
+
+
 def procedure(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """How something is done, complete and in order: at least two steps."""
     goal, steps = groups["goal"].strip(), groups["x"].strip().rstrip(".!")
-    if MASK in steps or len(goal.split()) > 10 or not _is_ordered(steps) or len(steps) < 12:
+    if MASK in steps or _FAILS.search(steps) or len(goal.split()) > 10 or not _is_ordered(steps) or len(steps) < 12:
         return
     yield steps_of(goal, steps)
 
 
 def recipe(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“My bread recipe: 500 g flour, 350 g water, 10 g salt”: a procedure by its parts."""
-    goal, steps = groups["goal"].strip(), groups["x"].strip().rstrip(".!")
-    if MASK in steps or len(re.findall(r",|\band\b|\bthen\b|→|->", steps)) < 2 or len(steps) < 15:
+    goal, steps = re.sub(r"^(?:my|our|the) ", "", groups["goal"].strip()), groups["x"].strip().rstrip(".!")
+    if (
+        MASK in steps
+        or _FAILS.search(steps)
+        or len(re.findall(r",|\band\b|\bthen\b|→|->", steps)) < 2
+        or len(steps) < 15
+    ):
         return
     what = (
         f"User {third_verb(third_person(goal))} by "
@@ -130,7 +144,7 @@ _STEP_VERB = (
     r"mix|soak|always|`)"
 )
 
-_COORDINATED = re.compile(r",|\band\b|\bthen\b|;", re.IGNORECASE)
+_COORDINATED = re.compile(r",|\band\b|\bthen\b|;|→|->", re.IGNORECASE)
 
 
 def occasion(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
@@ -170,6 +184,11 @@ def _doer(who: str) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    any_rule(
+        r"(?P<goal>(?:[\w' -]{0,25})\b(?:bedtime|routine|ritual|warm-?up|workout|cool-?down|marinade"
+        r"|dough|brine|recipe|setup|checklist)(?: (?:with|for) [\w' -]{3,25})?):\s+(?P<x>[^?]+,[^?]+)",
+        recipe,
+    ),
     any_rule(
         r"(?P<when>(?:for|when(?:ever)?|on|at|before|after|every|each|once)\b[^,:]{3,60}?),? (?P<who>I|we"
         r"|whoever[^,]{3,25}?(?= (?:opens|posts|pages|writes|"

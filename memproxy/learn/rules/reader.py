@@ -43,6 +43,7 @@ from memproxy.learn.rules.antecedents import resolved
 from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.clauses import without_leads
 from memproxy.learn.rules.corrections import corrections
+from memproxy.learn.rules.kept import kept
 from memproxy.learn.rules.ledger import Ledger, slot_of, unique
 from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
@@ -175,7 +176,7 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str) ->
             yield evident
     if not takes_back:
         yield from (_evident(one, sentence.whole) for one in pets.mentioned(sentence.whole.text))
-        for one in mentions(sentence.whole.text, ledger):
+        for one in (*fragments.listed(sentence.whole.text), *mentions(sentence.whole.text, ledger)):
             evident = _evident(one, sentence.whole)
             ledger.add(evident, place)
             yield evident
@@ -194,7 +195,8 @@ def _of_whole(sentence: Sentence) -> list[Extracted]:
     if not sentence.clauses:
         return []
     plain, _ = without_leads(sentence.whole.text)
-    wholes = dict.fromkeys((sentence.whole.text, plain))
+    _, _, after = sentence.whole.text.partition(": ")
+    wholes = dict.fromkeys((sentence.whole.text, plain, *([after] if after else [])))
     found = [
         one
         for text in wholes
@@ -249,7 +251,7 @@ def states(clause: Clause) -> list[Extracted]:
     """What the rules find in a clause. Of rules that say the same of one thing the first counts."""
     first = _FIRST.match(clause.text)
     rules, last = _BY_FIRST[first["first"].lower()] if first else _OTHERWISE
-    return [_about(one, clause) for one in _stated(clause, rules) or _stated(clause, last)]
+    return [_about(one, clause) for one in _stated(clause, rules) or _stated(clause, last) or kept(clause)]
 
 
 def _about(stated: Extracted, clause: Clause) -> Extracted:

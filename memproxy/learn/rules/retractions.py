@@ -29,7 +29,8 @@ _FORGET_THAT = re.compile(
     re.IGNORECASE,
 )
 _FORGET_MINE = re.compile(
-    rf"{_ASKED}(?:forget|delete|remove|erase|discard|drop|scrap|clear)(?: about)? (?P<x>(?:my|our|the) .+)",
+    rf"{_ASKED}(?:forget|delete|remove|erase|discard|drop|scrap|clear|do not (?:keep|store|save"
+    rf"|remember|hold on to|retain|use))(?: about)? (?P<x>(?:my|our|the) .+)",
     re.IGNORECASE,
 )
 _NEVER_MIND = re.compile(
@@ -63,7 +64,9 @@ _STOPPED = re.compile(
     re.IGNORECASE,
 )
 _ENDED = re.compile(
-    r"(?:I|we) (?:have |had to |am |are )?(?:ripped out|tore out|binned|uninstalled|unsubscribed from"
+    r"(?:I|we) (?:have |had to |am |are )?(?:(?:stepped|stepping) down (?:from|as)|resigned (?:from"
+    r"|as)|withdrew from|(?:dropped|backed|pulled) out of|retired from|ripped out|tore out|binned"
+    r"|uninstalled|unsubscribed from"
     r"|moved on from|stopped using|threw out|"
     r"came off|got off|off|give away|put down|traded in|returned|backed out of|pulled out of|left"
     r"|quit|sold|gave away|given away|got rid of|lost|returned|donated|cancelled|canceled|called "
@@ -195,7 +198,8 @@ def _mine(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted
     is_known = bool(ledger.all_about(match["x"]))
     asked = (
         re.match(
-            r"\W*(?:please |can you |could you )*(?:forget|delete|remove|erase)",
+            r"\W*(?:please |can you |could you )*(?:forget|delete|remove|erase|do not (?:keep|store|save"
+            r"|remember|retain))",
             clause.text,
             re.IGNORECASE,
         )
@@ -207,7 +211,9 @@ def _mine(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted
         and re.search(r"\b(?:from|in) (?:your )?memory\b", match["x"]) is None
     ):
         yield from _topic(
-            re.sub(r"\s+from (?:your )?(?:memory|memories|records).*$", "", match["x"]),
+            re.sub(
+                r"\s+(?:from (?:your )?(?:memory|memories|records)|anywhere|around|on file|anymore).*$", "", match["x"]
+            ),
             ledger,
         )
 
@@ -294,9 +300,12 @@ def _ended(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracte
     said = match["x"] if match else None
     if said is None and (away := _GIVEN_AWAY.match(clause.text)) is not None:
         said = away["x"] or away["y"] or away["z"]
-    topic = trimmed(re.split(r",| (?:in|on|last|this|because|after|when|for) ", said)[0], "whole") if said else None
+    if said is None:
+        return
+    plain = re.sub(r"^(?:my|our|the|that|this) ", "", said)
+    topic = trimmed(re.split(r",| (?:in|on|last|this|because|after|when|for) ", plain)[0], "whole")
     if topic is not None:
-        yield from (forgotten(one) for one in ledger.all_about(re.sub(r"^(?:my|our|the|that|this) ", "", topic)))
+        yield from (forgotten(one) for one in ledger.all_about(topic))
 
 
 def _died(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted]:

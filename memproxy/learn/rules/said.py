@@ -91,7 +91,8 @@ _GAME = re.compile(
     r"dungeon master|(?:lets|let's|let us) play|play a game|text adventure|you are (?:now )?(?:a|an"
     r"|my) (?:\w+ ){0,2}(?:wizard|pirate|detective|king|queen|dragon|vampire|"
     r"interviewer|character|npc|knight|alien|robot|therapist|villain)|i am an animal|guess (?:who"
-    r"|what) i am|riddle|pretend|persona|fictional|made-up|made up (?:person|"
+    r"|what) i am|riddle|marbles?|probability (?:of|that)|what(?:'s| is) the probability|word problem"
+    r"|dice|coin flip|pretend|persona|fictional|made-up|made up (?:person|"
     r"character|user|name)|invented (?:person|character)|dating profile|tinder|hinge|bumble|bio for"
     r"|cover letter|in character|fan ?fic\w*|short story|novel|screenplay|"
     r"sample (?:cover letter|bio|profile|person|email|user)|test user|dummy|lorem|personal statement"
@@ -121,7 +122,8 @@ _HANDED_OVER = re.compile(
     rf"decode)\b[^.!?\n]{{0,80}}\b{_TEXT_NOUN}\b"
     rf"|\b(?:here is|here's|this is|these are|below is|i (?:got|received|found|have) (?:this|the following|"
     rf"an?))\b[^.!?\n]{{0,60}}\b{_TEXT_NOUN}\b"
-    rf"|(?<!you )(?<!my )\b{_TEXT_NOUN}\b[^.!?\n]{{0,50}}:\s|^\s*(?:translate|summari[sz]e|proofread"
+    rf"|(?<!you )(?<!my )\b(?!this\b|below\b|following\b){_TEXT_NOUN}\b[^.!?\n]{{0,50}}:\s|\b(?:this"
+    rf"|below|following)\s*:\s|^\s*(?:translate|summari[sz]e|proofread"
     rf"|paraphrase|rewrite|rephrase)\b|"
     rf"\b(?:for example|example|e\.g\.)\s*[:,]",
     re.IGNORECASE,

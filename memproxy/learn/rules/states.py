@@ -8,9 +8,9 @@ import msgspec
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.general import OFTEN_SAID, fact, how_parted, said_of
 from memproxy.learn.rules.habits import third_verb
-from memproxy.learn.rules.lexicon import DRUGS
+from memproxy.learn.rules.lexicon import DRUGS, PASSING_VERBS
 from memproxy.learn.rules.model import LESS_SURE, Build, Clause, Groups, Rule, any_rule, i_rule, my_rule
-from memproxy.learn.rules.values import items, slug, third_person, trimmed
+from memproxy.learn.rules.values import items, names_in, slug, third_person, trimmed
 
 _CAN = (
     r"(?:eat|drink|have|sleep|swim|drive|ride|read music|walk|climb|lift|sit|stand for|fly|wear|digest|take|tolerate|"
@@ -72,6 +72,18 @@ _STATE = (
     r"|parole)|tone[- ]deaf.*|dairy[- ]free.*|sugar[- ]free.*|teetotal.*|sober.*|childless.*|child[- ]free.*|"
     r"homeschooled.*|adopted|ambidextrous|an? \d+ in (?:eu|uk|us|eur)\b.*|(?:\d[.,]\d+ ?m|\d{3} ?cm)\b.*)"
 )
+
+
+def refuses(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“I don't go below 600 for anyone”: what somebody does not do, where it is no matter of the moment."""
+    verb = groups["x"].split()[0].lower()
+    lasting = verb not in PASSING_VERBS | {"live", "work", "own", "smoke"} or re.match(
+        r"(?:go (?:below|above|over|out|near|to (?!the\b))|let|use (?-i:[A-Z])|take (?-i:[A-Z])|run|write"
+        r"|read (?-i:[A-Z]))\b",
+        groups["x"],
+    )
+    if lasting and not verb.endswith(("ed", "ly")):
+        yield from does_not(groups, clause)
 
 
 def state(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
@@ -137,13 +149,13 @@ def takes(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“I have been on levothyroxine since March, 75 mcg”: a medicine."""
     said = trimmed(groups["x"], "whole")
     name = re.search(DRUGS, groups["x"], re.IGNORECASE)
-    if said is None or name is None or name.start() > 25 or len(said.split()) > 12:
+    if said is None or name is None or name.start() > 30 or len(said.split()) > 12:
         return
     yield Extracted(
         content=f"User takes {third_person(said)}.",
         subject="user",
-        predicate="takes_medication",
-        object=name.group().lower(),
+        predicate=f"takes_{slug(name.group())}",
+        object=third_person(said),
         category="user-profile/health",
         tags=("health",),
         confidence=LESS_SURE,
@@ -227,6 +239,13 @@ _ACCOMMODATION = re.compile(
 )
 
 
+def pays_for(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“I am paying for Spotify and the NYT”: what somebody subscribes to."""
+    for value in items(groups["x"].rstrip(" .!")):
+        if value is not None and names_in(value):
+            yield fact(f"User pays for {third_person(value)}.", f"subscription_{slug(value)}", third_person(value))
+
+
 def _plain(form: str, predicate: str, category: str = "user-profile/details") -> Build:
     """The statement "User <form> <what was said>"."""
 
@@ -278,13 +297,45 @@ FIRST_RULES: tuple[Rule, ...] = (
         _plain("User's {what} is at {x}.", "time_of"),
     ),
     my_rule(
+        r"(?P<what>[\w' -]{2,40}?) costs (?P<x>[$€£]?\d.*)",
+        _plain("User's {what} costs {x}.", "price_of", "finance/amounts"),
+    ),
+    i_rule(r"(?:am|are) (?:still )?(?:paying for|subscribed to|subscribing to) (?P<x>.+)", pays_for),
+    i_rule(r"(?:have a (?:subscription|membership) (?:to|for|at|with)|subscribe to|pay for) (?P<x>.+)", pays_for),
+    i_rule(
+        r"(?:own|handle|run|manage|cover|am (?:in charge of|responsible for)) (?P<x>(?:the|our|all) "
+        r"(?!it\b|same\b|following\b|code\b|script\b|tests?\b|command\b)[\w].*)",
+        _plain("User is responsible for {x}.", "responsible_for", "user-profile/work"),
+    ),
+    i_rule(
+        r"(?:am|are) (?P<x>(?:usually |normally |mostly |only |always )?(?:online|available|reachable"
+        r"|free|in the office|at my desk) .*\d.*)",
+        _plain("User is {x}.", "available", "user-profile/routine"),
+    ),
+    i_rule(
+        r"(?:am|are) (?P<x>(?:way |much |far )?(?:more|most) (?:productive|awake|creative|focused|active|alert) .+)",
+        _plain("User is {x}.", "most_productive", "user-profile/routine"),
+    ),
+    i_rule(
+        r"(?:host|run|deploy|store|keep|track|do|manage) (?P<what>everything|all our \w+|our \w+(?: "
+        r"\w+)?) (?:on|in|with|via) (?P<x>(?-i:[A-Z]).+)",
+        _plain("User has {what} on {x}.", "uses_for"),
+    ),
+    any_rule(
+        rf"(?:(?:the |my )?(?:doc|doctor|gp|psychiatrist|specialist|cardiologist|neurologist)|they|he|she) "
+        rf"(?:just )?(?:added|prescribed(?: me)?|put me on|started me on|switched me to|gave me) "
+        rf"(?P<x>{DRUGS}.*)",
+        takes,
+    ),
+    my_rule(
         r"(?P<what>rent|salary|mortgage|budget|bill|electricity bill|insurance|hourly rate|tuition|weight"
         r"|commute|notice period|deadline|pension) (?:just |has |recently |has just |had )*(?:went|gone"
         r"|goes|increased|rose|risen|dropped|fell|jumped|was raised|is up|is down)(?: up| down)? to (?P<x>.+)",
         _plain("User's {what} is {x}.", ""),
     ),
     i_rule(
-        r"(?:am|are) getting (?P<x>(?:an?|our|my|two) [\w -]+? (?:in|on|next|this) .+)",
+        r"(?:am|are) getting (?P<x>(?!.*\b(?:error|message|warning|result|exception|bug"
+        r"|answer)s?\b)(?:an?|our|my|two) [\w -]+? (?:in|on|next|this) .+)",
         _plain("User is getting {x}.", "getting", "plans/plans"),
     ),
     i_rule(
@@ -331,6 +382,7 @@ FIRST_RULES: tuple[Rule, ...] = (
 
 
 IDENTITY_RULES: tuple[Rule, ...] = (
+    i_rule(r"(?P<no>do not|never) (?P<x>[a-z]+ .+)", refuses),
     i_rule(r"have been to (?P<x>.+)", visited),
     i_rule(rf"(?:am|are) (?P<x>{_PLACED})", identity),
     i_rule(r"(?:am|are) (?P<x>an? .+)", identity),

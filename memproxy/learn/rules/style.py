@@ -196,7 +196,7 @@ SENTENCE_RULES: tuple[Rule, ...] = (
         stops,
     ),
     any_rule(
-        rf"(?:and |so |please |ok )*(?P<x>(?!I\b|my\b|we\b|no\b|do not\b|never\b|{_VERBS}\b)[\w' "
+        rf"(?:and |so |please |ok )*(?P<x>(?!please\b|I\b|my\b|we\b|no\b|do not\b|never\b|{_VERBS}\b)[\w' "
         rf"-]{{3,50}}?),? (?:{_ONWARD})(?:,? please)?(?=[.,;!]|$)",
         formed,
     ),

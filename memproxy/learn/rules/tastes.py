@@ -66,13 +66,13 @@ def topic_of(value: str) -> str:
     return "user-preferences/general"
 
 
-def feels(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+def feels(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """Likes and dislikes, one for each item. Stance and slot hold the polarity, so that a change of mind supersedes."""
     verb = groups["verb"].lower()
     verb = {"loved": "love", "hated": "hate"}.get(verb, verb)
     said = _VERBS.get(verb, verb)
     for place, value in enumerate(items(groups["x"])):
-        if not _lasts(value) or (verb == "like" and _is_here(value or "")):
+        if not _lasts(value) or (verb == "like" and not clause.is_correction and _is_here(value or "")):
             if place == 0:
                 return  # what follows hangs on it ("the combination of honey and paprika")
             continue

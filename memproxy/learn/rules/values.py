@@ -38,7 +38,8 @@ _STOPS = {
     ),
 }
 _TAIL = re.compile(
-    r"(?:[\s,]+(?:tops|max|apparently|tbh|lol|now|too|as well|a lot|very much|so much|so far|anymore"
+    r"(?:[\s,]+(?:with a passion|to bits|to death|tops|max|apparently|tbh|lol|now|too|as well|a lot"
+    r"|very much|so much|so far|anymore"
     r"|any longer|though|these days|right now|already"
     r"|again|btw|haha|lol|by the way|please|at least|of course|to be honest|tbh|currently|at the moment|nowadays|"
     r"instead"
