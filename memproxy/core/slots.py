@@ -180,11 +180,6 @@ def _without_aspect(item: str, aspect: str | None) -> str:
     return "_".join(kept) or value_name(item)
 
 
-def is_opinion(memory: Memory) -> bool:
-    """Whether it says what somebody holds of a thing."""
-    return bool(memory.subject and memory.predicate) and _named(memory).predicate in (FEEL_ABOUT, REGARD)
-
-
 def stance_of(predicate: str | None) -> str | None:
     """The stance that a predicate says by itself ("likes", "hates"); None for others."""
     name, affirms = predicate_name(predicate or "")

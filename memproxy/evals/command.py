@@ -94,7 +94,7 @@ async def _measured(dataset: Dataset, data: str, options: Options) -> dict[str, 
             outcomes = await run(subject, dataset, options.recipes, console)
         answers = await answer_all(outcomes, answerers, console, total=dataset.total) if answerers else None
     about = {"data": data, "pooled": options.pooled, "smoke": options.smoke, "embedder": embedder}
-    return made_report(dataset, outcomes, about) | ({} if answers is None else {"qa": answers})
+    return made_report(dataset, outcomes, about | ({} if answers is None else {"qa": answers}))
 
 
 @asynccontextmanager

@@ -135,12 +135,12 @@ class Sample:
 
     def figures(self) -> dict[str, Figure]:
         """All figures by name."""
-        return {name: _figure(_ratio(values), self._resampled(name)) for name, values in self._values.items()}
+        return {name: figure(_ratio(values), self._resampled(name)) for name, values in self._values.items()}
 
     def differences(self, other: "Sample") -> dict[str, Figure]:
         """By how much these figures are above ``other``'s, which must be of the same questions in the same order."""
         return {
-            name: _figure(
+            name: figure(
                 _ratio(values) - _ratio(other._values[name]),  # noqa: SLF001 - its own kind
                 self._resampled(name) - other._resampled(name),  # noqa: SLF001
             )
@@ -149,19 +149,21 @@ class Sample:
 
     def _resampled(self, name: str) -> Array:
         sums: Array = self._values[name][self._drawn].sum(axis=1) if self._size else np.zeros((0, 2))
-        return _divided(sums[:, 0], sums[:, 1])
+        return divided(sums[:, 0], sums[:, 1])
 
 
 def _ratio(values: Array) -> float:
-    return float(_divided(*values.sum(axis=0).reshape(2, 1))[0])
+    return float(divided(*values.sum(axis=0).reshape(2, 1))[0])
 
 
-def _divided(above: Array, below: Array) -> Array:
+def divided(above: Array, below: Array) -> Array:
+    """Element by element; NaN where there is nothing to divide by."""
     found: Array = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
     return found
 
 
-def _figure(value: float, resampled: Array) -> Figure:
+def figure(value: float, resampled: Array) -> Figure:
+    """A value with the interval of its resampled ones; those that nothing defines (NaN) aside."""
     known = resampled[~np.isnan(resampled)]
     if math.isnan(value) or not known.size:
         return Figure(math.nan, math.nan, math.nan)

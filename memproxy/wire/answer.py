@@ -6,13 +6,8 @@ from typing import Any
 import msgspec
 
 from memproxy.wire.chat_message import FunctionCall, calls_tools, is_filled, lenient_calls, lenient_text
+from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody
 from memproxy.wire.sse import SseEvent, SseParser
-
-MAX_TEXT = 4 * 1024 * 1024
-"""Characters of an answer that are captured; what is longer is cut and flagged."""
-
-MAX_JSON_BYTES = 64 * 1024 * 1024
-"""Bytes of a whole (not streamed) answer that are read; a longer one is not captured."""
 
 
 class _Details(msgspec.Struct):
@@ -50,73 +45,19 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 _DONE = b"[DONE]"
 
 
-class ChatAnswer:
-    """What an answer said, filled in as it comes. Of several choices (``n`` > 1) only choice 0 is read.
+class ChatAnswer(SeenAnswer):
+    """A chat answer. Of several choices (``n`` > 1) only choice 0 is read."""
 
-    ``text`` is the content without reasoning and refusals. ``error`` means that the upstream reported one within the
-    answer; ``truncated`` that the text went over the bound; ``unreadable`` counts events that were no JSON.
-    Token counts are 0 until the upstream states them.
-    """
-
-    __slots__ = (
-        "_parts",
-        "_size",
-        "_whole",
-        "cached_tokens",
-        "done",
-        "error",
-        "finish_reason",
-        "has_tool_calls",
-        "input_tokens",
-        "max_text",
-        "model",
-        "output_tokens",
-        "response_id",
-        "truncated",
-        "unreadable",
-    )
+    __slots__ = ("_whole",)
 
     def __init__(self, max_text: int = MAX_TEXT) -> None:
-        self.max_text = max_text
-        self.model: str | None = None
-        self.finish_reason: str | None = None
-        self.response_id: str | None = None
-        self.done = False
-        self.error = False
-        self.has_tool_calls = False
-        self.truncated = False
-        self.unreadable = 0
-        self.cached_tokens = 0
-        self.input_tokens = 0
-        self.output_tokens = 0
-        self._parts: list[str] = []
-        self._size = 0
+        super().__init__(max_text)
         self._whole = False
-
-    @property
-    def text(self) -> str:
-        """The answer's text so far; half surrogates that met across pieces are joined, others replaced."""
-        joined = "".join(self._parts)
-        self._parts = [joined]
-        try:
-            joined.encode()
-        except UnicodeEncodeError:
-            return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return joined
 
     @property
     def complete(self) -> bool:
         """The upstream said all it had to say: a finish reason, the end mark or a whole message came, and no error."""
         return (self.done or self._whole or self.finish_reason is not None) and not self.error
-
-    def _add_text(self, text: str) -> None:
-        room = self.max_text - self._size
-        if len(text) > room:
-            self.truncated = True
-            text = text[:room]
-        if text:
-            self._parts.append(text)
-            self._size += len(text)
 
     def _read(self, data: bytes) -> None:
         """Read one JSON object of the answer, strictly where it is shaped as the API says, else as far as it goes."""
@@ -197,28 +138,21 @@ class ChatStreamAnswer(ChatAnswer):
 class ChatJsonAnswer(ChatAnswer):
     """A whole answer in one JSON body. Feed it every chunk, then `finish`; memory is bounded by ``max_bytes``."""
 
-    __slots__ = ("_chunks", "_received", "max_bytes")
+    __slots__ = ("_body",)
 
     def __init__(self, max_text: int = MAX_TEXT, max_bytes: int = MAX_JSON_BYTES) -> None:
         super().__init__(max_text)
-        self.max_bytes = max_bytes
-        self._chunks: list[bytes] = []
-        self._received = 0
+        self._body = WholeBody(max_bytes)
 
     def feed(self, chunk: bytes) -> None:
         """Keep the next bytes of the (decoded) body."""
-        self._received += len(chunk)
-        if self._received <= self.max_bytes:
-            self._chunks.append(chunk)
-        else:
-            self.truncated = True
-            self._chunks.clear()
+        self._body.feed(chunk)
+        self.truncated = self.truncated or self._body.too_long
 
     def finish(self) -> None:
         """The body is over: read it. A body that is no JSON object leaves everything empty and ``complete`` false."""
-        if not self.truncated:
-            self._read(b"".join(self._chunks))
-        self._chunks.clear()
+        if not self._body.too_long:
+            self._read(self._body.take())
 
 
 def _lenient_chunk(value: dict[str, Any]) -> _Chunk:

@@ -76,11 +76,6 @@ class RequestBody:
         return f"{type(self).__name__}({self.model}, {len(self.messages)} messages, {len(self.body)} bytes)"
 
     @property
-    def tool_names(self) -> list[str]:
-        """Names of the tools that the model may call."""
-        return [name for name, _ in self.offered_tools]
-
-    @property
     def offered_tools(self) -> list[tuple[str, str]]:
         """Name and description (may be empty) of each tool that the model may call."""
         tools = self._value("tools")

@@ -7,7 +7,7 @@ whole response again. The text is taken from there when it is there, because it 
 import json
 from typing import Any
 
-from memproxy.wire.answer import MAX_JSON_BYTES, MAX_TEXT
+from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody
 from memproxy.wire.sse import SseEvent, SseParser
 
 _ENDS = frozenset({"response.completed", "response.incomplete"})
@@ -17,44 +17,15 @@ _DELTA = "response.output_text.delta"
 _WANTED = (b"output_text.delta", b"response.", b"error")
 
 
-class ResponsesAnswer:
-    """What an answer said, filled in as it comes.
+class ResponsesAnswer(SeenAnswer):
+    """An answer of ``/v1/responses``; ``text`` are the output's text parts of all messages."""
 
-    ``text`` are the output's text parts of all messages, without reasoning and refusals. ``response_id`` is what a
-    later request may go on from. ``error``, ``truncated``, ``unreadable`` and the token counts are as in `wire.answer`.
-    """
-
-    def __init__(self, max_text: int = MAX_TEXT) -> None:
-        self.max_text = max_text
-        self.model: str | None = None
-        self.finish_reason: str | None = None
-        self.response_id: str | None = None
-        self.done = False
-        self.error = False
-        self.has_tool_calls = False
-        self.truncated = False
-        self.unreadable = 0
-        self.cached_tokens = 0
-        self.input_tokens = 0
-        self.output_tokens = 0
-        self._parts: list[str] = []
-        self._size = 0
-
-    @property
-    def text(self) -> str:
-        """The answer's text so far."""
-        return "".join(self._parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    __slots__ = ()
 
     @property
     def complete(self) -> bool:
         """The upstream said all it had to say, and no error."""
         return self.finish_reason in _ENDED and not self.error
-
-    def _add_text(self, text: str) -> None:
-        room = self.max_text - self._size
-        self.truncated = self.truncated or len(text) > room
-        self._parts.append(text[:room])
-        self._size += len(text[:room])
 
     def _decode(self, data: bytes) -> dict[str, Any]:
         try:
@@ -82,8 +53,7 @@ class ResponsesAnswer:
         self.has_tool_calls = self.has_tool_calls or any(_kind(item).endswith("_call") for item in items)
         said = "".join(_said(item) for item in items if _kind(item) == "message")
         if said:
-            self._parts.clear()
-            self._size = 0
+            self._forget_text()
             self._add_text(said)
 
     def _usage(self, usage: Any) -> None:
@@ -97,6 +67,8 @@ class ResponsesAnswer:
 
 class ResponsesStreamAnswer(ResponsesAnswer):
     """A streamed answer. Feed it every chunk as it passes; it may be cut anywhere and keeps no copy."""
+
+    __slots__ = ("_parser",)
 
     def __init__(self, max_text: int = MAX_TEXT) -> None:
         super().__init__(max_text)
@@ -130,26 +102,21 @@ class ResponsesStreamAnswer(ResponsesAnswer):
 class ResponsesJsonAnswer(ResponsesAnswer):
     """A whole answer in one JSON body. Feed it every chunk, then `finish`; memory is bounded by ``max_bytes``."""
 
+    __slots__ = ("_body",)
+
     def __init__(self, max_text: int = MAX_TEXT, max_bytes: int = MAX_JSON_BYTES) -> None:
         super().__init__(max_text)
-        self.max_bytes = max_bytes
-        self._chunks: list[bytes] = []
-        self._received = 0
+        self._body = WholeBody(max_bytes)
 
     def feed(self, chunk: bytes) -> None:
         """Keep the next bytes of the (decoded) body."""
-        self._received += len(chunk)
-        if self._received <= self.max_bytes:
-            self._chunks.append(chunk)
-        else:
-            self.truncated = True
-            self._chunks.clear()
+        self._body.feed(chunk)
+        self.truncated = self.truncated or self._body.too_long
 
     def finish(self) -> None:
         """The body is over: read it. A body that is no response leaves everything empty and ``complete`` false."""
-        if not self.truncated:
-            self._response(self._decode(b"".join(self._chunks)))
-        self._chunks.clear()
+        if not self._body.too_long:
+            self._response(self._decode(self._body.take()))
 
 
 def _said(item: dict[str, Any]) -> str:

@@ -161,7 +161,7 @@ def test_the_fields_that_matter_are_read() -> None:
     assert (context.user_id, context.session_id, context.project_id, context.agent_id) == ("a", "b", "c", "d")
     assert (config.enabled, config.auto_store, config.memory_types) == (True, False, ["semantic"])
     assert (config.retrieval_limit, config.similarity_threshold, config.max_tokens) == (5, 0.7, 100)
-    assert request.tool_names == ["look", "draw", "older"]
+    assert [name for name, _ in request.offered_tools] == ["look", "draw", "older"]
     assert request.has_tools
     assert request.messages[0].name == "Ann"
 
@@ -172,7 +172,7 @@ def test_what_is_not_there_reads_as_nothing() -> None:
     assert (request.user, request.safety_identifier, request.metadata_user_id) == (None, None, None)
     assert (request.has_ours, request.has_tools, request.tool_choice_forced) == (False, False, False)
     assert (request.user_texts, request.last_user_index, request.is_tool_followup) == ([], None, False)
-    assert (request.digests, request.new_messages(), request.tool_names) == ([], [], [])
+    assert (request.digests, request.new_messages(), request.offered_tools) == ([], [], [])
     assert request.rebuild(BLOCK) == b"{}"
 
 
@@ -210,7 +210,7 @@ def test_odd_shapes_are_the_upstreams_to_judge(members: dict[str, Any]) -> None:
         None,
     )
     assert request.rebuild(None) is request.body
-    assert request.tool_names == []
+    assert request.offered_tools == []
 
 
 def test_numbers_beyond_any_machine_type_are_the_upstreams_to_judge() -> None:
@@ -298,7 +298,7 @@ def test_deep_nesting_is_unreadable_and_no_crash(key: str) -> None:
         except Unreadable:
             continue
         assert request.rebuild(None) is body
-        assert request.tool_names == []
+        assert request.offered_tools == []
 
 
 def test_half_surrogates_are_read_with_a_replacement_and_sent_on_as_they_came() -> None:

@@ -5,7 +5,6 @@ required statements that an active memory holds. A correction is right when the 
 one is, a retraction when the statement is not active; "of known" counts those alone whose statement had been stored.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 
 import memproxy
 from memproxy.evals.extraction.judging import NOTHING, Change, Judged, Verdict
-from memproxy.evals.scoring import CONFIDENCE, RESAMPLES, SEED, Array, Figure
+from memproxy.evals.scoring import RESAMPLES, SEED, Array, divided, figure
 
 REPORT_VERSION = 1
 ALL = "all"
@@ -78,11 +77,11 @@ def of_group(group: Sequence[Judged]) -> dict[str, Any]:
     values, resampled = {}, {}
     for name, counts in FIGURES.items():
         pairs: Array = np.array([counts(judged) for judged in group], dtype=np.float64).reshape(-1, 2)
-        values[name] = _divided(pairs.sum(axis=0).reshape(1, 2))
-        resampled[name] = _divided(pairs[drawn].sum(axis=1))
+        values[name] = _ratios(pairs.sum(axis=0).reshape(1, 2))
+        resampled[name] = _ratios(pairs[drawn].sum(axis=1))
     values["f1"] = _harmonic(values["precision"], values["recall"])
     resampled["f1"] = _harmonic(resampled["precision"], resampled["recall"])
-    figures = {name: _figure(float(value[0]), resampled[name]) for name, value in values.items()}
+    figures = {name: figure(float(value[0]), resampled[name]) for name, value in values.items()}
     return {"dialogues": len(group), "counts": _counts(group), **figures}
 
 
@@ -100,25 +99,14 @@ def _counts(group: Sequence[Judged]) -> dict[str, int]:
     }
 
 
-def _divided(sums: Array) -> Array:
-    above, below = sums[:, 0], sums[:, 1]
-    found: Array = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
-    return found
+def _ratios(sums: Array) -> Array:
+    return divided(sums[:, 0], sums[:, 1])
 
 
 def _harmonic(one: Array, other: Array) -> Array:
     total = one + other
     found: Array = np.divide(2 * one * other, total, out=np.where(np.isnan(total), np.nan, 0.0), where=total > 0)
     return found
-
-
-def _figure(value: float, resampled: Array) -> Figure:
-    known = resampled[~np.isnan(resampled)]
-    if math.isnan(value) or not known.size:
-        return Figure(math.nan, math.nan, math.nan)
-    edge = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(known, (edge, 1 - edge))
-    return Figure(value, float(low), float(high))
 
 
 def made_report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Figures of answers: the judge's accuracy with its interval, and LoCoMo's token F1."""
 
+import math
 import re
 import string
 from collections import Counter
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from memproxy.evals.qa.log import Answered
-from memproxy.evals.scoring import CONFIDENCE, RESAMPLES, SEED, Outcome
+from memproxy.evals.scoring import RESAMPLES, SEED, Figure, Outcome, figure
 
 _ARTICLES = re.compile(r"\b(?:a|an|the|and)\b")
 _MARKS = str.maketrans("", "", string.punctuation)
@@ -61,12 +62,10 @@ def _group(asked: Sequence[Outcome], lines: Mapping[str, Answered]) -> dict[str,
     }
 
 
-def _mean(values: Sequence[float]) -> dict[str, float | None]:
-    """With a bootstrap interval; all None where there is nothing."""
-    if not values:
-        return {"value": None, "low": None, "high": None}
+def _mean(values: Sequence[float]) -> Figure:
+    """With a bootstrap interval; all NaN where there is nothing."""
     known = np.array(values)
+    if not known.size:
+        return figure(math.nan, known)
     drawn = np.random.default_rng(SEED).integers(0, len(known), (RESAMPLES, len(known)))
-    edge = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(known[drawn].mean(axis=1), (edge, 1 - edge))
-    return {"value": float(known.mean()), "low": float(low), "high": float(high)}
+    return figure(float(known.mean()), known[drawn].mean(axis=1))

@@ -11,7 +11,6 @@ import msgspec
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.slots import (
     has_many,
-    numbers,
     predicate_name,
     same_value,
     singular,
@@ -163,11 +162,6 @@ def _is_about(old: Extracted, forgotten: Extracted) -> bool:
             return False
         return not forgotten.object or value_name(old.object or "") == value_name(forgotten.object)
     return terms(forgotten.content) <= terms(old.content)
-
-
-def has_number(text: str) -> bool:
-    """Whether there is a number in it."""
-    return bool(numbers(text))
 
 
 def unique(statements: Iterable[Extracted]) -> list[Extracted]:

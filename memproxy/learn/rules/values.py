@@ -209,19 +209,9 @@ def names_in(text: str) -> list[str]:
     return [name.rstrip(".'’-") for name in found if name.lower() not in NOT_A_NAME]
 
 
-def all_of(*checks: Callable[[str], bool]) -> Callable[[str], bool]:
-    """A check that holds when all of them do."""
-    return lambda value: all(check(value) for check in checks)
-
-
 def one_of(known: frozenset[str]) -> Callable[[str], bool]:
     """A check whether the value, its article aside, is one of the known words."""
     return lambda value: bare(value).lower() in known or value.lower() in known
-
-
-def ends_in(known: frozenset[str]) -> Callable[[str], bool]:
-    """A check whether the value's last word (or last two) is one of the known words."""
-    return lambda value: last_words(value, known) is not None
 
 
 def last_words(value: str, known: frozenset[str]) -> str | None:
