@@ -11,16 +11,19 @@ Nothing on the first line waits for anything on the second; the second can be ki
 Where each step lives:
 
     relay/     process one, the request in order: app, handler, sessions, gate, inject, upstream, stream, capture
-    engine/    process two: the routes that the relay and the memory API reach it by
-    recall/    rewrite → search → fusion → floor → budget → the block
-    learn/     triggers, worker, extraction, reconciliation, apply
-    api/       the memory API
+    engine/    process two: its parts, and the routes that the relay and the memory API reach it by
+    recall/    rewrite → search → ranking by stages → relations, time, rerank → floor → tiers and budget → the block
+    learn/     triggers, worker, extraction (by a model, or by rules/ without one), reconciliation, apply; reindex
+    api/       the memory API, the palace, receipts, the OpenAPI description
+    auth/      whose memory it is: the key passed through, proxy keys, tokens of an identity provider
     stores/    Qdrant Edge, a Qdrant server, SQLite
     models/    chat models, embedders
-    wire/      the chat format, server-sent events, splicing
+    wire/      chat completions and responses, server-sent events, compressed bodies, splicing
     core/      pure values and functions
-    ports.py   the seams between all of these; wiring.py chooses what stands behind them
+    settings/  the schema of the configuration; config_file.py loads it
+    ports/     the seams between all of these; wiring/ chooses what stands behind them
     supervisor.py starts relay and engine, restarts them, and writes down the order of shutdown
+    evals/     retrieval, the gate, answers, extraction and speed, measured
 """
 
 __version__ = "0.1.0"

@@ -3,10 +3,8 @@
 import base64
 import hmac
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from memproxy.auth.jwt import JwtAuthenticator
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import AuthUnavailable, ConfigError, Forbidden, Unauthenticated
 from memproxy.settings import JwtSettings, Settings
+from tests.support.threaded import QuietHandler, ThreadedServer, serving
 
 HMAC_SECRET = "a shared secret of at least thirty-two bytes"
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -181,41 +180,29 @@ async def test_the_key_id_chooses_among_a_files_keys(tmp_path: Path) -> None:
             await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", {"kid": kid})))
 
 
-class Provider(ThreadingHTTPServer):
+class Provider(ThreadedServer):
     """An identity provider that publishes its keys."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Keys)
+        super().__init__(_Keys)
         self.keys = [jwk(RSA_KEY, "one")]
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/jwks"
+        return f"{self.origin}/jwks"
 
 
-class _Keys(BaseHTTPRequestHandler):
+class _Keys(QuietHandler):
     server: Provider
 
-    def do_GET(self) -> None:
-        body = json.dumps({"keys": self.server.keys}).encode()
-        self.send_response(200)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
-        """Quiet."""
+    def do_GET(self) -> None:  # noqa: N802 - as the base class calls it
+        self.answer({"keys": self.server.keys})
 
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    server = Provider()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Provider()) as server:
+        yield server
 
 
 async def test_keys_of_a_provider_may_rotate(provider: Provider) -> None:

@@ -1,9 +1,7 @@
 """Answers over what is recalled: `--qa` from end to end with a scripted reader and judge on a real socket."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,14 @@ from memproxy.errors import ConfigError, ModelRefused
 from memproxy.evals.qa.run import read_verdict
 from memproxy.evals.qa.scoring import token_f1
 from tests.evals.test_locomo import SAMPLE
+from tests.support.threaded import QuietHandler, ThreadedServer, serving
 
 
-class Scripted(ThreadingHTTPServer):
+class Scripted(ThreadedServer):
     """Reader and judge: ``answers`` by model name; every request is kept."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.asked: list[dict[str, Any]] = []
         self.answers = {"reader-1": "I do not know.", "judge-1": '{"correct": false}'}
         self.failures = 0
@@ -31,13 +28,13 @@ class Scripted(ThreadingHTTPServer):
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        return f"{self.origin}/v1"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: Scripted
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - as the base class calls it
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.asked.append(request)
         status = self.server.status
@@ -48,26 +45,13 @@ class _Handler(BaseHTTPRequestHandler):
         usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
         answer: dict[str, Any] = {"id": "c", "object": "chat.completion", "created": 0, "model": "m"}
-        body = json.dumps(answer | {"choices": choices, "usage": usage}).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
-        """Quiet."""
+        self.answer(answer | {"choices": choices, "usage": usage}, status)
 
 
 @pytest.fixture
 def models() -> Iterator[Scripted]:
-    server = Scripted()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Scripted()) as server:
+        yield server
 
 
 @pytest.fixture
