@@ -202,6 +202,26 @@ def keys_revoke(
     typer.echo(f"{key_id} is revoked.")
 
 
+@keys.command("master")
+def keys_master() -> None:
+    """Print a new master key for MEMPROXY_MASTER_KEY (privacy.encrypt). Keep it apart from the data and its backups."""
+    from memproxy.stores.sealing import new_master_key  # noqa: PLC0415 - other commands start faster without it
+
+    typer.echo(new_master_key())
+
+
+@keys.command("rewrap")
+def keys_rewrap(config: Config = None) -> None:
+    """Wrap every user's data key by the first key of MEMPROXY_MASTER_KEY (new,old); then the old one may go.
+
+    Start a running server with both keys before.
+    """
+    from memproxy import masterkey  # noqa: PLC0415 - other commands start faster without it
+
+    count = asyncio.run(masterkey.rewrap(_quiet_settings(config)))
+    typer.echo(f"{count} data key{'' if count == 1 else 's'} wrapped anew.")
+
+
 def main() -> None:
     """Run the command line."""
     try:

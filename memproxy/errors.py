@@ -7,9 +7,11 @@
     │   ├── Forbidden           403
     │   ├── NotFound            404  not there, or not yours: nobody can tell which
     │   ├── Conflict            409
+    │   ├── PreconditionFailed  412  it is not the version that the caller knows (`If-Match`)
     │   ├── BodyTooLarge        413
     │   ├── UnsupportedMedia    415
-    │   └── TooManyRequests     429
+    │   ├── KeyReused           422  an idempotency key that another call was made with
+    │   └── TooManyRequests     429  over a rate limit or a quota; `retry-after`
     ├── NotBuilt                501
     ├── AuthUnavailable         503  who calls cannot be found out just now; `retry-after`
     ├── Overloaded              503  too many requests at once; `retry-after`
@@ -94,6 +96,13 @@ class Conflict(RequestError):
     code = "conflict"
 
 
+class PreconditionFailed(RequestError):
+    """What is to be changed is not the version that the caller knows."""
+
+    status = 412
+    code = "precondition_failed"
+
+
 class BodyTooLarge(RequestError):
     """The request's body is over ``server.max_body_bytes``."""
 
@@ -108,12 +117,25 @@ class UnsupportedMedia(RequestError):
     code = "unsupported_media_type"
 
 
+class KeyReused(RequestError):
+    """An idempotency key names one call; another one came with it."""
+
+    status = 422
+    code = "idempotency_key_reused"
+
+
 class TooManyRequests(RequestError):
-    """Over a rate limit or a quota."""
+    """Over a rate limit or a quota; ``retry_after_s`` is when it is worth trying again, in seconds."""
 
     status = 429
     kind = "rate_limit_error"
     code = "rate_limit_exceeded"
+
+    def __init__(
+        self, message: str, *, retry_after_s: int = 1, param: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message, param=param, code=code)
+        self.retry_after_s = retry_after_s
 
 
 class NotBuilt(MemproxyError):

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from memproxy.auth import ANONYMOUS, encode_identity
+from memproxy.core.audit import COMMAND_LINE
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.engine.app import build_app
 from memproxy.engine.parts import REFUSED, Engine
@@ -50,15 +51,28 @@ class Installation:
             Refused: the API answers with an error.
             StoreUnavailable: the server does not answer.
         """
-        identity = Identity(tenant=self._tenant(tenant), named_user=user)
-        headers = {IDENTITY_HEADER: encode_identity(identity)}
+        return (await self.answer(method, path, tenant=tenant, user=user, **arguments)).json()
+
+    async def answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **arguments: Any,
+    ) -> httpx.Response:
+        """As `call`; the whole answer, whatever it holds."""
+        identity = Identity(tenant=self._tenant(tenant), named_user=user, by=COMMAND_LINE)
+        sent = {**(headers or {}), IDENTITY_HEADER: encode_identity(identity)}
         try:
-            answer = await self._client.request(method, path, headers=headers, **arguments)
+            answer = await self._client.request(method, path, headers=sent, **arguments)
         except httpx.HTTPError as error:
             raise StoreUnavailable(f"The server does not answer ({type(error).__name__}). Is it stopping?") from error
         if answer.is_error:
             raise Refused(str(answer.json()["error"]["message"]))
-        return answer.json()
+        return answer
 
     def _tenant(self, named: str | None) -> str:
         """A tenant's name; a key's hash (``memproxy keys hash``) stands for the tenant of that key."""

@@ -66,6 +66,11 @@ class Metrics:
         self.store_points = prometheus.Gauge(
             "memproxy_store_points", "Points in the store.", multiprocess_mode="mostrecent"
         )
+        self.limits_reached = counter(
+            "memproxy_limits_reached",
+            "Requests and calls over a limit: refused, or done without memory.",
+            ["limit", "of"],
+        )
         self.receipts_dropped = counter(
             "memproxy_receipts_dropped", "Receipts that were not written; the requests are not concerned.", ["reason"]
         )

@@ -38,6 +38,7 @@ from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.launch import ENGINE, RELAY, Launch, reveal
 from memproxy.settings import Settings
+from memproxy.wiring.state import check_master_key
 
 log = logging.getLogger(__name__)
 
@@ -323,6 +324,7 @@ def serve(settings: Settings, environ: dict[str, str]) -> None:
     """
     home = home_dir(environ)
     key = secret(environ, home)
+    check_master_key(settings, environ)
     state = state_path(settings.state, home)
     with contextlib.ExitStack() as held:
         locks = _lock(held, [state, *([store_path(settings.store, home)] if settings.store.backend == "edge" else [])])

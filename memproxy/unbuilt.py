@@ -21,7 +21,6 @@ UNBUILT = (
     Unbuilt("state.backend"),
     Unbuilt("state.url"),
     Unbuilt("retention"),
-    Unbuilt("privacy.encrypt"),
     Unbuilt("working"),
     Unbuilt("telemetry.log_content"),
 )

@@ -59,6 +59,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "check": SEAMS | {"home", "config_file", "wiring", "supervisor"},
     "installation": SEAMS | {"home", "config_file", "auth", "wiring", "supervisor", "engine"},
     "proxykeys": SEAMS | {"home", "auth", "wiring"},
+    "masterkey": SEAMS | {"home", "wiring"},
     "upkeep": SEAMS | {"installation"},
     "evals": ALL - {"cli"},
     "demo": ALL - {"cli"},

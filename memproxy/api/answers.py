@@ -107,6 +107,18 @@ ANSWERS: dict[str, dict[str, Any]] = {
             _object(["category", "count", "active"], category=_TEXT, count=_INTEGER, active=_INTEGER),
         ),
     ),
+    "Lines": _TEXT,
+    "Imported": _object(
+        ["dry_run", "imported", "replaced", "unchanged", "turns", "rejected", "errors", "notes"],
+        dry_run=_FLAG,
+        imported=_INTEGER,
+        replaced=_INTEGER,
+        unchanged=_INTEGER,
+        turns=_INTEGER,
+        rejected=_INTEGER,
+        errors=_array(_object(["line", "message"], line=_INTEGER, message=_TEXT)),
+        notes=_array(_TEXT),
+    ),
     "TurnIds": _object(
         ["turn_ids", "session_id"],
         turn_ids=_array(_TEXT),

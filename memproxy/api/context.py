@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from memproxy.api.quotas import Quotas
 from memproxy.api.schemas import Filters
 from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind, Memory
@@ -19,7 +20,7 @@ from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound
 from memproxy.learn.worker import Worker
-from memproxy.ports import Clock, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import Clock, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import Settings
 
@@ -40,8 +41,9 @@ class Backends:
 
     ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and `errors.StateUnavailable` while that
     part is not open. ``receipts_written`` returns when the receipts of all recalls answered so far are written.
-    ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write waits to be applied before it is
-    answered as queued.
+    ``embedder`` and ``lexical_version`` say what vectors are made by.
+    ``quotas`` are what callers may keep. ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write
+    waits to be applied before it is answered as queued.
     """
 
     settings: Settings
@@ -54,6 +56,9 @@ class Backends:
     require_store: Callable[[], None]
     require_state: Callable[[], None]
     receipts_written: Callable[[], Awaitable[None]]
+    quotas: Quotas
+    embedder: Embedder
+    lexical_version: int = 0
     write_timeout_s: float = WRITE_TIMEOUT_S
 
 

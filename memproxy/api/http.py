@@ -11,7 +11,15 @@ from starlette.responses import Response
 
 from memproxy.auth import decode_identity, require
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
-from memproxy.errors import BodyTooLarge, MemoryUnavailable, MemproxyError, RequestError, UnsupportedMedia
+from memproxy.core.transfer import MEDIA_TYPE, MEDIA_TYPES
+from memproxy.errors import (
+    BodyTooLarge,
+    MemoryUnavailable,
+    MemproxyError,
+    RequestError,
+    TooManyRequests,
+    UnsupportedMedia,
+)
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -43,19 +51,20 @@ _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
 _INTEGER = re.compile(r"-?\d{1,18}")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
-_QUERY_FLAGS = frozenset({"active", "wait", "explain"})
+_QUERY_FLAGS = frozenset({"active", "dry_run", "explain", "vectors", "wait"})
 _ENCODE = msgspec.json.Encoder().encode
 
 
-def caller(request: Request, permission: str) -> Identity:
-    """Who calls, if that caller may.
+def caller(request: Request, permission: str, *others: str) -> Identity:
+    """Who calls, if that caller may by this permission or one of the others.
 
     Raises:
         Unauthenticated: no identity.
-        Forbidden: without this permission.
+        Forbidden: without such a permission.
     """
     identity = decode_identity(request.headers.get(IDENTITY_HEADER))
-    require(identity, permission)
+    if identity.permissions.isdisjoint(others):
+        require(identity, permission)
     return identity
 
 
@@ -80,6 +89,19 @@ async def read_optional_body(request: Request, model: type[Model], max_bytes: in
     return validate(model, _decode(body))
 
 
+async def read_lines_body(request: Request, max_bytes: int) -> bytes:
+    """A body of JSON Lines.
+
+    Raises:
+        UnsupportedMedia: it is not declared as that (a web page's form cannot declare it).
+        BodyTooLarge: over ``max_bytes``.
+    """
+    content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if content_type not in MEDIA_TYPES:
+        raise UnsupportedMedia(f"This call takes content-type: {MEDIA_TYPE} (JSON Lines), not {content_type[:100]!r}.")
+    return await _read(request, max_bytes)
+
+
 def _require_json(request: Request) -> None:
     content_type = request.headers.get("content-type", "").split(";")[0].strip()
     if not _JSON_TYPE.fullmatch(content_type):
@@ -89,7 +111,20 @@ def _require_json(request: Request) -> None:
         raise UnsupportedMedia("This call takes bodies without content-encoding.")
 
 
+async def whole_body(request: Request, max_bytes: int) -> bytes:
+    """The body as it came; it can be read again afterwards.
+
+    Raises:
+        BodyTooLarge: over ``max_bytes``.
+        RequestError: it was cut off.
+    """
+    request.state.body = await _read(request, max_bytes)
+    return bytes(request.state.body)
+
+
 async def _read(request: Request, max_bytes: int) -> bytes:
+    if (known := getattr(request.state, "body", None)) is not None:
+        return bytes(known)
     chunks, size = [], 0
     try:
         async for chunk in request.stream():
@@ -174,6 +209,8 @@ def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = 
 
 def error_answer(error: MemproxyError) -> Response:
     """An OpenAI-shaped error answer; one that passes says when to come back."""
+    if isinstance(error, TooManyRequests):
+        return answer(error.body(), error.status, {"retry-after": str(error.retry_after_s)})
     headers = {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, MemoryUnavailable) else None
     return answer(error.body(), error.status, headers)
 

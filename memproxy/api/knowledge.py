@@ -11,6 +11,7 @@ from memproxy.api.context import Backends, find
 from memproxy.api.http import answer, caller, read_query
 from memproxy.api.pages import each_page, number_after, read_cursor, write_cursor
 from memproxy.api.schemas import EntitiesQuery, OneQuery, PlaceQuery, TimelineQuery
+from memproxy.api.versions import list_answer
 from memproxy.auth import resolve_scope
 from memproxy.core.entities import Census, Edge, Entity, EntityType, edges, key_of
 from memproxy.core.memory import Kind, Memory, to_public
@@ -38,11 +39,11 @@ class Knowledge:
         )
         memory = await find(self._backends, scope, request.path_params["memory_id"])
         if memory.kind is Kind.TURN:
-            return answer({"data": [to_public(memory)]})
+            return list_answer(request, {"data": [to_public(memory)]})
         seen = {memory.id}
         before = await self._followed(scope, memory, "supersedes", seen)
         after = await self._followed(scope, memory, "superseded_by", seen)
-        return answer({"data": [to_public(one) for one in (*before[::-1], memory, *after)]})
+        return list_answer(request, {"data": [to_public(one) for one in (*before[::-1], memory, *after)]})
 
     async def _followed(self, scope: Scope, memory: Memory, link: str, seen: set[str]) -> list[Memory]:
         found: list[Memory] = []

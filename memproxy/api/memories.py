@@ -8,11 +8,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from memproxy.api.audit import Audit
 from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, scope_and_filter
 from memproxy.api.http import answer, caller, read_body, read_query
+from memproxy.api.idempotency import new_id
 from memproxy.api.places import in_palace
 from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory, NoQuery, OneQuery, ScopeQuery, SessionQuery
-from memproxy.auth import clean_id, resolve_scope
+from memproxy.api.versions import expected, list_answer, memory_answer, tagged
+from memproxy.auth import administered_user, clean_id, resolve_scope
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.protocol import Deletion, Identity, PlanBody
 from memproxy.core.redact import redact
@@ -29,8 +32,9 @@ TURN_METADATA = ("role", "seq", "name")
 class Memories:
     """The calls about memories as such."""
 
-    def __init__(self, backends: Backends, writer: Writer, locks: OwnerLocks) -> None:
+    def __init__(self, backends: Backends, writer: Writer, locks: OwnerLocks, audit: Audit) -> None:
         self._backends = backends
+        self._audit = audit
         self._writer = writer
         self._locks = locks
         self._max_bytes = backends.settings.server.max_body_bytes
@@ -44,14 +48,15 @@ class Memories:
         scope = resolve_scope(
             identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
         )
-        memory = self._new_memory(scope, body)
+        await self._backends.quotas.admit_memories(scope, 1)
+        memory = self._new_memory(scope, body, new_id(request, "mem", uuid.uuid4().hex))
         applied = await self._writer.plan(scope, PlanBody(upserts=[memory]))
         return await self._written(scope, memory, applied=applied, status=201)
 
-    def _new_memory(self, scope: Scope, body: NewMemory) -> Memory:
+    def _new_memory(self, scope: Scope, body: NewMemory, name: str) -> Memory:
         now = self._backends.clock.now()
         fields = body.model_dump(exclude=set(SCOPE_FIELDS)) | {
-            "id": f"mem_{uuid.uuid4().hex}",
+            "id": name,
             "tenant": scope.tenant,
             "user_id": scope.user,
             "project_id": scope.project,
@@ -74,7 +79,8 @@ class Memories:
             stored = (await self._backends.store.get(scope, [memory.id])).get(memory.id)
         except StoreUnavailable:
             stored = None  # it is written; only reading it back failed
-        return answer(to_public(stored or memory), status, location)
+        shown = stored or memory
+        return answer(to_public(shown), status, location | tagged(shown))
 
     async def page(self, request: Request) -> Response:
         """`GET /v1/memory`: newest first, a page at a time."""
@@ -84,12 +90,13 @@ class Memories:
         self._backends.require_store()
         where = await in_palace(self._backends, scope, query, where)
         page = await self._backends.store.page(scope, where, limit=query.limit, cursor=query.cursor)
-        return answer({"data": [to_public(memory) for memory in page.memories], "next_cursor": page.next_cursor})
+        data = {"data": [to_public(memory) for memory in page.memories], "next_cursor": page.next_cursor}
+        return list_answer(request, data)
 
     async def read(self, request: Request) -> Response:
         """`GET /v1/memory/{id}`."""
         scope = _scope_of_one(request, caller(request, "memory:read"))
-        return answer(to_public(await find(self._backends, scope, request.path_params["memory_id"])))
+        return memory_answer(request, await find(self._backends, scope, request.path_params["memory_id"]))
 
     async def edit(self, request: Request) -> Response:
         """`PATCH /v1/memory/{id}`: the given fields change, the rest and the id stay."""
@@ -98,11 +105,12 @@ class Memories:
         scope = _scope_of_one(request, identity, body.user_id)
         async with self._locks.of(scope):
             current = await find(self._backends, scope, request.path_params["memory_id"])
+            expects = expected(request, current)
             changes = self._changes(current, body)
             if not changes:
-                return answer(to_public(current))
+                return answer(to_public(current), 200, tagged(current))
             edited = merged(current, changes)
-            plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)})
+            plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)}, expects=expects)
             applied = await self._writer.plan(_place_of(scope, current), plan)
             if applied and current.wing is not None and edited.subject != current.subject:
                 await self._leave_empty_wings(scope, current.wing)
@@ -131,12 +139,20 @@ class Memories:
 
     async def forget(self, request: Request) -> Response:
         """`DELETE /v1/memory/{id}`."""
-        scope = _scope_of_one(request, caller(request, "memory:write"))
+        identity = caller(request, "memory:write")
+        scope = _scope_of_one(request, identity)
         async with self._locks.of(scope):
             memory = await find(self._backends, scope, request.path_params["memory_id"])
-            applied = await self._writer.plan(scope, _forgetting(memory))
+            plan = _forgetting(memory)
+            plan.expects = expected(request, memory)
+            applied = await self._writer.plan(msgspec.structs.replace(scope, session=memory.session_id), plan)
+            await self._backends.state.erase_answers(scope)
             if applied and memory.wing is not None:
                 await self._leave_empty_wings(scope, memory.wing)
+        self._backends.quotas.forgotten(scope)
+        await self._audit.note(
+            identity, "memory.forget", counts={"deleted": 1}, user_id=scope.user, memory_id=memory.id
+        )
         return _deleted(1, applied=applied)
 
     async def forget_scope(self, request: Request) -> Response:
@@ -151,7 +167,17 @@ class Memories:
                 "Nothing is deleted without a scope: give user_id, project_id or session_id.", param="user_id"
             )
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
-        return await self._forget_where(scope, query.session_id, query.project_id or identity.project)
+        project = query.project_id or identity.project
+        deleted, applied = await self._forget_where(scope, query.session_id, project)
+        await self._audit.note(
+            identity,
+            "memory.forget_scope",
+            counts={"deleted": deleted},
+            user_id=scope.user,
+            session_id=query.session_id,
+            project_id=project,
+        )
+        return _deleted(deleted, applied=applied)
 
     async def forget_session(self, request: Request) -> Response:
         """`DELETE /v1/memory/sessions/{id}`: undo a conversation: its turns and what was learned from it alone go, what
@@ -161,38 +187,51 @@ class Memories:
         query = read_query(request, SessionQuery)
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
         session = clean_id(request.path_params["session_id"], "session_id")
-        return await self._forget_by(scope, PlanBody(undo_session=session), session=session)
+        deleted, applied = await self._forget_by(scope, PlanBody(undo_session=session), session=session)
+        await self._audit.note(
+            identity, "session.undo", counts={"deleted": deleted}, user_id=scope.user, session_id=session
+        )
+        return _deleted(deleted, applied=applied)
 
     async def forget_user(self, request: Request) -> Response:
-        """`DELETE /v1/memory/users/{id}`: everything of that user."""
-        identity = caller(request, "memory:write")
+        """`DELETE /v1/memory/users/{id}`: everything of that user; ``admin`` may erase whom it may not read."""
+        identity = caller(request, "memory:write", "admin")
         read_query(request, NoQuery)
-        scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=request.path_params["user_id"]).user)
-        forgotten = await self._forget_where(scope, None, None)
-        if forgotten.status_code == 200:
+        scope = Scope(tenant=identity.tenant, user=administered_user(identity, request.path_params["user_id"]))
+        # with encryption nothing of the user can be read from here on, whatever the store does
+        self._backends.require_state()
+        await self._backends.state.destroy_key(scope)
+        deleted, applied = await self._forget_where(scope, None, None)
+        if applied:
             # deleted text stays in the store's files until they are written anew: here erasure is worth the pause
             await self._backends.store.optimize()
-        return forgotten
+        await self._audit.note(identity, "user.erase", counts={"deleted": deleted}, user_id=scope.user)
+        return _deleted(deleted, applied=applied)
 
-    async def _forget_where(self, scope: Scope, session: str | None, project: str | None) -> Response:
+    async def _forget_where(self, scope: Scope, session: str | None, project: str | None) -> tuple[int, bool]:
         gone = Deletion(session_ids=_some(session), project_ids=_some(project))
         return await self._forget_by(scope, PlanBody(delete_where=gone), session=session, in_state=project is None)
 
-    async def _forget_by(self, scope: Scope, plan: PlanBody, *, session: str | None, in_state: bool = True) -> Response:
+    async def _forget_by(
+        self, scope: Scope, plan: PlanBody, *, session: str | None, in_state: bool = True
+    ) -> tuple[int, bool]:
         """Delete by a plan, in the journal's order: what waits to be written before it is deleted, too. ``in_state``
-        erases what the state holds of the owner, or of the session.
+        erases what the state holds of the owner, or of the session. Answers how many memories went, and whether that
+        is done.
         """
         async with self._locks.of(scope):
             settled = await self._writer.plan(scope, PlanBody())
             before = await self._backends.store.count(scope, MemoryFilter()) if settled else 0
             applied = await self._writer.plan(scope, plan)
+            await self._backends.state.erase_answers(scope)
             after = await self._backends.store.count(scope, MemoryFilter()) if applied and settled else before
             if applied and in_state:
                 await self._backends.receipts_written()
                 await self._backends.state.forget(scope, session=session)
             if applied:
                 await self._leave_empty_wings(scope)
-        return _deleted(max(0, before - after), applied=applied)
+        self._backends.quotas.forgotten(scope)
+        return max(0, before - after), applied
 
     async def _leave_empty_wings(self, scope: Scope, *wings: str) -> None:
         """Erase the names of wings (these, or all) in which nothing is left: they are the user's words too."""

@@ -13,10 +13,11 @@ from memproxy.api import schemas
 from memproxy.api.answers import ANSWERS, REF
 from memproxy.core.memory import INTERNAL_FIELDS, Memory
 from memproxy.core.protocol import Citation
+from memproxy.core.transfer import MEDIA_TYPE
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One call: what it takes and what a success answers (status to schema name)."""
+    """One call: what it takes and what a success answers (status to schema name). Lines are JSON Lines."""
 
     method: str
     path: str
@@ -25,6 +26,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     body_required: bool = True
     query: type[BaseModel] | None = None
     answers: dict[int, str]
+    takes_lines: bool = False
+    answers_lines: bool = False
 
 
 OPERATIONS = (
@@ -182,6 +185,22 @@ OPERATIONS = (
     ),
     Operation(
         method="get",
+        path="/v1/memory/export",
+        summary="Everything of a user as JSON Lines: memories with their history, turns, the palace's numbers.",
+        query=schemas.ExportQuery,
+        answers={200: "Lines"},
+        answers_lines=True,
+    ),
+    Operation(
+        method="post",
+        path="/v1/memory/import",
+        summary="Take over an export, or a part of one; the same lines twice change nothing.",
+        query=schemas.ImportQuery,
+        takes_lines=True,
+        answers={200: "Imported", 202: "Imported"},
+    ),
+    Operation(
+        method="get",
         path="/v1/memory/categories",
         summary="How many memories each category has.",
         query=schemas.PlaceQuery,
@@ -217,6 +236,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "default": _content("Error", "An error, OpenAI-shaped."),
         },
     }
+    if operation.takes_lines:
+        described["requestBody"] = {"required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
+    if operation.answers_lines:
+        described["responses"]["200"]["content"] = {MEDIA_TYPE: {"schema": {"type": "string"}}}
     if operation.body is not None:
         schema = {"$ref": REF + operation.body.__name__}
         described["requestBody"] = {

@@ -70,11 +70,14 @@ class Recalling:
         scope = resolve_scope(
             identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
         )
-        verdict = self._verdict(body.query)
+        chosen = await self._backends.state.choices(scope)
+        verdict = self._verdict(body.query) if chosen.recalls else gate.Verdict(searched=False, reason="settings")
         if not verdict.searched:
             return answer(_recalled(RecallAnswer(result="empty"), verdict, explain=body.explain))
         self._backends.require_store()
-        found = await self._backends.recall.recall(self._request(scope, body, verdict))
+        asked = self._request(scope, body, verdict)
+        limits = RecallLimits(max_tokens=body.max_tokens, retrieval_limit=chosen.limit, rerank=chosen.rerank)
+        found = await self._backends.recall.recall(msgspec.structs.replace(asked, limits=limits))
         if found.result == "degraded" and found.reason in AWAY:
             raise StoreUnavailable(
                 "The memory store does not answer just now; nothing was recalled. Try again shortly."
@@ -97,7 +100,6 @@ class Recalling:
             queries=[*said[-EARLIER_QUERIES:], body.query],
             nonce=session_nonce(self._backends.secret, scope.tenant, scope.user, scope.session or ""),
             present=[*present, text_digest(body.query)],
-            limits=RecallLimits(max_tokens=body.max_tokens),
             explain=body.explain,
             verdict=verdict.reason,
             first_turn=not said,

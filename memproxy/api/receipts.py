@@ -16,7 +16,7 @@ from starlette.responses import Response
 from memproxy.api.context import Backends
 from memproxy.api.http import answer, caller, read_query
 from memproxy.api.schemas import ActivityQuery, OneQuery, SessionQuery
-from memproxy.auth import resolve_scope
+from memproxy.auth import administered_user, resolve_scope
 from memproxy.core.memory import Kind
 from memproxy.core.receipt import Cited, Noted, Outcome, Receipt
 from memproxy.core.scope import Scope
@@ -28,6 +28,9 @@ SNIPPET = 160
 
 MOST_PARKED = 200
 _UNTOLD = frozenset({"nothing", "tokens"})
+FEEDBACK = "feedback"
+"""Result of an outcome that tells what was said of a memory later."""
+
 NOT_SEARCHED = frozenset({"skipped"})
 
 
@@ -46,7 +49,7 @@ class Receipts:
         self._backends.require_state()
         await self._backends.receipts_written()
         found = await self._backends.state.receipt(scope, request_id)
-        if found is None or not _is_visible(found.scope, scope):
+        if found is None or not is_visible(found.scope, scope):
             raise NotFound(
                 f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days.", param="request_id"
             )
@@ -79,6 +82,9 @@ class Receipts:
             "captured": decided is not None,
             "turn_ids": decided.turn_ids if decided else [],
             "learned": await self._learned(found, said),
+            "feedback": [
+                {"signal": one.reason, "memory_id": one.memory_id} for one in found.outcomes if one.result == FEEDBACK
+            ],
         }
 
     async def _contents(self, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:
@@ -94,9 +100,10 @@ class Receipts:
 
     async def _learned(self, found: Receipt, said: dict[str, str | None]) -> dict[str, Any]:
         """What became of the turn: ``none`` when it was not captured, ``off``, ``pending``, ``parked`` or ``done``."""
-        outcomes = [_outcome(one, said) for one in found.outcomes if one.result not in _UNTOLD]
-        if found.outcomes:
-            return {"state": "done", "outcomes": outcomes, "tokens": _tokens(found.outcomes)}
+        learned = [one for one in found.outcomes if one.result != FEEDBACK]
+        outcomes = [_outcome(one, said) for one in learned if one.result not in _UNTOLD]
+        if learned:
+            return {"state": "done", "outcomes": outcomes, "tokens": _tokens(learned)}
         if found.decided is None:
             return {"state": "none", "outcomes": []}
         if not self._backends.settings.learn.enabled:
@@ -118,13 +125,13 @@ class Receipts:
         state = self._backends.state
         noted = await state.outcomes(scope, session=query.session_id, limit=query.limit)
         parked = await state.parked(scope, limit=query.limit)
-        noted = [one for one in noted if _is_visible(one.scope, scope)]
+        noted = [one for one in noted if is_visible(one.scope, scope)]
         said = await self._contents(scope, _named(one.outcome for one in noted))
         events = [_event(one, said) for one in noted]
         events += [
             _parked_event(row)
             for row in parked
-            if _is_visible(row.scope, scope) and query.session_id in {None, row.scope.session}
+            if is_visible(row.scope, scope) and query.session_id in {None, row.scope.session}
         ]
         events.sort(key=lambda event: event["at"], reverse=True)
         return answer({"data": events[: query.limit]})
@@ -141,9 +148,9 @@ class Receipts:
 
     async def stats(self, request: Request) -> Response:
         """`GET /v1/memory/stats`: how many memories of each kind the user has, and what waits to be written."""
-        identity = caller(request, "memory:read")
+        identity = caller(request, "memory:read", "admin")
         query = read_query(request, SessionQuery)
-        scope = resolve_scope(identity, user=query.user_id)
+        scope = Scope(tenant=identity.tenant, user=administered_user(identity, query.user_id))
         self._backends.require_store()
         self._backends.require_state()
         kinds = {kind.value: await self._counted(scope, kind) for kind in Kind}
@@ -182,7 +189,7 @@ def _tokens(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
     return spent
 
 
-def _is_visible(place: Scope, caller_scope: Scope) -> bool:
+def is_visible(place: Scope, caller_scope: Scope) -> bool:
     """A caller within a project (agent) sees what is of that project or of none, as with memories."""
     return all(
         there is None or here is None or there == here

@@ -8,8 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from memproxy.api.audit import Audit
+from memproxy.api.choices import ChoicesApi
 from memproxy.api.context import Backends, Endpoint, OwnerLocks, Writer
+from memproxy.api.feedback import FeedbackApi
 from memproxy.api.http import answer, caller, error_answer, method_refused
+from memproxy.api.idempotency import Idempotency
 from memproxy.api.knowledge import Knowledge
 from memproxy.api.memories import Memories
 from memproxy.api.openapi import describe
@@ -17,6 +21,7 @@ from memproxy.api.palace import PalaceView
 from memproxy.api.recalling import Recalling
 from memproxy.api.receipts import Receipts
 from memproxy.api.sessions import Sessions
+from memproxy.api.transfer import Transfer
 from memproxy.api.turns import Turns
 from memproxy.core.protocol import LEARNING_PATH
 from memproxy.errors import MemproxyError, NotBuilt, NotFound
@@ -25,10 +30,6 @@ from memproxy.metrics import metrics
 log = logging.getLogger(__name__)
 
 NOT_BUILT = (
-    "/v1/memory/settings",
-    "/v1/memory/feedback",
-    "/v1/memory/export",
-    "/v1/memory/import",
     "/v1/memory/working",
     "/v1/memory/working/{key:path}",
     "/v1/memory/dream",
@@ -61,20 +62,25 @@ def guarded(endpoint: Endpoint) -> Endpoint:
 def api_routes(backends: Backends) -> list[Route]:
     """The routes of the memory API, first match first."""
     writer, locks = Writer(backends), OwnerLocks()
-    memories = Memories(backends, writer, locks)
+    audit, once = Audit(backends), Idempotency(backends).once
+    memories = Memories(backends, writer, locks, audit)
+    choices, feedback = ChoicesApi(backends, locks), FeedbackApi(backends, writer, locks)
     turns, recalling, receipts = Turns(backends, writer), Recalling(backends), Receipts(backends)
+    transfer = Transfer(backends, writer, turns)
     sessions, palace, knowledge = Sessions(backends), PalaceView(backends), Knowledge(backends)
     calls: list[tuple[str, str, Endpoint]] = [
         ("POST", "/v1/memory/search", recalling.search),
         ("POST", "/v1/memory/recall", recalling.recall),
-        ("POST", "/v1/memory/turns", turns.ingest),
-        ("POST", "/v1/memory", memories.create),
+        ("POST", "/v1/memory/turns", once(turns.ingest)),
+        ("GET", "/v1/memory/export", transfer.export),
+        ("POST", "/v1/memory/import", transfer.import_lines),
+        ("POST", "/v1/memory", once(memories.create)),
         ("GET", "/v1/memory", memories.page),
-        ("DELETE", "/v1/memory", memories.forget_scope),
-        ("DELETE", "/v1/memory/sessions/{session_id}", memories.forget_session),
-        ("DELETE", "/v1/memory/users/{user_id}", memories.forget_user),
-        ("POST", "/v1/memory/sessions/{session_id}/end", sessions.end),
-        ("POST", "/v1/memory/sessions/{session_id}/mine", sessions.mine),
+        ("DELETE", "/v1/memory", once(memories.forget_scope)),
+        ("DELETE", "/v1/memory/sessions/{session_id}", once(memories.forget_session)),
+        ("DELETE", "/v1/memory/users/{user_id}", once(memories.forget_user)),
+        ("POST", "/v1/memory/sessions/{session_id}/end", once(sessions.end)),
+        ("POST", "/v1/memory/sessions/{session_id}/mine", once(sessions.mine)),
         ("GET", "/v1/memory/{memory_id}/history", knowledge.history),
         ("GET", "/v1/memory/palace", palace.tree),
         ("GET", "/v1/memory/entities", knowledge.entities),
@@ -82,12 +88,20 @@ def api_routes(backends: Backends) -> list[Route]:
         ("GET", "/v1/memory/categories", knowledge.categories),
         ("GET", "/v1/memory/receipts/{request_id}", receipts.receipt),
         ("GET", "/v1/memory/activity", receipts.activity),
-        ("POST", "/v1/memory/activity/retry", receipts.retry),
+        ("POST", "/v1/memory/activity/retry", once(receipts.retry)),
         ("GET", "/v1/memory/stats", receipts.stats),
+        ("GET", "/v1/memory/settings", choices.read),
+        ("PUT", "/v1/memory/settings", once(choices.write)),
+        ("POST", "/v1/memory/feedback", once(feedback.give)),
+        ("GET", "/v1/memory/audit", audit.page),
         ("GET", "/openapi.json", _openapi),
         ("POST", LEARNING_PATH, sessions.pending),
     ]
-    by_id: dict[str, Endpoint] = {"GET": memories.read, "PATCH": memories.edit, "DELETE": memories.forget}
+    by_id: dict[str, Endpoint] = {
+        "GET": memories.read,
+        "PATCH": once(memories.edit),
+        "DELETE": once(memories.forget),
+    }
     return [
         *(Route(path, guarded(endpoint), methods=[method]) for method, path, endpoint in calls),
         *(Route(path, guarded(_not_built), methods=METHODS) for path in NOT_BUILT),

@@ -11,6 +11,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
 from memproxy.api.fields import (
@@ -34,6 +35,9 @@ from memproxy.api.fields import (
 )
 
 MAX_MESSAGES = 2_000
+MAX_SAID = 10_000
+"""Characters of a remark or a correction."""
+
 RESERVED_METADATA = frozenset({"role", "seq", "name"})
 """Keys of a turn's metadata that are ours."""
 
@@ -49,6 +53,16 @@ def refuse_turn(value: object) -> object:
     return value
 
 
+def read_switch(value: object) -> object:
+    """``on`` and ``off`` stand for true and false."""
+    return {"on": True, "off": False}.get(value, value) if isinstance(value, str) else value
+
+
+Switch = Annotated[
+    bool,
+    BeforeValidator(read_switch),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": ["on", "off"]}]}),
+]
 Kind = Annotated[FactKind, BeforeValidator(refuse_turn)]
 
 
@@ -90,10 +104,9 @@ class RelationBody(Body):
     valid_to: OptionalTime = None
 
 
-class MemoryFields(Body):
-    """What a client may say of a memory besides its content."""
+class DescribedFields(Body):
+    """What can be said of any memory besides its content."""
 
-    kind: Kind = "semantic"
     category: Label | None = None
     tags: Labels = []
     entities: Labels = []
@@ -122,6 +135,12 @@ class MemoryFields(Body):
         if valid_from and valid_to and valid_to < valid_from:
             raise ValueError("must not lie before valid_from")
         return valid_to
+
+
+class MemoryFields(DescribedFields):
+    """What a client may say of a memory besides its content."""
+
+    kind: Kind = "semantic"
 
 
 class NewMemory(MemoryFields):
@@ -296,6 +315,74 @@ class ActivityQuery(Body):
     user_id: Id | None = None
     session_id: Id | None = None
     limit: Limit = 50
+
+
+class ExportQuery(Body):
+    """`GET /v1/memory/export`: whose memories, and whether with their vectors (which saves embedding them again).
+
+    With ``limit``, so many memories at a time: the header ``x-memproxy-next-cursor`` is the next call's ``cursor``.
+    """
+
+    user_id: Id | None = None
+    vectors: bool = False
+    limit: Limit | None = None
+    cursor: Cursor | None = None
+
+
+class ImportQuery(Body):
+    """`POST /v1/memory/import`. ``user_id``: whose all of it becomes (default: as each line says). ``dry_run`` checks
+    and counts, and writes nothing.
+    """
+
+    user_id: Id | None = None
+    dry_run: bool = False
+
+
+class SettingsQuery(Body):
+    """`GET /v1/memory/settings`: whose, and of which agent."""
+
+    user_id: Id | None = None
+    agent_id: Id | None = None
+
+
+class SettingsBody(Body):
+    """`PUT /v1/memory/settings`: what is left out or null comes from the wider place (agent, user, configuration)."""
+
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    mode: Literal["on", "read", "write", "off"] | None = None
+    limit: Limit | None = None
+    rerank: Switch | None = None
+    learning: Switch | None = None
+
+
+class FeedbackBody(Body):
+    """`POST /v1/memory/feedback`: about a memory, or about all that a request was given. A ``correction`` has the text
+    that is right; with the other signals a text is a remark.
+    """
+
+    signal: Literal["helpful", "wrong", "correction"]
+    memory_id: Id | None = None
+    request_id: Id | None = None
+    text: Annotated[Content, Field(max_length=MAX_SAID)] | None = None
+    user_id: Id | None = None
+    project_id: Id | None = None
+    agent_id: Id | None = None
+
+    @model_validator(mode="after")
+    def _names_one_thing(self) -> "FeedbackBody":
+        if (self.memory_id is None) == (self.request_id is None):
+            raise ValueError("memory_id or request_id: give one of the two")
+        if self.signal == "correction" and self.text is None:
+            raise ValueError("text: a correction says what is right")
+        return self
+
+
+class AuditQuery(Body):
+    """`GET /v1/memory/audit`."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
 
 
 class TurnsQuery(Body):

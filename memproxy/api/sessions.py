@@ -58,6 +58,7 @@ class Sessions:
         scope, wait = await self._asked(request)
         self._backends.require_state()
         self._backends.require_store()
+        await self._backends.quotas.admit_learning(scope)
         done = await learn(scope, WAIT_S if wait else BEGIN_S)
         data = {"session_id": scope.session, "learning": "done" if done else "pending"}
         return answer(data, 200 if done else 202)

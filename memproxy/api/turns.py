@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from memproxy.api.context import QUEUED, Backends, Writer
 from memproxy.api.http import answer, caller, read_body, read_query
+from memproxy.api.idempotency import new_id
 from memproxy.api.schemas import MessageBody, NewTurns, TurnsQuery
 from memproxy.auth import resolve_scope
 from memproxy.core.block import strip_blocks
@@ -50,9 +51,10 @@ class Turns:
             identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
         )
         if scope.session is None:
-            scope = msgspec.structs.replace(scope, session=f"ses_{uuid.uuid4().hex}")
+            scope = msgspec.structs.replace(scope, session=new_id(request, "ses", uuid.uuid4().hex))
         deadline = asyncio.get_running_loop().time() + WAIT_S
         messages = self._messages(scope, body)
+        await self._backends.quotas.admit_turns(scope, sum(bool(message.content.strip()) for message in messages))
         indexed = await self._index(scope, body, messages, deadline)
         data: dict[str, object] = {"turn_ids": [message.id for message in messages], "session_id": scope.session}
         if wait:
@@ -76,17 +78,32 @@ class Turns:
             timestamp=message.timestamp or default_time,
         )
 
-    async def _index(self, scope: Scope, body: NewTurns, messages: list[Message], deadline: float) -> bool:
-        """Journal the turns that say something and wait until they are indexed; False when the store is away."""
+    async def journalled(self, scope: Scope, body: NewTurns, *, source: Source) -> list[int]:
+        """Journal a conversation of the owner, without waiting; the row's number (none when nothing was said)."""
+        scope = Scope(
+            tenant=scope.tenant,
+            user=scope.user,
+            project=body.project_id,
+            agent=body.agent_id,
+            session=body.session_id or f"ses_{uuid.uuid4().hex}",
+        )
+        number = await self._append(scope, body, self._messages(scope, body), source)
+        return [] if number is None else [number]
+
+    async def _append(self, scope: Scope, body: NewTurns, messages: list[Message], source: Source) -> int | None:
         turns = TurnsBody(
             messages=[message for message in messages if message.content.strip()],
             said_at=self._backends.clock.now(),
-            source=Source.API,
+            source=source,
             metadata=body.metadata,
         )
-        if not turns.messages:
+        return await self._writer.append(scope, JournalKind.TURNS, turns) if turns.messages else None
+
+    async def _index(self, scope: Scope, body: NewTurns, messages: list[Message], deadline: float) -> bool:
+        """Journal the turns that say something and wait until they are indexed; False when the store is away."""
+        number = await self._append(scope, body, messages, Source.API)
+        if number is None:
             return True
-        number = await self._writer.append(scope, JournalKind.TURNS, turns)
         while not await self._backends.worker.applied(number, min(STEP_S, _left(deadline))):
             if _left(deadline) <= 0 or not await self._store_answers():
                 return False

@@ -5,6 +5,7 @@ from memproxy.auth.headers import MAX_ID_LENGTH, Headers, clean_id, client_key, 
 from memproxy.auth.modes import Authenticator, make_authenticator
 from memproxy.auth.passthrough import ANONYMOUS, key_hash
 from memproxy.auth.users import (
+    administered_user,
     chat_user,
     decode_identity,
     encode_identity,
@@ -20,6 +21,7 @@ __all__ = [
     "Authenticator",
     "BrowserGuard",
     "Headers",
+    "administered_user",
     "chat_user",
     "clean_id",
     "client_key",

@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Sequence
 
-from memproxy.errors import RequestError
+from memproxy.errors import RequestError, Unauthenticated
 
 MAX_ID_LENGTH = 256
 """Longest user, session, project or agent id, in characters."""
@@ -14,17 +14,18 @@ class Headers:
 
     def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
         self.raw = raw
+        self._values: dict[bytes, list[bytes]] = {}
+        for name, value in raw:
+            self._values.setdefault(name.lower(), []).append(value)
 
     def all(self, name: bytes) -> list[str]:
         """All values of a header, in order."""
-        return [_text(value) for key, value in self.raw if key.lower() == name]
+        return [_text(value) for value in self._values.get(name, ())]
 
     def get(self, name: bytes) -> str | None:
         """The first value of a header."""
-        for key, value in self.raw:
-            if key == name or key.lower() == name:
-                return _text(value)
-        return None
+        values = self._values.get(name)
+        return _text(values[0]) if values else None
 
     def single(self, name: bytes) -> str | None:
         """The one value of a header of ours, stripped; None when absent or empty.
@@ -32,6 +33,8 @@ class Headers:
         Raises:
             RequestError: it is there twice with different values, or is too long.
         """
+        if name not in self._values:
+            return None
         values = {value.strip() for value in self.all(name)} - {""}
         if len(values) > 1:
             raise RequestError(f"The header {name.decode()} is given twice with different values.", param=name.decode())
@@ -69,7 +72,13 @@ def is_loopback(host: str) -> bool:
 
 
 def client_key(headers: Headers) -> str | None:
-    """The caller's key: the Bearer token, else ``api-key`` (Azure), else ``x-api-key``."""
+    """The caller's key: the Bearer token, else ``api-key`` (Azure), else ``x-api-key``.
+
+    Raises:
+        Unauthenticated: there are two: which of them others go by cannot be known.
+    """
+    if len(set(headers.all(b"authorization"))) > 1:
+        raise Unauthenticated("The header Authorization is given twice with different values.")
     authorization = headers.get(b"authorization")
     if authorization is not None:
         scheme, _, token = authorization.partition(" ")

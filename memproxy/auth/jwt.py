@@ -58,9 +58,11 @@ class JwtAuthenticator:
         return named_identity(
             headers,
             tenant=_named(claims, names.tenant, self._settings.tenant),
-            user=_text(claims, names.user) or self._default_user,
+            user=_text(claims, names.user),
+            default_user=self._default_user,
             project=_text(claims, names.project),
             permissions=_permissions(claims.get(names.permissions)),
+            by=f"jwt:{_text(claims, 'sub') or ''}",
         )
 
     async def _claims(self, token: str) -> dict[str, Any]:

@@ -80,9 +80,11 @@ class KeysAuthenticator:
         return named_identity(
             headers,
             tenant=record.tenant,
-            user=record.user or self._default_user,
+            user=record.user,
+            default_user=self._default_user,
             project=record.project,
             permissions=record.permissions,
+            by=f"key:{record.id}",
         )
 
     async def _record(self, key: str) -> KeyRecord:

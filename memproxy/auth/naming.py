@@ -10,16 +10,24 @@ ACT_AS_USER = "act_as_user"
 
 
 def named_identity(
-    headers: Headers, *, tenant: str, user: str | None, project: str | None, permissions: Set[str]
+    headers: Headers,
+    *,
+    tenant: str,
+    user: str | None,
+    default_user: str | None,
+    project: str | None,
+    permissions: Set[str],
+    by: str,
 ) -> Identity:
-    """The identity of a caller who is proved: ``user`` and ``project`` are what his key (token) is for.
+    """The identity of a caller who is proved: ``user`` and ``project`` are what his key (token) is for. Without a user
+    it is for ``default_user``; what that means when a request names somebody, `users` decides.
 
     Raises:
-        Forbidden: the headers name another user without ``act_as_user``, or another project.
+        Forbidden: the headers name another user than the key's, without ``act_as_user``, or another project.
         RequestError: a header of ours cannot be read.
     """
     named = headers.single(b"x-memproxy-user")
-    if named is not None and named != user and ACT_AS_USER not in permissions:
+    if user is not None and named not in (None, user) and ACT_AS_USER not in permissions:
         raise Forbidden("This key may not name another user: it lacks the permission act_as_user.")
     asked = headers.single(b"x-memproxy-project")
     if project is not None and asked not in (None, project):
@@ -27,9 +35,11 @@ def named_identity(
     return Identity(
         tenant=tenant,
         named_user=named,
-        default_user=user,
+        default_user=user or default_user,
         project=project or asked,
         bound_project=project is not None,
+        bound_user=user is not None,
+        by=by,
         agent=headers.single(b"x-memproxy-agent"),
         session=headers.single(b"x-memproxy-session"),
         permissions=frozenset(permissions),

@@ -36,8 +36,10 @@ class PassthroughAuthenticator:
         key = client_key(headers)
         if key is None and not self._loopback:
             raise Unauthenticated("No API key: send it as `Authorization: Bearer …`, `api-key` or `x-api-key`.")
+        tenant = self._tenant(key)
         return Identity(
-            tenant=self._tenant(key),
+            tenant=tenant,
+            by=tenant,
             named_user=headers.single(b"x-memproxy-user"),
             default_user=self._default_user,
             project=headers.single(b"x-memproxy-project"),

@@ -11,6 +11,7 @@ from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, RequestError, Unauthenticated
 
+ADMIN = "admin"
 OUR_USER_FIELD = "memory_context.user_id"
 
 
@@ -25,8 +26,8 @@ def resolve_user(identity: Identity, named: str | None) -> str:
         named = clean_id(named.strip(), "user_id") or None
     if named and identity.named_user and named != identity.named_user:
         raise RequestError("user_id and the header X-Memproxy-User disagree: name one user.", param="user_id")
-    if named != identity.named_user:
-        may_name(identity, named)
+    for name in (named, identity.named_user):
+        may_name(identity, name)
     user = identity.named_user or named or identity.default_user
     if user is None:
         raise RequestError(
@@ -34,6 +35,17 @@ def resolve_user(identity: Identity, named: str | None) -> str:
             param="user_id",
         )
     return user
+
+
+def administered_user(identity: Identity, named: str | None) -> str:
+    """As `resolve_user`, for calls that show none of a user's words: ``admin`` may name any user of its tenant.
+
+    Raises:
+        Forbidden, RequestError: as `resolve_user`.
+    """
+    if ADMIN in identity.permissions and named is not None and identity.named_user in (None, named):
+        return clean_id(named.strip(), "user_id") or resolve_user(identity, None)
+    return resolve_user(identity, named)
 
 
 def may_name(identity: Identity, user: str | None) -> None:
@@ -100,19 +112,21 @@ def chat_user(identity: Identity, fields: Mapping[str, str | None]) -> str | Non
 
     ``fields`` are ``memory_context.user_id``, ``metadata.user_id``, ``safety_identifier`` and ``user``, in that order.
     A key that is for one user alone is for him whatever the provider's own fields say; our own must not name another.
-    None when nobody is named and there is no default: memory is then skipped.
+    A key for nobody in particular that may not name users serves the default user alone: a request that names anyone
+    else, by whatever field, has no memory, for it would be mixed with the others'. None also when nobody is named and
+    there is no default: memory is then skipped.
 
     Raises:
         Forbidden: our own field names another user than the key is for.
         RequestError: a name cannot be used.
     """
-    if ACT_AS_USER not in identity.permissions:
-        may_name(identity, fields.get(OUR_USER_FIELD))
-        return identity.named_user or identity.default_user
-    for value in (identity.named_user, *fields.values()):
-        if value and value.strip():
-            return clean_id(value.strip(), "user")
-    return identity.default_user
+    named = [value.strip() for value in (identity.named_user, *fields.values()) if value and value.strip()]
+    if ACT_AS_USER in identity.permissions:
+        return clean_id(named[0], "user") if named else identity.default_user
+    if identity.bound_user:
+        may_name(identity, (fields.get(OUR_USER_FIELD) or "").strip() or None)
+        return identity.default_user
+    return identity.default_user if set(named) <= {identity.default_user} else None
 
 
 def encode_identity(identity: Identity) -> str:

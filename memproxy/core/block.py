@@ -3,6 +3,7 @@
 import hashlib
 import re
 
+NAME = "recalled-memory"
 OPEN = '<recalled-memory id="{nonce}">'
 CLOSE = "</recalled-memory>"
 
@@ -24,11 +25,11 @@ def quote(text: str) -> str:
 
 def shown_texts(text: str) -> list[str]:
     """What the lines of injected blocks in a text say, without date, speaker and citation."""
-    if "recalled-memory" not in text.lower():
+    if NAME not in text.lower():
         return []
     return [line[1] for found in _BLOCK.finditer(text) for line in _LINE.finditer(found[0])]
 
 
 def strip_blocks(text: str) -> str:
     """The text without any injected block, however it came back (no echo)."""
-    return _BLOCK.sub("", text) if "recalled-memory" in text.lower() else text
+    return _BLOCK.sub("", text) if NAME in text.lower() else text

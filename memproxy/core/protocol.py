@@ -11,10 +11,12 @@ import msgspec
 from memproxy.core.memory import Memory
 from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
+from memproxy.core.transfer import GivenVectors
 from memproxy.core.turn import Message
 
 RECALL_PATH = "/internal/recall"
 CAPTURED_PATH = "/internal/captured"
+FULL_PATH = "/internal/full"
 READY_PATH = "/internal/ready"
 LEARNING_PATH = "/internal/learning"
 REINDEX_PATH = "/internal/reindex"
@@ -40,6 +42,7 @@ class RecallLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     retrieval_limit: int | None = None
     similarity_threshold: float | None = None
     max_tokens: int | None = None
+    rerank: bool | None = None
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,7 +83,7 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ``result`` is ``injected``, ``empty``, ``skipped`` or ``degraded``; ``reason`` says why in the last two. ``timings``
     are milliseconds by stage (rewrite, embed, search, rank, hops, rerank, first_turn, assemble, recall). ``query`` is
     what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``, ``rerank:
-    unreadable``.
+    unreadable``. ``expiring`` says of cited memories that expire when they do: their lines are not repeated after that.
     """
 
     result: str
@@ -92,6 +95,13 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     query: str = ""
     candidates: list[dict[str, Any]] = []
     notes: list[str] = []
+    expiring: dict[str, datetime] = {}
+
+
+class Full(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose quota of memories has no room any more: ``user``, ``tenant``, or None."""
+
+    whose: str | None = None
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +140,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who calls the API: the tenant, the user if the caller named one by header, and what is used when none is named.
 
     ``named_user`` comes from ``X-Memproxy-User``; ``default_user`` is what an unnamed user means (None: not allowed),
-    and without the permission ``act_as_user`` the only one. ``bound_project``: the key is for ``project`` alone.
+    and without the permission ``act_as_user`` the only one. ``bound_project``: the key is for ``project`` alone,
+    ``bound_user``: it is for ``default_user`` alone. ``by`` says who calls in the audit log: never a key.
     """
 
     tenant: str
@@ -138,6 +149,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     default_user: str | None = None
     project: str | None = None
     bound_project: bool = False
+    bound_user: bool = False
+    by: str | None = None
     agent: str | None = None
     session: str | None = None
     permissions: frozenset[str] = frozenset({"chat", "memory:read", "memory:write", "act_as_user"})
@@ -173,7 +186,9 @@ class PlanBody(msgspec.Struct, kw_only=True):
     ``turn_changes`` are payload fields of turns by session and id (clients may use one turn id in several sessions).
     ``delete_where`` deletes what matches at the time of applying, so that a delete by scope also covers rows before it.
     ``undo_session`` (a row's only, a stored plan spells it out) undoes a conversation: its turns and what was learned
-    from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts.
+    from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts. ``expects`` (a
+    row's only) are versions (`core.version`) by memory id: if one is another by then, nothing is done. ``vectors`` (a
+    row's only) come with upserts of an import, by `core.transfer.vector_key`.
     """
 
     upserts: list[Memory] = []
@@ -182,7 +197,9 @@ class PlanBody(msgspec.Struct, kw_only=True):
     deletes: list[str] = []
     delete_where: Deletion | None = None
     undo_session: str | None = None
+    expects: dict[str, str] = {}
     outcomes: list[Outcome] = []
+    vectors: dict[str, GivenVectors] = {}
 
 
 class LearnBody(msgspec.Struct, kw_only=True):

@@ -7,7 +7,7 @@ beginning is read.
 
 import calendar
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
@@ -21,7 +21,8 @@ _NUMBERS = {"a": 1, "an": 1, "one": 1, "couple": 2, "two": 2, "few": 3, "three":
 _NUMBERS |= {"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12}
 
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
-_COUNT = rf"(?P<count>\d{{1,3}}|(?:a )?(?:couple|few)(?: of)?|{'|'.join(_NUMBERS)})"
+COUNT = rf"(?P<count>\d{{1,3}}|(?:a )?(?:couple|few)(?: of)?|{'|'.join(_NUMBERS)})"
+"""A number of days, weeks and so on; `count_of` reads it."""
 _UNIT = r"(?P<unit>day|week|month|year)s?"
 _DAY_NUMBER = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
@@ -41,9 +42,20 @@ class Span(msgspec.Struct, frozen=True):
 
 def spans(text: str, now: datetime) -> list[Span]:
     """The times that a question names, each once, relative ones against ``now`` (aware); at most one a mention."""
+    return _named(text, now, _PATTERNS)
+
+
+def told(text: str, said_at: datetime) -> list[Span]:
+    """The times that a statement names, against the time it was made at: what is to come may be meant as well, so a day
+    without a year is the nearest such day ("My wedding is on 20 June").
+    """
+    return _named(text, said_at, _TOLD)
+
+
+def _named(text: str, now: datetime, patterns: "Sequence[tuple[re.Pattern[str], Reader]]") -> list[Span]:
     rest, today = text[:READ_CHARACTERS].lower(), now.astimezone(UTC).date()
     found: list[Span] = []
-    for pattern, read in _PATTERNS:
+    for pattern, read in patterns:
         for match in pattern.finditer(rest):
             span = _read(read, match, today)
             if span is not None:
@@ -88,9 +100,35 @@ def _day_of_month(match: re.Match[str], today: date) -> tuple[date, date]:
     return day, day + timedelta(days=1)
 
 
+def _since_day(match: re.Match[str], today: date) -> tuple[date, date]:
+    first, end = _day_of_month(match, today)
+    return first, max(end, today + timedelta(days=1))
+
+
+def _since_iso(match: re.Match[str], today: date) -> tuple[date, date]:
+    first, end = _iso(match, today)
+    return first, max(end, today + timedelta(days=1))
+
+
+def _from_to(match: re.Match[str], _today: date) -> tuple[date, date] | None:
+    first = date(int(match["year"]), _MONTHS[match["month"]], int(match["day"]))
+    last = date(int(match["to_year"]), _MONTHS[match["to_month"]], int(match["to_day"]))
+    return (first, last + timedelta(days=1)) if first <= last else None
+
+
 def _latest_year(month: int, number: int, today: date) -> int:
     """Without a year the last such day is meant: people ask about what was."""
     return today.year if (month, number) <= (today.month, today.day) else today.year - 1
+
+
+def _nearest_day(match: re.Match[str], today: date) -> tuple[date, date] | None:
+    month, number = _MONTHS[match["month"]], int(match["day"])
+    years = [int(match["year"])] if match["year"] else range(today.year - 1, today.year + 2)
+    days = [date(year, month, number) for year in years if number <= calendar.monthrange(year, month)[1]]
+    if not days:
+        return None
+    day = min(days, key=lambda one: abs(one - today))
+    return day, day + timedelta(days=1)
 
 
 def _month(match: re.Match[str], today: date) -> tuple[date, date]:
@@ -140,7 +178,12 @@ def _past(match: re.Match[str], today: date) -> tuple[date, date]:
 
 
 def _count(match: re.Match[str]) -> int:
-    word = re.sub(r"^a (?=couple|few)| of$", "", match["count"])
+    return count_of(match["count"])
+
+
+def count_of(text: str) -> int:
+    """What `COUNT` matched, in lower case, as a number."""
+    word = re.sub(r"^a (?=couple|few)| of$", "", text)
     return int(word) if word.isdigit() else _NUMBERS[word]
 
 
@@ -159,8 +202,43 @@ def _calendar_unit(match: re.Match[str], today: date) -> tuple[date, date]:
             return date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1)
 
 
+_ISO = rf"{_YEAR}[-/](?P<number>\d{{1,2}})[-/](?P<day>\d{{1,2}})"
+_DAY_AND_YEAR = rf"{_DAY_NUMBER}(?: of)? (?P<month>{_MONTH})\b\.?,? {_YEAR}"
+_FROM_TO = re.compile(rf"\bfrom {_DAY_AND_YEAR} (?:to|until) {_DAY_AND_YEAR.replace('P<', 'P<to_')}\b")
+
+
+def _in_future(match: re.Match[str], today: date) -> tuple[date, date]:
+    ahead = _ago(match, today)
+    shift = 2 * {"day": 1, "week": 7, "month": 30, "year": 365}[match["unit"]] * _count(match)
+    return ahead[0] + timedelta(days=shift), ahead[1] + timedelta(days=shift)
+
+
+def _next_unit(match: re.Match[str], today: date) -> tuple[date, date]:
+    match match["unit"]:
+        case "week":
+            monday = today + timedelta(days=7 - today.weekday())
+            return monday, monday + timedelta(days=7)
+        case "month":
+            return _whole_month(_months_later(today.replace(day=1), 1))
+        case "year":
+            return date(today.year + 1, 1, 1), date(today.year + 2, 1, 1)
+        case "weekend":
+            saturday = today + timedelta(days=(5 - today.weekday()) % 7)
+            return saturday, saturday + timedelta(days=2)
+        case weekday:
+            day = today + timedelta(days=(_DAYS[weekday] - today.weekday() - 1) % 7 + 1)
+            return day, day + timedelta(days=1)
+
+
+def _tomorrow(_match: re.Match[str], today: date) -> tuple[date, date]:
+    return today + timedelta(days=1), today + timedelta(days=2)
+
+
 def _patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
-    yield re.compile(rf"\b{_YEAR}[-/](?P<number>\d{{1,2}})[-/](?P<day>\d{{1,2}})\b"), _iso
+    yield re.compile(rf"\bsince {_ISO}\b"), _since_iso
+    yield re.compile(rf"\b{_ISO}\b"), _iso
+    yield _FROM_TO, _from_to
+    yield re.compile(rf"\bsince {_DAY_NUMBER}(?: of)? (?P<month>{_MONTH})\b\.?(?:,? {_YEAR})?"), _since_day
     yield re.compile(rf"\b{_DAY_NUMBER}(?: of)? (?P<month>{_MONTH})\b\.?(?:,? {_YEAR})?"), _day_of_month
     yield re.compile(rf"\b(?P<month>{_MONTH})\.? {_DAY_NUMBER}\b(?:,? {_YEAR})?"), _day_of_month
     yield re.compile(rf"\b(?P<month>{_MONTH})\.?,?(?: of)? {_YEAR}\b"), _month
@@ -169,12 +247,21 @@ def _patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
         re.compile(rf"\b(?:in|during|since|last|this|of) (?:early |mid |late )?(?P<month>{_MONTH})\b(?P<year>)"),
         _month,
     )
-    yield re.compile(rf"\b{_COUNT} {_UNIT} (?:ago|back|earlier)\b"), _ago
-    yield re.compile(rf"\b(?:past|last|previous) {_COUNT} {_UNIT}\b"), _past
+    yield re.compile(rf"\b{COUNT} {_UNIT} (?:ago|back|earlier)\b"), _ago
+    yield re.compile(rf"\b(?:past|last|previous) {COUNT} {_UNIT}\b"), _past
     yield re.compile(r"\b(?P<which>last|this|previous|past) (?P<unit>weekend|week|month|year)\b"), _calendar_unit
     yield re.compile(rf"\b(?:last|on|this past) (?P<weekday>{'|'.join(_DAYS)})\b"), _weekday
     yield re.compile(r"\b(?P<word>(?:the )?day before yesterday|yesterday|last night|today|tonight)\b"), _named_day
     yield re.compile(rf"\b(?:in|during|since|of) {_YEAR}\b"), _year
 
 
+def _told_patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
+    yield re.compile(rf"\bin {COUNT} {_UNIT}\b"), _in_future
+    yield re.compile(rf"\b(?:next|this coming) (?P<unit>weekend|week|month|year|{'|'.join(_DAYS)})\b"), _next_unit
+    yield re.compile(r"\btomorrow\b"), _tomorrow
+    for pattern, read in _PATTERNS:
+        yield pattern, _nearest_day if read is _day_of_month else read
+
+
 _PATTERNS = tuple(_patterns())
+_TOLD = tuple(_told_patterns())

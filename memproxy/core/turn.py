@@ -1,5 +1,6 @@
 """Turns: verbatim messages with a name of their own that never depends on their position."""
 
+import functools
 import hashlib
 import uuid
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,11 @@ _NAMESPACE = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")
 
 LONG_TEXT = 2000
 """Characters above which a message is taken as pasted."""
+
+REMEMBERED_DIGESTS = 2048
+"""A conversation's messages come again with each of its requests: as many texts of at most `LONG_TEXT` characters as
+some 40 long conversations have. Looking one up takes a tenth of folding and hashing it (docs/profile.md).
+"""
 
 _ROLE_TRUST = {
     "user": Trust.USER,
@@ -64,7 +70,15 @@ def text_digest(text: str) -> str:
     White space does not count in short texts, which people retype; long ones are pasted, and folding theirs would cost
     more than the rest of the request.
     """
-    folded = " ".join(text.split()) if len(text) <= LONG_TEXT else text.strip()
+    return _digest_of_short(text) if len(text) <= LONG_TEXT else _digest(text.strip())
+
+
+@functools.lru_cache(REMEMBERED_DIGESTS)
+def _digest_of_short(text: str) -> str:
+    return _digest(" ".join(text.split()))
+
+
+def _digest(folded: str) -> str:
     return hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 

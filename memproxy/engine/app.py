@@ -15,13 +15,16 @@ from memproxy.api.http import answer, error_answer, method_refused
 from memproxy.api.routes import api_routes, guarded
 from memproxy.core.protocol import (
     CAPTURED_PATH,
+    FULL_PATH,
     READY_PATH,
     RECALL_PATH,
     REINDEX_PATH,
     Captured,
+    Full,
     RecallRequest,
     ReindexAsked,
 )
+from memproxy.core.scope import Scope
 from memproxy.engine.parts import Engine
 from memproxy.errors import NotFound, RequestError
 
@@ -36,6 +39,7 @@ class Internal:
         self._recalls = msgspec.json.Decoder(RecallRequest)
         self._captures = msgspec.json.Decoder(Captured)
         self._reindexes = msgspec.json.Decoder(ReindexAsked)
+        self._scopes = msgspec.json.Decoder(Scope)
 
     async def recall(self, request: Request) -> Response:
         """`POST` of a `RecallRequest`; answers a `RecallAnswer`, degraded when memory is not there."""
@@ -45,6 +49,10 @@ class Internal:
         """`POST` of a `Captured`: the journal has a new row."""
         self._engine.captured(await _read(request, self._captures))
         return Response(status_code=204)
+
+    async def full(self, request: Request) -> Response:
+        """`POST` of a `Scope`; answers a `Full`."""
+        return answer(Full(whose=await self._engine.full(await _read(request, self._scopes))))
 
     async def reindex(self, request: Request) -> Response:
         """`POST` of a `ReindexAsked`, by the command line: begin one, or join the one that runs. Answers a
@@ -81,6 +89,7 @@ def build_app(engine: Engine) -> Starlette:
     routes = [
         Route(RECALL_PATH, guarded(internal.recall), methods=["POST"]),
         Route(CAPTURED_PATH, guarded(internal.captured), methods=["POST"]),
+        Route(FULL_PATH, guarded(internal.full), methods=["POST"]),
         Route(REINDEX_PATH, guarded(internal.reindex), methods=["GET", "POST"]),
         Route(READY_PATH, guarded(internal.ready), methods=["GET"]),
         *api_routes(engine.backends()),

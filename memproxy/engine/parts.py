@@ -9,6 +9,7 @@ import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
 from memproxy.api.context import WRITE_TIMEOUT_S, Backends
+from memproxy.api.quotas import Quotas
 from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest, ReindexAsked, ReindexTold
 from memproxy.core.scope import Scope
 from memproxy.engine.receipts import ReceiptKeeper
@@ -45,6 +46,7 @@ class Engine:
         embedder: Text to vectors.
         recall: The pipeline over store and embedder.
         reindexing: Rebuilds the store, where it can be rebuilt.
+        lexical_version: Which form the words' vectors have.
         worker: Applies journal rows and learns.
         access: How each tenant's requests reach their model.
         clock: The time.
@@ -68,6 +70,7 @@ class Engine:
         model: ChatModel | None = None,
         recall_models: Sequence[ChatModel] = (),
         reindexing: Reindexing | None = None,
+        lexical_version: int = 0,
         secret: bytes | None = None,
         write_timeout_s: float = WRITE_TIMEOUT_S,
     ) -> None:
@@ -81,10 +84,12 @@ class Engine:
         self._clock = clock
         self._models = [*recall_models, *([model] if model is not None else [])]
         self._reindexing = reindexing
+        self._lexical_version = lexical_version
         self._secret = secret or secrets.token_bytes(32)
         self._write_timeout_s = write_timeout_s
         self._tasks = TaskOwner("engine")
         self._receipts = ReceiptKeeper(state, clock, settings)
+        self._quotas = Quotas(settings, state, store, clock)
         self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
         self._opened: set[str] = set()
         self._all_open = asyncio.Event()
@@ -137,6 +142,9 @@ class Engine:
             require_state=self._require_state,
             write_timeout_s=self._write_timeout_s,
             receipts_written=self._receipts.written,
+            quotas=self._quotas,
+            embedder=self._embedder,
+            lexical_version=self._lexical_version,
         )
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
@@ -152,6 +160,15 @@ class Engine:
             return await self._recall.recall(request)
         reason = "loading" if self._parts["store"] == LOADING else "store"
         return RecallAnswer(result="degraded", reason=reason)
+
+    async def full(self, scope: Scope) -> str | None:
+        """Whose quota of memories is full: ``user``, ``tenant``, or nobody's.
+
+        Raises:
+            StoreUnavailable: that cannot be told.
+        """
+        self._require_store()
+        return await self._quotas.full(scope)
 
     def captured(self, captured: Captured) -> None:
         """The relay wrote a journal row: note how its request reached the model, and look at the journal."""

@@ -132,7 +132,7 @@ def extraction(
         Literal["verbatim", "model"],
         typer.Option(help="verbatim: by rules. model: by models.extract of --config, or OPENAI_MODEL."),
     ] = "verbatim",
-    split: Annotated[Literal["dev", "held_out", "all"], typer.Option(help="Which dialogues.")] = "all",
+    split: Annotated[Literal["dev", "held_out", "unseen", "all"], typer.Option(help="Which dialogues.")] = "all",
     config: Annotated[Path | None, typer.Option(help="Configuration to learn with.", metavar="FILE")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="Ten dialogues only.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also print what went wrong in each dialogue.")] = False,

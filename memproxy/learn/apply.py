@@ -11,11 +11,12 @@ from memproxy.core.chain import begins
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
+from memproxy.core.transfer import GivenVectors, unpacked, vector_key
 from memproxy.learn.forgotten import of_session, of_turns
 from memproxy.learn.known import tombstone
 from memproxy.learn.palace import Palace, places_of
 from memproxy.learn.vectors import Vectors, merged
-from memproxy.ports import MemoryFilter, MemoryStore, SlotChange, StateStore
+from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SparseVector, StateStore
 from memproxy.recall.documents import bm25_text, dense_text
 
 log = logging.getLogger(__name__)
@@ -42,11 +43,19 @@ class Applier:
         self._vectors = vectors
         self._palace = Palace(state)
 
-    async def apply(self, scope: Scope, plan: PlanBody, *, now: datetime, again: bool = False) -> None:
+    async def apply(
+        self,
+        scope: Scope,
+        plan: PlanBody,
+        *,
+        now: datetime,
+        again: bool = False,
+        given: Mapping[str, GivenVectors] | None = None,
+    ) -> None:
         """Write everything the plan holds; durable after the store's next flush.
 
         ``again``: the plan was saved before (a crash, an outage lies between); what rests on turns that were deleted
-        meanwhile is left out.
+        meanwhile is left out. ``given`` are vectors that came with memories (`core.transfer.vector_key`).
 
         Raises:
             StoreUnavailable, StateUnavailable: nothing is lost, apply the same plan again.
@@ -57,7 +66,7 @@ class Applier:
             plan = await self._without_forgotten(owner, plan)
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
         whole, fields = await self._changed(owner, await self._moved(owner, plan.changes))
-        points = await self._vectors.points(owner, memories) + await self._vectors.with_neighbours(owner, whole)
+        points = await self._points(owner, memories, given or {}) + await self._vectors.with_neighbours(owner, whole)
         if points:
             await self._store.upsert(owner, points)
         if fields:
@@ -74,6 +83,16 @@ class Applier:
             if where == MemoryFilter():
                 await self._vectors.forget(owner.owner)
         await self._erase_lines(owner, plan)
+
+    async def _points(self, owner: Scope, memories: Sequence[Memory], given: Mapping[str, GivenVectors]) -> list[Point]:
+        """The points to write: with the vectors that came along, else with new ones."""
+        keys = [vector_key(memory) if given else "" for memory in memories]
+        bare = [memory for memory, key in zip(memories, keys, strict=True) if not _is_whole(given.get(key))]
+        made = iter(await self._vectors.points(owner, bare))
+        return [
+            _given_point(memory, given[key]) if _is_whole(given.get(key)) else _with_words(next(made), given.get(key))
+            for memory, key in zip(memories, keys, strict=True)
+        ]
 
     async def _erase_lines(self, owner: Scope, plan: PlanBody) -> None:
         """Take what changed out of the blocks that sessions repeat; after the store, so that no recall that begins
@@ -167,6 +186,22 @@ class Applier:
         whole = [after for before, after in pairs if _searched(before) != _searched(after)]
         again = {memory.id for memory in whole}
         return whole, {name: fields for name, fields in changes.items() if name not in again}
+
+
+def _is_whole(given: GivenVectors | None) -> bool:
+    return given is not None and bool(given.dense)
+
+
+def _given_point(memory: Memory, given: GivenVectors) -> Point:
+    words = SparseVector(indices=given.indices, values=given.values)
+    return Point(memory=memory, dense=[unpacked(part) for part in given.dense], bm25=words)
+
+
+def _with_words(point: Point, given: GivenVectors | None) -> Point:
+    """The point with the words' vector that came along: it knows the turns that stood around a turn."""
+    if given is None or not given.indices:
+        return point
+    return msgspec.structs.replace(point, bm25=SparseVector(indices=given.indices, values=given.values))
 
 
 def _searched(memory: Memory) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.slots import slot_name
 from memproxy.core.supersede import Operation
-from memproxy.learn.known import GONE_PREFIX, Known
+from memproxy.learn.known import GONE_PREFIX, Known, tombstone
 from memproxy.learn.succession import Succession
 from memproxy.learn.undo import undo
 from memproxy.ports import MemoryFilter, MemoryStore, StateStore
@@ -41,6 +41,7 @@ class Asked:
         """
         counts: Counter[str] = Counter()
         await known.load([*body.changes, *body.deletes])
+        await known.load_slots([slot for memory in body.upserts for slot in _slots_of(memory)])
         for memory in body.upserts:
             counts[await self._put(known, memory, now)] += 1
         for name, fields in body.changes.items():
@@ -126,6 +127,12 @@ class Asked:
                 await known.release(memory)
             if (cursor := page.next_cursor) is None:
                 return
+
+
+def _slots_of(memory: Memory) -> list[str]:
+    """The names in the register that writing the memory asks for."""
+    slot = slot_name(memory) if memory.active else None
+    return [tombstone(memory.id), *([slot] if slot else [])]
 
 
 def _differences(old: Memory, new: Memory) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from memproxy.core.tokens import estimate
 from memproxy.errors import BudgetSpent
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, ModelReply, StateStore
+from memproxy.ports import Charge, Clock, ModelReply, StateStore
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,20 @@ def tallied(spent: Spent) -> Iterator[None]:
         _TALLY.reset(token)
 
 
+_OWNER: ContextVar[tuple[str, str] | None] = ContextVar("owner", default=None)
+"""Tenant and user whose learning is the piece of work under way."""
+
+
+@contextmanager
+def charged_to(owner: tuple[str, str]) -> Iterator[None]:
+    """Within it, learning's tokens count for this user too."""
+    token = _OWNER.set(owner)
+    try:
+        yield
+    finally:
+        _OWNER.reset(token)
+
+
 _LEARNING = frozenset({"extract", "judge", "summary"})
 """Sources that the budget is for: what recall asks a model, and embedding, has no part in it."""
 
@@ -42,12 +56,14 @@ class TokenMeter:
         per_hour: ``learn.model_tokens_per_hour``: input and output tokens of learning's calls within one hour of the
             clock (UTC). A call that begins within the budget is made whole: an hour may end above it by the calls that
             were under way (two at most). None: there is no budget.
+        per_user: ``limits.user.model_tokens_per_hour``: the same of one user, for work within `charged_to`.
     """
 
-    def __init__(self, state: StateStore, clock: Clock, per_hour: int | None) -> None:
+    def __init__(self, state: StateStore, clock: Clock, per_hour: int | None, *, per_user: int | None = None) -> None:
         self._state = state
         self._clock = clock
         self._per_hour = per_hour
+        self._per_user = per_user
         self._told: dict[str, datetime] = {}
 
     async def admit(self, tenant: str) -> None:
@@ -57,6 +73,7 @@ class TokenMeter:
             BudgetSpent: its hour is used up; ``until`` says when the next one begins.
             StateUnavailable: what was spent cannot be read.
         """
+        await self._admit_user()
         if self._per_hour is None:
             return
         hour = _hour(self._clock.now())
@@ -70,6 +87,18 @@ class TokenMeter:
             f"learn.model_tokens_per_hour: {spent} of {self._per_hour} tokens are used up; learning goes on at {until}",
             until=until,
         )
+
+    async def _admit_user(self) -> None:
+        owner, now = _OWNER.get(), self._clock.now()
+        if self._per_user is None or owner is None:
+            return
+        if await self._state.spent(token_charge(*owner), now) >= self._per_user:
+            metrics().learn_budget_waits.inc()
+            until = _hour(now) + timedelta(hours=1)
+            raise BudgetSpent(
+                f"limits.user.model_tokens_per_hour: {self._per_user} tokens are used up; learning goes on at {until}",
+                until=until,
+            )
 
     def _tell(self, tenant: str, hour: datetime, spent: int, until: datetime) -> None:
         """Log once an hour and tenant."""
@@ -110,7 +139,16 @@ class TokenMeter:
         if (tally := _TALLY.get()) is not None:
             before = tally.get(source, (0, 0))
             tally[source] = (before[0] + given, before[1] + made)
-        await self._state.note_tokens(tenant, source, given=given, made=made, at=_hour(self._clock.now()))
+        now = self._clock.now()
+        await self._state.note_tokens(tenant, source, given=given, made=made, at=_hour(now))
+        owner = _OWNER.get()
+        if self._per_user is not None and owner is not None and source in _LEARNING:
+            await self._state.spend([token_charge(*owner, amount=given + made)], now)
+
+
+def token_charge(tenant: str, user: str, *, amount: int = 0) -> Charge:
+    """Tokens of learning's model calls that count for a user."""
+    return Charge(tenant=tenant, user=user, what="model_tokens_per_hour", seconds=3600, amount=amount)
 
 
 def _hour(at: datetime) -> datetime:

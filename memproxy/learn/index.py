@@ -10,7 +10,8 @@ from memproxy.core.protocol import PlanBody, TurnsBody
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
-from memproxy.errors import RequestError, StateUnavailable
+from memproxy.core.version import version_of
+from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable
 from memproxy.learn.apply import Applier
 from memproxy.learn.guard import marked
 from memproxy.learn.locks import OwnerLocks
@@ -163,13 +164,30 @@ class Indexer:
                 await self._writes.settle("learn", scope.owner)
                 planned = await self._planned(row)
                 plan = planned.plan
+            asked = decoded(row.entry.body, PlanBody)
             with self._writes.of("index", scope.owner):
-                await self._applier.apply(scope, plan, now=self._clock.now())
-            await self._state.note_outcomes(row.number, written(decoded(row.entry.body, PlanBody)), self._clock.now())
+                await self._applier.apply(scope, plan, now=self._clock.now(), given=asked.vectors)
+            await self._state.note_outcomes(row.number, written(asked), self._clock.now())
         return planned
+
+    async def _check_versions(self, scope: Scope, expects: dict[str, str]) -> None:
+        """Under the owner's lock: nobody changes them between this and the plan.
+
+        Raises:
+            PreconditionFailed: a memory is not the version that the row was made for (`If-Match`).
+            StoreUnavailable: that cannot be told.
+        """
+        if not expects:
+            return
+        found = await self._store.get(scope, list(expects))
+        for name, version in expects.items():
+            memory = found.get(name)
+            if memory is None or version_of(memory) != version:
+                raise PreconditionFailed(f"The memory {name!r} was changed meanwhile: read it again.", param="if-match")
 
     async def _planned(self, row: JournalRow) -> Planned:
         body = decoded(row.entry.body, PlanBody)
+        await self._check_versions(row.entry.scope, body.expects)
         for _ in range(_PLANNING_TRIES):
             try:
                 planned = await self._reconciler.asked(row.entry.scope, body, now=self._clock.now())

@@ -73,6 +73,13 @@ class Known:
             self._held[slot] = self._registered[slot] = held
         return self._held[slot]
 
+    async def load_slots(self, slots: Sequence[str]) -> None:
+        """Read who holds these slots, at once."""
+        unknown = [slot for slot in dict.fromkeys(slots) if slot not in self._held]
+        held = await self._state.slots(self.owner, unknown) if unknown else {}
+        for slot in unknown:
+            self._held[slot] = self._registered[slot] = held.get(slot)
+
     async def past(self, slot: str) -> list[Memory]:
         """What holds or held a slot, newest first; of a long history the newest part."""
         page = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=_MOST_PAST)

@@ -1,6 +1,7 @@
 """Reading a window: what is known of its things is looked up, then a model or the rules nominate candidates."""
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
@@ -21,6 +22,9 @@ from memproxy.settings import ModelSettings
 
 _FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC, Kind.REFLECTIVE)
 _KNOWN = 12
+_LATEST = 24
+"""Facts learned last that the rules see beside the nearest ones."""
+
 _QUERY = 2_000
 
 
@@ -84,8 +88,15 @@ class Reader:
         query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
         found = sorted(await self._store.search(scope, query), key=_nearness, reverse=True)
         # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
-        stated = [candidate.memory for candidate in found if candidate.memory.predicate != PREDICATE]
-        return stated[:_KNOWN]
+        stated = [candidate.memory for candidate in found if candidate.memory.predicate != PREDICATE][:_KNOWN]
+        return stated + (await self._latest(scope, where, stated) if self._verbatim else [])
+
+    async def _latest(self, scope: Scope, where: MemoryFilter, found: Sequence[Memory]) -> list[Memory]:
+        """What was learned last: a change ("I sold it", "I switched to Figma") need not name what it ends."""
+        owner = Scope(tenant=scope.tenant, user=scope.user, project=scope.project, agent=scope.agent)
+        page = await self._store.page(owner, where, limit=_LATEST)
+        known = {memory.id for memory in found}
+        return [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
 
 
 def _plain(window: Window) -> Window:

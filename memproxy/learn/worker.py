@@ -16,7 +16,7 @@ from memproxy.errors import MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
-from memproxy.learn.budget import TokenMeter
+from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.drift import Drift
 from memproxy.learn.endings import POLL_S, Endings, state_trouble
 from memproxy.learn.extract import Extractor, load_prompt
@@ -48,8 +48,10 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
-_WIDTH = {"index": 8, "learn": 4}
-"""Owners that are worked for at once, by lane; a model is asked gently."""
+_LANES = ("index", "learn")
+
+_INDEX_WIDTH = 8
+"""Owners whose turns are indexed at once; of those that are learned from ``learn.concurrency`` says how many."""
 
 _RUN = {"index": 32, "learn": 1}
 """Rows of one owner that are claimed, and acknowledged, together: a flush of the store takes longer than all else that
@@ -83,7 +85,8 @@ class Worker:
         self._state = state
         self._clock = clock
         locks, self._writes = OwnerLocks(), Writes(store)
-        meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
+        per_user = settings.limits.user.model_tokens_per_hour
+        meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour, per_user=per_user)
         min_trust = Trust(settings.learn.min_trust)
         admission = Admission(min_trust)
         prompts = settings.learn.prompts_dir
@@ -142,8 +145,9 @@ class Worker:
         )
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
-        self._running = dict.fromkeys(_WIDTH, 0)
-        self._wakes = {name: asyncio.Event() for name in (*_WIDTH, "triggers", "vectors")}
+        self._width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
+        self._running = dict.fromkeys(_LANES, 0)
+        self._wakes = {name: asyncio.Event() for name in (*_LANES, "triggers", "vectors")}
         self._endings = Endings(
             state=state, clock=clock, max_attempts=settings.learn.max_attempts, tasks=self._rows, ended=self._ended
         )
@@ -207,7 +211,7 @@ class Worker:
         return await self._begun_and_done(scope, END, timeout_s)
 
     async def _begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
-        if not self._settings.learn.enabled:
+        if not self._settings.learn.enabled or not (await self._state.choices(scope)).learns:
             return True
         try:
             async with asyncio.timeout(timeout_s):
@@ -303,7 +307,7 @@ class Worker:
                 await self._pause(lane)
 
     async def _claim(self, lane: str) -> int:
-        free = _WIDTH[lane] - self._running[lane]
+        free = self._width[lane] - self._running[lane]
         if free <= 0 or self._endings.held >= _MOST_HELD:
             return 0
         rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=_RUN[lane])
@@ -358,7 +362,7 @@ class Worker:
         row = rows[0]
         if row.entry.kind is JournalKind.TURNS:
             asked = await self._indexer.turns(rows)
-            if self._settings.learn.enabled:
+            if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
                 await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
         elif row.entry.kind is JournalKind.PLAN:
@@ -366,10 +370,11 @@ class Worker:
             for operation, count in (planned.operations if planned else {}).items():
                 metrics().memories_written.labels(operation=operation).inc(count)
         else:
-            await self._learner.learn(row)
+            with charged_to(row.entry.scope.owner):
+                await self._learner.learn(row)
 
     def _ended(self, row: JournalRow, for_good: bool) -> None:
-        for lane in _WIDTH:
+        for lane in _LANES:
             self._wakes[lane].set()
         if for_good and row.entry.kind is JournalKind.LEARN:
             self._learner.forget(row.number)

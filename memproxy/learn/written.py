@@ -23,4 +23,4 @@ def written(asked: PlanBody) -> list[Outcome]:
         told += [] if gone.ids else [Outcome(result="deleted", reason=reason)]
     if asked.undo_session is not None:
         told.append(Outcome(result="deleted", reason="session"))
-    return told[:MOST_TOLD]
+    return [*asked.outcomes, *told][:MOST_TOLD]

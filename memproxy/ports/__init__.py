@@ -3,7 +3,17 @@
 Anything concrete is chosen in ``wiring`` alone. Values that cross a seam are the structs defined here and in ``core``.
 """
 
-from memproxy.ports.memory import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, Point, SparseVector
+from memproxy.ports.access import AccessState, Charge, GivenAnswer
+from memproxy.ports.memory import (
+    Candidate,
+    HybridQuery,
+    MemoryFilter,
+    MemoryStore,
+    Page,
+    Point,
+    PointPage,
+    SparseVector,
+)
 from memproxy.ports.models import (
     ChatModel,
     Clock,
@@ -32,12 +42,15 @@ from memproxy.ports.state import (
 )
 
 __all__ = [
+    "AccessState",
     "BlockLine",
     "Candidate",
+    "Charge",
     "ChatModel",
     "Clock",
     "Credential",
     "Embedder",
+    "GivenAnswer",
     "HybridQuery",
     "JournalEntry",
     "JournalKind",
@@ -53,6 +66,7 @@ __all__ = [
     "ParkedRow",
     "Placed",
     "Point",
+    "PointPage",
     "Rebuild",
     "RebuildableStore",
     "Recovered",

@@ -89,6 +89,13 @@ class Page(msgspec.Struct, kw_only=True):
     next_cursor: str | None = None
 
 
+class PointPage(msgspec.Struct, kw_only=True):
+    """A page of memories with their vectors, newest first, and the cursor of the next one (None at the end)."""
+
+    points: list[Point]
+    next_cursor: str | None = None
+
+
 class MemoryStore(Protocol):
     """Where memories and their vectors live (Qdrant Edge, a Qdrant server).
 
@@ -120,6 +127,9 @@ class MemoryStore(Protocol):
     async def page(self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None) -> Page:
         """A page, newest first by ``created_at``. Raises `errors.RequestError` for a cursor that is not one."""
 
+    async def point_page(self, scope: Scope, *, limit: int, cursor: str | None = None) -> PointPage:
+        """As `page` of all that the scope may see, with the vectors: for taking memories along, not for searching."""
+
     async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
         """The union of the best ``limit`` by vector and the best ``limit`` by words, every raw score filled in.
 
@@ -136,6 +146,9 @@ class MemoryStore(Protocol):
 
     async def count(self, scope: Scope, where: MemoryFilter) -> int:
         """How many match, exactly."""
+
+    async def count_tenant(self, tenant: str) -> int:
+        """How many memories all users of a tenant have; a number, for quotas: nothing of them is read."""
 
     async def flush(self) -> None:
         """Returns when every upsert, change and delete so far survives a crash."""

@@ -1,7 +1,7 @@
 """The seam to the journal, the slot register, sessions, receipts and learning progress."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -11,6 +11,8 @@ from memproxy.core.palace import Names
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
+from memproxy.core.transfer import PalaceRow
+from memproxy.ports.access import AccessState
 
 
 class JournalKind(enum.StrEnum):
@@ -77,10 +79,13 @@ class KnownSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of an injected block; ``memory_id`` None belongs to its frame (delimiters, headings)."""
+    """One line of an injected block; ``memory_id`` None belongs to its frame (delimiters, headings). From
+    ``expires_at`` on it is not repeated.
+    """
 
     text: str
     memory_id: str | None = None
+    expires_at: datetime | None = None
 
 
 class SessionBlocks(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,8 +119,8 @@ class SlotChange(msgspec.Struct, frozen=True, kw_only=True):
     new: str | None
 
 
-class StateStore(Protocol):
-    """The journal, the slot register, sessions and learning progress (SQLite, later Redis).
+class StateStore(AccessState, Protocol):
+    """The journal, the slot register, sessions, learning progress, and what is kept about callers.
 
     Several processes open the same state. All calls raise `errors.StateUnavailable` when it does not answer.
     """
@@ -185,6 +190,24 @@ class StateStore(Protocol):
 
     async def forget(self, scope: Scope, *, session: str | None) -> None:
         """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left."""
+
+    async def owners(self, *, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
+        """Everybody (tenant and user) for whom anything was ever written and not forgotten, in order, those behind
+        ``after``. For maintenance alone.
+        """
+
+    async def destroy_key(self, scope: Scope) -> None:
+        """Where texts are encrypted: from here on nothing of the owner can be read, in whatever copy, and what waits in
+        the journal for it is gone.
+        """
+
+    async def wipe(self) -> None:
+        """Drop from the state's files what was deleted in it, as far as that is ours to do."""
+
+    async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
+        """Erase what receipts hold of the words of these deleted turns, and of queries in their sessions (empty: turns
+        of no session).
+        """
 
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
         """``count`` more turns of ``scope.session`` are indexed and not learned from yet."""
@@ -259,6 +282,17 @@ class StateStore(Protocol):
 
     async def palace_names(self, scope: Scope) -> dict[str, str]:
         """Every name and alias of the owner's wings: name to the wing's own name."""
+
+    async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
+        """The whole palace of the owner, for taking it along: by kind, place and number."""
+
+    async def adopt_palace(self, scope: Scope, rows: Sequence[PalaceRow]) -> bool:
+        """Take over numbers of an exported palace, in one commit. False, and nothing is changed, when a number or a
+        name of them means something else here.
+        """
+
+    async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
+        """Whether wing (its name), room (its name) and pointer belong together in the owner's palace."""
 
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         """Erase these wings and what is in them from the palace: nothing stands there any more."""

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -20,13 +21,15 @@ from memproxy.ports import Candidate, Clock, Embedder, HybridQuery, LexicalEncod
 from memproxy.recall import hops, preferences
 from memproxy.recall.aside import asks_again, set_aside
 from memproxy.recall.assemble import Block, assemble
+from memproxy.recall.both import averaged
 from memproxy.recall.course import Course
 from memproxy.recall.earlier import earlier_messages
 from memproxy.recall.first_turn import stable_facts
 from memproxy.recall.general import GeneralQuestions
+from memproxy.recall.occasions import with_days
 from memproxy.recall.recipes import Recipe, configured
 from memproxy.recall.rerank import reranked
-from memproxy.recall.rewrite import Rewriter, leans_on_context, shorten, trouble, with_context
+from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, trouble, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
 from memproxy.recall.select import ELBOW, Judged, Limits, select
 from memproxy.recall.tiers import Tier, tier_of
@@ -106,7 +109,7 @@ class Recall:
         with course.stage("assemble"):
             judged = self._judged(request, found, stable, limits)
             block = self._assemble(judged, query, request, limits)
-        return _answer(block, judged if request.explain else [], query, course)
+        return _answer(block, judged, query, course, explain=request.explain)
 
     async def search(self, scope: Scope, query: str, *, limit: int, where: MemoryFilter) -> list[Scored]:
         """The ``limit`` best memories for a query: no gate, no floor, no budget.
@@ -114,7 +117,7 @@ class Recall:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        text = shorten(query)
+        text = await self._dated(scope, shorten(query), where.as_of or self._clock.now())
         hybrid = await self._query(text, SEARCH_EMBED_SECONDS, limit=max(limit, self._recipe.candidates), where=where)
         candidates = await self._store.search(scope, hybrid)
         return self._ranker.rank(text, hybrid, candidates, now=where.as_of or self._clock.now())[:limit]
@@ -133,6 +136,12 @@ class Recall:
             return request
         return msgspec.structs.replace(request, queries=[*earlier, *request.queries])
 
+    async def _dated(self, scope: Scope, query: str, now: datetime) -> str:
+        """With the days that it tells by an event of the user's ("since I moved to Berlin")."""
+        if "times" not in self._recipe.stages:
+            return query
+        return await with_days(self._store, self._lexical, scope, query, now)
+
     async def _rewritten(self, request: RecallRequest, course: Course) -> str:
         """What is searched first: the last message, completed where it is vague."""
         mode = self._settings.rewrite.mode
@@ -150,11 +159,17 @@ class Recall:
         self, request: RecallRequest, query: str, limits: Limits, course: Course
     ) -> tuple[str, list[Scored]]:
         """What was searched for in the end, and all that it found, best first."""
+        completed = with_context(request.queries)
         async with course.in_time():
+            query = await self._dated(request.scope, query, self._clock.now())
             found = await self._find(request.scope, query, limits, course, verdict=request.verdict)
+            if query == completed and (alone := by_itself(request.queries)) is not None and alone != query:
+                found = averaged(await self._find(request.scope, alone, limits, course), found)
         if self._settings.rewrite.mode == "hyde" and all(one.score < limits.floor for one in found):
             query, found = await self._by_statement(request, query, found, limits, course)
         found = await self._beyond(request.scope, query, found, limits, course)
+        if request.limits.rerank is False:
+            return query, found
         return query, await self._reranked(request.scope.tenant, query, found, course)
 
     async def _by_statement(
@@ -340,8 +355,10 @@ def _without(course: Course, result: str, reason: str | None = None, *, query: s
     return RecallAnswer(result=result, reason=reason, query=query, timings=timings, notes=notes)
 
 
-def _answer(block: Block, explained: list[Judged], query: str, course: Course) -> RecallAnswer:
+def _answer(block: Block, judged: list[Judged], query: str, course: Course, *, explain: bool) -> RecallAnswer:
     shown = {citation.memory_id for citation in block.citations}
+    known = [one.scored.memory for one in judged]
+    explained = judged if explain else []
     return RecallAnswer(
         result="injected" if block.text else "empty",
         context=block.text,
@@ -351,6 +368,7 @@ def _answer(block: Block, explained: list[Judged], query: str, course: Course) -
         query=query,
         candidates=[_explain(one, one.scored.memory, shown) for one in _told(explained)],
         notes=course.notes,
+        expiring={one.id: one.expires_at for one in known if one.id in shown and one.expires_at is not None},
     )
 
 

@@ -42,6 +42,16 @@ def with_context(queries: Sequence[str]) -> str:
     return " ".join([query, *dict.fromkeys(terms)]).strip()
 
 
+def by_itself(queries: Sequence[str]) -> str | None:
+    """The last message, where it is vague but has a word of its own ("And how much is my rent?"): it may be complete,
+    and what was said before be about something else. None where it says nothing alone, or needs no completion.
+    """
+    if not leans_on_context(queries):
+        return None
+    query = shorten(queries[-1])
+    return query if key_terms(query, limit=1) else None
+
+
 def shorten(text: str) -> str:
     """The beginning and the end of a long message: what is asked stands before or after what was pasted."""
     half = QUERY_CHARACTERS // 2

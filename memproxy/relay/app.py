@@ -84,7 +84,7 @@ class Relay:
             self._running -= 1
             if self._running == 0:
                 self._idle.set()
-        metrics().requests.labels(route=route, status=str(status)).inc()
+        metrics().requests.labels(route, str(status)).inc()
 
     async def _dispatch(self, route: str, request: Request) -> int:
         if route in _HEALTH:
@@ -93,10 +93,7 @@ class Relay:
             raise Overloaded("memproxy is shutting down. Try again in a moment.", code="draining")
         if self._running > self._limit:
             raise Overloaded(f"More than {self._limit} requests at once (server.max_concurrent_requests). Try again.")
-        if (
-            request.headers.get(b"upgrade") is not None
-            and "websocket" in (request.headers.get(b"upgrade") or "").lower()
-        ):
+        if "websocket" in (request.headers.get(b"upgrade") or "").lower():
             raise NotBuilt("Websockets are not relayed. Use the HTTP API.")
         if route in _ADMITTED:
             await self._admission.admit(request.headers)

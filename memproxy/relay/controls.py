@@ -8,6 +8,7 @@ import enum
 import msgspec
 
 from memproxy.auth import Headers, chat_user, clean_id, resolve_project
+from memproxy.core.choices import Choices
 from memproxy.core.protocol import Identity, RecallLimits
 from memproxy.errors import Forbidden, RequestError
 from memproxy.wire.request import RequestBody
@@ -101,6 +102,37 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
             max_tokens=config.max_tokens,
         ),
     )
+
+
+def user_of(identity: Identity, chat: RequestBody | None) -> str | None:
+    """Whom a request is for; None: nobody in particular. ``chat`` None: its body is not read.
+
+    Raises:
+        RequestError: a field of ours cannot be used.
+    """
+    return chat_user(identity, {}) if chat is None else _user(identity, chat)[0]
+
+
+def narrowed(controls: Controls, choices: Choices) -> Controls:
+    """As the user's (agent's) settings allow: a request may ask for less than these, never for more. The number of
+    memories is the request's own if it names one.
+    """
+    asked = controls.limits
+    limit = asked.retrieval_limit if asked.retrieval_limit is not None else choices.limit
+    return msgspec.structs.replace(
+        controls,
+        mode=_allowed(controls.mode, choices),
+        limits=msgspec.structs.replace(asked, retrieval_limit=limit, rerank=choices.rerank),
+    )
+
+
+def _allowed(mode: Mode, choices: Choices) -> Mode:
+    recalls, captures = mode.recalls and choices.recalls, mode.captures and choices.captures
+    if recalls and captures:
+        return mode
+    if recalls:
+        return Mode.READ if mode.injects else Mode.OFF
+    return Mode.WRITE if captures else Mode.OFF
 
 
 def _user(identity: Identity, chat: RequestBody) -> tuple[str | None, str | None]:

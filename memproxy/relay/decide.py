@@ -7,16 +7,20 @@ from datetime import UTC, datetime
 import msgspec
 
 from memproxy.auth import Authenticator, Headers
+from memproxy.auth.limits import TURNS
 from memproxy.core.block import session_nonce
+from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.gate import Verdict
 from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, Unauthenticated
 from memproxy.metrics import metrics
+from memproxy.ports import AccessState
 from memproxy.relay.budget import Budgets
-from memproxy.relay.controls import Controls, Mode, read_controls
+from memproxy.relay.controls import Controls, Mode, narrowed, read_controls, user_of
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.gate import Gate
+from memproxy.relay.limits import ChatLimits
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.sessions import Conversation, Sessions, new_session
 from memproxy.relay.sticky import Given, Sticky
@@ -75,7 +79,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     def count(self) -> None:
         """Note it in the metrics."""
-        metrics().recall.labels(result=self.result, reason=self.reason or "").inc()
+        metrics().recall.labels(self.result, self.reason or "").inc()
 
 
 class Decider:
@@ -91,6 +95,8 @@ class Decider:
         engine: EngineClient,
         sticky: Sticky,
         budgets: Budgets,
+        limits: ChatLimits,
+        state: AccessState,
         tasks: TaskOwner,
     ) -> None:
         self._secret = secret
@@ -100,6 +106,8 @@ class Decider:
         self._engine = engine
         self._sticky = sticky
         self._budgets = budgets
+        self._limits = limits
+        self._state = state
         self._tasks = tasks
 
     async def decide(self, headers: Headers, chat: RequestBody, request_id: str) -> Decision:
@@ -111,20 +119,50 @@ class Decider:
         controls = read_controls(headers, chat, await self._identity(headers))
         if controls.mode is Mode.OFF:
             return Decision(result="off")
-        if controls.user is None:
-            return Decision(result="skipped", reason=controls.problem)
-        if not chat.user_texts and not _goes_on(chat):
-            return Decision(result="skipped", reason="no_user_message")
-        if chat.user_texts and self._gate.is_housekeeping(chat.user_texts[-1]):
-            return Decision(result="skipped", reason="housekeeping")
+        if controls.user is None or (reason := self._unsaid(chat)) is not None:
+            return Decision(result="skipped", reason=controls.problem if controls.user is None else reason)
         owner = Scope(tenant=controls.tenant, user=controls.user, project=controls.project, agent=controls.agent)
+        controls = narrowed(controls, await self._chosen(owner))
+        if controls.mode is Mode.OFF:
+            return Decision(result="off", reason="settings")
+        full = await self._limits.refused(owner, chat) if controls.mode.captures else None
+        if full == TURNS:
+            return Decision(result="skipped", reason=full)
         conversation = await self._conversation(owner, controls.session, chat)
         scope = msgspec.structs.replace(owner, session=conversation.session)
         decision = await self._recall(controls, scope, chat, request_id)
-        self._keep(decision, scope, None if controls.mode.captures or controls.session else conversation)
+        captures = controls.mode.captures and full is None
+        self._keep(decision, scope, None if captures or controls.session else conversation)
         return msgspec.structs.replace(
-            decision, scope=scope, conversation=conversation, captures=controls.mode.captures
+            decision, reason=decision.reason or full, scope=scope, conversation=conversation, captures=captures
         )
+
+    async def admit(self, headers: Headers, chat: RequestBody | None) -> None:
+        """Count a request against the limits of chat; without any nothing is asked. ``chat`` None: it cannot be read.
+
+        Raises:
+            TooManyRequests: over ``limits.tenant.chat_per_minute`` or ``limits.user.chat_per_minute``.
+            RequestError: a header or field of ours cannot be used; the message names it.
+        """
+        if not self._limits.bounds_chat:
+            return
+        identity = await self._identity(headers)
+        if identity is not None:
+            await self._limits.admit(identity.tenant, user_of(identity, chat))
+
+    async def _chosen(self, owner: Scope) -> Choices:
+        try:
+            return await self._state.choices(owner)
+        except StateUnavailable as error:
+            metrics().internal_errors.labels(where="relay.choices").inc()
+            log.warning("settings of users cannot be read, the configuration counts: %s", error.message)
+            return NOTHING_CHOSEN
+
+    def _unsaid(self, chat: RequestBody) -> str | None:
+        """Why there is nothing in the request that memory is for."""
+        if not chat.user_texts:
+            return None if _goes_on(chat) else "no_user_message"
+        return "housekeeping" if self._gate.is_housekeeping(chat.user_texts[-1]) else None
 
     async def _identity(self, headers: Headers) -> Identity | None:
         try:

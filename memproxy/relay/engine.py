@@ -12,12 +12,15 @@ from yarl import URL
 
 from memproxy.core.protocol import (
     CAPTURED_PATH,
+    FULL_PATH,
     READY_PATH,
     RECALL_PATH,
     Captured,
+    Full,
     RecallAnswer,
     RecallRequest,
 )
+from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
 from memproxy.metrics import metrics
 from memproxy.settings import Settings
@@ -107,6 +110,7 @@ class EngineClient:
         self._tasks = TaskOwner("relay.engine")
         self._encode = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(RecallAnswer)
+        self._fulls = msgspec.json.Decoder(Full)
 
     async def open(self) -> None:
         """Make the pool."""
@@ -150,6 +154,21 @@ class EngineClient:
         self._breaker.succeeded()
         self._heard = time.monotonic()
         return answer
+
+    async def full(self, scope: Scope) -> str | None:
+        """Whose quota of memories is full: ``user``, ``tenant``, or nobody's as far as is known."""
+        if self._breaker.open:
+            return None
+        try:
+            async with self._pool.post(
+                _url(FULL_PATH), data=self._encode.encode(scope), timeout=self._deadline
+            ) as response:
+                body = await response.read()
+                return self._fulls.decode(body).whose if response.status == 200 else None
+        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
+            metrics().internal_errors.labels(where="relay.full").inc()
+            log.warning("quotas of memories cannot be asked for (%s), turns come in", type(error).__name__)
+            return None
 
     def captured(self, captured: Captured) -> None:
         """Tell the engine, in the background, that the journal has a new row. It would find it anyway, later."""

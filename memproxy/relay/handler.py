@@ -73,23 +73,25 @@ class ChatHandler:
         body = await request.body(self._max_body_bytes)
         began = time.perf_counter()
         request_id = f"req_{uuid.uuid4().hex}"
-        if not self._upstreams.routed and read_mode(request.headers, None) is Mode.OFF and not may_hold_ours(body):
-            metrics().request_overhead.labels(route=wire.name).observe(time.perf_counter() - began)
-            return await self._untouched(request, body, request_id)
+        off = read_mode(request.headers, None) is Mode.OFF
+        if off and not self._upstreams.routed and not may_hold_ours(body):
+            metrics().request_overhead.labels(wire.name).observe(time.perf_counter() - began)
+            return await self._untouched(request, body, request_id, off=off)
         try:
             chat = _read(request, body, wire)
         except Unreadable as problem:
             log.debug("%s cannot be read (%s) and goes on untouched", request_id, problem.reason)
-            return await self._untouched(request, body, request_id)
+            return await self._untouched(request, body, request_id, off=off)
         decision = await self._decide(request, chat, request_id)
         decision.count()
         upstream = self._upstreams.of(chat.model)
         sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
-        metrics().request_overhead.labels(route=wire.name).observe(time.perf_counter() - began)
+        metrics().request_overhead.labels(wire.name).observe(time.perf_counter() - began)
         with Hangup(request, self._tasks):
             return await self._exchange(_Asked(request, chat, wire, request_id, upstream), decision, sent)
 
     async def _decide(self, request: Request, chat: RequestBody, request_id: str) -> Decision:
+        await self._decider.admit(request.headers, chat)
         try:
             return await self._decider.decide(request.headers, chat, request_id)
         except RequestError:
@@ -100,9 +102,9 @@ class ChatHandler:
             log.exception("deciding about memory failed; %s goes on without it", request_id)
             return Decision(result="degraded", reason="internal")
 
-    async def _untouched(self, request: Request, body: bytes, request_id: str) -> int:
+    async def _untouched(self, request: Request, body: bytes, request_id: str, *, off: bool) -> int:
         """A body that we cannot read, or need not, goes on as it is; the upstream says what it thinks of it."""
-        off = read_mode(request.headers, None) is Mode.OFF
+        await self._decider.admit(request.headers, None)
         decision = Decision(result="off") if off else Decision(result="skipped", reason="unreadable")
         decision.count()
         return await self._passthrough.send(request, body, extra=decision.headers(request_id))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from memproxy.auth import Authenticator, BrowserGuard, client_key, encode_identity
+from memproxy.auth import Authenticator, BrowserGuard, Headers, client_key, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.relay.engine import EngineClient
@@ -11,6 +11,7 @@ from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
 _PASSED = (b"content-type", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
+_SINGLE = frozenset({b"content-type", b"idempotency-key"})
 _LEARNED_FROM = re.compile(r"/v1/memory/(?:turns|sessions/[^/]+/(?:end|mine))")
 _OPEN_PATHS = frozenset({"/openapi.json"})
 
@@ -48,7 +49,7 @@ class MemoryApi:
         cors = self._guard.cors_headers(request.headers)
         if request.method == "OPTIONS" and cors:
             return await self._preflight(request, cors)
-        headers = {name.decode(): value for name in _PASSED if (value := request.headers.get(name)) is not None}
+        headers = {name.decode(): value for name in _PASSED if (value := _passed(request.headers, name)) is not None}
         if request.path not in _OPEN_PATHS:
             identity = await self._authenticator.identify(request.headers)
             headers[IDENTITY_HEADER] = encode_identity(identity)
@@ -79,6 +80,12 @@ class MemoryApi:
         ]
         await request.answer(204, [*cors, *allowed], b"")
         return 204
+
+
+def _passed(headers: Headers, name: bytes) -> str | None:
+    if name in _SINGLE:
+        return headers.single(name)
+    return ", ".join(headers.all(name)) or None
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:

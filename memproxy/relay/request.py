@@ -40,12 +40,16 @@ class Request:
             ClientGone: the client left before the end of its body.
         """
         while not self.received_all:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            self.received_all = not message.get("more_body", False)
-            if chunk := message.get("body", b""):
+            if chunk := await self._part():
                 yield chunk
+
+    async def _part(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        self.received_all = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
 
     async def body(self, limit: int) -> bytes:
         """The whole body.
@@ -59,7 +63,8 @@ class Request:
             raise _too_large(limit)
         parts: list[bytes] = []
         size = 0
-        async for chunk in self.chunks():
+        while not self.received_all:
+            chunk = await self._part()
             size += len(chunk)
             if size > limit:
                 raise _too_large(limit)

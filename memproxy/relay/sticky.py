@@ -191,7 +191,10 @@ def _split(answer: RecallAnswer) -> list[BlockLine]:
     if len(cited) != len(answer.citations):
         return [BlockLine(text=line) for line in lines]
     memories = {place: citation.memory_id for place, citation in zip(cited, answer.citations, strict=True)}
-    return [BlockLine(text=line, memory_id=memories.get(place)) for place, line in enumerate(lines)]
+    return [
+        BlockLine(text=line, memory_id=memories.get(place), expires_at=answer.expiring.get(memories.get(place, "")))
+        for place, line in enumerate(lines)
+    ]
 
 
 def _text(lines: Sequence[BlockLine]) -> str:

@@ -152,9 +152,7 @@ async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) 
         UpstreamError: the upstream broke off; nothing is captured.
     """
     if tap is None or request.method == "HEAD":
-        async for chunk in answer:
-            await request.write(chunk)
-        await request.end()
+        await _relay_rest(request, answer)
         return
     async for chunk in answer:
         if ready := tap.feed(chunk):
@@ -165,6 +163,14 @@ async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) 
     else:
         await request.end(await tap.finish())
         return
+    await _relay_rest(request, answer)
+
+
+async def _relay_rest(request: Request, answer: UpstreamAnswer) -> None:
+    """Relay what is left, the last part together with the body's end where both are there."""
     async for chunk in answer:
+        if answer.ended:
+            await request.end(chunk)
+            return
         await request.write(chunk)
     await request.end()

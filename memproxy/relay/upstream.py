@@ -41,6 +41,8 @@ HOP_BY_HOP = frozenset(
 _OURS = b"x-memproxy-"
 _NEVER_UPSTREAM = frozenset({b"host", b"expect", b"content-length"})
 _KEY_HEADERS = frozenset({b"authorization", b"api-key", b"x-api-key"})
+_NOT_SENT = HOP_BY_HOP | _NEVER_UPSTREAM
+_NOT_SENT_NOR_KEYS = _NOT_SENT | _KEY_HEADERS
 _AUTOMATIC = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 KEEP_ALIVE_S = 15.0
 """Idle connections are closed after this long: sooner than servers do, so that few requests meet a stale one."""
@@ -101,14 +103,16 @@ class Upstream:
 
         ``length`` is the body's, if it is known.
         """
-        dropped = HOP_BY_HOP | _NEVER_UPSTREAM | _connection_named(headers.raw)
-        if not self._takes_client_key:
-            dropped = dropped | _KEY_HEADERS
-        sent: CIMultiDict[str] = CIMultiDict()
-        for name, value in headers.raw:
-            lower = name.lower()
-            if lower not in dropped and not lower.startswith(_OURS):
-                sent.add(name.decode("latin-1"), _header_text(value))
+        dropped = _NOT_SENT if self._takes_client_key else _NOT_SENT_NOR_KEYS
+        if headers.get(b"connection") is not None:
+            dropped |= _connection_named(headers.raw)
+        sent: CIMultiDict[str] = CIMultiDict(
+            [
+                (name.decode("latin-1"), _header_text(value))
+                for name, value in headers.raw
+                if (lower := name.lower()) not in dropped and not lower.startswith(_OURS)
+            ]
+        )
         if self._key is not None:
             sent["authorization"] = f"Bearer {self._key}"
         if length is not None:
@@ -199,7 +203,9 @@ class UpstreamAnswer:
     def headers(self) -> RawHeaders:
         """The answer's headers as they came, hop-by-hop ones removed, duplicates and order kept."""
         raw = self._response.raw_headers
-        dropped = HOP_BY_HOP | _connection_named(raw)
+        dropped = HOP_BY_HOP
+        if "connection" in self._response.headers:
+            dropped |= _connection_named(raw)
         return [(name, value) for name, value in raw if name.lower() not in dropped]
 
     def header(self, name: str) -> str | None:
@@ -221,6 +227,11 @@ class UpstreamAnswer:
         if not (chunk := await self._read()):
             raise StopAsyncIteration
         return chunk
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to read, as far as is known: the next part may still turn out to be none."""
+        return not self._peeked and self._response.content.at_eof()
 
     async def peek(self, limit: int) -> bytes:
         """The body's first ``limit`` bytes, or all of a shorter one. Iterating gives them again.
@@ -247,10 +258,8 @@ class UpstreamAnswer:
 
 
 def _connection_named(raw: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    for name, value in raw:
-        if name.lower() == b"connection":
-            return frozenset(part.strip().lower() for part in value.split(b","))
-    return frozenset()
+    values = (value for name, value in raw if name.lower() == b"connection")
+    return frozenset(part.strip().lower() for value in values for part in value.split(b","))
 
 
 def _header_text(value: bytes) -> str:

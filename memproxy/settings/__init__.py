@@ -30,6 +30,7 @@ from memproxy.settings.learning import (
     ModelsSettings,
     RewriteModelSettings,
 )
+from memproxy.settings.limits import LimitsSettings, TenantLimits, UserLimits
 from memproxy.settings.recalling import (
     MATCHING_STAGES,
     GateCategory,
@@ -67,6 +68,7 @@ __all__ = [
     "JwtSettings",
     "KindName",
     "LearnSettings",
+    "LimitsSettings",
     "ModelSettings",
     "ModelsSettings",
     "Permission",
@@ -86,10 +88,12 @@ __all__ = [
     "StateSettings",
     "StoreSettings",
     "TelemetrySettings",
+    "TenantLimits",
     "TierSettings",
     "Unit",
     "UpstreamRoute",
     "UpstreamSettings",
+    "UserLimits",
     "WorkingSettings",
     "expanded",
     "http_address",
@@ -104,6 +108,7 @@ class Settings(Section):
     server: ServerSettings = ServerSettings()
     upstream: UpstreamSettings = UpstreamSettings()
     auth: AuthSettings = AuthSettings()
+    limits: LimitsSettings = LimitsSettings()
     gate: GateSettings = GateSettings()
     rewrite: RewriteSettings = RewriteSettings()
     recall: RecallSettings = RecallSettings()

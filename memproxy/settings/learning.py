@@ -16,6 +16,7 @@ class LearnSettings(Section):
     idle_s: Seconds = Field(60.0, description="Learn when a session was silent for this long.")
     drift_threshold: Unit | None = Field(None, description="Learn when the topic drifts below this similarity.")
     window_turns: Positive = Field(15, le=200, description="Turns that one extraction reads.")
+    concurrency: Positive = Field(4, le=256, description="Users learned from at once, each with one model call.")
     judge: Literal["rules", "llm"] = Field("rules", description="Who decides between two similar facts.")
     min_trust: Literal["user", "assistant", "tool", "document"] = Field(
         "document", description="Least trust of what is injected."

@@ -54,11 +54,16 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """A point with what its vectors were made of; ``embedded``: it has a dense vector."""
+    """A point with its vectors; ``dense`` is empty when it has none."""
 
     found: Found
     bm25: SparseVector
-    embedded: bool
+    dense: list[list[float]] = []
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it has a dense vector."""
+        return bool(self.dense)
 
     @property
     def id(self) -> str:
@@ -111,7 +116,7 @@ class Backend(Protocol):
         """These points, whole payload, in any order; those that are gone are left out."""
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
-        """As `retrieve`, with the words' vectors."""
+        """As `retrieve`, with the vectors."""
 
     async def count(self, where: Where) -> int:
         """Exactly how many match."""

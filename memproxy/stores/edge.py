@@ -22,7 +22,7 @@ from memproxy.stores.edge_files import FIRST_VERSION, MARKER, Marker, StoreFolde
 from memproxy.stores.edge_rebuild import EdgeRebuild
 from memproxy.stores.edge_shard import EdgeBackend, create, load
 from memproxy.stores.recent import RecentMemories
-from memproxy.stores.thread import Lull, OwnThread, SharedFlush
+from memproxy.stores.thread import Apart, Lull, OwnThread, SharedFlush
 from memproxy.stores.vector_store import VectorStore
 
 log = logging.getLogger(__name__)
@@ -51,8 +51,11 @@ class EdgeStore(VectorStore):
         embedder_name: str | None,
         lock_wait_s: float = LOCK_WAIT_S,
         lull_s: float = LULL_S,
+        apart: Apart | None = None,
     ) -> None:
-        """``lull_s``: how long after a search that a request waits for a flush begins; 0 where no request waits."""
+        """``lull_s``: how long after a search that a request waits for a flush begins; 0 where no request waits.
+        ``apart``: held while Python's lock is held for long; what must not be interrupted for so long takes it, too.
+        """
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._recent = self._lately = RecentMemories()
         self._folder = StoreFolder(path)
@@ -60,6 +63,7 @@ class EdgeStore(VectorStore):
         self._searches = Lull(lull_s, LONGEST_LULL_S if lull_s else 0.0)
         self._flushes = SharedFlush(self._flush, self._searches)
         self._shard: edge.EdgeShard | None = None
+        self._apart = apart or threading.Lock()
         self._leaving = threading.Event()
         self._lock_wait_s = lock_wait_s
 
@@ -67,7 +71,7 @@ class EdgeStore(VectorStore):
         """As the port says. Waits up to ``lock_wait_s`` seconds for another process that holds the folder to end."""
         self._leaving.clear()
         store_id = await self.guarded(lambda: self._open(expected_id))
-        self._backend = EdgeBackend(self._on_shard)
+        self._backend = self.sealed(EdgeBackend(self._on_shard))
         metrics().store_points.set(await self.points())
         return store_id
 
@@ -92,7 +96,7 @@ class EdgeStore(VectorStore):
             await self._flushes.flush()
 
     async def _flush(self, thread: OwnThread) -> None:
-        await self._on_shard(lambda shard: shard.flush(), thread)
+        await self._alone(lambda shard: shard.flush(), thread)
         metrics().store_points.set(await self.points())
 
     async def points(self) -> int:
@@ -104,9 +108,18 @@ class EdgeStore(VectorStore):
         Holds Python's lock for seconds (DESIGN section 1): call it when nothing else is asked of this process, or when
         an erasure must be complete on disk.
         """
-        done = await self._on_shard(lambda shard: bool(shard.optimize()))
+        done = await self._alone(lambda shard: bool(shard.optimize()))
         await self.flush()
         return done
+
+    async def _alone(self, work: Callable[[edge.EdgeShard], Result], thread: OwnThread | None = None) -> Result:
+        """What holds Python's lock for long: apart from what nobody may be kept waiting in."""
+
+        def apart(shard: edge.EdgeShard) -> Result:
+            with self._apart:
+                return work(shard)
+
+        return await self._on_shard(apart, thread)
 
     async def _on_shard(self, work: Callable[[edge.EdgeShard], Result], thread: OwnThread | None = None) -> Result:
         def checked() -> Result:
@@ -146,10 +159,12 @@ class EdgeStore(VectorStore):
         if opened_here:
             self._leaving.clear()
             await self.guarded(lambda: self._open(expected_id, as_built=True))
-            self._backend = EdgeBackend(self._on_shard)
+            self._backend = self.sealed(EdgeBackend(self._on_shard))
         rebuild = EdgeRebuild(self, self._folder, writers=self._writers, opened_here=opened_here)
         try:
-            await rebuild.prepare(EdgeBackend(self._on_shard), dimension=self._dimension, embedder=self._embedder)
+            await rebuild.prepare(
+                self.sealed(EdgeBackend(self._on_shard)), dimension=self._dimension, embedder=self._embedder
+            )
         except BaseException:
             await rebuild.close()
             raise

@@ -1,6 +1,5 @@
 """Conditions in the words of Qdrant Edge."""
 
-import uuid
 from datetime import datetime
 
 import qdrant_edge as edge
@@ -28,7 +27,7 @@ def _condition(condition: Condition) -> "edge.ConditionType":  # the name exists
         case Between():
             return edge.FieldCondition(condition.key, range=_range(condition))
         case HasId(ids):
-            return edge.HasIdCondition({uuid.UUID(one) for one in ids})
+            return edge.HasIdCondition(set(ids))
         case AnyOf(conditions):
             return edge.Filter(should=[_condition(one) for one in conditions])
 

@@ -39,7 +39,7 @@ class EdgeRebuild(CollectionRebuild):
         self._before: edge.EdgeShard | None = None
         self._target: Marker | None = None
         self._switched = False
-        super().__init__(EdgeBackend(self._on_shard), writers=writers, written=store.written)
+        super().__init__(store.sealed(EdgeBackend(self._on_shard)), writers=writers, written=store.written)
 
     async def prepare(self, first: Backend, *, dimension: int, embedder: str | None) -> None:
         """Make the new shard, or open the one that was begun for this embedder."""

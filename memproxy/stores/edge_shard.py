@@ -225,4 +225,5 @@ def _stored(record: edge.Record) -> Stored:
     vectors = record.vector if isinstance(record.vector, dict) else {}
     words = vectors.get(BM25)
     bm25 = SparseVector(list(words.indices), list(words.values)) if isinstance(words, edge.SparseVector) else None
-    return Stored(found=_found([record])[0], bm25=bm25 or SparseVector([], []), embedded=bool(vectors.get(DENSE)))
+    dense: Any = vectors.get(DENSE) or []
+    return Stored(found=_found([record])[0], bm25=bm25 or SparseVector([], []), dense=dense)

@@ -1,6 +1,6 @@
 """What a read or a delete is limited to, as plain conditions that each vector engine translates for itself.
 
-Every `Where` made here starts with the owner: there is no way to build one without tenant and user.
+Every `Where` made here starts with the owner: there is no way to build one without tenant and user (but to count).
 """
 
 from collections.abc import Sequence
@@ -67,6 +67,11 @@ def owned(scope: Scope) -> Where:
     return Where((OneOf("tenant", (scope.tenant,)), OneOf("user_id", (scope.user,))))
 
 
+def counted(tenant: str) -> Where:
+    """Everything of a tenant, to be counted and not read."""
+    return Where((OneOf("tenant", (tenant,)),))
+
+
 def readable(scope: Scope, where: MemoryFilter) -> Where:
     """What the scope may see: with a project (agent) set, that one's memories and those that have none."""
     return _narrowed(
@@ -104,7 +109,7 @@ def _narrowed(base: Where, where: MemoryFilter) -> Where:
 def _listed(where: MemoryFilter) -> list[Condition]:
     wanted: list[tuple[str, Sequence[str]]] = [
         ("id", where.ids),
-        ("kind", [kind.value for kind in where.kinds]),
+        ("kind", _kinds(where)),
         ("session_id", where.session_ids),
         ("project_id", where.project_ids),
         ("agent_id", where.agent_ids),
@@ -119,6 +124,11 @@ def _listed(where: MemoryFilter) -> list[Condition]:
         ("closet", where.closets),
     ]
     return [OneOf(key, tuple(values)) for key, values in wanted if values]
+
+
+def _kinds(where: MemoryFilter) -> list[str]:
+    """None when all are wanted: every memory has one of them, and to compare it takes as long as a cosine."""
+    return [] if set(where.kinds) == set(Kind) else [kind.value for kind in where.kinds]
 
 
 def _flags(where: MemoryFilter) -> list[Condition]:

@@ -70,7 +70,7 @@ class QdrantStore(VectorStore):
     def adopt(self, collection: Collection) -> Collection | None:
         """Go on with this collection, from one call to the next; answers the one before."""
         before, self._opened = self._opened, collection
-        self._backend = collection
+        self._backend = self.sealed(collection)
         return before
 
     async def drop_unfinished(self) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine, SessionBlocks
-from memproxy.stores.sqlite_journal import micros
+from memproxy.stores.sqlite_journal import micros, moment
 
 BLOCKS_KEPT = timedelta(days=7)
 """No provider's prompt cache lives longer; a conversation taken up again later recalls anew."""
@@ -26,17 +26,21 @@ _CHUNK = 500
 """Values in one statement: well below SQLite's limit."""
 
 
-def find(db: sqlite3.Connection, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
-    """The blocks of these messages of the session; a block without any memory's line left is not there."""
+def find(db: sqlite3.Connection, scope: Scope, messages: Sequence[str], now: datetime) -> SessionBlocks:
+    """The blocks of these messages of the session, without lines of what has expired; a block without any memory's
+    line left is not there.
+    """
     blocks: dict[str, list[BlockLine]] = {}
     for some in _chunks(messages):
         rows = db.execute(
-            "SELECT message, memory, line FROM block_lines "  # noqa: S608 (no value in the text)
-            f"WHERE tenant = ? AND user = ? AND session = ? AND message IN ({_marks(some)}) ORDER BY message, place",
-            (*scope.owner, scope.session or "", *some),
+            "SELECT message, memory, line, expires FROM block_lines "  # noqa: S608 (no value in the text)
+            f"WHERE tenant = ? AND user = ? AND session = ? AND message IN ({_marks(some)}) "
+            "AND (expires IS NULL OR expires > ?) ORDER BY message, place",
+            (*scope.owner, scope.session or "", *some, micros(now)),
         )
-        for message, memory, line in rows:
-            blocks.setdefault(message, []).append(BlockLine(text=line, memory_id=memory))
+        for message, memory, line, expires in rows:
+            until = moment(expires) if expires is not None else None
+            blocks.setdefault(message, []).append(BlockLine(text=line, memory_id=memory, expires_at=until))
     left = {message: lines for message, lines in blocks.items() if any(line.memory_id for line in lines)}
     return SessionBlocks(blocks=left, erasures=_erasures(db, scope.owner))
 
@@ -50,8 +54,18 @@ def save(
     place = (*scope.owner, scope.session or "", message)
     db.execute("DELETE FROM block_lines WHERE tenant = ? AND user = ? AND session = ? AND message = ?", place)
     db.executemany(
-        "INSERT INTO block_lines VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(*place, number, line.memory_id, line.text, micros(at)) for number, line in enumerate(lines)],
+        "INSERT INTO block_lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                *place,
+                number,
+                line.memory_id,
+                line.text,
+                micros(at),
+                micros(line.expires_at) if line.expires_at else None,
+            )
+            for number, line in enumerate(lines)
+        ],
     )
     db.execute(
         """

@@ -6,18 +6,28 @@ piece of work, so that neither another caller nor a cancelled one can ever stand
 
 import os
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from memproxy.errors import RequestError, StateUnavailable
 from memproxy.stores.sqlite_schema import migrate
-from memproxy.stores.thread import OwnThread
+from memproxy.stores.thread import Apart, OwnThread
 
 Result = TypeVar("Result")
 
 BUSY_TIMEOUT_S = 5.0
 """Longest wait for another process's transaction; ours take milliseconds."""
+
+BUSY_PAUSE_MS = 1
+"""How often it is looked whether another process's transaction has ended. By itself SQLite sleeps longer and longer, up
+to 100 ms: beside a process that writes all the time it would miss the moments between.
+"""
+
+CHECKPOINT_PAGES = 1000
+"""Pages in the write-ahead log after which a commit writes them into the file: SQLite's own number."""
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "the disk (or the file's size limit) is full; free some space",
@@ -33,11 +43,27 @@ _REMEDIES = {
 
 
 class SqliteFile:
-    """The connection to a state file. Every call is one transaction in the file's own thread."""
+    """The connection to a state file. Every call is one transaction in the file's own thread.
 
-    def __init__(self, path: Path, *, sync: Literal["normal", "full"]) -> None:
+    Args:
+        checkpoint_pages: pages in the write-ahead log after which a commit of this process brings them into the file,
+            which takes it as long as the disk does. Where another process does so sooner, none of ours waits for it.
+        apart: held while a transaction writes. Whatever holds Python's lock for long in this process takes it too, so
+            that no transaction of ours stands open meanwhile: there is one writer at a time, and the others wait.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sync: Literal["normal", "full"],
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+        apart: Apart | None = None,
+    ) -> None:
         self.path = path
         self._sync = sync
+        self._checkpoint_pages = checkpoint_pages
+        self._apart = apart or threading.Lock()
         self._thread = OwnThread("memproxy-state")
         self._db: sqlite3.Connection | None = None
         self._inode: int | None = None
@@ -60,11 +86,20 @@ class SqliteFile:
 
     async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a read transaction."""
-        return await self._run(lambda: self._transaction("BEGIN", work))
+        return await self._run(lambda: self._transaction(_begin_reading, work))
 
     async def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a write transaction: all of it is durable on return, or none of it happened."""
-        return await self._run(lambda: self._transaction("BEGIN IMMEDIATE", work))
+
+        def alone() -> Result:
+            with self._apart:
+                return self._transaction(_begin_writing, work)
+
+        return await self._run(alone)
+
+    async def beside(self, work: Callable[[], Result]) -> Result:
+        """Run what concerns another file of the state's in the same thread, with its errors in our words."""
+        return await self._run(work)
 
     async def wipe(self) -> None:
         """Move everything from the write-ahead log into the file and empty the log: erased text is in neither then."""
@@ -95,6 +130,7 @@ class SqliteFile:
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {self._sync}")
+            db.execute(f"PRAGMA wal_autocheckpoint = {self._checkpoint_pages}")
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA foreign_keys = ON")
             migrate(db)
@@ -109,9 +145,11 @@ class SqliteFile:
         if db is not None:
             db.close()
 
-    def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    def _transaction(
+        self, begin: Callable[[sqlite3.Connection], None], work: Callable[[sqlite3.Connection], Result]
+    ) -> Result:
         db = self._opened()
-        db.execute(begin)
+        begin(db)
         try:
             result = work(db)
             db.execute("COMMIT")
@@ -136,3 +174,24 @@ class SqliteFile:
             raise StateUnavailable(
                 f"The write-ahead log of {self.path} cannot be emptied while another process reads; try again."
             )
+
+
+def _begin_reading(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN")
+
+
+def _begin_writing(db: sqlite3.Connection) -> None:
+    """Begin a transaction that writes, soon after the one of another process has ended."""
+    until = time.monotonic() + BUSY_TIMEOUT_S
+    db.execute(f"PRAGMA busy_timeout = {BUSY_PAUSE_MS}")
+    try:
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            else:
+                return
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")

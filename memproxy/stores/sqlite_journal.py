@@ -56,6 +56,7 @@ def insert(db: sqlite3.Connection, entries: Sequence[JournalEntry]) -> list[int]
 
 def _insert(db: sqlite3.Connection, entry: JournalEntry) -> int:
     scope, lane = entry.scope, LANES[entry.kind]
+    db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?)", scope.owner)
     cursor = db.execute(
         """
         INSERT INTO journal (lane, kind, version, tenant, user, session, scope, request_id, body, head)

@@ -5,9 +5,10 @@ it is never given again while its owner is there.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memproxy.core.palace import Names, is_role, pointer, read_pointer
+from memproxy.core.transfer import PalaceRow
 from memproxy.ports import PalacePlace, Placed
 
 Owner = tuple[str, str]
@@ -15,14 +16,16 @@ Owner = tuple[str, str]
 _TOP = ""
 
 
-def place(db: sqlite3.Connection, owner: Owner, wanted: Sequence[Names]) -> list[Placed]:
-    """Where each stands; what has no number yet gets one."""
-    return [_placed(db, owner, names) for names in wanted]
+def place(
+    db: sqlite3.Connection, owner: Owner, wanted: Sequence[Names], *, role: Callable[[str], bool] = is_role
+) -> list[Placed]:
+    """Where each stands; what has no number yet gets one. ``role`` says whether a name is a role (`core.palace`)."""
+    return [_placed(db, owner, names, role) for names in wanted]
 
 
-def _placed(db: sqlite3.Connection, owner: Owner, names: Names) -> Placed:
+def _placed(db: sqlite3.Connection, owner: Owner, names: Names, role: Callable[[str], bool]) -> Placed:
     for one, other in names.same:
-        _same(db, owner, one, other)
+        _same(db, owner, (one, other), role)
     number = _home(db, owner, names) if names.drawer else _wing(db, owner, names.wing)
     wing = _name_of(db, owner, number)
     room = _number(db, owner, "room", pointer(number), names.room)
@@ -51,12 +54,13 @@ def _known_wing(db: sqlite3.Connection, owner: Owner, name: str) -> int | None:
     return number if number is not None else _find(db, owner, "alias", _TOP, name)
 
 
-def _same(db: sqlite3.Connection, owner: Owner, one: str, other: str) -> None:
+def _same(db: sqlite3.Connection, owner: Owner, names: tuple[str, str], role: Callable[[str], bool]) -> None:
     """Two names of one subject: the one that has a wing gives it to the other; two wings stay two, for ever. A role
     that somebody else had before ("boss") goes over to whoever has it now.
     """
+    one, other = names
     first, second = _known_wing(db, owner, one), _known_wing(db, owner, other)
-    if first is not None and first != second and is_role(one) and _is_taken(db, owner, one, first):
+    if first is not None and first != second and role(one) and _is_taken(db, owner, one, first):
         _take_over(db, owner, one, second if second is not None else _wing(db, owner, other))
     elif first is not None and second is None:
         _insert(db, owner, "alias", (_TOP, other), first)
@@ -152,6 +156,94 @@ def names(db: sqlite3.Connection, owner: Owner) -> dict[str, str]:
         owner,
     )
     return dict(rows.fetchall())
+
+
+_NAMED = ("wing", "room", "closet")
+"""Kinds in which a number means one name; an alias shares its wing's."""
+
+
+_ADOPTED = ("wing", "room", "closet", "alias", "home", "last")
+"""Kinds in the order in which they can be taken over: what others stand in comes first."""
+
+
+def rows(db: sqlite3.Connection, owner: Owner) -> list[PalaceRow]:
+    """The whole palace of the owner, what others stand in first."""
+    found = db.execute(
+        "SELECT kind, parent, name, number FROM palace WHERE tenant = ? AND user = ? ORDER BY parent, number, name",
+        owner,
+    )
+    read = [PalaceRow(kind=kind, parent=parent, name=name, number=number) for kind, parent, name, number in found]
+    return sorted(read, key=lambda row: _ADOPTED.index(row.kind))
+
+
+class PlaceTaken(Exception):
+    """A number or a name means something else here; nothing of the transaction may stay."""
+
+
+def adopt(db: sqlite3.Connection, owner: Owner, places: Sequence[PalaceRow]) -> None:
+    """Take these over.
+
+    Raises:
+        PlaceTaken: one of them means something else here, or stands in nothing.
+    """
+    for place in sorted(places, key=lambda row: _ADOPTED.index(row.kind)):
+        if _means_another(db, owner, place) or not _has_ground(db, owner, place):
+            raise PlaceTaken
+        db.execute(
+            """
+            INSERT INTO palace (tenant, user, kind, parent, name, number) VALUES (?, ?, ?, ?, ?, ?)
+            ON CONFLICT (tenant, user, kind, parent, name) DO UPDATE SET number = max(number, excluded.number)
+            """,
+            (*owner, place.kind, place.parent, place.name, place.number),
+        )
+
+
+def _means_another(db: sqlite3.Connection, owner: Owner, place: PalaceRow) -> bool:
+    if place.kind == "last":
+        return False
+    known = _find(db, owner, place.kind, place.parent, place.name)
+    if known is not None:
+        return known != place.number
+    if place.kind not in _NAMED:
+        return False
+    given = db.execute(
+        "SELECT number FROM palace WHERE tenant = ? AND user = ? AND kind = 'last' AND parent = ? AND name = ?",
+        (*owner, place.parent, place.kind),
+    ).fetchone()
+    # a number that was given once and is free again keeps its old meaning
+    taken = _is_there(db, owner, place.kind, place.parent, place.number)
+    return taken or (given is not None and place.number <= given[0])
+
+
+def _has_ground(db: sqlite3.Connection, owner: Owner, place: PalaceRow) -> bool:
+    """Whether the wing or room that a place stands in, or that it is another name of, is there."""
+    if place.kind == "last" or (place.kind == "wing" and place.parent == _TOP):
+        return True
+    if place.kind in {"alias", "home"}:
+        return place.parent == _TOP and _is_there(db, owner, "wing", _TOP, place.number)
+    numbers = read_pointer(place.parent)
+    if numbers is None or numbers[2] is not None or (numbers[1] is None) != (place.kind == "room"):
+        return False
+    if numbers[1] is None:
+        return _is_there(db, owner, "wing", _TOP, numbers[0])
+    return _is_there(db, owner, "room", pointer(numbers[0]), numbers[1])
+
+
+def _is_there(db: sqlite3.Connection, owner: Owner, kind: str, parent: str, number: int) -> bool:
+    row = db.execute(
+        "SELECT 1 FROM palace WHERE tenant = ? AND user = ? AND kind = ? AND parent = ? AND number = ?",
+        (*owner, kind, parent, number),
+    ).fetchone()
+    return row is not None
+
+
+def stands(db: sqlite3.Connection, owner: Owner, wing: str, room: str, where: str) -> bool:
+    """Whether the wing and the room of these names have the numbers of this pointer."""
+    numbers = read_pointer(where)
+    if numbers is None or numbers[1] is None:
+        return False
+    above = pointer(numbers[0])
+    return _find(db, owner, "wing", _TOP, wing) == numbers[0] and _find(db, owner, "room", above, room) == numbers[1]
 
 
 def leave(db: sqlite3.Connection, owner: Owner, wings: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """The receipts' statements. Each function runs inside a transaction that its caller opened."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -171,6 +171,32 @@ def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
             f"DELETE FROM {table} WHERE tenant = ? AND user = ? {where}",  # noqa: S608 (no value in the text)
             (*scope.owner, *values),
         )
+
+
+def forget_queries(
+    db: sqlite3.Connection, owner: tuple[str, str], sessions_of: Collection[str], turn_ids: Collection[str]
+) -> None:
+    """Erase the words that receipts hold of deleted turns: of their sessions the searched queries (a query may be
+    completed from earlier messages), and what learning rejected from them. The rest of the receipts stays.
+    """
+    gone = set(turn_ids)
+    for session in sessions_of:
+        rows = db.execute(
+            "SELECT rowid, recalled FROM receipts "
+            "WHERE tenant = ? AND user = ? AND ifnull(session, '') = ? AND recalled IS NOT NULL",
+            (*owner, session),
+        ).fetchall()
+        for number, stored in rows:
+            recalled = msgspec.json.decode(stored, type=Recalled)
+            if recalled.query:
+                left = msgspec.structs.replace(recalled, query="")
+                db.execute("UPDATE receipts SET recalled = ? WHERE rowid = ?", (_text(left), number))
+    rows = db.execute("SELECT number, body FROM outcomes WHERE tenant = ? AND user = ?", owner).fetchall()
+    for number, stored in rows:
+        outcome = msgspec.json.decode(stored, type=Outcome)
+        if outcome.content is not None and outcome.turn_id in gone:
+            bare = msgspec.structs.replace(outcome, content=None)
+            db.execute("UPDATE outcomes SET body = ? WHERE number = ?", (_text(bare), number))
 
 
 def _text(part: msgspec.Struct | None) -> str | None:

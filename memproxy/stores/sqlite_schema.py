@@ -170,6 +170,81 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # ``record``: JSON of ``core.proxykey``
         "CREATE TABLE proxy_keys (id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, record TEXT NOT NULL)",
     ),
+    (
+        # ``wrapped``: the owner's data key under the master key of id ``master``; without it the owner's texts are gone
+        """
+        CREATE TABLE data_keys (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            id BLOB NOT NULL,
+            master TEXT NOT NULL,
+            wrapped BLOB NOT NULL,
+            made_at INTEGER NOT NULL,
+            PRIMARY KEY (tenant, user)
+        ) WITHOUT ROWID
+        """,
+        # ``expires``: when the memory that the line shows does
+        "ALTER TABLE block_lines ADD COLUMN expires INTEGER",
+        # retrievals of a memory are counted in the store; this says who has memories at all
+        "CREATE TABLE owners (tenant TEXT NOT NULL, user TEXT NOT NULL, PRIMARY KEY (tenant, user)) WITHOUT ROWID",
+        """
+        INSERT OR IGNORE INTO owners SELECT tenant, user FROM palace UNION SELECT tenant, user FROM progress
+            UNION SELECT tenant, user FROM slots UNION SELECT tenant, user FROM journal
+        """,
+    ),
+    (
+        # ``user``: empty for the tenant as a whole; ``ends``: when the counted window does, in seconds since 1970
+        """
+        CREATE TABLE uses (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            what TEXT NOT NULL,
+            ends INTEGER NOT NULL,
+            used INTEGER NOT NULL,
+            PRIMARY KEY (tenant, user, what)
+        ) WITHOUT ROWID
+        """,
+        # ``agent``: empty for the user's own; ``chosen``: JSON of ``core.choices``, ``version`` that of its form;
+        # ``learning`` stands beside it for the search for sessions that are due
+        """
+        CREATE TABLE choices (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            agent TEXT NOT NULL,
+            at INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            learning INTEGER,
+            chosen TEXT NOT NULL,
+            PRIMARY KEY (tenant, user, agent)
+        ) WITHOUT ROWID
+        """,
+        # answers to calls with an idempotency key: ``name`` stands for the key, ``asked`` for the call, and ``answer``
+        # is sealed with a key made of the caller's
+        """
+        CREATE TABLE answers (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            name TEXT NOT NULL,
+            asked TEXT NOT NULL,
+            at INTEGER NOT NULL,
+            answer BLOB,
+            erased INTEGER NOT NULL DEFAULT 0,
+            PRIMARY KEY (tenant, user, name)
+        )
+        """,
+        "CREATE INDEX answers_age ON answers (at)",
+        # ``entry``: JSON of ``core.audit``, ``version`` that of its form
+        """
+        CREATE TABLE audit (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            tenant TEXT NOT NULL,
+            at INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            entry TEXT NOT NULL
+        )
+        """,
+        "CREATE INDEX audit_of_tenant ON audit (tenant, number)",
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -79,6 +80,11 @@ def due_sessions(db: sqlite3.Connection, every: int, idle_before: datetime, limi
         WHERE unlearned > 0 AND (unlearned >= ? OR last_turn_at <= ?) AND NOT EXISTS (
             SELECT 1 FROM journal WHERE journal.tenant = progress.tenant AND journal.user = progress.user
             AND journal.lane = 'learn' AND journal.state != 'parked' AND ifnull(journal.session, '') = progress.session)
+        AND coalesce(
+            (SELECT learning FROM choices WHERE choices.tenant = progress.tenant AND choices.user = progress.user
+             AND choices.agent = json_extract(progress.scope, '$.agent')),
+            (SELECT learning FROM choices WHERE choices.tenant = progress.tenant AND choices.user = progress.user
+             AND choices.agent = ''), 1)
         ORDER BY last_turn_at LIMIT ?
         """,
         (every, micros(idle_before), limit),
@@ -134,6 +140,21 @@ def find_sessions(db: sqlite3.Connection, owner: tuple[str, str], keys: Sequence
             known = KnownSession(session=session, said_at=moment(said_at), answer=answer)
             found.setdefault(key, []).append(known)
     return found
+
+
+class Remembered(NamedTuple):
+    """A session to be noted under keys."""
+
+    owner: tuple[str, str]
+    keys: Sequence[str]
+    known: KnownSession
+
+
+def remember_sessions(db: sqlite3.Connection, items: Sequence[Remembered]) -> list[None]:
+    """Note several, in their order (`remember_session`)."""
+    for item in items:
+        remember_session(db, *item)
+    return [None] * len(items)
 
 
 def remember_session(db: sqlite3.Connection, owner: tuple[str, str], keys: Sequence[str], known: KnownSession) -> None:

@@ -6,7 +6,7 @@ well.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,8 @@ from memproxy.core.palace import Names
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
-from memproxy.errors import NotFound
+from memproxy.core.transfer import PalaceRow
+from memproxy.errors import NotFound, StateUnavailable
 from memproxy.ports import (
     BlockLine,
     JournalEntry,
@@ -31,37 +32,66 @@ from memproxy.ports import (
     SlotChange,
 )
 from memproxy.stores import sqlite_blocks as blocks
+from memproxy.stores import sqlite_callers as callers
 from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_keys
 from memproxy.stores import sqlite_palace as palace
 from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores import sqlite_tokens as tokens
-from memproxy.stores.sqlite_file import SqliteFile
+from memproxy.stores.sqlite_access import SqliteAccess
+from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
 from memproxy.stores.sqlite_group import SharedCommit
+from memproxy.stores.thread import Apart
 from memproxy.tasks import TaskOwner
 
 PRUNE_EVERY = 500
 """Remembered sessions between two prunings of old keys; receipts likewise."""
 
+SEALED = "privacy.sealed"
+"""Fact of a state whose texts are encrypted (`sealed_state`)."""
 
-class SqliteState:
+
+class SqliteState(SqliteAccess):
     """`ports.StateStore` in one SQLite file."""
 
-    def __init__(self, path: Path, *, sync: Literal["normal", "full"]) -> None:
-        self._file = SqliteFile(path, sync=sync)
+    seals = False
+    """Whether it encrypts texts, and can read those that are."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sync: Literal["normal", "full"],
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+        apart: Apart | None = None,
+    ) -> None:
+        """``checkpoint_pages`` and ``apart`` are `SqliteFile`'s."""
+        self._file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart)
         self._tasks = TaskOwner("state")
+        super().__init__(self._file, self._tasks)
         self._appends: SharedCommit[JournalEntry, int] = SharedCommit(self._file, self._tasks, journal.insert)
         self._ends: SharedCommit[journal.End, None] = SharedCommit(self._file, self._tasks, journal.remove)
+        self._remembers: SharedCommit[sessions.Remembered, None] = SharedCommit(
+            self._file, self._tasks, sessions.remember_sessions
+        )
         self._remembered = 0
         self._saved_blocks = 0
         self._receipts = 0
 
     async def open(self) -> None:
         await self._file.open()
+        await self.open_news()
+        if not self.seals and await self.get_meta(SEALED) is not None:
+            await self.close()
+            raise StateUnavailable(
+                f"The state in {self._file.path} is encrypted, and privacy.encrypt is off. Switch it on again with its "
+                "MEMPROXY_MASTER_KEY; to be without encryption, export with it and import into a new installation."
+            )
 
     async def close(self) -> None:
         await self._tasks.drain(grace_s=10.0)
+        self.close_news()
         await self._file.close()
 
     async def append(self, entry: JournalEntry) -> int:
@@ -139,9 +169,29 @@ class SqliteState:
             blocks.erase(db, scope, session)
             receipts.erase(db, scope, session)
             palace.erase(db, scope.owner, session)
+            callers.erase(db, scope, session)
 
         await self._file.write(work)
         await self._file.wipe()
+
+    async def owners(self, *, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
+        def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
+            rows = db.execute(
+                "SELECT tenant, user FROM owners WHERE (tenant, user) > (?, ?) ORDER BY tenant, user LIMIT ?",
+                (*(after or ("", "")), limit),
+            )
+            return [(tenant, user) for tenant, user in rows]
+
+        return await self._file.read(work)
+
+    async def destroy_key(self, scope: Scope) -> None:
+        """Nothing is encrypted here."""
+
+    async def wipe(self) -> None:
+        await self._file.wipe()
+
+    async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
+        await self._file.write(lambda db: receipts.forget_queries(db, scope.owner, sessions, turn_ids))
 
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
         await self._file.write(lambda db: sessions.note_turns(db, scope, count, at))
@@ -172,14 +222,9 @@ class SqliteState:
 
     async def remember_session(self, scope: Scope, keys: Sequence[str], known: KnownSession) -> None:
         self._remembered += 1
-        prune = self._remembered % PRUNE_EVERY == 1
-
-        def work(db: sqlite3.Connection) -> None:
-            sessions.remember_session(db, scope.owner, keys, known)
-            if prune:
-                sessions.prune_sessions(db, known.said_at)
-
-        await self._file.write(work)
+        await self._remembers.add(sessions.Remembered(scope.owner, keys, known))
+        if self._remembered % PRUNE_EVERY == 1:
+            await self._file.write(lambda db: sessions.prune_sessions(db, known.said_at))
 
     async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
         before = self._receipts
@@ -203,7 +248,8 @@ class SqliteState:
         return await self._file.read(lambda db: receipts.recent(db, scope, session, limit))
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
-        return await self._file.read(lambda db: blocks.find(db, scope, messages))
+        now = datetime.now(UTC)
+        return await self._file.read(lambda db: blocks.find(db, scope, messages, now))
 
     async def save_block(
         self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
@@ -231,6 +277,18 @@ class SqliteState:
 
     async def palace_names(self, scope: Scope) -> dict[str, str]:
         return await self._file.read(lambda db: palace.names(db, scope.owner))
+
+    async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
+        return await self._file.read(lambda db: palace.rows(db, scope.owner))
+
+    async def adopt_palace(self, scope: Scope, rows: Sequence[PalaceRow]) -> bool:
+        with suppress(palace.PlaceTaken):
+            await self._file.write(lambda db: palace.adopt(db, scope.owner, rows))
+            return True
+        return False
+
+    async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
+        return await self._file.read(lambda db: [palace.stands(db, scope.owner, *place) for place in places])
 
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         await self._file.write(lambda db: palace.leave(db, scope.owner, wings))

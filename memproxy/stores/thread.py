@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TypeVar
 
 Result = TypeVar("Result")
+
+Apart = AbstractContextManager[bool]
+"""A `threading.Lock`: what is held while something runs that another thread's work must not run beside."""
 
 
 class OwnThread:

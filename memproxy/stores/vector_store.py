@@ -12,12 +12,13 @@ from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point, PointPage
 from memproxy.stores.backend import Backend, Found, Ranking, Written
-from memproxy.stores.filters import HasId, OneOf, Where, erasable, owned, readable
+from memproxy.stores.filters import HasId, OneOf, Where, counted, erasable, owned, readable
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
 from memproxy.stores.recent import RecentMemories
+from memproxy.stores.sealed_backend import Keys, SealedBackend
 from memproxy.stores.stored import encoded, memories, place_of, placed, slim_payload
 from memproxy.stores.writers import Writers
 
@@ -36,6 +37,20 @@ class VectorStore:
         self._recent: RecentMemories | None = None
         self.unfinished = False
         """Whether a reindex that ended early has left copies of memories."""
+        self._keys: Keys | None = None
+
+    def seal_with(self, keys: Keys) -> None:
+        """Encrypt what is written from now on, with each user's key. Called before `open`."""
+        self._keys = keys
+
+    def sealed(self, backend: Backend) -> Backend:
+        """The backend as it is used: with encryption, one that encrypts."""
+        return backend if self._keys is None else SealedBackend(backend, self._keys)
+
+    def drop_read(self) -> None:
+        """Forget what was read lately: somebody's key was destroyed."""
+        if self._recent is not None:
+            self._recent.clear()
 
     async def drop_unfinished(self) -> None:
         """Remove what an unfinished reindex has copied: what is erased must not live on there."""
@@ -71,13 +86,28 @@ class VectorStore:
             found, following = await newest(backend, readable(scope, where), limit=limit, cursor=begin)
         return Page(memories=memories(found), next_cursor=following.text() if following else None)
 
+    async def point_page(self, scope: Scope, *, limit: int, cursor: str | None = None) -> PointPage:
+        begin = Cursor.read(cursor) if cursor is not None else None
+        async with self._using("page") as backend:
+            found, following = await newest(backend, readable(scope, MemoryFilter()), limit=limit, cursor=begin)
+            stored = {one.id: one for one in await backend.stored([one.id for one in found])}
+        points = [
+            Point(memory=memory, dense=stored[place].dense, bm25=stored[place].bm25)
+            for place, memory in placed(found)
+            if place in stored
+        ]
+        return PointPage(points=points, next_cursor=following.text() if following else None)
+
     async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
         corpus, where = owned(scope), readable(scope, query.where)
         if query.dense is not None and len(query.dense) != self._dimension:
             raise ConfigError(self._wrong_dimension(len(query.dense)))
         async with self._using("search") as backend:
-            dense, bm25 = await _both_sides(backend, query, where, corpus)
-            found = await self._read(backend, list(dense | bm25))
+            best = await _best(backend, query, where, corpus)
+            more, found = await asyncio.gather(
+                _filled(backend, query, best, corpus), self._read(backend, list(best[0] | best[1]))
+            )
+        dense, bm25 = best[0] | more[0], best[1] | more[1]
         by_words = query.bm25 is not None
         return [
             Candidate(memory=memory, cosine=dense.get(place), bm25=bm25.get(place, 0.0) if by_words else None)
@@ -121,6 +151,10 @@ class VectorStore:
     async def count(self, scope: Scope, where: MemoryFilter) -> int:
         async with self._using("count") as backend:
             return await backend.count(readable(scope, where))
+
+    async def count_tenant(self, tenant: str) -> int:
+        async with self._using("count") as backend:
+            return await backend.count(counted(tenant))
 
     @asynccontextmanager
     async def _changing(self, operation: str, places: Collection[str]) -> AsyncIterator[Backend]:
@@ -171,20 +205,29 @@ class VectorStore:
         )
 
 
-async def _both_sides(
-    backend: Backend, query: HybridQuery, where: Where, corpus: Where
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Raw scores by point id, of the best of each side, then of what only the other side found."""
-    sides = [
+def _sides(query: HybridQuery, where: Where, corpus: Where) -> list[Ranking | None]:
+    """The search by vector and the one by words; None for one that is not asked for."""
+    return [
         Ranking(where=where, limit=query.limit, dense=query.dense, corpus=corpus) if query.dense is not None else None,
         Ranking(where=where, limit=query.limit, bm25=query.bm25, corpus=corpus) if query.bm25 is not None else None,
     ]
-    best = await _ranked(backend, sides)
+
+
+async def _best(backend: Backend, query: HybridQuery, where: Where, corpus: Where) -> list[dict[str, float]]:
+    """Raw scores by point id, of the best by vector and of the best by words."""
+    return await _ranked(backend, _sides(query, where, corpus))
+
+
+async def _filled(
+    backend: Backend, query: HybridQuery, best: Sequence[Mapping[str, float]], corpus: Where
+) -> list[dict[str, float]]:
+    """Raw scores of what only the other side found, by vector and by words."""
+    dense, bm25 = _sides(query, corpus, corpus)
     # words are matched exactly: fewer than asked for are all there are, and every other memory has none of them
     words_open = len(best[1]) >= query.limit
-    fill = [_rest(sides[0], best[1], best[0]), _rest(sides[1], best[0], best[1]) if words_open else None]
-    more = await _ranked(backend, fill)
-    return best[0] | more[0], best[1] | more[1]
+    return await _ranked(
+        backend, [_rest(dense, best[1], best[0]), _rest(bm25, best[0], best[1]) if words_open else None]
+    )
 
 
 def _rest(side: Ranking | None, there: Mapping[str, float], here: Mapping[str, float]) -> Ranking | None:

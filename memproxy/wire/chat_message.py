@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from memproxy.wire.scan import escapes_small_letters
 from memproxy.wire.splice import ObjectSpans, decode_array, past_space
 
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
@@ -120,14 +121,8 @@ def _suspicious(text: bytes, start: int, end: int, contents: int, roles: int) ->
     return (
         text.count(b'"content"', start, end) > contents
         or text.count(b'"role"', start, end) > roles
-        or _has_escaped_letters(text, start, end)
+        or escapes_small_letters(text, start, end)
     )
-
-
-def _has_escaped_letters(text: bytes, start: int, end: int) -> bool:
-    if text.find(b"\\u00", start, end) < 0:
-        return False
-    return text.find(b"\\u006", start, end) >= 0 or text.find(b"\\u007", start, end) >= 0
 
 
 def calls_tools(tool_calls: msgspec.Raw | None, function_call: FunctionCall | None) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from memproxy.core.memory import Kind
 from memproxy.errors import RequestError
+from memproxy.wire.scan import contains, escapes_small_letters
 
 OURS = ("memory_context", "memory_config")
 """Top-level members that are taken out before the upstream sees the request."""
@@ -36,18 +37,13 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
 
 
-_ESCAPES = (b"\\u005", b"\\u006", b"\\u007")
-"""How a character of our fields' names may be written otherwise: they are small letters and underscores."""
-
 NO_CONTEXT = MemoryContext()
 NO_CONFIG = MemoryConfig()
 
 
 def may_hold_ours(body: bytes) -> bool:
     """Whether a body may have one of our fields, by its bytes alone; their names may be written with escapes."""
-    if b"memory_con" in body:
-        return True
-    return b"\\u00" in body and any(escape in body for escape in _ESCAPES)
+    return contains(body, b"memory_con", b"_") or escapes_small_letters(body)
 
 
 def read_context(raw: msgspec.Raw | None) -> MemoryContext:

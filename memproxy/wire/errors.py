@@ -2,7 +2,14 @@
 
 import msgspec
 
-from memproxy.errors import MemproxyError, Overloaded, TooManyRequests, Unauthenticated
+from memproxy.errors import (
+    AuthUnavailable,
+    MemoryUnavailable,
+    MemproxyError,
+    Overloaded,
+    TooManyRequests,
+    Unauthenticated,
+)
 
 RETRY_AFTER_S = 1
 """Seconds that a client should wait after it met a limit."""
@@ -12,8 +19,10 @@ def error_response(error: MemproxyError) -> tuple[int, list[tuple[bytes, bytes]]
     """Status, headers (names in lower case) and JSON body of an error."""
     body = msgspec.json.encode(error.body())
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if isinstance(error, Overloaded | TooManyRequests):
+    if isinstance(error, Overloaded | AuthUnavailable | MemoryUnavailable):
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    if isinstance(error, TooManyRequests):
+        headers.append((b"retry-after", b"%d" % error.retry_after_s))
     if isinstance(error, Unauthenticated):
         headers.append((b"www-authenticate", b"Bearer"))
     return error.status, headers, body

@@ -6,10 +6,11 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from memproxy.core.block import shown_texts, strip_blocks
+from memproxy.core.block import NAME, shown_texts, strip_blocks
 from memproxy.core.turn import Message, text_digest
 from memproxy.wire.chat_message import ChatMessage, is_filled
 from memproxy.wire.controls import OURS, read_config, read_context
+from memproxy.wire.scan import contains, contains_any_case
 from memproxy.wire.splice import ObjectSpans, Unreadable, check_encoding, without_half_surrogates
 
 Position = Literal["auto", "before_last_user", "after_system", "system"]
@@ -35,6 +36,7 @@ class RequestBody:
         "_digests",
         "_text",
         "_top",
+        "_user_texts",
         "body",
         "chain",
         "config",
@@ -58,6 +60,7 @@ class RequestBody:
         self._text = text
         self._top = top
         self._digests: list[str] | None = None
+        self._user_texts: list[str] | None = None
         self.messages = self._read_messages()
         self.model = self._string("model")
         self.stream = self._value("stream") is True
@@ -92,8 +95,10 @@ class RequestBody:
 
     @property
     def user_texts(self) -> list[str]:
-        """The texts of the user's messages, in order."""
-        return [message.text for message in self.messages if message.role == "user"]
+        """The texts of the user's messages, in order; computed at first use."""
+        if self._user_texts is None:
+            self._user_texts = [message.text for message in self.messages if message.role == "user"]
+        return self._user_texts
 
     @property
     def last_user_index(self) -> int | None:
@@ -118,8 +123,14 @@ class RequestBody:
     @property
     def present(self) -> list[str]:
         """Digests of all that the request says already: its messages, and lines of blocks that a client sent back."""
+        if not self._may_show_blocks():
+            return self.digests
         shown = [text_digest(text) for message in self.messages for text in shown_texts(message.text)]
         return self.digests + shown
+
+    def _may_show_blocks(self) -> bool:
+        """Whether a block may be in a message. A client may have changed its letters' case, or written any as escape."""
+        return contains_any_case(self.body, b"<" + NAME.encode(), b"<") or contains(self.body, b"\\u00", b"\\")
 
     def new_messages(self) -> list[Message]:
         """What this request adds to the conversation: what came after the assistant's last answer to the user.

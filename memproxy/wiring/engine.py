@@ -1,8 +1,10 @@
 """What stands behind the engine's ports: store, embedder, models."""
 
+import threading
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memproxy.engine.parts import Engine
 from memproxy.engine.reindex import Reindexing
@@ -18,8 +20,13 @@ from memproxy.ports import Clock, Embedder, RebuildableStore
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
+from memproxy.stores.thread import Apart
 from memproxy.wiring.roles import make_roles
-from memproxy.wiring.state import make_state
+from memproxy.wiring.state import keys_of, make_state
+
+if TYPE_CHECKING:
+    from memproxy.stores.qdrant import QdrantStore
+    from memproxy.stores.sealed_state import SealedState
 
 
 class SystemClock:
@@ -41,8 +48,25 @@ def make_embedder(settings: Settings, home: Path, *, local_files_only: bool = Fa
     return FastembedEmbedder(embedding, home / "models", load)
 
 
-def make_store(settings: Settings, home: Path, embedder: Embedder) -> RebuildableStore:
-    """The memory store of these settings, for this embedder's vectors."""
+def make_store(
+    settings: Settings,
+    home: Path,
+    embedder: Embedder,
+    *,
+    apart: Apart | None = None,
+    keys: "SealedState | None" = None,
+) -> RebuildableStore:
+    """The memory store of these settings, for this embedder's vectors; ``apart`` is `EdgeStore`'s. With ``keys`` it
+    encrypts.
+    """
+    store = _bare_store(settings, home, embedder, apart)
+    if keys is not None:
+        store.seal_with(keys)
+        keys.on_destroyed(store.drop_read)
+    return store
+
+
+def _bare_store(settings: Settings, home: Path, embedder: Embedder, apart: Apart | None) -> "EdgeStore | QdrantStore":
     dimension = embedder.dimension or dimension_of(settings.embedding)
     name = None if settings.embedding.provider == "none" else embedder.name
     store = settings.store
@@ -56,15 +80,16 @@ def make_store(settings: Settings, home: Path, embedder: Embedder) -> Rebuildabl
             dimension=dimension,
             embedder_name=name,
         )
-    return EdgeStore(store_path(store, home), dimension=dimension, embedder_name=name)
+    return EdgeStore(store_path(store, home), dimension=dimension, embedder_name=name, apart=apart)
 
 
 def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
     """The engine, not started yet."""
     clock: Clock = SystemClock()
-    state = make_state(settings, home)
+    apart = threading.Lock()
+    state = make_state(settings, home, apart=apart)
     embedder = make_embedder(settings, home)
-    store = make_store(settings, home, embedder)
+    store = make_store(settings, home, embedder, apart=apart, keys=keys_of(state))
     lexical = Bm25Encoder()
     access = ModelAccess(settings)
     meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
@@ -109,5 +134,6 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
             lexical=lexical,
             without_vectors=worker.without_vectors,
         ),
+        lexical_version=Bm25Encoder.VERSION,
         secret=secret,
     )

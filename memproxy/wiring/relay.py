@@ -1,8 +1,10 @@
 """What the relay is put together from."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from memproxy.auth import BrowserGuard, make_authenticator
+from memproxy.auth.limits import Rates
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission
 from memproxy.relay.app import Relay
@@ -13,6 +15,7 @@ from memproxy.relay.engine import EngineClient, recall_seconds
 from memproxy.relay.gate import Gate
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
+from memproxy.relay.limits import ChatLimits
 from memproxy.relay.memory_api import MemoryApi
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.position import Positions
@@ -48,6 +51,8 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         engine=engine,
         sticky=Sticky(state, tasks, repeats=settings.inject.sticky, deadline_s=settings.recall.deadline_ms / 1000),
         budgets=Budgets(settings),
+        limits=_limits(settings, state, engine),
+        state=state,
         tasks=tasks,
     )
     positions = Positions(settings.inject.position, state, tasks)
@@ -83,3 +88,9 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         health=health,
         tasks=tasks,
     )
+
+
+def _limits(settings: Settings, state: StateStore, engine: EngineClient) -> ChatLimits:
+    rates = Rates(settings.limits, state, lambda: datetime.now(UTC))
+    bounds_memories = bool(settings.limits.tenant.memories or settings.limits.user.memories)
+    return ChatLimits(rates, engine, bounds_memories=bounds_memories)

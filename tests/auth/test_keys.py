@@ -132,7 +132,7 @@ async def test_only_act_as_user_may_name_another_user(records: Records) -> None:
 
 
 def test_a_call_may_not_name_another_user_in_its_fields_either() -> None:
-    bound = Identity(tenant="t", default_user="ann", permissions=frozenset({"chat"}))
+    bound = Identity(tenant="t", default_user="ann", bound_user=True, permissions=frozenset({"chat"}))
     assert resolve_user(bound, "ann") == "ann"
     with pytest.raises(Forbidden):
         resolve_user(bound, "ben")
@@ -141,7 +141,7 @@ def test_a_call_may_not_name_another_user_in_its_fields_either() -> None:
 
 
 def test_the_providers_own_user_fields_do_not_change_whom_a_bound_key_is_for() -> None:
-    bound = Identity(tenant="t", default_user="ann", permissions=frozenset({"chat"}))
+    bound = Identity(tenant="t", default_user="ann", bound_user=True, permissions=frozenset({"chat"}))
     fields = {"memory_context.user_id": None, "metadata.user_id": "x", "safety_identifier": "y", "user": "z"}
     assert chat_user(bound, fields) == "ann"
 

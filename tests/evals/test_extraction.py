@@ -55,7 +55,7 @@ WALK = Stored(match=("walk",), optional=True)
 
 def test_there_are_dialogues_of_every_type_in_both_halves() -> None:
     assert len(OWN) >= 80
-    for split in ("dev", "held_out"):
+    for split in ("dev", "held_out", "unseen"):
         half = [one for one in OWN if one.split == split]
         assert len(half) >= 50
         assert {one.type for one in half} == TYPES

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,9 +67,10 @@ class Instance:
         upstream_port: int,
         model_path: Path | None,
         extractor: str | None = None,
+        learn: Mapping[str, object] | None = None,
     ) -> Self:
         """Start one in a new folder below ``folder`` and wait until all of it is ready. With the address of an
-        ``extractor`` it learns, too.
+        ``extractor`` it learns, too; ``learn`` are more settings of that section.
 
         Raises:
             ConfigError: it ended by itself or was not ready in time.
@@ -77,7 +78,9 @@ class Instance:
         home = folder / name
         home.mkdir()
         config_file, port = home / "config.yaml", free_port()
-        config_file.write_text(yaml.safe_dump(_config(upstream_port, model_path, extractor)), encoding="utf-8")
+        config_file.write_text(
+            yaml.safe_dump(_config(upstream_port, model_path, extractor, learn or {})), encoding="utf-8"
+        )
         command = [sys.executable, "-m", "memproxy.cli", "serve", "--config", str(config_file), "--port", str(port)]
         began = time.perf_counter()
         child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home)})
@@ -199,13 +202,15 @@ def _session(port: int) -> aiohttp.ClientSession:
     )
 
 
-def _config(upstream_port: int, model_path: Path | None, extractor: str | None) -> dict[str, object]:
+def _config(
+    upstream_port: int, model_path: Path | None, extractor: str | None, learn: Mapping[str, object]
+) -> dict[str, object]:
     embedding: dict[str, object] = {"provider": "none"}
     if model_path is not None:
         embedding = {"provider": "fastembed", "model_path": str(model_path)}
     return {
         "upstream": {"base_url": f"http://127.0.0.1:{upstream_port}/v1"},
         "embedding": embedding,
-        "learn": {"enabled": extractor is not None},
+        "learn": {"enabled": extractor is not None, **learn},
         "models": {"extract": {"base_url": extractor, "model": "stub", "api_key": payloads.KEY}} if extractor else {},
     }

@@ -1,180 +1,135 @@
-"""Does learning keep up, and does the relay notice? ``python -m memproxy.evals.bench.learn [--seconds 60]``.
+"""Does learning keep up, and does the relay notice? ``python -m memproxy.evals.bench.learn [--model-path DIR]``.
 
-The same open-loop traffic (so many exchanges a second, whatever the answers take) goes through a proxy that does not
-learn and through one that does, by words only, its extraction model stubbed with a latency of a second. Then the
-backlog drains. Shown: latencies of both and the ratio of their 99th percentiles, the journal's size on disk, processor
-time of relay and engine, what was captured, indexed and lost, and the time of draining.
+Two proxies run side by side, one that does not learn and one that does, its extraction model stubbed with a latency of
+a second. The same open-loop traffic (so many exchanges a second, whatever the answers take) goes through one and the
+other in turns, in rounds of some seconds; whichever is not asked is stopped (SIGSTOP) meanwhile, so that each round
+has the machine to itself and both see the same noise. Shown: the ratio of the medians of the rounds' 99th percentiles
+with learning to those without, of the whole latency and of the relay's part of it (without the wait for recall), and
+an interval; the journal's size on disk; processor time; what was captured, indexed and lost. Then the backlog drains.
 """
 
 import asyncio
+import math
 import os
+import signal
 import sqlite3
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import aiohttp
 import msgspec
 import typer
-from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from memproxy.demo.facts import extract
-from memproxy.demo.process import free_port
-from memproxy.evals.bench import payloads
 from memproxy.evals.bench.children import Nursery
-from memproxy.evals.bench.figures import Times
+from memproxy.evals.bench.figures import Times, median
 from memproxy.evals.bench.instance import Instance
+from memproxy.evals.bench.learn_load import Extractor, send
 from memproxy.tasks import TaskOwner
 
 LATENCY_S = 1.0
-USERS = 100
-MESSAGES_OF_A_SESSION = 20
 DRAIN_LIMIT_S = 900.0
+LONGEST_ROUND_S = 20.0
+"""The supervisor takes an engine for hung that does not answer for 30 s: the other proxy is stopped no longer."""
+
+SURE = 0.95
+"""Coverage that the interval of the ratio is to have; fewer than six pairs of rounds cannot reach it."""
+
 _SAMPLE_EVERY_S = 1.0
+_COUNTED = {
+    ("memproxy_turns_captured_total", None): "captured",
+    ("memproxy_turns_lost_total", None): "lost",
+    ("memproxy_memories_written_total", "turn"): "indexed",
+    ("memproxy_memories_written_total", "add"): "facts",
+    ("memproxy_memories_written_total", "coexist"): "facts",
+    ("memproxy_memories_written_total", "update"): "facts",
+    ("memproxy_learn_jobs", "parked"): "parked",
+}
 
 
-class Flood(msgspec.Struct, kw_only=True):
-    """What one run of the traffic came to. ``journal_rows`` and ``state_mb`` are the most there were at once."""
-
-    latencies_ms: list[float] = []
-    errors: int = 0
-    elapsed_s: float = 0.0
-    journal_rows: int = 0
-    state_mb: float = 0.0
-
-    @property
-    def times(self) -> Times:
-        """Its latencies."""
-        return Times.of(self.latencies_ms)
-
-
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance's figures. ``indexed_after_s`` and ``learned_after_s`` are the seconds from the end of the traffic
-    until no row to index, and nothing to learn, was left; None when that took over the limit.
-    """
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """One round of one proxy. Times in milliseconds, processor time in seconds."""
 
     learns: bool
-    times: Times
+    total: Times
+    alone: Times
     errors: int
+    degraded: int
     elapsed_s: float
-    journal_rows: int
-    state_mb: float
-    indexed_meanwhile: float
     relay_cpu_s: float
     engine_cpu_s: float
-    indexed_after_s: float | None
-    learned_after_s: float | None
-    counters: dict[str, float]
     load_average: float
 
 
+class Backlog(msgspec.Struct, kw_only=True):
+    """The most that waited on disk at once while there was traffic: journal rows, megabytes of the state's files."""
+
+    rows: int = 0
+    state_mb: float = 0.0
+
+
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
+    """After the last round. ``to_index`` turns and ``to_learn`` turns were left; the seconds until none was, None when
+    that took over the limit; ``calls`` of the model meanwhile.
+    """
+
+    to_index: int
+    to_learn: int
+    indexed_s: float | None
+    learned_s: float | None
+    calls: int
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Both, and the ratio of the 99th percentiles with learning to without."""
+    """All that was measured."""
 
     turns_per_s: float
-    seconds: float
-    without: Figures
-    learning: Figures
+    round_s: float
+    embedder: str
+    rounds: list[Round]
+    backlog: Backlog
+    drain: Drain
+    counters: dict[str, float]
+    plain_counters: dict[str, float]
 
-    @property
-    def p99_ratio(self) -> float:
-        """1 when learning costs the requests nothing."""
-        return self.learning.times.p99_ms / max(self.without.times.p99_ms, 0.001)
+    def p99s(self, learns: bool, part: str) -> list[float]:
+        """The rounds' 99th percentiles of ``total`` or ``alone``, in their order."""
+        return [getattr(one, part).p99_ms for one in self.rounds if one.learns is learns]
+
+    def ratio(self, part: str) -> float:
+        """The median of the rounds' 99th percentiles with learning, to that without; 1: learning costs nothing."""
+        return median(self.p99s(True, part)) / max(median(self.p99s(False, part)), 0.001)
+
+    def interval(self, part: str) -> tuple[float, float, float]:
+        """`median_interval` of the ratios of the rounds next to each other."""
+        pairs = zip(self.p99s(True, part), self.p99s(False, part), strict=True)
+        return median_interval([learning / max(plain, 0.001) for learning, plain in pairs])
 
 
-@asynccontextmanager
-async def stub_extractor() -> AsyncIterator[str]:
-    """A model that extracts by rules and takes `LATENCY_S` for it; its base URL."""
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """An interval for the median of what these values are drawn from, and its coverage: the narrowest pair of order
+    statistics that covers it with `SURE`, else the least and the greatest. Nothing is assumed of the distribution.
+    """
+    ordered, count = sorted(values), len(values)
+    coverage = [1 - 2 * sum(math.comb(count, low) for low in range(cut + 1)) / 2**count for cut in range(count)]
+    cut = max((cut for cut in range(count // 2) if coverage[cut] >= SURE), default=0)
+    return ordered[cut], ordered[count - 1 - cut], max(0.0, coverage[cut])
 
-    async def complete(request: web.Request) -> web.Response:
-        asked = await request.json()
-        await asyncio.sleep(LATENCY_S)
-        found = extract(str(asked["messages"][-1]["content"]))
-        message = {"role": "assistant", "content": msgspec.json.encode({"candidates": found}).decode()}
-        return web.json_response({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
 
-    app, port = web.Application(client_max_size=2**26), free_port()
-    app.router.add_post("/v1/chat/completions", complete)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
+@contextmanager
+def stopped(instance: Instance) -> Iterator[None]:
+    """Within the block none of its processes runs."""
+    group = os.getpgid(instance.engine_pids[0])
+    os.killpg(group, signal.SIGSTOP)
     try:
-        yield f"http://127.0.0.1:{port}/v1"
+        yield
     finally:
-        await runner.cleanup()
-
-
-async def flood(instance: Instance, home: Path, *, per_second: float, seconds: float) -> Flood:
-    """Send exchanges at a fixed rate, each of the next user; two turns each."""
-    result, owner = Flood(), TaskOwner("flood")
-    limit = aiohttp.TCPConnector(limit=0)
-    address, headers = f"http://127.0.0.1:{instance.port}", {"authorization": f"Bearer {payloads.KEY}"}
-    async with aiohttp.ClientSession(address, headers=headers, connector=limit) as http:
-        began = time.perf_counter()
-        sampling = owner.start(_sample(home, result), "sample")
-        for number in range(round(per_second * seconds)):
-            await asyncio.sleep(max(0.0, began + number / per_second - time.perf_counter()))
-            owner.start(_exchange(http, number, result), "exchange")
-        result.elapsed_s = time.perf_counter() - began
-        sampling.cancel()
-        await owner.drain(30.0)
-    return result
-
-
-async def _exchange(http: aiohttp.ClientSession, number: int, result: Flood) -> None:
-    user, turn = f"user{number % USERS}", number // USERS
-    text = f"My room{number} budget is ${1_000 + number}."
-    body = {"model": "stub", "messages": [{"role": "user", "content": text}]}
-    headers = {"x-memproxy-user": user, "x-memproxy-session": f"{user}-{turn // MESSAGES_OF_A_SESSION}"}
-    began = time.perf_counter()
-    try:
-        async with http.post("/v1/chat/completions", json=body, headers=headers) as response:
-            await response.read()
-            result.errors += response.status != 200
-    except aiohttp.ClientError:
-        result.errors += 1
-    else:
-        result.latencies_ms.append((time.perf_counter() - began) * 1_000)
-
-
-async def _sample(home: Path, result: Flood) -> None:
-    while True:
-        rows, size = await asyncio.to_thread(_journal, home)
-        result.journal_rows, result.state_mb = max(result.journal_rows, rows), max(result.state_mb, size)
-        await asyncio.sleep(_SAMPLE_EVERY_S)
-
-
-def _journal(home: Path) -> tuple[int, float]:
-    """Rows that wait, and megabytes of the state's files."""
-    with closing(sqlite3.connect(home / "state.db", timeout=10)) as db:
-        (rows,) = db.execute("SELECT count(*) FROM journal").fetchone()
-    return int(rows), sum(file.stat().st_size for file in home.glob("state.db*")) / 1e6
-
-
-def _left(home: Path) -> tuple[int, int]:
-    """Rows to index; rows to learn from and sessions that are due for it."""
-    with closing(sqlite3.connect(home / "state.db", timeout=10)) as db:
-        rows = dict(db.execute("SELECT lane, count(*) FROM journal WHERE state != 'parked' GROUP BY lane").fetchall())
-        (sessions,) = db.execute("SELECT count(*) FROM progress WHERE unlearned >= 10").fetchone()
-    return int(rows.get("index", 0)), int(rows.get("learn", 0)) + int(sessions)
-
-
-async def drained(home: Path, limit_s: float, *, learns: bool) -> tuple[float | None, float | None]:
-    """Seconds until nothing is left to index, and to learn from; None for what takes over ``limit_s``."""
-    began, indexed = time.perf_counter(), None
-    while (waited := time.perf_counter() - began) < limit_s:
-        to_index, to_learn = await asyncio.to_thread(_left, home)
-        if not to_index and indexed is None:
-            indexed = waited
-        if not to_index and not (learns and to_learn):
-            return indexed, waited
-        await asyncio.sleep(_SAMPLE_EVERY_S)
-    return indexed, None
+        os.killpg(group, signal.SIGCONT)
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
@@ -189,113 +144,226 @@ def cpu_seconds(pids: Sequence[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+async def one_round(instance: Instance, *, learns: bool, first: int, turns: float, seconds: float) -> Round:
+    """Traffic through one proxy."""
+    relay, engine = cpu_seconds(instance.relay_pids), cpu_seconds(instance.engine_pids)
+    run = await send(instance.port, first=first, per_second=turns / 2, seconds=seconds)
+    return Round(
+        learns=learns,
+        total=Times.of(run.latencies_ms),
+        alone=Times.of(run.alone_ms),
+        errors=run.errors,
+        degraded=run.degraded,
+        elapsed_s=run.elapsed_s,
+        relay_cpu_s=cpu_seconds(instance.relay_pids) - relay,
+        engine_cpu_s=cpu_seconds(instance.engine_pids) - engine,
+        load_average=os.getloadavg()[0],
+    )
+
+
+async def _sample(home: Path, most: Backlog) -> None:
+    while True:
+        rows, size = await asyncio.to_thread(_on_disk, home)
+        most.rows, most.state_mb = max(most.rows, rows), max(most.state_mb, size)
+        await asyncio.sleep(_SAMPLE_EVERY_S)
+
+
+def _on_disk(home: Path) -> tuple[int, float]:
+    """Rows that wait, and megabytes of the state's files."""
+    with closing(sqlite3.connect(home / "state.db", timeout=10)) as db:
+        (rows,) = db.execute("SELECT count(*) FROM journal").fetchone()
+    return int(rows), sum(file.stat().st_size for file in home.glob("state.db*")) / 1e6
+
+
+def _left(home: Path) -> tuple[int, int]:
+    """Rows to index; rows to learn from and turns of sessions that are due for it (those below ten wait for more)."""
+    with closing(sqlite3.connect(home / "state.db", timeout=10)) as db:
+        rows = dict(db.execute("SELECT lane, count(*) FROM journal WHERE state != 'parked' GROUP BY lane").fetchall())
+        (turns,) = db.execute("SELECT ifnull(sum(unlearned), 0) FROM progress WHERE unlearned >= 10").fetchone()
+    return int(rows.get("index", 0)), int(rows.get("learn", 0)) + int(turns)
+
+
+async def drained(home: Path, limit_s: float) -> tuple[float | None, float | None]:
+    """Seconds until nothing is left to index, and to learn from; None for what takes over ``limit_s``."""
+    began, indexed = time.perf_counter(), None
+    while (waited := time.perf_counter() - began) < limit_s:
+        to_index, to_learn = await asyncio.to_thread(_left, home)
+        if not to_index and indexed is None:
+            indexed = waited
+        if not to_index and not to_learn:
+            return indexed, waited
+        await asyncio.sleep(_SAMPLE_EVERY_S)
+    return indexed, None
+
+
 async def counters(instance: Instance) -> dict[str, float]:
-    """Turns captured, lost and indexed, and parked rows, of an instance."""
-    async with (
-        aiohttp.ClientSession() as http,
-        http.get(f"http://127.0.0.1:{instance.port}/metrics") as response,
-    ):
+    """What an instance captured, lost, indexed and learned, and parked rows."""
+    address = f"http://127.0.0.1:{instance.port}/metrics"
+    async with aiohttp.ClientSession() as http, http.get(address) as response:
         text = await response.text()
-    wanted = {
-        ("memproxy_turns_captured_total", None): "captured",
-        ("memproxy_turns_lost_total", None): "lost",
-        ("memproxy_memories_written_total", "turn"): "indexed",
-        ("memproxy_memories_written_total", "add"): "facts",
-        ("memproxy_learn_jobs", "parked"): "parked",
-    }
-    found = dict.fromkeys(wanted.values(), 0.0)
+    found = dict.fromkeys(_COUNTED.values(), 0.0)
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            name = wanted.get((sample.name, sample.labels.get("operation") or sample.labels.get("state")))
+            name = _COUNTED.get((sample.name, sample.labels.get("operation") or sample.labels.get("state")))
             if name is not None:
                 found[name] += sample.value
     return found
 
 
-async def measure(console: Console, *, turns: float, seconds: float, limit_s: float) -> Comparison:
-    """Both runs, shown as they end."""
-    found: dict[bool, Figures] = {}
-    with tempfile.TemporaryDirectory(prefix="memproxy-bench-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        with Nursery(folder) as nursery:
-            _, upstream_port = await nursery.start_server("upstream")
-            async with stub_extractor() as extractor:
-                for learns in (False, True):
-                    instance = await Instance.start(
-                        nursery,
-                        folder,
-                        "learning" if learns else "plain",
-                        upstream_port=upstream_port,
-                        model_path=None,
-                        extractor=extractor if learns else None,
-                    )
-                    found[learns] = await _run(
-                        instance, folder / instance.name, learns, turns=turns, seconds=seconds, limit_s=limit_s
-                    )
-                    _show(console, instance.name, found[learns])
-                    await instance.stop()
-    compared = Comparison(turns_per_s=turns, seconds=seconds, without=found[False], learning=found[True])
-    console.print(f"p99 with learning / without: {compared.p99_ratio:.2f}")
-    return compared
+class Bench:
+    """Both proxies, and what is asked of them."""
+
+    def __init__(self, console: Console, folder: Path, *, turns: float, round_s: float) -> None:
+        self._console = console
+        self._folder = folder
+        self._turns = turns
+        self._round_s = round_s
+        self._backlog = Backlog()
+        self._sent = {False: 0, True: 0}
+        self.rounds: list[Round] = []
+
+    async def run(self, *, pairs: int, model_path: Path | None, limit_s: float, concurrency: int | None) -> Comparison:
+        """All rounds and the draining.
+
+        Raises:
+            ConfigError: a process ended by itself or was not ready in time.
+        """
+        with Nursery(self._folder) as nursery:
+            _, port = await nursery.start_server("upstream")
+            async with Extractor(LATENCY_S).serving() as extractor:
+                start = _Start(nursery, self._folder, port, model_path)
+                plain = await start.instance("plain")
+                with stopped(plain):
+                    learning = await start.instance("learning", extractor.base_url, concurrency)
+                await self._rounds(plain, learning, pairs)
+                with stopped(plain):
+                    drain = await self._drain(learning, extractor, limit_s)
+                    told = await counters(learning)
+                plain_told = await counters(plain)
+                await learning.stop()
+                await plain.stop()
+        return Comparison(
+            turns_per_s=self._turns,
+            round_s=self._round_s,
+            embedder="none" if model_path is None else model_path.name,
+            rounds=self.rounds,
+            backlog=self._backlog,
+            drain=drain,
+            counters=told,
+            plain_counters=plain_told,
+        )
+
+    async def _rounds(self, plain: Instance, learning: Instance, pairs: int) -> None:
+        for pair in range(pairs):
+            # in turns first and second, so that a machine that grows busier is no argument against either
+            for learns in (False, True) if pair % 2 == 0 else (True, False):
+                asked, other = (learning, plain) if learns else (plain, learning)
+                with stopped(other):
+                    await self._round(asked, learns)
+
+    async def _round(self, instance: Instance, learns: bool) -> None:
+        owner = TaskOwner("sample")
+        if learns:
+            owner.start(_sample(self._folder / instance.name, self._backlog), "sample")
+        try:
+            done = await one_round(
+                instance, learns=learns, first=self._sent[learns], turns=self._turns, seconds=self._round_s
+            )
+        finally:
+            await owner.cancel()
+        self._sent[learns] += round(self._turns / 2 * self._round_s)
+        self.rounds.append(done)
+        self._console.print(_line(instance.name, done), soft_wrap=True)
+
+    async def _drain(self, instance: Instance, extractor: Extractor, limit_s: float) -> Drain:
+        home = self._folder / instance.name
+        before, calls = await counters(instance), extractor.calls
+        _, to_learn = await asyncio.to_thread(_left, home)
+        indexed, learned = await drained(home, limit_s)
+        return Drain(
+            to_index=round(before["captured"] - before["indexed"]),
+            to_learn=to_learn,
+            indexed_s=indexed,
+            learned_s=learned,
+            calls=extractor.calls - calls,
+        )
 
 
-async def _run(
-    instance: Instance, home: Path, learns: bool, *, turns: float, seconds: float, limit_s: float
-) -> Figures:
-    """The traffic through one instance, and its draining."""
-    relay, engine = cpu_seconds(instance.relay_pids), cpu_seconds(instance.engine_pids)
-    run = await flood(instance, home, per_second=turns / 2, seconds=seconds)
-    relay, engine = cpu_seconds(instance.relay_pids) - relay, cpu_seconds(instance.engine_pids) - engine
-    load, meanwhile = os.getloadavg()[0], (await counters(instance))["indexed"]
-    indexed, learned = await drained(home, limit_s, learns=learns)
-    return Figures(
-        learns=learns,
-        times=run.times,
-        errors=run.errors,
-        elapsed_s=run.elapsed_s,
-        journal_rows=run.journal_rows,
-        state_mb=run.state_mb,
-        indexed_meanwhile=meanwhile,
-        relay_cpu_s=relay,
-        engine_cpu_s=engine,
-        indexed_after_s=indexed,
-        learned_after_s=learned,
-        counters=await counters(instance),
-        load_average=load,
+class _Start(msgspec.Struct, frozen=True):
+    """How instances are started."""
+
+    nursery: Nursery
+    folder: Path
+    upstream_port: int
+    model_path: Path | None
+
+    async def instance(self, name: str, extractor: str | None = None, concurrency: int | None = None) -> Instance:
+        return await Instance.start(
+            self.nursery,
+            self.folder,
+            name,
+            upstream_port=self.upstream_port,
+            model_path=self.model_path,
+            extractor=extractor,
+            learn={} if concurrency is None else {"concurrency": concurrency},
+        )
+
+
+def _line(name: str, done: Round) -> str:
+    total, alone = done.total, done.alone
+    return (
+        f"{name:>8}: {total.count} exchanges in {done.elapsed_s:.0f} s, {done.errors} errors, {done.degraded} without "
+        f"memory; p50 {total.p50_ms:.1f}, p95 {total.p95_ms:.1f}, p99 {total.p99_ms:.1f} ms; without recall p50 "
+        f"{alone.p50_ms:.1f}, p95 {alone.p95_ms:.1f}, p99 {alone.p99_ms:.1f} ms; processor time of the relay "
+        f"{done.relay_cpu_s:.1f} s, of the engine {done.engine_cpu_s:.1f} s (load average {done.load_average:.1f})"
     )
 
 
-def _show(console: Console, name: str, run: Figures) -> None:
-    times = run.times
+def _show(console: Console, found: Comparison) -> None:
+    for part, what in (("total", "p99 with learning / without"), ("alone", "the same without the wait for recall")):
+        low, high, coverage = found.interval(part)
+        console.print(
+            f"{what}: {found.ratio(part):.2f}; the pairs' median lies in {low:.2f} to {high:.2f} ({coverage:.0%})",
+            soft_wrap=True,
+        )
+    drain, most = found.drain, found.backlog
     console.print(
-        f"{name}: {times.count} exchanges in {run.elapsed_s:.0f} s, {run.errors} errors; p50 {times.p50_ms:.1f} ms, "
-        f"p95 {times.p95_ms:.1f} ms, p99 {times.p99_ms:.1f} ms; at most {run.journal_rows} journal rows, "
-        f"{run.state_mb:.1f} MB of state; processor time of the relay {run.relay_cpu_s:.1f} s, of the engine "
-        f"{run.engine_cpu_s:.1f} s (load average {run.load_average:.1f})",
+        f"at most {most.rows} journal rows, {most.state_mb:.1f} MB of state; at the end {drain.to_index} turns were to "
+        f"be indexed, done after {_seconds(drain.indexed_s)}{_rate(drain.to_index, drain.indexed_s)}, and "
+        f"{drain.to_learn} to be learned from, done after {_seconds(drain.learned_s)} with {drain.calls} calls"
+        f"{_rate(drain.to_learn, drain.learned_s)}",
         soft_wrap=True,
     )
-    console.print(
-        f"  {run.indexed_meanwhile:.0f} turns were indexed at its end, all after {_seconds(run.indexed_after_s)}, "
-        f"learned from after {_seconds(run.learned_after_s)}: {run.counters}",
-        soft_wrap=True,
-    )
+    console.print(f"learning: {found.counters}; plain: {found.plain_counters}", soft_wrap=True)
 
 
 def _seconds(took: float | None) -> str:
     return "more than the limit" if took is None else f"{took:.0f} s"
 
 
+def _rate(count: int, took: float | None) -> str:
+    return f" ({count / took:.0f} turns a second)" if took else ""
+
+
 def main(
     *,
-    seconds: Annotated[float, typer.Option(min=1, help="Seconds of traffic, twice.")] = 60.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each; six give an interval of 95 %.")] = 6,
+    seconds: Annotated[float, typer.Option(min=1, max=LONGEST_ROUND_S, help="Seconds of a round.")] = 10.0,
     turns: Annotated[float, typer.Option(min=2, help="Turns (messages) a second, two for each exchange.")] = 200.0,
     limit: Annotated[float, typer.Option(help="Longest draining, in seconds.")] = DRAIN_LIMIT_S,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="`learn.concurrency`; its default.")] = None,
+    model_path: Annotated[Path | None, typer.Option(help="Folder of an embedding model; without: words only.")] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
 ) -> None:
     """Compare the relay's latency with learning on and off, and see the backlog drain."""
-    compared = asyncio.run(measure(Console(), turns=turns, seconds=seconds, limit_s=limit))
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="memproxy-bench-", ignore_cleanup_errors=True) as name:
+        bench = Bench(console, Path(name), turns=turns, round_s=seconds)
+        found = asyncio.run(bench.run(pairs=rounds, model_path=model_path, limit_s=limit, concurrency=concurrency))
+    _show(console, found)
     if json is not None:
-        figures = {**msgspec.to_builtins(compared), "p99_ratio": compared.p99_ratio}
+        ratios = {f"p99_ratio_{part}": [found.ratio(part), *found.interval(part)] for part in ("total", "alone")}
+        figures = {**msgspec.to_builtins(found), **ratios}
         json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
 
 

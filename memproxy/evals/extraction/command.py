@@ -39,7 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What to run and how: the mode of learning, the configuration that names a model, the embedder's files."""
 
     mode: Mode = "verbatim"
-    split: Literal["dev", "held_out", "all"] = "all"
+    split: Literal["dev", "held_out", "unseen", "all"] = "all"
     smoke: bool = False
     verbose: bool = False
     config: Path | None = None

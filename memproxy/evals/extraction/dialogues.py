@@ -19,7 +19,7 @@ from memproxy.yaml_file import parse
 
 SMOKE_DIALOGUES = 10
 
-Split = Literal["dev", "held_out"]
+Split = Literal["dev", "held_out", "unseen"]
 Patterns = tuple[str, ...]
 
 _ROLES = frozenset({"user", "assistant", "tool", "system", "document"})

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from memproxy.learn.rules.elided import restored
 from memproxy.learn.rules.model import Clause
-from memproxy.learn.rules.words import KIN, PETS
+from memproxy.learn.rules.words import KIN, PEOPLE, PETS
 
 _SHORTENED = "budget|birthday|address|rent|deadline|salary|timezone|job"
 _LASTING = (
@@ -25,6 +25,14 @@ _CONTRACTIONS = tuple(
         (r"\b(?:tho)\b", "though"),
         (r"\brn\b", "right now"),
         (r"\b(my|our) bf\b", r"\1 boyfriend"),
+        (r"\b(my|our|'s) b-?day\b", r"\1 birthday"),
+        (
+            r"\bits(?= (?:not|actually|now|at|on|called|named|been|\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b| [$€£])",
+            "it is",
+        ),
+        (r"\bshes\b", "she is"),
+        (r"\bhes\b", "he is"),
+        (r"\btheyre\b", "they are"),
         (r"\b(my|our) gf\b", r"\1 girlfriend"),
         (r"\b(my|our) (?:hubby|hubs|dh)\b", r"\1 husband"),
         (r"\b(my|our) (?:wifey|missus|mrs)\b", r"\1 wife"),
@@ -81,6 +89,16 @@ _CONTRACTIONS = tuple(
         (r"\bfavorite\b", "favourite"),
         (rf"\b(I|we) have been (?={_LASTING})", r"\1 am "),
         (r"\bwe am\b", "we are"),
+        (
+            r"\b((?:my|our|the) (?:[\w'-]+ ){1,5}?(?:is|are)) (?:actually|really|currently|officially)\b(?= (?!not\b))",
+            r"\1",
+        ),
+        (
+            r"^(?:it is|it was) ([^,.]{3,40}?),? (?:that )?(I am (?:allergic|intolerant) to|I (?:meant|like|love|use|want))\b",
+            r"\2 \1",
+        ),
+        (r"\b(I|we) (?:have )?(?:now )?(?:started|begun) (drink|eat|tak)ing\b", r"\1 \2"),
+        (r"\b(I|we) tak (?=\w)", r"\1 take "),
         (r"[\s\xa0]+", " "),
     )
 )
@@ -110,7 +128,7 @@ _ELLIPTIC = (
     r"own|drive|speak|play|study|teach|have|am|are|do not|cannot|use|"
     r"run|was born|"
     r"grew up|moved|need|never|dislike|adore|collect|got|bought|adopted|take|weigh|wear|no longer|stopped|quit|"
-    r"teach|turned|joined|release|bake|swim|cycle|dabble|sell|rent|maintain|tutor|coach|volunteer"
+    r"became|switched|teach|turned|joined|release|bake|swim|cycle|dabble|sell|rent|maintain|tutor|coach|volunteer"
     r"|smoke|commute|freelance)\b"
 )
 _ANOTHER = (
@@ -325,7 +343,7 @@ def without_leads(text: str) -> tuple[str, bool]:
 def _pieces(text: str) -> list[str]:
     """The sentence cut where a new statement begins; what leaves out its "I" gets it back."""
     found: list[str] = []
-    for part in _CUT.split(text):
+    for part in (one for cut in _CUT.split(text) for one in _run_on(cut)):
         piece = part
         if not piece.strip():
             continue
@@ -335,15 +353,43 @@ def _pieces(text: str) -> list[str]:
     return found
 
 
+_RUNS_ON = re.compile(r"(?P<before>[\w'!]+) (?=(?:I am|I have|I live|I work|my \w+ is|wait) \w)", re.IGNORECASE)
+_LEADS_ON = frozenset(
+    """
+    that because and but if when so since what who where while think know as though although say said guess mean whether
+    how why or than like until before after feel hope believe whenever now then which all everything thing things like
+    well yes no hi hello also way time sure sorry unless once to with
+    """.split()  # noqa: SIM905 - a list of many quoted words reads worse
+)
+"""After these a clause that begins with "I" goes on; after others, where no comma stands, it is a new one."""
+
+
+def _run_on(text: str) -> Iterator[str]:
+    """“my birthday is june 3 I am turning 16”, written without a stop, is two clauses."""
+    begin = 0
+    for found in _RUNS_ON.finditer(text):
+        if found["before"].lower() not in _LEADS_ON and found.start() - begin > 8:
+            yield text[begin : found.end()]
+            begin = found.end()
+    yield text[begin:]
+
+
 _INFINITIVE = re.compile(
     r"\b(?:will|would|can|could|should|might|may|must|let|going|cannot|trying|not|to (?=[a-z]))\b", re.IGNORECASE
 )
 """After these a verb that follows "and" is no statement ("I'll try it and use ...")."""
 
 
+_SUBJECT = re.compile(
+    rf"(I|we|(?:my|our) (?:best |older |younger |little |big )?(?:{'|'.join(sorted(map(re.escape, PEOPLE), key=len, reverse=True))})"
+    r"(?: (?-i:[A-Z])\w+)?)\b(?!')",
+    re.IGNORECASE,
+)
+
+
 def _completed(before: str, piece: str) -> str:
     plain, _ = without_leads(before)
-    subject = re.match(r"(I|we)\b", plain, re.IGNORECASE)
+    subject = _SUBJECT.match(plain)
     if subject is None:
         return piece
     if _INFINITIVE.search(plain):

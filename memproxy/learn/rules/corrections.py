@@ -9,18 +9,14 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from memproxy.core.slots import numbers, value_name
 from memproxy.learn.candidates import Extracted, Intent
-from memproxy.learn.rules import dates
 from memproxy.learn.rules.exchange import exchange, with_value
 from memproxy.learn.rules.ledger import Known, Ledger, terms
-from memproxy.learn.rules.model import LESS_SURE, Clause
-from memproxy.learn.rules.money import AMOUNT
+from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.projects import tool
-from memproxy.learn.rules.values import is_name, slug, third_person, trimmed
+from memproxy.learn.rules.typed import replaced
+from memproxy.learn.rules.values import slug, third_person, trimmed
 
-_AMOUNT = re.compile(AMOUNT, re.IGNORECASE)
-_NUMBER = re.compile(r"[$€£¥]?\s?\d[\d,.]*\d|[$€£¥]?\s?\d")
 _BARE_VALUE = re.compile(
     r"(?:it|that|this|he|she|they|the (?:number|amount|date|name|price|right (?:one|name|number|date)|correct \w+)) "
     r"(?:is|are|should be|was|will be|needs to be|has to be)(?: called| named| spelled| spelt| at| for| actually| "
@@ -257,111 +253,5 @@ def _candidates(ledger: Ledger, turn: int) -> list[Known]:
 
 def _replaced(known: Extracted, said: str, clause: Clause, wrong: str | None) -> Iterable[Extracted]:
     """The known statement with the new value, if both values are of one sort."""
-    new = trimmed(said, "long")
-    if new is None:
-        return
-    new = re.sub(r"\s+(?:now|instead|please)$", "", new)
-    for replace in (_by_clock, _by_date, _by_number, _by_name):
-        found = replace(known, new, clause)
-        if found is not None:
-            if wrong and value_name(wrong) not in value_name(known.content):
-                found = msgspec.structs.replace(found, confidence=LESS_SURE)
-            yield found
-            return
-
-
-_CLOCK = re.compile(r"\d{1,2}[:.h]\d\d(?: ?[ap]m)?|\d{1,2} ?[ap]m\b", re.IGNORECASE)
-
-
-def _by_clock(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
-    """A time of the day for one."""
-    said, held = _CLOCK.match(new), _CLOCK.search(known.content)
-    if said is None or held is None or len(new) > len(said.group()) + 12:
-        return None
-    value = (known.object or held.group()).replace(held.group(), said.group())
-    return exchange(known, held.group(), said.group(), value)
-
-
-def _by_date(known: Extracted, new: str, clause: Clause) -> Extracted | None:
-    """A day for a day, a month for the month of one."""
-    day, old = _day(new, clause), _known_day(known, clause)
-    if old is None or (day is None and not re.match(r"\d{1,2}(?:st|nd|rd|th)?$", new)):
-        return None
-    if day is None:
-        return None
-    noted, value = day.noted, day.value
-    noted = re.sub(r"^(?:on|in|by|at) (?:the (?=\d))?", "", noted)
-    clock = re.search(r" at (?:\d\S*(?: ?[ap]m)?|noon|midnight)(?=\.?$)", known.content)
-    return exchange(
-        known,
-        old,
-        noted,
-        value + (clock.group() if clock and "date_of" in (known.predicate or "") else ""),
-    )
-
-
-def _day(text: str, clause: Clause) -> dates.Day | None:
-    """A day said alone ("March", "the 20th", "next Friday")."""
-    day = dates.find(text, clause.said_at)
-    if day is None and re.match(r"[A-Z][a-z]+$", text):
-        day = dates.find(f"in {text}", clause.said_at)
-    return day if day is not None and day.place <= 4 and len(day.text) + 8 >= len(text) else None
-
-
-_NOTED = re.compile(r" \(\d{4}(?:-\d\d)?(?:-\d\d)?(?: to \d{4}-\d\d-\d\d)?\)")
-
-
-def _known_day(known: Extracted, clause: Clause) -> str | None:
-    """The words of the known statement that name its day, the date in brackets too."""
-    day = dates.find(known.content, clause.said_at)
-    if day is None:
-        return None
-    text = re.sub(r"^(?:on|in|by|at) (?:the (?=\d))?", "", day.text)
-    begin = known.content.find(text)
-    noted = _NOTED.match(known.content, begin + len(text))
-    return text + (noted.group() if noted else "")
-
-
-def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
-    """An amount for an amount; a currency or unit that is not said again stays."""
-    amount = _AMOUNT.match(new)
-    held = [found.group() for found in _NUMBER.finditer(_NOTED.sub("", known.content))]
-    if amount is None or len(held) != 1 or _known_day(known, clause) is not None:
-        return None
-    said = amount.group().strip().rstrip(".,")
-    if len(new) > len(said) + 25 or _is_other_unit(known.content, new) or not numbers(said):
-        return None
-    old = held[0].strip()
-    if old[0] in "$€£¥" and said[0].isdigit() and not re.search(r"[€$£¥a-z]", said, re.IGNORECASE):
-        said = old[0] + said
-    if re.search(r"[a-z€£$]$", said, re.IGNORECASE) and (
-        rest := re.search(
-            rf"{re.escape(old)}\s?(?:k|dollars|euros?|pounds|usd|eur|kg|cm|km)\b",
-            known.content,
-            re.IGNORECASE,
-        )
-    ):
-        old = rest.group()
-    value = (known.object or "").replace(old, said) if known.object and old in known.object else said
-    return exchange(known, old, said, value)
-
-
-_UNIT = re.compile(
-    r"\d\s?(kg|cm|km|miles|lbs?|pounds|years?|hours?|minutes?|am|pm|%|people|guests|mg|weeks?|days?|months?)\b",
-    re.IGNORECASE,
-)
-
-
-def _is_other_unit(known: str, new: str) -> bool:
-    one, other = _UNIT.search(known), _UNIT.search(new)
-    return other is not None and (one is None or one[1].lower().rstrip("s") != other[1].lower().rstrip("s"))
-
-
-def _by_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
-    """A name for a name, when it is plainly a correction."""
-    plain = re.sub(r"\s+with an? .*$|\s*\(.*$", "", new).rstrip(" .!")
-    if not is_name(plain) or not known.object or not (known.object[:1].isupper() or known.predicate == "name"):
-        return None
-    if numbers(known.object) or _day(plain, clause) is not None or known.object not in known.content:
-        return None
-    return exchange(known, known.object, plain, plain)
+    found = replaced(known, said, clause, wrong)
+    return [found] if found is not None else []

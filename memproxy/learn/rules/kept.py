@@ -78,4 +78,4 @@ def _of_something(said: str) -> Iterable[Extracted]:
 
 def _statement(content: str, said: str) -> Extracted:
     plain = third_person(said)
-    return fact(f"{third_person(content)}.", f"said_{slug(said)}", plain)
+    return fact(f"{third_person(content)}.", f"told_{slug(said)}", plain)

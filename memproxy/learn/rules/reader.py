@@ -25,6 +25,7 @@ from memproxy.learn.rules import (
     home,
     journeys,
     money,
+    named,
     opinions,
     others,
     pastimes,
@@ -43,12 +44,14 @@ from memproxy.learn.rules.antecedents import resolved
 from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.clauses import without_leads
 from memproxy.learn.rules.corrections import corrections
+from memproxy.learn.rules.endings import endings
 from memproxy.learn.rules.kept import kept
 from memproxy.learn.rules.ledger import Ledger, slot_of, unique
 from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
 from memproxy.learn.rules.opposed import opposed
 from memproxy.learn.rules.retractions import is_retraction, parted, retractions
+from memproxy.learn.rules.revisions import in_its_place, revised, succeeded
 from memproxy.learn.rules.said import Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.values import names_in
 
@@ -113,6 +116,7 @@ _LAST_RULES: tuple[Rule, ...] = (
     *others.LAST_RULES,
     *states_rules.FIRST_RULES,
     *states_rules.IDENTITY_RULES,
+    *named.RULES,
     *general.RULES,
     *fragments.RULES,
 )
@@ -212,10 +216,12 @@ def _evident(candidate: Extracted, clause: Clause) -> Extracted:
 
 
 def _of_clause(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
-    taken_back = list(retractions(clause, ledger, states))
+    taken_back = list(retractions(clause, ledger, states)) or list(endings(clause, ledger))
     if taken_back or is_retraction(clause):
         return taken_back
-    corrected = list(corrections(clause, ledger, place)) or list(aspects(clause, ledger))
+    corrected = (
+        list(corrections(clause, ledger, place)) or list(aspects(clause, ledger)) or revised(clause, ledger, place)
+    )
     if corrected:
         return corrected
     stated = [_as_correction(one, clause, ledger) for one in states(clause)]
@@ -234,6 +240,8 @@ def _as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extract
     old = ledger.same_slot(stated)
     if old is None and clause.is_correction:
         old = _vaguer(stated, ledger)
+    if old is None and (known := succeeded(stated, clause, ledger)) is not None:
+        return in_its_place(stated, known)
     if old is None or not clause.is_correction:
         return stated
     return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=old.object or old.content)

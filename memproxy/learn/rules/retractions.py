@@ -171,7 +171,7 @@ def _topic(said: str, ledger: Ledger) -> Iterable[Extracted]:
         topic,
         flags=re.IGNORECASE,
     )
-    found = ledger.all_about(topic)
+    found = ledger.all_about(topic) or ledger.all_about(topic.partition(",")[0])
     if found:
         yield from (forgotten(one) for one in found)
     else:
@@ -193,9 +193,11 @@ def _that(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracted]
 def _mine(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted]:
     """“Please delete my address”: only what memory could hold."""
     match = _FORGET_MINE.match(clause.text) or _NEVER_MIND.match(clause.text)
-    if match is None or _NOT_PERSONAL.search(match["x"]) or len(match["x"].split()) > 8:
+    if match is None or len(match["x"].split()) > 8:
         return
-    is_known = bool(ledger.all_about(match["x"]))
+    is_known = bool(ledger.all_about(re.sub(r"^(?:my|our|the) ", "", match["x"], flags=re.IGNORECASE)))
+    if _NOT_PERSONAL.search(match["x"]) and not is_known:
+        return
     asked = (
         re.match(
             r"\W*(?:please |can you |could you )*(?:forget|delete|remove|erase|do not (?:keep|store|save"
@@ -350,6 +352,9 @@ _PARTNER = frozenset(
 )
 
 
+_COUPLE = frozenset(f"family_{word}" for word in _PARTNER) | frozenset({"dating"})
+
+
 def parted(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     """Whom the user broke up with ("Marta and I broke up"), in a sentence as a whole."""
     match = _BROKE_UP.search(clause.text)
@@ -358,12 +363,12 @@ def parted(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
         held = [
             one.statement
             for one in ledger.newest()
-            if one.statement.predicate in _PARTNER or _PARTNER & set(one.statement.tags)
+            if one.statement.predicate in _PARTNER | _COUPLE or _PARTNER & set(one.statement.tags)
         ]
         yield from (
             forgotten(one)
             for one in held
-            if who <= terms(one.content) or not who or one.object in ("engaged", "married")
+            if who <= terms(one.content) or not who or one.predicate in _COUPLE or one.object in ("engaged", "married")
         )
 
 

@@ -1,0 +1,146 @@
+"""`POST /v1/memory/feedback`: helpful, wrong, or said better; about a memory, or about all that a request was given."""
+
+import uuid
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find
+from memproxy.api.http import answer, caller, read_body, read_query
+from memproxy.api.idempotency import new_id
+from memproxy.api.receipts import FEEDBACK, is_visible
+from memproxy.api.schemas import FeedbackBody, NoQuery
+from memproxy.auth import resolve_scope
+from memproxy.core.feedback import judged
+from memproxy.core.memory import Kind, Memory, Source, to_public
+from memproxy.core.protocol import PlanBody
+from memproxy.core.receipt import Outcome
+from memproxy.core.redact import redact
+from memproxy.core.scope import Scope
+from memproxy.errors import Conflict, NotFound
+
+
+class FeedbackApi:
+    """The call."""
+
+    def __init__(self, backends: Backends, writer: Writer, locks: OwnerLocks) -> None:
+        self._backends = backends
+        self._writer = writer
+        self._locks = locks
+        self._max_bytes = backends.settings.server.max_body_bytes
+        self._redact = frozenset[str](backends.settings.privacy.redact)
+
+    async def give(self, request: Request) -> Response:
+        """201 with the memories as they are now; 202 when that waits for the store."""
+        identity = caller(request, "memory:write")
+        read_query(request, NoQuery)
+        body = await read_body(request, FeedbackBody, self._max_bytes)
+        scope = resolve_scope(identity, user=body.user_id, project=body.project_id, agent=body.agent_id)
+        text = redact(body.text, self._redact) if body.text is not None else None
+        async with self._locks.of(scope):
+            memories = await self._meant(scope, body)
+            if body.signal == "correction":
+                return await self._correct(request, scope, body, memories, text or "")
+            return await self._judge(scope, body, memories, text)
+
+    async def _meant(self, scope: Scope, body: FeedbackBody) -> list[Memory]:
+        """The memories that it is about; of a request those that it was given and that are still there.
+
+        Raises:
+            NotFound: there is no such memory, or no such receipt.
+        """
+        if body.memory_id is not None:
+            return [await find(self._backends, scope, body.memory_id)]
+        self._backends.require_state()
+        self._backends.require_store()
+        await self._backends.receipts_written()
+        found = await self._backends.state.receipt(scope, body.request_id or "")
+        if found is None or not is_visible(found.scope, scope):
+            raise NotFound("No receipt has this id. Receipts are kept for seven days.", param="request_id")
+        told = found.decided or found.recalled
+        ids = [one.memory_id for one in told.memories] if told is not None else []
+        stored = await self._backends.store.get(Scope(tenant=scope.tenant, user=scope.user), ids) if ids else {}
+        return list(stored.values())
+
+    async def _judge(self, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None) -> Response:
+        now = self._backends.clock.now()
+        changed = [(one, judged(one, body.signal, text=text, now=now)) for one in memories]
+        facts = {one.id: dict(fields) for one, fields in changed if one.kind is not Kind.TURN}
+        turns: dict[str, dict[str, dict[str, Any]]] = {}
+        for one, fields in changed:
+            if one.kind is Kind.TURN:
+                turns.setdefault(one.session_id or "", {})[one.id] = msgspec.to_builtins(fields)
+        plan = PlanBody(
+            changes=msgspec.to_builtins(facts), turn_changes=turns, outcomes=[_outcome(body, one) for one in memories]
+        )
+        return await self._written(scope, body, plan, [one.id for one in memories])
+
+    async def _correct(
+        self, request: Request, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str
+    ) -> Response:
+        """The text takes the memory's place, which stays in the history."""
+        if len(memories) != 1:
+            raise Conflict(
+                f"The request was given {len(memories)} memories: say by memory_id which one the text corrects.",
+                param="memory_id",
+            )
+        wrong, now = memories[0], self._backends.clock.now()
+        if wrong.superseded_by is not None:
+            raise Conflict(
+                "This memory was superseded already: correct the one that took its place.", param="memory_id"
+            )
+        await self._backends.quotas.admit_memories(scope, 1)
+        right = _corrected(wrong, text, name=new_id(request, "mem", uuid.uuid4().hex), now=now)
+        ended: dict[str, Any] = {**judged(wrong, "correction", text=None, now=now), "superseded_by": right.id}
+        if wrong.kind is Kind.TURN:
+            marks = {wrong.session_id or "": {wrong.id: msgspec.to_builtins(ended)}}
+            plan = PlanBody(upserts=[right], turn_changes=marks)
+        else:
+            ended |= {"active": False, "valid_to": now}
+            plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended)})
+        plan.outcomes = [_outcome(body, wrong)]
+        return await self._written(scope, body, plan, [right.id, wrong.id])
+
+    async def _written(self, scope: Scope, body: FeedbackBody, plan: PlanBody, ids: list[str]) -> Response:
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        applied = await self._writer.plan(owner, plan)
+        found = await self._backends.store.get(owner, ids) if applied and ids else {}
+        data = {
+            "signal": body.signal,
+            "memory_ids": ids,
+            "data": [to_public(found[name]) for name in ids if name in found],
+        }
+        return answer(data, 201) if applied else answer(data, 202, QUEUED)
+
+
+def _corrected(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:
+    """What the person says instead. Which share of the old statement's words it keeps nobody can tell, so it has no
+    subject, predicate and object of its own; the topic and the places stay.
+    """
+    return Memory(
+        id=name,
+        tenant=wrong.tenant,
+        user_id=wrong.user_id,
+        project_id=wrong.project_id,
+        agent_id=wrong.agent_id,
+        session_id=None if wrong.kind is Kind.TURN else wrong.session_id,
+        kind=Kind.SEMANTIC if wrong.kind is Kind.TURN else wrong.kind,
+        content=text,
+        category=wrong.category,
+        tags=list(wrong.tags),
+        importance=max(wrong.importance, 0.5),
+        source=Source.API,
+        created_at=now,
+        updated_at=now,
+        valid_from=now,
+        supersedes=None if wrong.kind is Kind.TURN else wrong.id,
+    )
+
+
+def _outcome(body: FeedbackBody, memory: Memory) -> Outcome:
+    requests = [body.request_id] if body.request_id is not None else []
+    return Outcome(
+        result=FEEDBACK, reason=body.signal, memory_id=memory.id, kind=memory.kind.value, request_ids=requests
+    )

@@ -1,0 +1,131 @@
+"""How much a tenant and its users may keep, and how often calls may write: what the engine knows of ``limits``."""
+
+import asyncio
+from datetime import timedelta
+
+from memproxy.auth.limits import MEMORIES, QUOTA, TOKENS, Rates, limit_reached
+from memproxy.core.scope import Scope
+from memproxy.errors import TooManyRequests
+from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore
+from memproxy.settings import Settings
+
+COUNT_SECONDS = 5.0
+"""How long a count of memories counts; what calls added since is counted besides."""
+
+QUOTA_RETRY_S = 3600
+"""``retry-after`` of a full quota: nothing but forgetting makes room, so there is no hurry."""
+
+_LEARNING = frozenset({"extract", "judge", "summary"})
+_MOST_KNOWN = 10_000
+
+
+class Quotas:
+    """Counts memories, and knows the rates. One instance for an engine: all writes come through it."""
+
+    def __init__(self, settings: Settings, state: StateStore, store: MemoryStore, clock: Clock) -> None:
+        self._limits = settings.limits
+        self._tokens_per_hour = settings.learn.model_tokens_per_hour
+        self._state = state
+        self._store = store
+        self._clock = clock
+        self._rates = Rates(settings.limits, state, clock.now)
+        self._held: dict[tuple[str, str | None], tuple[float, int]] = {}
+        self._counting = asyncio.Lock()
+
+    async def admit_turns(self, scope: Scope, count: int) -> None:
+        """Pass turns that may be taken in, and count them.
+
+        Raises:
+            TooManyRequests: too many in this minute, or too many memories.
+            StoreUnavailable, StateUnavailable: that cannot be told.
+        """
+        await self._rates.turns(scope, count)
+        await self.admit_memories(scope, count)
+
+    async def admit_memories(self, scope: Scope, count: int) -> None:
+        """Pass memories that may be kept beside those there are.
+
+        Raises:
+            TooManyRequests: they would be too many.
+            StoreUnavailable: how many there are cannot be told.
+        """
+        places = self._places(scope)
+        if not places:
+            return
+        async with self._counting:
+            if (whose := await self._over(places, count)) is not None:
+                raise self._refused(whose, count)
+            for place in places:
+                read_at, held = self._held[place]
+                self._held[place] = (read_at, held + count)
+
+    async def full(self, scope: Scope) -> str | None:
+        """Whose quota of memories has no room any more: ``user``, ``tenant`` or nobody's.
+
+        Raises:
+            StoreUnavailable: how many there are cannot be told.
+        """
+        async with self._counting:
+            return await self._over(self._places(scope), 1)
+
+    async def admit_learning(self, scope: Scope) -> None:
+        """Pass while the hour's model tokens of tenant and user are not used up.
+
+        Raises:
+            TooManyRequests: they are; learning goes on by itself in the next hour.
+            StateUnavailable: that cannot be told.
+        """
+        await self._rates.learning(scope)
+        if self._tokens_per_hour is None:
+            return
+        now = self._clock.now()
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        counted = await self._state.tokens_spent(scope.tenant, since=hour)
+        if sum(sum(pair) for source, pair in counted.items() if source in _LEARNING) >= self._tokens_per_hour:
+            wait = int((hour + timedelta(hours=1) - now).total_seconds()) + 1
+            words = f"used up by learning (learn.{TOKENS}: {self._tokens_per_hour}); it goes on by itself in {wait} s."
+            raise limit_reached("tenant", TOKENS, words, wait_s=wait)
+
+    def _places(self, scope: Scope) -> list[tuple[str, str | None]]:
+        """Of whom a count is limited."""
+        places: list[tuple[str, str | None]] = []
+        if self._limits.user.memories is not None:
+            places.append(scope.owner)
+        if self._limits.tenant.memories is not None:
+            places.append((scope.tenant, None))
+        return places
+
+    async def _over(self, places: list[tuple[str, str | None]], count: int) -> str | None:
+        for place in places:
+            whose = "tenant" if place[1] is None else "user"
+            if await self._count(place) + count > self._limit(whose):
+                return whose
+        return None
+
+    def _limit(self, whose: str) -> int:
+        limits = self._limits.tenant if whose == "tenant" else self._limits.user
+        return limits.memories or 0
+
+    async def _count(self, place: tuple[str, str | None]) -> int:
+        now = self._clock.now().timestamp()
+        known = self._held.get(place)
+        if known is not None and 0 <= now - known[0] < COUNT_SECONDS:
+            return known[1]
+        tenant, user = place
+        if user is None:
+            held = await self._store.count_tenant(tenant)
+        else:
+            held = await self._store.count(Scope(tenant=tenant, user=user), MemoryFilter())
+        if len(self._held) >= _MOST_KNOWN:
+            self._held.clear()
+        self._held[place] = (now, held)
+        return held
+
+    def forgotten(self, scope: Scope) -> None:
+        """Something of the owner was deleted: count again."""
+        for place in (scope.owner, (scope.tenant, None)):
+            self._held.pop(place, None)
+
+    def _refused(self, whose: str, count: int) -> TooManyRequests:
+        words = f"{self._limit(whose)}, and {count} more would be too many: forget some first."
+        return limit_reached(whose, MEMORIES, words, wait_s=QUOTA_RETRY_S, code=QUOTA)

@@ -1,0 +1,274 @@
+"""`GET /v1/memory/export` and `POST /v1/memory/import`: a user's memories as JSON Lines (`core.transfer`)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from memproxy.api.context import QUEUED, Backends, Writer
+from memproxy.api.http import answer, caller, read_lines_body, read_query
+from memproxy.api.schemas import ExportQuery, ImportQuery
+from memproxy.api.transfer_lines import Line, memory_of, read_lines
+from memproxy.api.turns import Turns
+from memproxy.auth import resolve_scope
+from memproxy.core.memory import Kind, Memory, Source, to_public
+from memproxy.core.protocol import Identity, PlanBody
+from memproxy.core.scope import Scope
+from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, line, packed, unpacked, vector_key
+from memproxy.errors import RequestError
+from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage
+
+EXPORT_PAGE = 200
+ROW = 250
+"""Memories in one row of the journal."""
+
+APPLY_TIMEOUT_S = 55.0
+MOST_ERRORS = 100
+"""Wrong lines that are told one by one; all are counted."""
+
+
+class Told(msgspec.Struct, kw_only=True):
+    """What became of the lines of an import. ``unchanged`` were there already, ``replaced`` were there in an older
+    form; ``errors`` tells of wrong lines, ``rejected`` counts them.
+    """
+
+    dry_run: bool = False
+    imported: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    turns: int = 0
+    rejected: int = 0
+    errors: list[dict[str, Any]] = []
+    notes: list[str] = []
+
+    def refuse(self, number: int, message: str) -> None:
+        """A line is not taken."""
+        self.rejected += 1
+        if len(self.errors) < MOST_ERRORS:
+            self.errors.append({"line": number, "message": message})
+
+    def note(self, text: str) -> None:
+        """Something that concerns many lines, told once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+class Transfer:
+    """The calls."""
+
+    def __init__(self, backends: Backends, writer: Writer, turns: Turns) -> None:
+        self._backends = backends
+        self._writer = writer
+        self._turns = turns
+        self._max_bytes = backends.settings.server.max_body_bytes
+        self._redact = frozenset[str](backends.settings.privacy.redact)
+
+    async def export(self, request: Request) -> Response:
+        """Everything of a user: history, turns, the palace's numbers; what is the same is written the same.
+
+        A caller who stands in a project (by its key or by header) gets what that project sees.
+        """
+        identity = caller(request, "memory:read")
+        query = read_query(request, ExportQuery)
+        scope = resolve_scope(identity, user=query.user_id)
+        scope = msgspec.structs.replace(scope, session=None)
+        self._backends.require_store()
+        headers = {"x-memproxy-total": str(await self._backends.store.count(scope, MemoryFilter()))}
+        limit = query.limit or EXPORT_PAGE
+        first = await self._backends.store.point_page(scope, limit=limit, cursor=query.cursor)
+        if query.limit is not None and first.next_cursor is not None:
+            headers["x-memproxy-next-cursor"] = first.next_cursor
+            first.next_cursor = None
+        begin = b"" if query.cursor is not None else await self._beginning(scope)
+        body = self._lines(scope, begin, first, vectors=query.vectors)
+        return StreamingResponse(body, media_type=MEDIA_TYPE, headers=headers)
+
+    async def _beginning(self, scope: Scope) -> bytes:
+        """The header and the palace."""
+        rows = await self._backends.state.palace_rows(Scope(tenant=scope.tenant, user=scope.user))
+        places = [line({"place": {"user_id": scope.user, **msgspec.to_builtins(row)}}) for row in rows]
+        return b"".join([line(self._header()), *places])
+
+    async def _lines(self, scope: Scope, begin: bytes, page: PointPage, *, vectors: bool) -> AsyncIterator[bytes]:
+        yield begin
+        while True:
+            yield b"".join(_memory_line(point, dense=vectors) for point in page.points)
+            if page.next_cursor is None:
+                return
+            page = await self._backends.store.point_page(scope, limit=EXPORT_PAGE, cursor=page.next_cursor)
+
+    def _header(self) -> Header:
+        return Header(embedder=self._backends.embedder.name, lexical=self._backends.lexical_version)
+
+    async def import_lines(self, request: Request) -> Response:
+        """Take over the lines of a file or of a part of it; the same lines twice change nothing.
+
+        202: it is in the journal and not applied yet (the store is away).
+        """
+        identity = caller(request, "memory:write")
+        query = read_query(request, ImportQuery)
+        body = await read_lines_body(request, self._max_bytes)
+        told = Told(dry_run=query.dry_run)
+        lines = [one for one in read_lines(body) if not _is_wrong(one, told)]
+        header = next((one.header for one in lines if one.header is not None), None)
+        await self._adopt(identity, query, [one for one in lines if one.place is not None], told)
+        numbers = await self._take(identity, query, lines, header, told)
+        numbers += await self._say(identity, query, [one for one in lines if one.turns is not None], told)
+        applied = await self._applied(numbers)
+        return answer(told) if applied else answer(told, 202, QUEUED)
+
+    async def _adopt(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> None:
+        """Take over the palace's numbers; where they mean something else here, memories are placed anew."""
+        rows: dict[Scope, list[PalaceRow]] = {}
+        for one in lines:
+            scope = self._owner(identity, query, one.place.user_id if one.place else None, one.number, told)
+            if scope is not None and one.place is not None:
+                rows.setdefault(scope, []).append(one.place.row)
+        for scope, places in rows.items():
+            if not query.dry_run and not await self._backends.state.adopt_palace(scope, places):
+                told.note("The palace has other places by these numbers here: memories get new pointers.")
+
+    def _owner(
+        self, identity: Identity, query: ImportQuery, named: str | None, number: int, told: Told
+    ) -> Scope | None:
+        """Whose a line becomes; None, and told, when the caller may not write for that user."""
+        try:
+            scope = resolve_scope(identity, user=query.user_id or named)
+        except RequestError as error:
+            told.refuse(number, error.message)
+            return None
+        return Scope(tenant=scope.tenant, user=scope.user)
+
+    async def _take(
+        self, identity: Identity, query: ImportQuery, lines: Iterable[Line], header: Header | None, told: Told
+    ) -> list[int]:
+        """Journal the memories that are new or newer; the numbers of the rows."""
+        groups: dict[Scope, list[tuple[Memory, GivenVectors | None]]] = {}
+        for one in lines:
+            if one.memory is None:
+                continue
+            scope = self._owner(identity, query, one.memory.user_id, one.number, told)
+            if scope is not None and (memory := self._memory(identity, one, scope, told)) is not None:
+                groups.setdefault(scope, []).append((memory, self._vectors(one, header, told)))
+        numbers: list[int] = []
+        for scope, taken in groups.items():
+            rest = iter(taken)
+            while some := list(islice(rest, ROW)):
+                numbers += await self._journal(scope, some, query, told)
+        return numbers
+
+    def _memory(self, identity: Identity, one: Line, scope: Scope, told: Told) -> Memory | None:
+        if one.memory is None:
+            return None
+        try:
+            if identity.bound_project and one.memory.project_id != identity.project:
+                raise RequestError("project_id: this key is for another project")
+            return memory_of(one.memory, scope.tenant, scope.user, self._redact)
+        except RequestError as error:
+            told.refuse(one.number, error.message)
+            return None
+
+    def _vectors(self, one: Line, header: Header | None, told: Told) -> GivenVectors | None:
+        """The vectors that came along, as far as they fit what is made here."""
+        given, here = one.vectors, self._header()
+        if given is None or header is None:
+            return None
+        if header.lexical != here.lexical:
+            told.note("Words are encoded anew: the file's are of another version.")
+            return None
+        if given.dense and (header.embedder != here.embedder or not self._fits(given)):
+            told.note(f"Vectors of {header.embedder} do not fit {here.embedder} here: texts are embedded anew.")
+            return msgspec.structs.replace(given, dense=[])
+        return given
+
+    def _fits(self, given: GivenVectors) -> bool:
+        return all(len(unpacked(part)) == self._backends.embedder.dimension for part in given.dense)
+
+    async def _journal(
+        self, scope: Scope, taken: Sequence[tuple[Memory, GivenVectors | None]], query: ImportQuery, told: Told
+    ) -> list[int]:
+        self._backends.require_store()
+        there = await self._there(scope, [memory for memory, _ in taken])
+        due = [one for one in taken if _is_newer(one[0], there.get(vector_key(one[0])))]
+        replaced = sum(vector_key(memory) in there for memory, _ in due)
+        told.unchanged += len(taken) - len(due)
+        told.replaced += replaced
+        told.imported += len(due) - replaced
+        if query.dry_run or not due:
+            return []
+        memories = await self._placed(scope, [memory for memory, _ in due])
+        vectors = {vector_key(memory): given for memory, given in due if given is not None}
+        plan = PlanBody(upserts=memories, vectors=vectors)
+        return [await self._writer.append(scope, JournalKind.PLAN, plan)]
+
+    async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
+        """Those of these memories that are there already, in the form that is there."""
+        found: dict[str, Memory] = {}
+        sessions = {memory.session_id if memory.kind is Kind.TURN else None for memory in memories}
+        for session in sessions:
+            ids = [one.id for one in memories if session == (one.session_id if one.kind is Kind.TURN else None)]
+            here = msgspec.structs.replace(scope, session=session)
+            stored = await self._backends.store.get(here, ids)
+            found |= {vector_key(memory): memory for memory in stored.values()}
+        return found
+
+    async def _placed(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+        """The memories; those whose place means something else here without it, to be placed anew."""
+        named = [(memory.wing or "", memory.room or "", memory.pointer or "") for memory in memories]
+        kept = dict(zip(distinct := list(dict.fromkeys(named)), await self._stand(scope, distinct), strict=True))
+        return [
+            memory if kept[place] else msgspec.structs.replace(memory, wing=None, room=None, closet=None, pointer=None)
+            for memory, place in zip(memories, named, strict=True)
+        ]
+
+    async def _stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
+        return await self._backends.state.stand(scope, places)
+
+    async def _say(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> list[int]:
+        """Journal conversations; learning reads them behind, as it does those of `POST /v1/memory/turns`."""
+        numbers = []
+        for one in lines:
+            if one.turns is None:
+                continue
+            scope = self._owner(identity, query, one.turns.user_id, one.number, told)
+            if scope is None:
+                continue
+            told.turns += len(one.turns.messages)
+            if not query.dry_run:
+                given = {"project_id": identity.project} if identity.bound_project else {}
+                body = one.turns.model_copy(update=given)
+                numbers += await self._turns.journalled(scope, body, source=Source.IMPORT)
+        return numbers
+
+    async def _applied(self, numbers: Sequence[int]) -> bool:
+        """Whether all of these rows are applied, within `APPLY_TIMEOUT_S`."""
+        until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S
+        for number in numbers:
+            left = until - asyncio.get_running_loop().time()
+            if not await self._backends.worker.applied(number, max(0.0, left)):
+                return False
+        return True
+
+
+def _is_wrong(one: Line, told: Told) -> bool:
+    if one.error is not None:
+        told.refuse(one.number, one.error)
+    return one.error is not None
+
+
+def _is_newer(memory: Memory, there: Memory | None) -> bool:
+    """Whether what comes is to be written: what is there stays, unless it is an older form."""
+    return there is None or (memory.updated_at > there.updated_at)
+
+
+def _memory_line(point: Point, *, dense: bool) -> bytes:
+    given = GivenVectors(
+        dense=[packed(part) for part in point.dense] if dense else [],
+        indices=point.bm25.indices,
+        values=point.bm25.values,
+    )
+    return line({"memory": to_public(point.memory), "vectors": given})

@@ -1,0 +1,149 @@
+"""The lines of an import, checked: every refusal names the line and the field."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import Field, ValidationError
+
+from memproxy.api.fields import AnyKind, Content, Id, Label, OptionalTime, Phrase, Time
+from memproxy.api.http import validate
+from memproxy.api.schemas import Body, DescribedFields, NewTurns
+from memproxy.core.block import strip_blocks
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.redact import redact
+from memproxy.core.transfer import FORMAT, VERSION, GivenVectors, Header, PalaceRow, unpacked
+from memproxy.errors import RequestError
+
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class MemoryLine(DescribedFields):
+    """A memory as an export holds it."""
+
+    id: Id
+    kind: AnyKind = "semantic"
+    content: Content
+    created_at: Time
+    updated_at: OptionalTime = None
+    active: bool = True
+    supersedes: Id | None = None
+    superseded_by: Id | None = None
+    quarantined: bool = False
+    source: Literal["conversation", "api", "tool", "dream", "import"] = "import"
+    turn_ids: Annotated[list[Id], Field(max_length=10_000)] = []
+    access_count: Count = 0
+    last_accessed_at: OptionalTime = None
+    wing: Phrase | None = None
+    room: Phrase | None = None
+    closet: Phrase | None = None
+    pointer: Label | None = None
+
+
+class PlaceLine(Body):
+    """A number of the palace."""
+
+    user_id: Id | None = None
+    kind: Literal["wing", "alias", "home", "room", "closet", "last"]
+    parent: Annotated[str, Field(max_length=100)]
+    name: Annotated[str, Field(max_length=1_000)]
+    number: Annotated[int, Field(ge=0, lt=2**31)]
+
+    @property
+    def row(self) -> PalaceRow:
+        """As the state keeps it."""
+        return PalaceRow(kind=self.kind, parent=self.parent, name=self.name, number=self.number)
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line read: its number, and what it holds; ``error`` says what is wrong with it."""
+
+    number: int
+    memory: MemoryLine | None = None
+    vectors: GivenVectors | None = None
+    place: PlaceLine | None = None
+    turns: NewTurns | None = None
+    header: Header | None = None
+    error: str | None = None
+
+
+def read_lines(body: bytes) -> Iterator[Line]:
+    """The lines of a file or a part of it; empty ones are passed over."""
+    for number, raw in enumerate(body.split(b"\n"), start=1):
+        if raw.strip():
+            try:
+                yield _line(number, _object(raw))
+            except RequestError as error:
+                yield Line(number=number, error=error.message)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(f"not JSON that can be read: {error}") from error
+    if not isinstance(value, dict):
+        raise RequestError("must be a JSON object")
+    return value
+
+
+def _line(number: int, value: dict[str, Any]) -> Line:
+    if "format" in value:
+        return Line(number=number, header=_header(value))
+    keys = value.keys() - {"vectors"}
+    if keys == {"memory"}:
+        vectors = _vectors(value["vectors"]) if value.get("vectors") is not None else None
+        return Line(number=number, memory=_part(MemoryLine, value["memory"]), vectors=vectors)
+    if keys == {"place"}:
+        return Line(number=number, place=_part(PlaceLine, value["place"]))
+    if keys == {"turns"}:
+        return Line(number=number, turns=_part(NewTurns, value["turns"]))
+    raise RequestError('must hold one of "memory", "place", "turns", or be the header')
+
+
+def _part(model: type[Any], value: object) -> Any:
+    if not isinstance(value, dict):
+        raise RequestError("must hold a JSON object")
+    return validate(model, value)
+
+
+def _header(value: dict[str, Any]) -> Header:
+    try:
+        header = msgspec.convert(value, Header)
+    except msgspec.ValidationError as error:
+        raise RequestError(f"the header cannot be read: {error}") from error
+    if header.format != FORMAT:
+        raise RequestError(f"the format is {header.format[:50]!r}; memproxy import --format converts others")
+    if header.version > VERSION:
+        raise RequestError(f"the file has version {header.version}; this memproxy reads up to {VERSION}")
+    return header
+
+
+def _vectors(value: object) -> GivenVectors:
+    try:
+        vectors = msgspec.convert(value, GivenVectors)
+        for part in vectors.dense:
+            unpacked(part)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise RequestError(f"vectors: {error}") from error
+    if len(vectors.indices) != len(vectors.values) or not all(0 <= index < 2**32 for index in vectors.indices):
+        raise RequestError("vectors: indices must be 32-bit numbers, as many as values")
+    return vectors
+
+
+def memory_of(line: MemoryLine, tenant: str, user: str, redacted: frozenset[str]) -> Memory:
+    """The memory of a line, as its owner's; texts redacted as everywhere before the journal.
+
+    Raises:
+        RequestError: a field does not fit.
+    """
+    fields = line.model_dump()
+    content = redact(line.content, redacted)
+    if line.kind == Kind.TURN.value:
+        content = strip_blocks(content)
+    fields |= {"tenant": tenant, "user_id": user, "content": content}
+    fields["updated_at"] = line.updated_at or line.created_at
+    try:
+        return msgspec.convert(fields, Memory)
+    except (msgspec.ValidationError, ValidationError) as error:
+        raise RequestError(str(error)) from error

@@ -1,0 +1,94 @@
+"""ETag, If-None-Match and If-Match: which version of a memory or list a caller knows.
+
+A memory's tag changes with all that it says, not with how often it was recalled; so reading it between an editor's GET
+and PATCH does no harm, and two answers of one tag may differ in ``access_count`` and ``last_accessed_at``.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memproxy.api.http import answer
+from memproxy.core.memory import Memory, to_public
+from memproxy.core.version import digest, version_of
+from memproxy.errors import PreconditionFailed, RequestError
+
+ANY = "*"
+MOST_TAGS = 100
+
+_TAGS = re.compile(r'\s*(?:W/)?"([^"\x00-\x20\x7f]*)"\s*(?:,|$)')
+
+
+def tagged(memory: Memory) -> dict[str, str]:
+    """The header of an answer that shows this memory."""
+    return {"etag": f'"{version_of(memory)}"'}
+
+
+def memory_answer(request: Request, memory: Memory) -> Response:
+    """One memory; 304 without a body when the caller has this version."""
+    return _unless_known(request, to_public(memory), tagged(memory))
+
+
+def list_answer(request: Request, data: object) -> Response:
+    """A list or what else has no version of its own; 304 without a body when the caller has just this."""
+    return _unless_known(request, data, {"etag": f'W/"{digest(msgspec.json.encode(data))}"'})
+
+
+def _unless_known(request: Request, data: object, headers: Mapping[str, str]) -> Response:
+    known = _tags(request, "if-none-match")
+    if known is not None and (ANY in known or headers["etag"].removeprefix("W/").strip('"') in known):
+        return Response(status_code=304, headers=headers)
+    return answer(data, 200, headers)
+
+
+def expected(request: Request, memory: Memory) -> dict[str, str]:
+    """What a plan expects of the memory that it changes: nothing without ``If-Match``.
+
+    Raises:
+        PreconditionFailed: it is another version already.
+        RequestError: the header cannot be read.
+    """
+    known = _tags(request, "if-match")
+    if known is None:
+        return {}
+    version = version_of(memory)
+    if ANY not in known and version not in known:
+        raise PreconditionFailed(
+            "The memory is not the version that If-Match names: read it again, and decide anew.", param="if-match"
+        )
+    return {memory.id: version}
+
+
+def check_expected(request: Request, version: str) -> None:
+    """The same for what is changed at once, without a plan.
+
+    Raises:
+        PreconditionFailed: it is another version.
+        RequestError: the header cannot be read.
+    """
+    known = _tags(request, "if-match")
+    if known is not None and ANY not in known and version not in known:
+        raise PreconditionFailed("This is not the version that If-Match names: read it again.", param="if-match")
+
+
+def _tags(request: Request, name: str) -> frozenset[str] | None:
+    given = request.headers.getlist(name)
+    if not given:
+        return None
+    text = ", ".join(given).strip()
+    if text == ANY:
+        return frozenset({ANY})
+    found: list[str] = []
+    place = 0
+    while place < len(text) and len(found) < MOST_TAGS:
+        match = _TAGS.match(text, place)
+        if match is None:
+            break
+        found.append(match[1])
+        place = match.end()
+    if not found or place < len(text):
+        raise RequestError(f'{name}: must be * or entity tags as ETag gives them ("…").', param=name)
+    return frozenset(found)

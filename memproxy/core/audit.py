@@ -1,0 +1,34 @@
+"""The audit log's entries: who did what of the administrative and erasing operations, when and how far. No content."""
+
+from datetime import datetime
+
+import msgspec
+
+AUDIT_VERSION = 1
+"""Version of the stored form; written beside it, so that a later reader knows how to migrate it."""
+
+COMMAND_LINE = "command line"
+"""Who, where the command line did it."""
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One operation.
+
+    ``by`` is a proxy key's id (``key:…``), a token's subject (``jwt:…``), the tenant itself, or the command line; never
+    a key. ``scope`` names what it was about by ids (``user_id``, ``session_id``, ``project_id``, ``memory_id``,
+    ``key_id``), ``counts`` what came of it.
+    """
+
+    at: datetime
+    tenant: str
+    by: str
+    action: str
+    scope: dict[str, str] = {}
+    counts: dict[str, int] = {}
+
+
+class Audited(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as it is stored; ``number`` only grows."""
+
+    number: int
+    entry: AuditEntry

@@ -1,0 +1,50 @@
+"""What a person (or an application for one of its agents) chose of memory: whether it recalls, keeps and learns."""
+
+import msgspec
+
+CHOICES_VERSION = 1
+"""Version of the stored form; written beside it, so that a later reader knows how to migrate it."""
+
+MODES = ("on", "read", "write", "off")
+"""``read`` recalls and captures nothing, ``write`` captures without recalling."""
+
+
+class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of one user, or of one agent of that user; None: nothing was chosen, the next wider place counts
+    (the agent's settings, the user's, the configuration).
+
+    ``limit`` is how many memories a recall may bring, ``rerank`` False leaves out the configured reranker, ``learning``
+    False stops extraction alone: turns are still kept, found and recalled.
+    """
+
+    mode: str | None = None
+    limit: int | None = None
+    rerank: bool | None = None
+    learning: bool | None = None
+
+    def over(self, wider: "Choices") -> "Choices":
+        """These, and where nothing was chosen those of the wider place."""
+        return Choices(
+            mode=self.mode if self.mode is not None else wider.mode,
+            limit=self.limit if self.limit is not None else wider.limit,
+            rerank=self.rerank if self.rerank is not None else wider.rerank,
+            learning=self.learning if self.learning is not None else wider.learning,
+        )
+
+    @property
+    def recalls(self) -> bool:
+        """Whether memories may be searched for."""
+        return self.mode in {None, "on", "read"}
+
+    @property
+    def captures(self) -> bool:
+        """Whether what is said may be kept."""
+        return self.mode in {None, "on", "write"}
+
+    @property
+    def learns(self) -> bool:
+        """Whether facts may be read from what is kept."""
+        return self.learning is not False
+
+
+NOTHING_CHOSEN = Choices()

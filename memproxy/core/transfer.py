@@ -1,0 +1,88 @@
+"""The form in which a user's memories leave an installation and come into another: JSON Lines, version 1.
+
+The first line is a `Header`. Every other line is an object with one key: ``memory`` (all public fields; ``vectors``
+stand beside it), ``place`` (a number of the palace) or ``turns`` (a conversation that is still to be read, as
+``POST /v1/memory/turns`` takes it). Lines stand on their own, so that a file can be cut anywhere between two of them.
+"""
+
+import base64
+import binascii
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.turn import point_id
+
+FORMAT = "memproxy"
+VERSION = 1
+MEDIA_TYPE = "application/x-ndjson"
+MEDIA_TYPES = frozenset({MEDIA_TYPE, "application/jsonl", "application/json-lines"})
+
+_FLOAT_BYTES = 4
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """What the vectors of the file are made by: the embedder's name (None: by words alone) and the version of the
+    lexical encoder. It names nobody and no time, so that what is the same is written the same.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    embedder: str | None = None
+    lexical: int = 0
+
+
+class GivenVectors(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Vectors that come with a memory. ``dense`` holds one vector for each part of its text, each the base64 of its
+    little-endian 32-bit floats; empty when it was not embedded. ``indices`` and ``values`` are BM25's half.
+    """
+
+    dense: list[str] = []
+    indices: list[int] = []
+    values: list[float] = []
+
+
+class PalaceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One number of a palace (``core.palace``): of which kind, in what, and what has it."""
+
+    kind: str
+    parent: str
+    name: str
+    number: int
+
+
+def vector_key(memory: Memory) -> str:
+    """Names a memory among others of one plan: a turn's id may be used in two sessions."""
+    session = memory.session_id if memory.kind is Kind.TURN else None
+    return point_id(memory.tenant, memory.user_id, session, memory.id)
+
+
+def packed(vector: Sequence[float]) -> str:
+    """A vector as the file holds it."""
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+def unpacked(text: str) -> list[float]:
+    """Read what `packed` wrote.
+
+    Raises:
+        ValueError: it is not base64 of whole 32-bit floats, or holds one that is not finite.
+    """
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError("must be base64") from error
+    if len(raw) % _FLOAT_BYTES:
+        raise ValueError("must hold 32-bit floats")
+    numbers = list(struct.unpack(f"<{len(raw) // _FLOAT_BYTES}f", raw))
+    if not all(-1e30 < number < 1e30 for number in numbers):
+        raise ValueError("must hold finite numbers")
+    return numbers
+
+
+def line(value: Any) -> bytes:
+    """One line of the file."""
+    return msgspec.json.encode(value) + b"\n"

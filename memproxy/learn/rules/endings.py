@@ -1,0 +1,152 @@
+"""Taking back and ending in general: any word of ending, with the noun it is about, ends what is known of that noun.
+
+After the special forms (`retractions`). A request that names nothing ("please don't store that") means what was stated
+last; an ending that names nothing ("I sold it") the thing owned, booked or planned that was stated last.
+"""
+
+import re
+from collections.abc import Iterator
+
+from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules.ledger import Ledger, forgotten, terms
+from memproxy.learn.rules.model import Clause
+
+_POLITE = (
+    r"(?:(?:please|can you|could you|you can|kindly|just|so|also|and|actually|oh|I want you to|I would like you to) )*"
+)
+_KEEP = r"(?:keep|store|save|remember|retain|note|record|hold on to|memori[sz]e)"
+_NOT_KEEP = (
+    rf"(?:do not {_KEEP}|stop {_KEEP}(?:ing|ring)?|no need to {_KEEP}|you (?:do not need|need not) (?:to )?{_KEEP}|"
+    rf"(?:I|we) (?:prefer|would rather|would prefer|prefer to|rather)(?: that)? you (?:did not|do not|not) {_KEEP}|"
+    rf"(?:I|we) (?:prefer|would rather|would prefer) (?:it )?if you (?:did not|do not) {_KEEP}|"
+    r"forget|ignore|disregard|delete|remove|erase|scrap|drop|discard|wipe|clear|never mind|strike|undo)"
+)
+_LAST = re.compile(
+    rf"{_POLITE}{_NOT_KEEP}(?: about)? (?:that|this|it|that one|what I just (?:said|told you|wrote)|my last "
+    r"(?:message|sentence|statement|comment)|that last (?:bit|part|thing|one|message))"
+    r"(?:,? (?:please|again|ok|okay|thanks|sorry|from (?:your )?memory|in (?:your )?memory|either|anymore))*[.!]?$",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    rf"{_POLITE}{_NOT_KEEP} (?:about |(?:what|everything|anything|all|that|whatever)(?: (?:that )?(?:I|we|you) (?:have )?"
+    r"(?:just )?(?:said|told you|mentioned|wrote|know|shared|remember|have))? (?:about|on|of|regarding) |(?:the|that) "
+    r"(?:thing|bit|part|stuff|comment|fact|note) (?:about|on|with|that) |the fact that )?"
+    r"(?P<x>(?:(?:my|our|the|that|his|her|their) )?\w.*)",
+    re.IGNORECASE,
+)
+_OURS = re.compile(r"\b(?:my|our|about|told|said|know|the (?:thing|bit|part|stuff|comment|fact|note))\b", re.IGNORECASE)
+_ENDING = (
+    r"(?:quit|stopped|gave up(?: on)?|given up(?: on)?|cancel+ed|called off|sold|got rid of|gave away|given away|"
+    r"dropped(?: out of)?|left|ended|returned|rehomed|rehome|lost|donated|done with|finished with|through with|broke "
+    r"off|unsubscribed from|deleted|uninstalled|ditched|abandoned|scrapped|resigned from|retired from|moved out of|"
+    r"got out of|threw (?:out|away)|backed out of|pulled out of|closed|shut down|withdrew from|terminated|let go of|"
+    r"stepped down from|no longer (?:have|own|use|do|play|go to|take|need|live in|work (?:at|for|in|as)|in|at|on|with|"
+    r"a|an|the|part of|into|attend|teach|see|want|plan(?:ning)?(?: on| to)?))"
+)
+_VERB_FIRST = re.compile(
+    rf"(?:(?:I|we|(?:my|our) (?:\w+ ){{1,2}}?|they|he|she)\s?(?:have |had to |am |are |just |finally |recently |has |was "
+    rf"|were |decided to |got )*)?{_ENDING} (?P<x>.+)",
+    re.IGNORECASE,
+)
+_OVER = (
+    r"(?:(?:is|are|was|were|has been|have been|got|has|have|had)(?: (?:now|all|already|been|officially|sadly))*"
+    r" )?(?:cancel+ed|called off|off(?! (?:on|in|at|by|limits|the|topic))|over(?! \w)|gone|no more|history|disbanded|"
+    r"dissolved|fell through|fallen through|not happening|no longer happening|(?:not|no longer) (?:true|right|correct|"
+    r"valid|accurate|a thing|the case|relevant)|moved out|broke down|was stolen|stolen|sold|ended|shut down|"
+    r"closed down|expired|ran out|not on anymore|dead|outdated|out of date|wrong)(?: (?:now|anymore|any more|after all))?"
+)
+_NOUN_FIRST = re.compile(
+    rf"(?P<x>(?:(?:my|our|the|that|this|those) )?[\w'’-]+(?: [\w'’-]+){{0,6}}?) {_OVER}"
+    r"(?=$|[.,!;]| (?:so|because|since|last|this|yesterday|in|and|too|unfortunately|due|as|when|after)\b)",
+    re.IGNORECASE,
+)
+_NOT_ANYMORE = re.compile(
+    r"(?:I|we) (?:(?:am|are|do|can|will)? ?(?:not|cannot)|no longer)(?: anymore)? (?:have|own|use|do|play|go to|take|in|"
+    r"at|on|with|see|attend|teach|live|work|a member of|part of|get|want|need|like|eat|drink|drive|speak|study|learn|"
+    r"visit|run|teach|support|pay for)? ?(?P<x>[^,;]+?)(?: (?:anymore|now|at the moment|these days))(?=$|[.,!; ])"
+    r"|(?:I|we) (?:am|are) not anymore (?:in |at |a |an |with |on |the )*(?P<y>[^,;]+)",
+    re.IGNORECASE,
+)
+_IT = re.compile(r"(?:it|them|that|this|that one|him|her|those)\b(?=$|[.,!; ])", re.IGNORECASE)
+_CUT = re.compile(
+    r"[,;:!?.](?:\s|$)|\s+(?:in|on|at|last|this|because|after|when|for|btw|since|so|and|but|yesterday|today|again|as|"
+    r"with|until|during|before|from|to|cold turkey|completely|entirely|thing|stuff|now|anymore|please|already|ages|"
+    r"years|months|weeks|a (?:week|month|year|while|few))\b",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(
+    r"^(?:(?:my|our|the|that|this|those|these|his|her|their|all|any|a|an|using|playing|doing|going|taking|"
+    r"eating|being|having|learning|working|drinking|studying|old) )+",
+    re.IGNORECASE,
+)
+_TOO_COMMON = frozenset(
+    {"thing", "stuff", "one", "home", "house", "time", "money", "day", "work", "message", "question", "file", "code"}
+    | {"user", "draft", "line", "row", "column", "function", "branch", "tab", "page", "image", "section", "answer"}
+)
+_HELD = re.compile(
+    r"(?:owns|drives|has_|subscription|member|renting|planning|booked|trip|date_of|plays|takes|uses|car|phone|laptop|"
+    r"bought|got|taking|runs|lease)",
+    re.IGNORECASE,
+)
+_DOES_NOT_END = re.compile(
+    r"\b(?:almost|nearly|if|would|could|might|want to|going to|thinking|should|never)\b", re.IGNORECASE
+)
+_MOST_ENDED = 6
+
+
+def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
+    """What a clause takes back or ends; nothing where nothing known is clearly meant."""
+    text = clause.text.strip()
+    if _LAST.match(text) is not None:
+        yield from _last_said(ledger)
+        return
+    asked = _NAMED.match(text)
+    if asked is not None and _OURS.search(text[: asked.start("x") + 5]) is not None:
+        yield from _known(asked["x"], ledger)
+        return
+    if _DOES_NOT_END.search(text) is not None:
+        return
+    for pattern in (_NOT_ANYMORE, _VERB_FIRST, _NOUN_FIRST):
+        match = pattern.match(text)
+        said = next((part for part in match.groups() if part), None) if match is not None else None
+        if said is not None:
+            found = list(_thing(ledger) if _IT.match(said) else _known(said, ledger))
+            yield from found
+            if found:
+                return
+
+
+def _last_said(ledger: Ledger) -> Iterator[Extracted]:
+    """What the conversation stated last, all of that sentence."""
+    said = [one for one in ledger.newest() if one.turn >= 0]
+    for one in said:
+        if one.turn == said[0].turn and one.statement.evidence == said[0].statement.evidence:
+            yield forgotten(one.statement)
+
+
+def _thing(ledger: Ledger) -> Iterator[Extracted]:
+    """The thing stated last that can be sold, cancelled or given up."""
+    for one in ledger.newest()[:3]:
+        if _HELD.match(one.statement.predicate or ""):
+            yield forgotten(one.statement)
+            return
+
+
+def _known(said: str, ledger: Ledger) -> Iterator[Extracted]:
+    """The statements that hold every noun of what is named, else those that hold its last one and most of the others."""
+    plain = _LEAD.sub("", said.strip())
+    if (cut := _CUT.search(plain)) is not None and cut.start() > 1:
+        plain = plain[: cut.start()]
+    wanted = terms(plain) - _TOO_COMMON
+    if not wanted or len(wanted) > 5:
+        return
+    told = [(one.statement, _told(one.statement)) for one in ledger.newest()]
+    held = [one for one, words in told if wanted <= words]
+    if not held and len(wanted) > 1:
+        held = [one for one, words in told if len(wanted & words) * 3 >= len(wanted) * 2]
+    yield from (forgotten(one) for one in held[:_MOST_ENDED])
+
+
+def _told(statement: Extracted) -> frozenset[str]:
+    named = f"{statement.content} {statement.predicate or ''} {' '.join(statement.tags)}"
+    return terms(named.replace("_", " "))

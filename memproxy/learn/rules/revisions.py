@@ -1,0 +1,319 @@
+"""Changes that only say what is new: which known statement they are about, and what it then says.
+
+In general, whatever the words: a clause that names what was wrong ("not Lyon, Marseille"), that says a change ("they
+pushed the deadline to Friday"), or that is said as a correction ("oh wait, June 14") is about the statement that holds
+the wrong value, or shares the clause's nouns, or, when it names nothing, was stated last; and only where that statement
+has a value of the same sort as the new one.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from memproxy.core.slots import has_many, predicate_name, value_name
+from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules import dates
+from memproxy.learn.rules.exchange import with_value
+from memproxy.learn.rules.kinds import kind_of, named_of
+from memproxy.learn.rules.ledger import Ledger, terms
+from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.typed import has_sort, replaced
+from memproxy.learn.rules.values import names_in, slug, trimmed
+
+_PREPOSITION = r"(?:in |on |at |for |to |by |with |from |as |a |an |the |called |named )?"
+_VALUE = r"[\w$€£¥][\w$€£¥@+%'’./:, -]{0,60}?"
+_INSTEAD = (
+    re.compile(
+        rf"^(?:it is |that is |they are |I am |is |was )?not {_PREPOSITION}(?P<wrong>[^,;]{{1,40}}?)"
+        rf"(?:,| -| but)(?: but| it is| it's| I am| they are)? {_PREPOSITION}(?P<x>{_VALUE})[.!]?$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?:^|\b(?:is|are|was|were|be|meant|mean|say|said|to|in|on|at|for|called|named|,|it's|with|from) )"
+        rf"{_PREPOSITION}(?P<x>{_VALUE}),? (?:and )?(?:not|instead of|rather than) {_PREPOSITION}"
+        rf"(?P<wrong>[^,;.!?]{{1,40}}?)(?: any ?more)?[.!]?$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"\b(?:replaced|swapped|traded|exchanged|ditched|dropped|left|quit|moved from|switched from|migrated "
+        rf"from|went from|changed from) (?:my |our |the |in )*(?P<wrong>[^,;]{{2,40}}?)(?: in| out)? "
+        rf"(?:for|with|to|(?:and|to) (?:I )?(?:now )?(?:use|drive|join(?:ed)?|work(?:ing)? (?:at|for)|"
+        rf"live in|moved to|started at|am at)) {_PREPOSITION}(?P<x>{_VALUE})(?=$|[.!,;]| (?:last|this|in|because|"
+        rf"yesterday|now|when|since)\b)",
+        re.IGNORECASE,
+    ),
+)
+_MOVES = (
+    "changed|moved|pushed|postponed|rescheduled|increased|raised|cut|reduced|lowered|dropped|shifted|bumped|upped|"
+    "brought forward|updated|delayed|extended|upgraded|renamed|switched|migrated|converted|slipped|rebooked|rebranded|"
+    "promoted|swapped|went up|went down|gone up|set|transitioned|relocated|downgraded|"
+    "bump|change|move|push|raise|lower|increase|cut|extend|postpone|reschedule|shift|update|rename|switch|swap"
+)
+_CHANGED = re.compile(
+    rf"(?P<before>.{{0,80}}?)\b(?:{_MOVES})\b(?P<mid>.{{0,70}}?) to (?P<x>{_VALUE})"
+    r"(?=$|[.!;]|, (?!and\b)| (?:because|since|so|now|instead|please|last|this|if|as|and (?!\w+days?\b))\b)",
+    re.IGNORECASE,
+)
+_ALONE = (
+    re.compile(
+        rf"(?:it|that|this|they|he|she|those|these)(?: (?:is|are|was|will be|should (?:be|say|read|have been)|has "
+        rf"to be|starts?|begins?|ends?|leaves?|departs?|arrives?|lands?|closes?|opens?|costs?|takes|says|falls))"
+        rf"(?: (?:now|actually|really|going to be|supposed to be|more like|at|on|in|for|from|around|about|called|"
+        rf"named|spelled|only))* (?P<x>{_VALUE})[.!]?$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?:please )?(?:make|let us make|change|let us change|set|update|correct) (?:it|that|this)(?: to)? "
+        rf"(?P<x>{_VALUE})(?: instead| please)*[.!]?$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?:I|we) (?:meant|mean|should have said|wanted to say)(?: to (?:say|write|type))? {_PREPOSITION}"
+        rf"(?P<x>{_VALUE})[.!]?$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?:let us|let's) (?:bump|go with|say|do|raise|move|push|set)(?: (?:it|that|this))?(?: up| down| back)?"
+        rf"(?: to)? (?P<x>{_VALUE})(?: instead)?[.!]?$",
+        re.IGNORECASE,
+    ),
+)
+_BARE = re.compile(
+    rf"{_PREPOSITION}(?P<x>[$€£¥]?\d[\w.,:%€$£ /-]{{0,25}}|[\w.+-]+@[\w.-]+|[\w-]+(?: [\w-]+){{0,3}})[.!]?$",
+    re.IGNORECASE,
+)
+_IS_NOW = re.compile(
+    rf"(?P<before>(?:my |our |the |your )?[\w'-]+(?: [\w'@-]+){{0,5}}?) (?:is|are|will be|starts?|begins?|ends?|"
+    rf"leaves?|closes?|opens?|lands?|departs?|costs?|runs|takes place|has|have)(?: (?:now|actually|really|at|on|in|for|"
+    rf"going to be|only))* (?P<x>{_VALUE})(?: now| instead| actually)?[.!]?$",
+    re.IGNORECASE,
+)
+_SWITCHED = re.compile(
+    r"(?:I|we)(?: have| just| finally| recently)* (?:switched|migrated|moved|changed|upgraded|transitioned|converted|"
+    r"went|gone|swapped|defected)(?P<mid> .{0,40}?)??(?: over| back)? (?:to|for) (?:an? |the |using )?(?P<x>[\w.+#-]"
+    r"[\w.+# -]{1,40}?)"
+    r"(?=$|[.,!;]| (?:last|this|in|for|because|since|now|instead|and|so|a (?:week|month|year)|at)\b)",
+    re.IGNORECASE,
+)
+_USED = re.compile(
+    r"(?:I|we) (?:use|am using|are using|write|run|am on|are on) (?P<x>[\w.+# -]{2,40}?)[.!]?$", re.IGNORECASE
+)
+_COMMON = frozenset(
+    {"they", "thing", "new", "old", "actually", "now", "time", "day", "date", "one", "please", "just", "start", "end"}
+    | {"live", "work", "go", "get", "plan", "landlord", "boss", "client", "company"}
+)
+
+
+_CLAUSE = re.compile(r"(?:I|we|he|she|they|it|you)\b(?! ?$)", re.IGNORECASE)
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What a clause says is new, what it calls wrong, and of what it speaks."""
+
+    new: str
+    wrong: str | None = None
+    topic: frozenset[str] = frozenset()
+
+
+def revised(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+    """The known statement that a clause changes, changed; nothing when it changes none that is known."""
+    for said in _read(clause):
+        found = _applied(said, clause, ledger, place)
+        if found:
+            return found
+    kind = _of_kind(clause, ledger)
+    return [kind] if kind is not None else []
+
+
+def _read(clause: Clause) -> Iterator[_Said]:
+    text = clause.text.strip(" .!,")
+    for pattern in _INSTEAD:
+        match = pattern.search(text)
+        if match is not None and len(match["wrong"].split()) <= 5 and not _CLAUSE.match(match["x"]):
+            yield _Said(match["x"], match["wrong"])
+    if (match := _CHANGED.match(text)) is not None:
+        yield _Said(match["x"], _from(match["mid"]), _topic(f"{match['before']} {match['mid']}"))
+    for pattern in _ALONE:
+        if (match := pattern.match(text)) is not None and (clause.is_correction or pattern is not _ALONE[0]):
+            yield _Said(match["x"])
+    if not clause.is_correction:
+        return
+    if (match := _IS_NOW.match(text)) is not None and (topic := _topic(match["before"])):
+        yield _Said(match["x"], None, topic)
+    for part in dict.fromkeys((text, text.rpartition(", ")[2])):
+        if (match := _BARE.match(part)) is not None and has_sort(match["x"], clause):
+            yield _Said(match["x"])
+
+
+def _from(text: str) -> str | None:
+    found = re.search(r"\bfrom (?P<wrong>.{2,40})$", text.strip(), re.IGNORECASE)
+    return found["wrong"] if found else None
+
+
+def _topic(text: str) -> frozenset[str]:
+    return terms(text) - _COMMON
+
+
+def _applied(said: _Said, clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+    if said.wrong is not None:
+        found = _exchanged(said, ledger)
+        if found or not said.topic:
+            return found
+    near = _about(said.topic, ledger) if said.topic else _last(ledger, place)
+    for one in near:
+        changed = replaced(one, said.new, clause)
+        if changed is not None and changed.content != one.content:
+            return [changed]
+    return []
+
+
+def _exchanged(said: _Said, ledger: Ledger) -> list[Extracted]:
+    """Each statement of the turn that last told the wrong value, with the new one in its place."""
+    wrong, new = trimmed(said.wrong or "", "long"), trimmed(said.new, "long")
+    if wrong is None or new is None or value_name(wrong) == value_name(new):
+        return []
+    new = re.sub(r"\s+(?:now|instead|please|sorry)$", "", new)
+    if wrong[:1].isupper() and new.islower() and not new[:1].isdigit() and len(new.split()) == 1:
+        new = new.capitalize()
+    found: list[Extracted] = []
+    at: int | None = None
+    for one in ledger.newest():
+        if at is not None and one.turn != at:
+            break
+        if _holds(one.statement, wrong) and not _holds(one.statement, new):
+            changed = _with(one.statement, wrong, new)
+            if changed is not None:
+                at = one.turn
+                same = changed.object == one.statement.object
+                changed = msgspec.structs.replace(changed, object=new) if same else changed
+                found.append(_repredicated(changed, wrong, new))
+    return found if at is None or at >= 0 else found[:1]
+
+
+def _with(known: Extracted, wrong: str, new: str) -> Extracted | None:
+    """The new value for the wrong one; for the whole name where only a part of it was said ("the Civic")."""
+    whole = next((name for name in names_in(known.content) if wrong in name.split() and name != wrong), wrong)
+    after = new.rsplit(maxsplit=1)[-1]
+    if re.search(rf"\b{re.escape(wrong)} {re.escape(after)}\b", known.content) and " " in new:
+        return with_value(known, f"{wrong} {after}", new)
+    return with_value(known, whole if new[:1].isupper() else wrong, new)
+
+
+def _repredicated(changed: Extracted, wrong: str, new: str) -> Extracted:
+    """A predicate that names the old value ("trip_to_lyon") names the new one."""
+    old, predicate = slug(wrong), changed.predicate or ""
+    if not old or f"_{old}_" not in f"_{predicate}_":
+        return changed
+    return msgspec.structs.replace(changed, predicate=f"_{predicate}_".replace(f"_{old}_", f"_{slug(new)}_").strip("_"))
+
+
+def _holds(statement: Extracted, value: str) -> bool:
+    name = value_name(value)
+    return bool(name) and f"_{name}_" in f"_{value_name(statement.content)}_"
+
+
+def _about(topic: frozenset[str], ledger: Ledger) -> list[Extracted]:
+    """The statements that share the most of the topic, at least half of it; the newest first of equals."""
+    shared = [(len(topic & _told(one.statement)), one.statement) for one in ledger.newest()]
+    most = max((count for count, _ in shared), default=0)
+    return [one for count, one in shared if count == most] if most * 2 >= len(topic) and most else []
+
+
+def _told(statement: Extracted) -> frozenset[str]:
+    return terms(f"{statement.content} {statement.predicate or ''}".replace("_", " "))
+
+
+def _last(ledger: Ledger, place: int) -> list[Extracted]:
+    """What this conversation stated, the newest first; at its beginning, what was learned last."""
+    near = [one.statement for one in ledger.newest() if one.turn >= 0]
+    return near or ([one.statement for one in ledger.newest()][:3] if place == 0 else [])
+
+
+def _of_kind(clause: Clause, ledger: Ledger) -> Extracted | None:
+    """“I switched to Figma”: in the place of what is used of its kind."""
+    match = _SWITCHED.match(clause.text) or (_USED.match(clause.text) if clause.is_correction else None)
+    kind = kind_of(match["x"]) if match is not None else None
+    if match is None or kind is None:
+        return None
+    for one in ledger.newest():
+        for held in named_of(kind, one.statement.content):
+            if held.casefold() != match["x"].casefold() and not _is_past(one.statement):
+                changed = with_value(one.statement, held, match["x"].strip())
+                return _repredicated(changed, held, match["x"]) if changed is not None else None
+    return None
+
+
+def _is_past(statement: Extracted) -> bool:
+    return re.search(r"\b(?:bought|used to|learned|visited|hates?|dislikes?)\b", statement.content) is not None
+
+
+_SAME_MOST = 0.5
+_STATED_CHANGE = re.compile(
+    r"\b(?:now|these days|nowadays|any ?more|instead|since|new|currently|changed|switched|moved|started|just)\b",
+    re.IGNORECASE,
+)
+
+
+def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
+    """The known statement that answers what this one answers, with another value; None when none clearly does.
+
+    With a word of change: the same subject, and at least half of the words that are no values. Without one: all words
+    the same but for one value of the same sort.
+    """
+    if not stated.predicate or stated.stance is not None or _listed(stated) or stated.predicate.startswith("did_"):
+        return None
+    marked = clause.is_correction or _STATED_CHANGE.search(clause.evidence) is not None
+    for one in ledger.newest():
+        known = one.statement
+        if known.subject != stated.subject or known.kind is not stated.kind or known.stance is not None:
+            continue
+        if _listed(known) or known.content == stated.content or not known.predicate:
+            continue
+        if _same_question(stated, known, clause, marked=marked):
+            return known
+    return None
+
+
+def in_its_place(stated: Extracted, known: Extracted) -> Extracted:
+    """The statement as the next answer to what the known one answers; its value is all that it says where both name the
+    same ("every morning" of "runs 5k every morning").
+    """
+    same = value_name(stated.object or "") == value_name(known.object or "")
+    value = stated.content.removeprefix("User ").rstrip(".") if same else stated.object
+    return msgspec.structs.replace(stated, predicate=known.predicate, object=value)
+
+
+def _same_question(stated: Extracted, known: Extracted, clause: Clause, *, marked: bool) -> bool:
+    new, old = _frame(stated, clause), _frame(known, clause)
+    said, held = _values(stated), _values(known)
+    if not new & old or (said and said == held):
+        return False
+    if not marked:
+        return bool(said and held) and new == old
+    share = len(new & old) / max(len(new), len(old))
+    return share >= _SAME_MOST if said and held else share > _SAME_MOST or (share == _SAME_MOST and len(new) == 2)
+
+
+def _listed(statement: Extracted) -> bool:
+    return has_many(predicate_name(statement.predicate or "")[0])
+
+
+_TYPED = re.compile(
+    r"[$€£¥]?\d[\w.,:%]*|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|june|july|"
+    r"august|september|october|november|december)\b",
+    re.IGNORECASE,
+)
+
+
+def _values(statement: Extracted) -> frozenset[str]:
+    return frozenset(found.casefold() for found in _TYPED.findall(statement.content))
+
+
+def _frame(statement: Extracted, clause: Clause) -> frozenset[str]:
+    """The words of a statement that are no values: what it answers."""
+    text = statement.content
+    day = dates.find(text, clause.said_at)
+    if day is not None:
+        text = text.replace(day.text, " ")
+    return terms(_TYPED.sub(" ", text))

@@ -1,0 +1,214 @@
+"""A new value in the place of the old one of its sort: times, days, amounts, colours, addresses, names.
+
+Which value of a known statement is meant by "it's at 11 now" or "make that 25" is told by its sort alone: a time of the
+day replaces a time of the day, an amount an amount, a name a name.
+"""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from memproxy.core.slots import numbers, value_name
+from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules import dates
+from memproxy.learn.rules.exchange import exchange
+from memproxy.learn.rules.model import LESS_SURE, Clause
+from memproxy.learn.rules.money import AMOUNT
+from memproxy.learn.rules.values import bare, is_name, trimmed
+
+_AMOUNT = re.compile(AMOUNT, re.IGNORECASE)
+_NUMBER = re.compile(r"[$€£¥]?\s?\d[\d,.]*\d|[$€£¥]?\s?\d")
+_COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_WORD_NUMBERS = {word: str(number) for number, word in enumerate(_COUNTS, 1)}
+_COUNT_WORD = re.compile(rf"(?:{'|'.join(_WORD_NUMBERS)})\b", re.IGNORECASE)
+COLOURS = (
+    "red|orange|yellow|green|blue|purple|violet|pink|brown|black|white|gr[ae]y|beige|teal|turquoise|navy|maroon|"
+    "burgundy|gold|silver|cream|mint|sage|lavender|lilac|indigo|magenta|cyan|crimson|olive|charcoal|coral|mustard|ivory"
+)
+_COLOUR = re.compile(rf"\b(?:(?:light|dark|bright|pale|deep|navy|forest|sky|royal) )?(?:{COLOURS})\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,60})+")
+_WEEKDAYS = re.compile(
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?(?:, | and | or |, and )?){1,7}(?<![ ,])\b", re.IGNORECASE
+)
+_ORDINAL = re.compile(r"\b\d{1,3}(?:st|nd|rd|th)\b", re.IGNORECASE)
+_CLOCK = re.compile(
+    r"(?<![\d$€£.])\d{1,2}[:.h]\d\d(?!\d)(?: ?[ap]\.?m\b\.?)?|\b\d{1,2} ?[ap]\.?m\b\.?|\bnoon\b|\bmidnight\b|"
+    r"(?<=\bat )\d{1,2}\b(?! ?(?:%|\w*[a-z]))|\bhalf past \w+\b|\bquarter (?:past|to) \w+\b",
+    re.IGNORECASE,
+)
+_SAID_CLOCK = re.compile(rf"(?:at |from |by )?(?P<clock>{_CLOCK.pattern}|\d{{1,2}}\b(?!\w))", re.IGNORECASE)
+_NOTED = re.compile(r" \(\d{4}(?:-\d\d)?(?:-\d\d)?(?: to \d{4}-\d\d-\d\d)?\)")
+_UNIT = re.compile(
+    r"\d\s?(kg|cm|km|miles|lbs?|pounds|years?|hours?|minutes?|am|pm|%|people|guests|mg|weeks?|days?|months?)\b",
+    re.IGNORECASE,
+)
+_PREPOSITION = re.compile(r"^(?:on|in|by|at) (?:the (?=\d))?")
+
+
+def replaced(known: Extracted, said: str, clause: Clause, wrong: str | None = None) -> Extracted | None:
+    """The known statement with the new value in the place of the one of its sort; None when it has none such."""
+    new = trimmed(said, "long")
+    if new is None:
+        return None
+    new = re.sub(r"\s+(?:now|instead|please|sorry|lol)$", "", new)
+    for replace in (_by_address, _by_clock, _by_weekdays, _by_ordinal, _by_date, _by_number, _by_colour, _by_name):
+        found = replace(known, new, clause)
+        if found is not None:
+            if wrong and value_name(wrong) not in value_name(known.content):
+                return msgspec.structs.replace(found, confidence=LESS_SURE)
+            return found
+    return None
+
+
+def has_sort(text: str, clause: Clause) -> bool:
+    """Whether the text begins with a value that tells its sort by its form (not a name)."""
+    forms: tuple[Callable[[str], object], ...] = (
+        _ADDRESS.match,
+        _SAID_CLOCK.match,
+        _WEEKDAYS.match,
+        _ORDINAL.match,
+        _AMOUNT.match,
+        _COLOUR.match,
+    )
+    return any(form(text) for form in forms) or day_in(text, clause) is not None
+
+
+def _swap(known: Extracted, old: str, new: str) -> Extracted | None:
+    """One text for another, in the object too where it has it."""
+    value = (known.object or new).replace(old, new) if old in (known.object or old) else new
+    return exchange(known, old, new, value)
+
+
+def _by_address(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
+    said, held = _ADDRESS.match(new), _ADDRESS.search(known.content)
+    return _swap(known, held.group(), said.group()) if said and held else None
+
+
+def _by_clock(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """A time of the day for one; "11" too, where the statement has a time and no other number."""
+    said, held = _SAID_CLOCK.match(new), _CLOCK.search(_NOTED.sub(lambda m: " " * len(m.group()), known.content))
+    if said is None or held is None or len(new) > len(said.group()) + 12 or _day(new, clause) is not None:
+        return None
+    return _swap(known, held.group(), _like(held.group(), said["clock"]))
+
+
+def _like(old: str, new: str) -> str:
+    """“9” for “9 am” keeps its half of the day."""
+    half = re.search(r" ?[ap]\.?m\.?$", old, re.IGNORECASE)
+    return new + half.group() if half and re.fullmatch(r"\d{1,2}(?:[:.]\d\d)?", new) else new
+
+
+def _by_weekdays(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
+    """“Tuesdays and Thursdays” for “Mondays and Wednesdays”."""
+    plain = re.sub(r"^(?:on |to )", "", new)
+    said, held = _WEEKDAYS.match(plain), _WEEKDAYS.search(known.content)
+    if said is None or held is None or not re.search(r"days\b", held.group(), re.IGNORECASE):
+        return None
+    return _swap(known, held.group(), said.group()) if len(plain) <= len(said.group()) + 12 else None
+
+
+def _by_date(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """A day for a day, a month for the month of one."""
+    day, old = _day(new, clause), known_day(known, clause)
+    if old is None or day is None:
+        return None
+    noted = _PREPOSITION.sub("", day.noted)
+    clock = re.search(r" at (?:\d\S*(?: ?[ap]m)?|noon|midnight)(?=\.?$)", known.content)
+    said_clock = re.match(r"[ ,]+(?:at )?(?P<clock>\d\S*(?: ?[ap]m)?|noon|midnight)", new[day.place + len(day.text) :])
+    kept = clock.group() if clock and "date_of" in (known.predicate or "") else ""
+    found = exchange(known, old, noted, day.value + kept)
+    if found is None or not clock or not said_clock:
+        return found
+    after = f" at {said_clock['clock']}"
+    return msgspec.structs.replace(
+        found, content=found.content.replace(clock.group(), after, 1), object=(day.value + after)
+    )
+
+
+def day_in(text: str, clause: Clause) -> dates.Day | None:
+    """A day said alone ("March", "the 20th", "next Friday", "Wednesday at 3")."""
+    day = dates.find(text, clause.said_at)
+    if day is None and re.match(r"(?:early |mid |late |end of )?[A-Z][a-z]+$", text):
+        day = dates.find(f"in {text}", clause.said_at)
+    return day if day is not None and day.place <= 4 else None
+
+
+def _day(text: str, clause: Clause) -> dates.Day | None:
+    day = day_in(text, clause)
+    return day if day is not None and len(day.text) + 12 >= len(text) else None
+
+
+def known_day(known: Extracted, clause: Clause) -> str | None:
+    """The words of the known statement that name its day, the date in brackets too."""
+    day = dates.find(known.content, clause.said_at)
+    if day is None:
+        return None
+    text = _PREPOSITION.sub("", day.text)
+    begin = known.content.find(text)
+    noted = _NOTED.match(known.content, begin + len(text))
+    return text + (noted.group() if noted else "")
+
+
+def _by_ordinal(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """“10th” for “9th”."""
+    said = re.match(rf"(?:the )?(?P<x>{_ORDINAL.pattern})", new, re.IGNORECASE)
+    held = _ORDINAL.findall(known.content)
+    if said is None or len(held) != 1 or known_day(known, clause) is not None:
+        return None
+    return _swap(known, held[0], said["x"])
+
+
+def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """An amount for an amount; a currency or unit that is not said again stays."""
+    counted = _COUNT_WORD.match(new)
+    plain = _WORD_NUMBERS[counted.group().lower()] + new[counted.end() :] if counted else new
+    amount = _AMOUNT.match(plain)
+    held = [found.group() for found in _NUMBER.finditer(_NOTED.sub("", known.content))]
+    if amount is None or known_day(known, clause) is not None or _is_other_unit(known.content, plain):
+        return None
+    if not held and counted:
+        return _by_counted(known, counted.group())
+    said = amount.group().strip().rstrip(".,")
+    if len(held) != 1 or len(plain) > len(said) + 25 or not numbers(said):
+        return None
+    return _amount_for(known, held[0].strip(), said)
+
+
+def _by_counted(known: Extracted, new: str) -> Extracted | None:
+    """“three” for “two”."""
+    held = re.findall(rf"\b{_COUNT_WORD.pattern}", known.content, re.IGNORECASE)
+    return exchange(known, held[0], new, _WORD_NUMBERS[new.lower()]) if len(held) == 1 else None
+
+
+def _amount_for(known: Extracted, old: str, said: str) -> Extracted | None:
+    if old[0] in "$€£¥" and said[0].isdigit() and not re.search(r"[€$£¥a-z]", said, re.IGNORECASE):
+        said = old[0] + said
+    if re.search(r"[a-z€£$]$", said, re.IGNORECASE) and (
+        rest := re.search(
+            rf"{re.escape(old)}\s?(?:k|dollars|euros?|pounds|usd|eur|kg|cm|km)\b", known.content, re.IGNORECASE
+        )
+    ):
+        old = rest.group()
+    value = (known.object or "").replace(old, said) if known.object and old in known.object else said
+    return exchange(known, old, said, value)
+
+
+def _is_other_unit(known: str, new: str) -> bool:
+    one, other = _UNIT.search(known), _UNIT.search(new)
+    return other is not None and (one is None or one[1].lower().rstrip("s") != other[1].lower().rstrip("s"))
+
+
+def _by_colour(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
+    said, held = _COLOUR.match(bare(new)), _COLOUR.search(known.content)
+    return _swap(known, held.group(), said.group()) if said and held else None
+
+
+def _by_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """A name for a name, when it is plainly a correction."""
+    plain = re.sub(r"\s+with an? .*$|\s*\(.*$", "", new).rstrip(" .!")
+    if not is_name(plain) or not known.object or not (known.object[:1].isupper() or known.predicate == "name"):
+        return None
+    if numbers(known.object) or _day(plain, clause) is not None or known.object not in known.content:
+        return None
+    return exchange(known, known.object, plain, plain)

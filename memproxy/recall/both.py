@@ -1,0 +1,21 @@
+"""A follow-up with a word of its own ("And how much is my rent?") is searched as it is and completed by what was said
+before it: which of the two was meant shows in what is found.
+"""
+
+from collections.abc import Sequence
+
+from memproxy.recall.search import Scored
+
+
+def averaged(alone: Sequence[Scored], completed: Sequence[Scored]) -> list[Scored]:
+    """Everything found, by the mean of both scores (0 where it was not found), so that neither drowns the other; each
+    keeps the better of its two scores, by which the floor judges whether it answers.
+    """
+    best: dict[tuple[str | None, str], Scored] = {}
+    total: dict[tuple[str | None, str], float] = {}
+    for one in (*alone, *completed):
+        key = (one.memory.session_id, one.memory.id)
+        total[key] = total.get(key, 0.0) + one.score
+        if key not in best or best[key].score < one.score:
+            best[key] = one
+    return sorted(best.values(), key=lambda one: (-total[one.memory.session_id, one.memory.id], -one.score))

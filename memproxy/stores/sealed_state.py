@@ -1,0 +1,370 @@
+"""The embedded state with every text of a user encrypted by that user's data key (`sealing`).
+
+What a row is looked up by becomes a name (encrypted, always the same) or a token (a keyed hash); ids, times, counts and
+who owns a row stay as they are. Keys are looked up inside the transaction that uses them.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from memproxy.core.palace import Names, is_role
+from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
+from memproxy.core.scope import Scope
+from memproxy.core.transfer import PalaceRow
+from memproxy.errors import StateUnavailable
+from memproxy.metrics import metrics
+from memproxy.ports import (
+    BlockLine,
+    JournalEntry,
+    JournalRow,
+    KnownSession,
+    PalacePlace,
+    Placed,
+    SessionBlocks,
+    SlotChange,
+)
+from memproxy.stores import sqlite_journal as journal
+from memproxy.stores import sqlite_palace as palace
+from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable
+from memproxy.stores.sqlite_data_keys import DataKeys, Owner, owners
+from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
+from memproxy.stores.sqlite_group import SharedCommit
+from memproxy.stores.sqlite_sealing import NAMED_IN_WORDS, SEALED_TABLES, seal_owner, slot_name
+from memproxy.stores.sqlite_state import SEALED, SqliteState
+from memproxy.stores.thread import Apart
+
+log = logging.getLogger(__name__)
+
+
+class SealedState(SqliteState):
+    """`ports.StateStore` in one SQLite file, with the texts in it encrypted."""
+
+    seals = True
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sync: Literal["normal", "full"],
+        masters: MasterKeys,
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+        apart: Apart | None = None,
+    ) -> None:
+        super().__init__(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart)
+        self._keys = DataKeys(masters)
+        self._appends = SharedCommit(self._file, self._tasks, self._insert)
+        self._current: dict[Owner, DataKey] = {}
+        self._destroyed = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_destroyed(self, told: Callable[[], None]) -> None:
+        """``told`` is called whenever a key was destroyed."""
+        self._listeners.append(told)
+
+    async def open(self) -> None:
+        """As the port says. A state that is not encrypted yet is, before this returns.
+
+        Raises:
+            StateUnavailable: also when its keys are wrapped by a master key that is not here.
+        """
+        await super().open()
+        try:
+            sealed = await self._file.write(self._prepare)
+        except StateUnavailable:
+            await self.close()
+            raise
+        if sealed:
+            log.info("the state of %d users is encrypted now; `memproxy reindex` encrypts their memories", sealed)
+            await self._wiped()
+
+    async def _wiped(self) -> None:
+        try:
+            await self._file.wipe()
+        except StateUnavailable as error:  # another process reads: the next checkpoint overwrites it
+            log.warning("the log of the state may hold plain text until it is written over: %s", error.message)
+
+    def _prepare(self, db: sqlite3.Connection) -> int:
+        """Check the keys, and seal what is plain; how many users that concerned."""
+        self._keys.check(db)
+        if db.execute("SELECT 1 FROM meta WHERE key = ?", (SEALED,)).fetchone() is not None:
+            return 0
+        everybody = list(owners(db, SEALED_TABLES))
+        now = datetime.now(UTC)
+        for owner in everybody:
+            seal_owner(db, self._keys.made(db, owner, now))
+        db.execute("INSERT INTO meta VALUES (?, '1')", (SEALED,))
+        return len(everybody)
+
+    async def data_key(self, owner: Owner, *, make: bool) -> DataKey | None:
+        """The owner's key for what is kept outside of the state; None when there is none and none is to be made.
+
+        Raises:
+            StateUnavailable: the state does not answer.
+        """
+        known = self._current.get(owner)
+        if known is not None:
+            return known
+        before = self._destroyed
+        if make:
+            found: DataKey | None = await self._file.write(lambda db: self._made(db, owner))
+        else:
+            found = await self._file.read(lambda db: self._keys.of(db, owner))
+        if found is not None and before == self._destroyed:
+            self._current[owner] = found
+        return found
+
+    async def destroy_key(self, scope: Scope) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            journal.erase(db, scope, None)
+            self._keys.destroy(db, scope.owner)
+
+        await self._file.write(work)
+        self._drop_current(scope.owner)
+        await self._file.wipe()
+
+    async def rewrap(self) -> int:
+        """Wrap every data key by the current master key; how many were wrapped by another one."""
+        wrapped = await self._file.write(self._keys.rewrap)
+        await self._wiped()
+        return wrapped
+
+    def _drop_current(self, owner: Owner) -> None:
+        self._destroyed += 1
+        self._current.pop(owner, None)
+        for told in self._listeners:
+            told()
+
+    def _made(self, db: sqlite3.Connection, owner: Owner) -> DataKey:
+        return self._keys.made(db, owner, datetime.now(UTC))
+
+    def _insert(self, db: sqlite3.Connection, entries: Sequence[JournalEntry]) -> list[int]:
+        return journal.insert(db, [self._sealed_entry(db, entry) for entry in entries])
+
+    def _sealed_entry(self, db: sqlite3.Connection, entry: JournalEntry) -> JournalEntry:
+        key = self._made(db, entry.scope.owner)
+        return msgspec.structs.replace(entry, body=key.seal(entry.body, "journal.body"))
+
+    async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
+        if not await self._file.read(lambda db: journal.claimable(db, lane, now)):
+            return []
+        return await self._file.write(
+            lambda db: [self._opened_row(db, row) for row in journal.claim(db, lane, limit, now, run=run)]
+        )
+
+    def _opened_row(self, db: sqlite3.Connection, row: JournalRow) -> JournalRow:
+        """The row in the clear; one that cannot be read has an empty body, which is refused for good."""
+        key = self._keys.of(db, row.entry.scope.owner)
+        body = _opened(key, row.entry.body, "journal.body")
+        plan = None if row.plan is None else _opened(key, row.plan, "journal.plan")
+        return msgspec.structs.replace(row, entry=msgspec.structs.replace(row.entry, body=body), plan=plan)
+
+    async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
+        owner = await self._file.read(lambda db: journal.owner_of(db, number))
+        if owner is None:
+            return await super().save_plan(number, plan, slots)
+        key = await self._key(owner)
+        return await super().save_plan(number, key.seal(plan, "journal.plan"), [_slot(key, one) for one in slots])
+
+    async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
+        key = await self._key(entry.scope.owner)
+        sealed = msgspec.structs.replace(entry, body=key.seal(entry.body, "journal.body"))
+        return await super().begin_learning(sealed, unlearned=unlearned)
+
+    async def _key(self, owner: Owner) -> DataKey:
+        """The owner's key, looked up in the state itself: another process may have destroyed the one known here."""
+        known = await self._known_key(owner)
+        return known if known is not None else await self._file.write(lambda db: self._made(db, owner))
+
+    async def _known_key(self, owner: Owner) -> DataKey | None:
+        return await self._file.read(lambda db: self._keys.of(db, owner))
+
+    async def slots(self, scope: Scope, names: Sequence[str]) -> dict[str, str]:
+        key = await self._known_key(scope.owner)
+        if key is None or not names:
+            return {}
+        plain = {slot_name(key, name): name for name in names}
+        return {plain[name]: holder for name, holder in (await super().slots(scope, list(plain))).items()}
+
+    async def change_slots(self, scope: Scope, changes: Sequence[SlotChange]) -> bool:
+        key = await self._key(scope.owner)
+        return await super().change_slots(scope, [_slot(key, one) for one in changes])
+
+    async def forget(self, scope: Scope, *, session: str | None) -> None:
+        if session is None:
+            await self._file.write(lambda db: self._keys.destroy(db, scope.owner))
+            self._drop_current(scope.owner)
+        await super().forget(scope, session=session)
+
+    async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
+        key = await self._known_key(scope.owner)
+        if key is None:
+            return {}
+        plain = {key.name(name): name for name in keys}
+        found = await super().find_session(scope, list(plain))
+        return {
+            plain[name]: [
+                msgspec.structs.replace(one, answer=key.plain_name(one.answer)) if one.answer is not None else one
+                for one in known
+            ]
+            for name, known in found.items()
+        }
+
+    async def remember_session(self, scope: Scope, keys: Sequence[str], known: KnownSession) -> None:
+        key = await self._key(scope.owner)
+        answer = key.name(known.answer) if known.answer is not None else None
+        sealed = msgspec.structs.replace(known, answer=answer)
+        await super().remember_session(scope, [key.name(name) for name in keys], sealed)
+
+    async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
+        keys = {owner: await self._key(owner) for owner in {part.scope.owner for part in parts}}
+        await super().note_receipts([_sealed_part(keys[part.scope.owner], part) for part in parts])
+
+    async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
+        found, key = await super().receipt(scope, request_id), await self._known_key(scope.owner)
+        if found is None:
+            return None
+        recalled = found.recalled
+        if recalled is not None:
+            recalled = msgspec.structs.replace(recalled, query=_opened_text(key, recalled.query, "receipt.query"))
+        outcomes = [_opened_outcome(key, one) for one in found.outcomes]
+        return msgspec.structs.replace(found, recalled=recalled, outcomes=outcomes)
+
+    async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
+        owner = await self._file.read(lambda db: journal.owner_of(db, number))
+        if owner is None:
+            return
+        key = await self._key(owner)
+        await super().note_outcomes(number, [_sealed_outcome(key, one) for one in outcomes], at)
+
+    async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
+        found = await super().outcomes(scope, session=session, limit=limit)
+        key = await self._known_key(scope.owner)
+        return [msgspec.structs.replace(one, outcome=_opened_outcome(key, one.outcome)) for one in found]
+
+    async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
+        key = await self._known_key(scope.owner)
+        plain = {key.name(name): name for name in messages} if key is not None else {}
+        found = await super().find_blocks(scope, list(plain))
+        blocks = {plain[name]: _opened_lines(key, lines) for name, lines in found.blocks.items()}
+        return msgspec.structs.replace(found, blocks={name: lines for name, lines in blocks.items() if lines})
+
+    async def save_block(
+        self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
+    ) -> bool:
+        key = await self._key(scope.owner)
+        sealed = [msgspec.structs.replace(line, text=key.seal_text(line.text, "block.line")) for line in lines]
+        return await super().save_block(scope, key.name(message), sealed, erasures=erasures, at=at)
+
+    async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
+        key = await self._key(scope.owner)
+        sealed = [
+            msgspec.structs.replace(
+                one,
+                wing=key.name(one.wing),
+                closet=key.name(one.closet),
+                same=tuple((key.name(mine), key.name(other)) for mine, other in one.same),
+            )
+            for one in names
+        ]
+
+        def role(name: str) -> bool:
+            return is_role(key.plain_name(name))
+
+        placed = await self._file.write(lambda db: palace.place(db, scope.owner, sealed, role=role))
+        return [Placed(key.plain_name(one.wing), one.pointer) for one in placed]
+
+    async def palace(
+        self, scope: Scope, parent: str, *, after: int, limit: int, name: str | None = None
+    ) -> list[PalacePlace]:
+        key = await self._known_key(scope.owner)
+        if key is None:
+            return []
+        rooms = bool(parent) and "/" not in parent  # named by sessions
+        sealed = key.name(name) if name is not None and not rooms else name
+        found = await super().palace(scope, parent, after=after, limit=limit, name=sealed)
+        return [PalacePlace(one.number, key.plain_name(one.name)) for one in found]
+
+    async def palace_names(self, scope: Scope) -> dict[str, str]:
+        key = await self._known_key(scope.owner)
+        if key is None:
+            return {}
+        found = await super().palace_names(scope)
+        return {key.plain_name(name): key.plain_name(wing) for name, wing in found.items()}
+
+    async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
+        key = await self._known_key(scope.owner)
+        found = await super().palace_rows(scope) if key is not None else []
+        return [msgspec.structs.replace(row, name=key.plain_name(row.name)) for row in found if key is not None]
+
+    async def adopt_palace(self, scope: Scope, rows: Sequence[PalaceRow]) -> bool:
+        key = await self._key(scope.owner)
+        sealed = [
+            msgspec.structs.replace(row, name=key.name(row.name)) if row.kind in NAMED_IN_WORDS else row for row in rows
+        ]
+        return await super().adopt_palace(scope, sealed)
+
+    async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
+        key = await self._key(scope.owner)
+        return await super().stand(scope, [(key.name(wing), room, pointer) for wing, room, pointer in places])
+
+    async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
+        key = await self._known_key(scope.owner)
+        if key is not None:
+            await super().leave_palace(scope, [key.name(wing) for wing in wings])
+
+
+def _slot(key: DataKey, change: SlotChange) -> SlotChange:
+    return msgspec.structs.replace(change, slot=slot_name(key, change.slot))
+
+
+def _opened(key: DataKey | None, sealed: bytes, what: str) -> bytes:
+    try:
+        return key.open(sealed, what) if key is not None else b""
+    except Unreadable as error:
+        _note_unreadable(what, error)
+        return b""
+
+
+def _opened_text(key: DataKey | None, sealed: str, what: str) -> str:
+    try:
+        return key.open_text(sealed, what) if key is not None else ""
+    except Unreadable as error:
+        _note_unreadable(what, error)
+        return ""
+
+
+def _note_unreadable(what: str, error: Unreadable) -> None:
+    metrics().internal_errors.labels(where="state.sealed").inc()
+    log.error("an encrypted %s cannot be read and counts as empty: %s", what, error)
+
+
+def _sealed_part(key: DataKey, part: ReceiptPart) -> ReceiptPart:
+    if part.recalled is None or not part.recalled.query:
+        return part
+    query = key.seal_text(part.recalled.query, "receipt.query")
+    return msgspec.structs.replace(part, recalled=msgspec.structs.replace(part.recalled, query=query))
+
+
+def _sealed_outcome(key: DataKey, outcome: Outcome) -> Outcome:
+    if outcome.content is None:
+        return outcome
+    return msgspec.structs.replace(outcome, content=key.seal_text(outcome.content, "outcome.content"))
+
+
+def _opened_outcome(key: DataKey | None, outcome: Outcome) -> Outcome:
+    if outcome.content is None:
+        return outcome
+    return msgspec.structs.replace(outcome, content=_opened_text(key, outcome.content, "outcome.content"))
+
+
+def _opened_lines(key: DataKey | None, lines: Sequence[BlockLine]) -> list[BlockLine]:
+    """The lines in the clear; none when one of them cannot be read, for half a block is no block."""
+    opened = [msgspec.structs.replace(line, text=_opened_text(key, line.text, "block.line")) for line in lines]
+    whole = all(line.text or not sealed.text for line, sealed in zip(opened, lines, strict=True))
+    return opened if whole else []

@@ -1,0 +1,160 @@
+"""The statements of what is kept about callers. Each function runs inside a transaction that its caller opened."""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.audit import AUDIT_VERSION, Audited, AuditEntry
+from memproxy.core.choices import CHOICES_VERSION, NOTHING_CHOSEN, Choices
+from memproxy.core.scope import Scope
+from memproxy.ports import Charge, GivenAnswer
+from memproxy.ports.access import ANSWERS_KEPT
+from memproxy.stores.sqlite_journal import micros, moment
+
+MOST_AUDITED = 100_000
+"""Audit entries kept of all tenants together, some 300 bytes each; the oldest go first."""
+
+_PRUNED_AT_ONCE = 500
+_WHOLE_TENANT = ""
+"""Stands for the tenant as a whole among its users: no user has an empty name."""
+
+
+def spend(db: sqlite3.Connection, batch: Sequence[tuple[Sequence[Charge], datetime]]) -> list[Charge | None]:
+    """Count each one's charges, in their order; for one that would go over a limit none of its own."""
+    return [_spend(db, charges, now) for charges, now in batch]
+
+
+def _spend(db: sqlite3.Connection, charges: Sequence[Charge], now: datetime) -> Charge | None:
+    for charge in charges:
+        if charge.limit is not None and spent(db, charge, now) + charge.amount > charge.limit:
+            return charge
+    for charge in charges:
+        db.execute(
+            """
+            INSERT INTO uses (tenant, user, what, ends, used) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT (tenant, user, what) DO UPDATE SET
+                used = CASE WHEN ends = excluded.ends THEN used ELSE 0 END + excluded.used, ends = excluded.ends
+            """,
+            (charge.tenant, charge.user or _WHOLE_TENANT, charge.what, ends(charge, now), charge.amount),
+        )
+    return None
+
+
+def ends(charge: Charge, now: datetime) -> int:
+    """When the charge's window under way ends, in seconds since 1970."""
+    seconds = micros(now) // 1_000_000
+    return seconds - seconds % charge.seconds + charge.seconds
+
+
+def spent(db: sqlite3.Connection, charge: Charge, now: datetime) -> int:
+    """What was counted in the window under way."""
+    row = db.execute(
+        "SELECT used FROM uses WHERE tenant = ? AND user = ? AND what = ? AND ends = ?",
+        (charge.tenant, charge.user or _WHOLE_TENANT, charge.what, ends(charge, now)),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def prune_uses(db: sqlite3.Connection, now: datetime) -> None:
+    """Drop windows that are past."""
+    db.execute("DELETE FROM uses WHERE ends <= ?", (micros(now) // 1_000_000,))
+
+
+def own_choices(db: sqlite3.Connection, scope: Scope) -> Choices | None:
+    """What was set for exactly this owner or agent."""
+    row = db.execute(
+        "SELECT chosen FROM choices WHERE tenant = ? AND user = ? AND agent = ?", (*scope.owner, scope.agent or "")
+    ).fetchone()
+    return msgspec.json.decode(row[0], type=Choices) if row else None
+
+
+def choices(db: sqlite3.Connection, scope: Scope) -> Choices:
+    """What holds for the owner and its agent."""
+    owner = Scope(tenant=scope.tenant, user=scope.user)
+    wider = own_choices(db, owner) or NOTHING_CHOSEN
+    own = own_choices(db, scope) if scope.agent is not None else None
+    return own.over(wider) if own is not None else wider
+
+
+def choose(db: sqlite3.Connection, scope: Scope, chosen: Choices, at: datetime) -> None:
+    """Set, or delete, what is chosen for the owner or its agent."""
+    place = (*scope.owner, scope.agent or "")
+    db.execute("DELETE FROM choices WHERE tenant = ? AND user = ? AND agent = ?", place)
+    if chosen != NOTHING_CHOSEN:
+        form = msgspec.json.encode(chosen).decode()
+        learns = None if chosen.learning is None else int(chosen.learning)
+        db.execute(
+            "INSERT INTO choices (tenant, user, agent, at, version, learning, chosen) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*place, micros(at), CHOICES_VERSION, learns, form),
+        )
+
+
+def given_answer(db: sqlite3.Connection, scope: Scope, name: str) -> GivenAnswer | None:
+    """One kept answer."""
+    row = db.execute(
+        "SELECT asked, at, answer, erased FROM answers WHERE tenant = ? AND user = ? AND name = ?",
+        (*scope.owner, name),
+    ).fetchone()
+    return GivenAnswer(asked=row[0], at=moment(row[1]), answer=row[2], erased=bool(row[3])) if row else None
+
+
+def keep_answer(db: sqlite3.Connection, scope: Scope, name: str, given: GivenAnswer) -> None:
+    """Keep one; some that are too old go."""
+    db.execute(
+        "INSERT OR REPLACE INTO answers (tenant, user, name, asked, at, answer, erased) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*scope.owner, name, given.asked, micros(given.at), given.answer, int(given.erased)),
+    )
+    old = micros(given.at - ANSWERS_KEPT)
+    db.execute(
+        "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers WHERE at < ? LIMIT ?)", (old, _PRUNED_AT_ONCE)
+    )
+
+
+def drop_answer(db: sqlite3.Connection, scope: Scope, name: str) -> None:
+    """Delete one."""
+    db.execute("DELETE FROM answers WHERE tenant = ? AND user = ? AND name = ?", (*scope.owner, name))
+
+
+def erase_answers(db: sqlite3.Connection, scope: Scope) -> None:
+    """Delete what the owner's answers said."""
+    db.execute(
+        "UPDATE answers SET answer = NULL, erased = 1 WHERE tenant = ? AND user = ? AND answer IS NOT NULL",
+        scope.owner,
+    )
+
+
+def note_audit(db: sqlite3.Connection, entries: Sequence[AuditEntry]) -> None:
+    """Write entries; the oldest beyond `MOST_AUDITED` go."""
+    number = 0
+    for entry in entries:
+        written = db.execute(
+            "INSERT INTO audit (tenant, at, version, entry) VALUES (?, ?, ?, ?)",
+            (entry.tenant, micros(entry.at), AUDIT_VERSION, msgspec.json.encode(entry).decode()),
+        )
+        number = written.lastrowid or number
+    db.execute("DELETE FROM audit WHERE number <= ?", (number - MOST_AUDITED,))
+
+
+def audit(db: sqlite3.Connection, tenant: str | None, before: int | None, limit: int) -> list[Audited]:
+    """Entries, newest first."""
+    rows = db.execute(
+        """
+        SELECT number, entry FROM audit WHERE (tenant = ? OR ? IS NULL) AND (number < ? OR ? IS NULL)
+        ORDER BY number DESC LIMIT ?
+        """,
+        (tenant, tenant, before, before, limit),
+    )
+    return [Audited(number=number, entry=msgspec.json.decode(entry, type=AuditEntry)) for number, entry in rows]
+
+
+def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
+    """Delete the owner's answers, or of a session's what they said. Choices stay: they say nothing of what was
+    remembered, and who switched memory off does not want it on again for having erased everything. So does the count
+    of uses, which is past in an hour.
+    """
+    if session is None:
+        db.execute("DELETE FROM answers WHERE tenant = ? AND user = ?", scope.owner)
+    else:
+        erase_answers(db, scope)

@@ -1,0 +1,55 @@
+"""Follow-ups, by words alone and with the real model: what was said before helps where it is needed, and does not hide
+what is asked where it is not.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from memproxy.evals.vectors import until_ready
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.settings import EmbeddingSettings
+from tests.recall.making import Bench, asking, bench, fact
+from tests.recall_fixture.follow_ups import BETWEEN, COMPLETE, KNOWN, LEANING, FollowUp
+from tests.support.shared import MODEL_PATH, needs_model
+
+MOST_MISSED = {"words": {"Who was it?", "And his allergy?"}, "model": {"And his allergy?"}}
+""" "Who" has no word of a vet, and "allergy" is no form of "allergic" for the stemmer."""
+
+
+@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
+async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[str, Bench]]:
+    embedder = None
+    if request.param == "model":
+        embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
+        await until_ready(embedder)
+    async with bench(tmp_path / "store", embedder=embedder) as known:
+        await known.put(*(fact(text, id=str(place), session_id="earlier") for place, text in enumerate(KNOWN)))
+        yield request.param, known
+    if embedder is not None:
+        await embedder.close()
+
+
+async def injected(known: Bench, probe: FollowUp) -> list[str]:
+    answer = await known.recall.recall(asking(*probe.said, probe.asked))
+    return [citation.memory_id for citation in answer.citations]
+
+
+async def test_follow_ups_find_what_they_are_after_whatever_was_said_before(side: tuple[str, Bench]) -> None:
+    name, known = side
+    probes = (*LEANING, *COMPLETE, *BETWEEN)
+    missed = {probe.asked for probe in probes if str(probe.answer) not in await injected(known, probe)}
+    assert missed <= MOST_MISSED[name]
+
+
+async def test_a_complete_question_has_its_answer_first(side: tuple[str, Bench]) -> None:
+    _, known = side
+    first = {probe.asked: await injected(known, probe) for probe in COMPLETE}
+    assert {asked: ids[:1] for asked, ids in first.items()} == {one.asked: [str(one.answer)] for one in COMPLETE}
+
+
+async def test_without_what_was_said_before_a_vague_question_brings_nothing(side: tuple[str, Bench]) -> None:
+    _, known = side
+    alone = [await injected(known, FollowUp(said=(), asked=probe.asked, answer=probe.answer)) for probe in LEANING]
+    assert alone == [[]] * len(LEANING)

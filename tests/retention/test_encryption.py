@@ -1,0 +1,195 @@
+"""With ``privacy.encrypt`` no text of a user is in any file of a serving proxy, and memory works as without."""
+
+import base64
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.talk import chat, extract_by_rules, found, listed
+from tests.retention.residue import residue
+from tests.support.proxy import Proxy, environment, memproxy, merged, running_proxy
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(240)]
+
+ENCRYPT: dict[str, Any] = {"privacy": {"encrypt": True}}
+SAID = "My budget for Reykjavík is $10,000, says Zebulonia Quarkenstein"
+STORED = "Zebulonia plays the theremin in Ouagadougou on Thursdays"
+OBJECT = "theremin of Ouagadougou"
+QUERY = "what does Zebulonia Quarkenstein do on Thursdays with me"
+OURS = frozenset({"test-config.yaml"})
+
+
+def new_master() -> str:
+    return base64.urlsafe_b64encode(os.urandom(32)).decode()
+
+
+async def fill(proxy: Proxy) -> None:
+    """A captured turn, a learned fact, a memory by the API, a receipt, a block: each with words of its own."""
+    async with proxy.client() as client:
+        stored = await client.post(
+            "/v1/memory",
+            json={
+                "content": STORED,
+                "subject": "Zebulonia Quarkenstein",
+                "predicate": "plays",
+                "object": OBJECT,
+                "category": "pastimes/theremin playing",
+                "tags": ["thereminist"],
+                "entities": ["Zebulonia", "Ouagadougou"],
+                "metadata": {"note": "heard at the Ouagadougou bazaar"},
+            },
+        )
+        assert stored.status_code == 201, stored.text
+        assert (await chat(client, SAID)).status == 200
+        await eventually(lambda: found(proxy, SAID), what="the turn is indexed")
+        answer = await chat(client, QUERY)
+        assert answer.recall.startswith("injected"), answer.recall
+        await chat(client, QUERY, "Here it is.", "And where does she play the theremin in my city?")
+
+
+TEXTS = (SAID, STORED, OBJECT, QUERY, "pastimes/theremin playing", "thereminist", "heard at the Ouagadougou bazaar")
+
+
+async def test_no_text_is_in_a_file_while_memory_works(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    upstream.extractor = extract_by_rules
+    secrets = {"MEMPROXY_MASTER_KEY": new_master()}
+    home = tmp_path / "home"
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=secrets) as proxy:
+        await fill(proxy)
+        asked = upstream.received[-1].body.decode()
+        assert "Ouagadougou" in asked, "the block is injected in the clear"
+        async with proxy.client() as client:
+            for where in (
+                {"tag": "thereminist"},
+                {"category": "pastimes/theremin playing"},
+                {"entity": "Zebulonia"},
+            ):
+                assert [one["content"] for one in await listed(proxy, **where)] == [STORED], where
+            memory = (await listed(proxy, tag="thereminist"))[0]
+            edited = await client.patch(f"/v1/memory/{memory['id']}", json={"tags": ["ondist"], "object": None})
+            assert edited.json()["tags"] == ["ondist"]
+            assert await listed(proxy, tag="thereminist") == []
+            assert (await listed(proxy, tag="ondist"))[0]["object"] is None
+            palace = (await client.get("/v1/memory/palace")).json()["data"]
+            assert any("zebulonia" in place["name"] for place in palace)
+        assert residue(TEXTS, home, ignored=OURS) == []
+        proxy.kill()
+        await proxy.restart()
+        assert await found(proxy, STORED)
+        assert residue(TEXTS, home, ignored=OURS) == []
+
+
+async def test_a_user_s_key_goes_with_the_user(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    """What was copied before (a backup, a stolen disk) is of no use once the key is destroyed."""
+    secrets = {"MEMPROXY_MASTER_KEY": new_master()}
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=secrets) as proxy:
+        await fill(proxy)
+        shutil.copytree(home / "store", copy / "store")
+        async with proxy.client() as client:
+            gone = await client.delete("/v1/memory/users/default")
+            assert gone.status_code == 200
+        assert keys_in(home / "state.db") == 0
+        assert await listed(proxy) == []
+        proxy.kill()
+        shutil.rmtree(home / "store")
+        shutil.copytree(copy / "store", home / "store")
+        await proxy.restart()
+        assert await listed(proxy) == []
+        async with proxy.client() as client:
+            again = await client.post("/v1/memory", json={"content": "something new after all"})
+            assert again.status_code == 201
+        assert [one["content"] for one in await listed(proxy)] == ["something new after all"]
+
+
+def keys_in(state: Path) -> int:
+    db = sqlite3.connect(state)
+    try:
+        return int(db.execute("SELECT count(*) FROM data_keys").fetchone()[0])
+    finally:
+        db.close()
+
+
+async def test_without_a_master_key_the_start_is_refused_with_how_to_make_one(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("privacy: {encrypt: true}\nembedding: {provider: none}\nserver: {port: 0}\n")
+    refused = memproxy(tmp_path / "home", "serve", "--config", str(config))
+    assert refused.returncode == 1
+    assert "MEMPROXY_MASTER_KEY" in refused.stderr
+    assert "memproxy keys master" in refused.stderr
+    made = memproxy(tmp_path / "home", "keys", "master")
+    assert len(base64.urlsafe_b64decode(made.stdout.strip())) == 32
+
+
+async def test_with_a_wrong_master_key_memory_stays_off_and_chat_goes_on(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    home, right = tmp_path / "home", new_master()
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment={"MEMPROXY_MASTER_KEY": right}) as proxy:
+        await fill(proxy)
+    wrong = {"MEMPROXY_MASTER_KEY": new_master()}
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=wrong, memory=False) as proxy:
+        async with proxy.client() as client:
+            answer = await chat(client, QUERY)
+            assert (answer.status, answer.recall.split(";")[0]) == (200, "degraded")
+            assert (await client.get("/v1/memory")).status_code == 503
+
+        async def told() -> bool:
+            return "MEMPROXY_MASTER_KEY" in str((await proxy.readiness())[1])
+
+        await eventually(told, what="readyz names the key")
+        assert "MEMPROXY_MASTER_KEY" in proxy.log
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment={"MEMPROXY_MASTER_KEY": right}) as proxy:
+        assert await found(proxy, STORED)
+
+
+async def test_an_existing_store_is_encrypted_by_a_reindex(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    upstream.extractor = extract_by_rules
+    home, secrets = tmp_path / "home", {"MEMPROXY_MASTER_KEY": new_master()}
+    async with running_proxy(upstream.base_url, home) as proxy:
+        await fill(proxy)
+        before = {one["id"]: one for one in await listed(proxy)}
+    assert residue(TEXTS, home, ignored=OURS), "nothing is encrypted yet"
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=secrets) as proxy:
+        assert {one["id"]: one for one in await listed(proxy)} == before
+        assert [one["content"] for one in await listed(proxy, tag="thereminist")] == [STORED]
+        assert residue(TEXTS, *[home / "state.db", home / "state.db-wal"]) == [], "the state is at once"
+        done = memproxy(home, "reindex", "--config", str(proxy.config_file))
+        assert done.returncode == 0, done.stderr
+        assert residue(TEXTS, home, ignored=OURS) == []
+        assert {one["id"]: one for one in await listed(proxy)} == before
+        assert [one["content"] for one in await listed(proxy, tag="thereminist")] == [STORED]
+        async with proxy.client() as client:
+            first = await client.get("/v1/memory", params={"limit": 1})
+            assert first.json()["next_cursor"]
+    plain = merged(proxy.config, {"privacy": {"encrypt": False}})
+    off = Proxy(home, plain, {})
+    off.launch()
+    try:
+        await eventually(lambda: "privacy.encrypt is off" in off.log, what="it says why")
+    finally:
+        await off.stop()
+
+
+async def test_the_master_key_can_be_changed(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    home, old, new = tmp_path / "home", new_master(), new_master()
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment={"MEMPROXY_MASTER_KEY": old}) as proxy:
+        await fill(proxy)
+        config = str(proxy.config_file)
+    both = {"MEMPROXY_MASTER_KEY": f"{new},{old}"}
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=both) as proxy:
+        assert await found(proxy, STORED)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("tests.support.proxy.environment", lambda home, extra=None: environment(home, both))
+            done = memproxy(home, "keys", "rewrap", "--config", config)
+        assert done.returncode == 0, done.stderr
+        assert "1 data key" in done.stdout
+        assert await found(proxy, STORED), "the running server goes on"
+    async with running_proxy(upstream.base_url, home, ENCRYPT, environment={"MEMPROXY_MASTER_KEY": new}) as proxy:
+        assert await found(proxy, STORED)
