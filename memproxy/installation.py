@@ -110,6 +110,18 @@ async def installation(settings: Settings, *, refused_too: bool = False) -> Asyn
             yield Installation(client, settings, engine)
 
 
+@contextlib.contextmanager
+def holding(settings: Settings) -> Iterator[None]:
+    """Within it no server starts on the store and the state of these settings.
+
+    Raises:
+        AlreadyServed: one is running.
+    """
+    with contextlib.ExitStack() as held:
+        _hold(held, settings, home_dir())
+        yield
+
+
 def _hold(held: contextlib.ExitStack, settings: Settings, home: Path) -> None:
     """Keep a server from starting on the store while we have it."""
     for path in _guarded(settings, home):

@@ -53,6 +53,13 @@ class Metrics:
         )
         self.learn_seconds = histogram("memproxy_learn_seconds", "Time of one learning job.", buckets=SLOW_BUCKETS)
         self.memories_written = counter("memproxy_memories_written", "Memories written.", ["operation"])
+        self.memories_pruned = counter("memproxy_memories_pruned", "Memories erased by retention.", ["reason"])
+        self.accesses_dropped = counter(
+            "memproxy_accesses_dropped", "Retrievals that were not counted, because too many waited to be."
+        )
+        self.erasure_seconds = histogram(
+            "memproxy_erasure_seconds", "Time to drop deleted text from the files.", buckets=SLOW_BUCKETS
+        )
         self.candidates_rejected = counter(
             "memproxy_candidates_rejected", "Extracted candidates that were not stored.", ["reason"]
         )

@@ -12,7 +12,7 @@ import uvloop
 from memproxy import __version__, logs
 from memproxy.launch import ENGINE, RELAY, Launch, receive
 from memproxy.metrics import metrics
-from memproxy.server import Server, quiet_logs, server_config
+from memproxy.server import Patience, Server, allow_many_files, quiet_logs, server_config
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, make_state
@@ -27,11 +27,13 @@ async def run_relay(launch: Launch, settings: Settings) -> None:
     """Serve until told to stop."""
     from memproxy.wiring.relay import make_relay  # noqa: PLC0415 - the engine does not need it
 
+    allow_many_files()
     state = make_state(settings, Path(launch.home), checkpoint_pages=RELAY_CHECKPOINT_PAGES)
     process = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket))
     await process.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests
-    server = Server(server_config(process.app))
+    patience = Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
+    server = Server(server_config(process.app), patience)
 
     tasks = TaskOwner("relay process")
 

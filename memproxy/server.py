@@ -1,10 +1,17 @@
 """The HTTP server of both processes: uvicorn, told to add nothing of its own and to leave signals to us."""
 
+import asyncio
 import contextlib
 import logging
+import resource
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+log = logging.getLogger(__name__)
 
 CLIENT_KEEP_ALIVE_S = 75
 """Idle client connections stay open this long; nginx's number, longer than clients' own pools keep them."""
@@ -14,8 +21,93 @@ CUT_OFF_S = 1
 """What uvicorn still gives open requests: they had their grace before it was told to stop."""
 
 
+LEAST_BYTES_PER_S = 500
+"""What a client has sent prolongs its time by a second for so many bytes (Apache's `mod_reqtimeout` has this rate)."""
+
+MOST_FILES = 65_536
+
+_TICKS_OF_A_LOOK = 10
+"""Uvicorn ticks ten times a second."""
+
+
+class Patience(NamedTuple):
+    """Seconds that a client may take to send a request's headers, and its body; what it has sent adds to them."""
+
+    headers_s: float
+    body_s: float
+
+
+class WatchedProtocol(HttpToolsProtocol):
+    """A client's connection that knows since when its client owes it bytes: uvicorn itself would wait for ever."""
+
+    _owed_since: float | None = None
+    _owed_bytes = 0
+    _owes_body = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._owes(body=False)
+
+    def data_received(self, data: bytes) -> None:
+        if self._owed_since is None:
+            self._owes(body=False)
+        self._owed_bytes += len(data)
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        """Called by the parser."""
+        self._owes(body=True)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Called by the parser."""
+        self._owed_since = None
+        super().on_message_complete()
+
+    def _owes(self, *, body: bool) -> None:
+        self._owed_since = time.monotonic()
+        self._owed_bytes = 0
+        self._owes_body = body
+
+    def is_too_slow(self, now: float, patience: Patience) -> bool:
+        """Whether its client takes too long over what it owes. While we do not read, because what goes on upstream is
+        slower, it owes nothing.
+        """
+        if self._owed_since is None:
+            return False
+        if self.flow.read_paused:
+            self._owes(body=self._owes_body)
+            return False
+        allowed = patience.body_s if self._owes_body else patience.headers_s
+        return now - self._owed_since > allowed + self._owed_bytes / LEAST_BYTES_PER_S
+
+
 class Server(uvicorn.Server):
-    """Uvicorn without signal handlers of its own: the process's `main` owns them."""
+    """Uvicorn without signal handlers of its own, the process's `main` owns them; and with a bound on slow clients."""
+
+    def __init__(self, config: uvicorn.Config, patience: Patience | None = None) -> None:
+        """``patience`` None: clients may take as long as they like (they are processes of ours)."""
+        super().__init__(config)
+        self._patience = patience
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called by uvicorn; whether to stop."""
+        if self._patience is not None and counter % _TICKS_OF_A_LOOK == 0:
+            self._cut_off_slow(self._patience)
+        return await super().on_tick(counter)
+
+    def _cut_off_slow(self, patience: Patience) -> None:
+        now = time.monotonic()
+        connections: list[Any] = list(self.server_state.connections)
+        slow = [one for one in connections if isinstance(one, WatchedProtocol) and one.is_too_slow(now, patience)]
+        for connection in slow:
+            connection.transport.close()
+        if slow:
+            log.warning(
+                "%d connections were cut off: their clients took too long to send a request (server.headers_timeout_s, "
+                "server.body_timeout_s)",
+                len(slow),
+            )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -34,7 +126,7 @@ def server_config(app: Callable[..., Awaitable[None]], **more: object) -> uvicor
     """Uvicorn's settings: only the bytes that the application sends, no headers, logs or signals of its own."""
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=WatchedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -53,3 +145,13 @@ def quiet_logs() -> None:
     logger = logging.getLogger("uvicorn.error")
     logger.addFilter(Unfinished())
     logger.setLevel(logging.WARNING)
+
+
+def allow_many_files() -> None:
+    """Let this process have as many connections as the system allows: a stream takes two, and many systems begin with
+    a limit of 1,024 files that a process may raise itself.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

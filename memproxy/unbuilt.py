@@ -20,7 +20,6 @@ UNBUILT = (
     Unbuilt("store.backend", ("edge", "qdrant")),
     Unbuilt("state.backend"),
     Unbuilt("state.url"),
-    Unbuilt("retention"),
     Unbuilt("working"),
     Unbuilt("telemetry.log_content"),
 )

@@ -16,20 +16,19 @@ _TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
 """pytest's own name for where temporary folders are made."""
 
 
-def _folder_in_memory() -> None:
-    """Temporary folders go into main memory where there is room: an embedded store flushes some hundred files, for
-    which tests on a busy disk wait several times as long as they work. A process that is killed loses nothing there
-    either.
+def folder_in_memory() -> Path | None:
+    """A folder in main memory, where there is room: an embedded store flushes some hundred files, for which tests on a
+    busy disk wait several times as long as they work. A process that is killed loses nothing there either.
     """
     try:
         room = shutil.disk_usage(_MEMORY_FOLDER).free > _ROOM and os.access(_MEMORY_FOLDER, os.W_OK)
     except OSError:
-        return
-    if room:
-        os.environ.setdefault(_TEMPORARY_ROOT, str(_MEMORY_FOLDER))
+        return None
+    return _MEMORY_FOLDER if room else None
 
 
-_folder_in_memory()
+if (_memory := folder_in_memory()) is not None:
+    os.environ.setdefault(_TEMPORARY_ROOT, str(_memory))
 
 
 @pytest.fixture(autouse=True)

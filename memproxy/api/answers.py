@@ -2,8 +2,8 @@
 
 from typing import Any
 
-OUTCOMES = ["stored", "superseded", "duplicate", "rejected", "edited", "deleted"]
-"""What is told of a candidate of learning, or of a memory that a call wrote; `retracted` and others may follow."""
+OUTCOMES = ["stored", "superseded", "duplicate", "rejected", "edited", "deleted", "retracted", "nothing", "feedback"]
+"""What is told of a candidate of learning, of a memory that a call wrote, or that somebody judged."""
 
 REF = "#/components/schemas/"
 
@@ -175,6 +175,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         upstream=_ANY_OR_NONE,
         captured=_FLAG,
         turn_ids=_array(_TEXT),
+        feedback=_array(_object(["signal", "memory_id"], signal=_TEXT, memory_id=_TEXT)),
         learned=_object(
             ["state", "outcomes"],
             state={"enum": ["none", "off", "pending", "parked", "done"]},
@@ -194,6 +195,22 @@ ANSWERS: dict[str, dict[str, Any]] = {
             }
         ),
     ),
+    "Pruned": _object(
+        ["pruned", "reasons", "dry_run"],
+        pruned=_INTEGER,
+        reasons=_COUNTS,
+        dry_run=_FLAG,
+        data=_array(
+            _object(
+                ["memory_id", "kind", "active", "reason", "score"],
+                memory_id=_TEXT,
+                kind=_TEXT,
+                active=_FLAG,
+                reason={"enum": ["expired", "limit"]},
+                score=_NUMBER,
+            )
+        ),
+    ),
     "Retried": _object(["retried"], retried=_INTEGER),
     "Stats": _object(
         ["memories", "queues", "cost"],
@@ -205,6 +222,43 @@ ANSWERS: dict[str, dict[str, Any]] = {
         ),
         queues={"type": "object", "additionalProperties": _COUNTS},
         cost=_object(["today", "year"], today=_COST, year=_COST),
+        erasure={"enum": ["complete", "pending"]},
+    ),
+    "Choices": _object(
+        ["user_id", "agent_id", "mode", "limit", "rerank", "learning", "chosen"],
+        user_id=_TEXT,
+        agent_id=_OPTIONAL_TEXT,
+        mode={"enum": ["on", "read", "write", "off"]},
+        limit=_INTEGER,
+        rerank=_FLAG,
+        learning=_FLAG,
+        chosen=_object(
+            ["mode", "limit", "rerank", "learning"],
+            mode={"enum": ["on", "read", "write", "off", None]},
+            limit={"anyOf": [_INTEGER, {"type": "null"}]},
+            rerank={"anyOf": [_FLAG, {"type": "null"}]},
+            learning={"anyOf": [_FLAG, {"type": "null"}]},
+        ),
+    ),
+    "Judged": _object(
+        ["signal", "memory_ids", "data"],
+        signal={"enum": ["helpful", "wrong", "correction"]},
+        memory_ids=_array(_TEXT),
+        data=_array(_MEMORY),
+    ),
+    "AuditPage": _object(
+        ["data", "next_cursor"],
+        data=_array(
+            _object(
+                ["at", "by", "action", "scope", "counts"],
+                at=_TIME,
+                by=_TEXT,
+                action=_TEXT,
+                scope={"type": "object", "additionalProperties": _TEXT},
+                counts=_COUNTS,
+            )
+        ),
+        next_cursor=_OPTIONAL_TEXT,
     ),
     "Error": _object(
         ["error"],

@@ -22,6 +22,9 @@ from memproxy.errors import NotFound
 from memproxy.learn.worker import Worker
 from memproxy.ports import Clock, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
 from memproxy.recall.pipeline import Recall
+from memproxy.retention.accesses import AccessCounter
+from memproxy.retention.erasing import Eraser
+from memproxy.retention.pruning import Pruner
 from memproxy.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -42,7 +45,8 @@ class Backends:
     ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and `errors.StateUnavailable` while that
     part is not open. ``receipts_written`` returns when the receipts of all recalls answered so far are written.
     ``embedder`` and ``lexical_version`` say what vectors are made by.
-    ``quotas`` are what callers may keep. ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write
+    ``quotas`` are what callers may keep. ``eraser`` drops deleted text from the files, ``pruner`` keeps to the limits,
+    ``accesses`` counts what was recalled. ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write
     waits to be applied before it is answered as queued.
     """
 
@@ -57,6 +61,9 @@ class Backends:
     require_state: Callable[[], None]
     receipts_written: Callable[[], Awaitable[None]]
     quotas: Quotas
+    eraser: Eraser
+    pruner: Pruner
+    accesses: AccessCounter
     embedder: Embedder
     lexical_version: int = 0
     write_timeout_s: float = WRITE_TIMEOUT_S

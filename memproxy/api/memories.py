@@ -15,17 +15,22 @@ from memproxy.api.idempotency import new_id
 from memproxy.api.places import in_palace
 from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory, NoQuery, OneQuery, ScopeQuery, SessionQuery
 from memproxy.api.versions import expected, list_answer, memory_answer, tagged
-from memproxy.auth import administered_user, clean_id, resolve_scope
+from memproxy.auth import administered_user, clean_id, resolve_project, resolve_scope
+from memproxy.core.feedback import FEEDBACK
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.protocol import Deletion, Identity, PlanBody
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
-from memproxy.errors import RequestError, StoreUnavailable
+from memproxy.errors import Forbidden, NotFound, RequestError, StoreUnavailable
 from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter
+from memproxy.retention.places import leave_empty_places
 
 SCOPE_FIELDS = frozenset({"user_id", "project_id", "agent_id", "session_id"})
 NOT_CLEARABLE = frozenset({"kind", "content", "tags", "entities", "confidence", "importance", "trust", "metadata"})
+ERASURE = "x-memproxy-erasure"
+"""Header of a deletion's answer: ``complete``, or ``pending`` while deleted text may be in the store's files."""
+
 TURN_METADATA = ("role", "seq", "name")
 
 
@@ -123,7 +128,8 @@ class Memories:
                 raise RequestError(f"{name}: must not be null.", param=name)
         if current.kind is Kind.TURN:
             _check_turn_edit(given)
-            given = _with_turn_metadata(current, given)
+        if "metadata" in given:
+            given["metadata"] |= _kept_metadata(current)
         if "content" in given:
             given["content"] = redact(given["content"], self._redact)
         stored = to_payload(current)
@@ -147,8 +153,11 @@ class Memories:
             plan.expects = expected(request, memory)
             applied = await self._writer.plan(msgspec.structs.replace(scope, session=memory.session_id), plan)
             await self._backends.state.erase_answers(scope)
-            if applied and memory.wing is not None:
-                await self._leave_empty_wings(scope, memory.wing)
+            if applied and memory.kind is Kind.TURN:
+                await self._backends.receipts_written()
+                await self._backends.state.forget_queries(scope, {memory.session_id or ""}, {memory.id})
+            if applied:
+                await leave_empty_places(self._backends.store, self._backends.state, scope, [memory])
         self._backends.quotas.forgotten(scope)
         await self._audit.note(
             identity, "memory.forget", counts={"deleted": 1}, user_id=scope.user, memory_id=memory.id
@@ -167,7 +176,7 @@ class Memories:
                 "Nothing is deleted without a scope: give user_id, project_id or session_id.", param="user_id"
             )
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
-        project = query.project_id or identity.project
+        project = resolve_project(identity, query.project_id)
         deleted, applied = await self._forget_where(scope, query.session_id, project)
         await self._audit.note(
             identity,
@@ -187,7 +196,8 @@ class Memories:
         query = read_query(request, SessionQuery)
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
         session = clean_id(request.path_params["session_id"], "session_id")
-        deleted, applied = await self._forget_by(scope, PlanBody(undo_session=session), session=session)
+        await self._check_project(identity, scope, session)
+        deleted, applied = await self._forget_by(scope, PlanBody(undo_session=session))
         await self._audit.note(
             identity, "session.undo", counts={"deleted": deleted}, user_id=scope.user, session_id=session
         )
@@ -198,38 +208,49 @@ class Memories:
         identity = caller(request, "memory:write", "admin")
         read_query(request, NoQuery)
         scope = Scope(tenant=identity.tenant, user=administered_user(identity, request.path_params["user_id"]))
+        if identity.bound_project:
+            raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
         # with encryption nothing of the user can be read from here on, whatever the store does
         self._backends.require_state()
         await self._backends.state.destroy_key(scope)
         deleted, applied = await self._forget_where(scope, None, None)
         if applied:
             # deleted text stays in the store's files until they are written anew: here erasure is worth the pause
-            await self._backends.store.optimize()
+            await self._backends.eraser.now()
         await self._audit.note(identity, "user.erase", counts={"deleted": deleted}, user_id=scope.user)
-        return _deleted(deleted, applied=applied)
+        return _deleted(deleted, applied=applied, erased=True)
+
+    async def _check_project(self, identity: Identity, scope: Scope, session: str) -> None:
+        """A key of one project does not undo another's conversation, nor a part of it.
+
+        Raises:
+            NotFound: it has turns or facts of another project.
+            StoreUnavailable: that cannot be told.
+        """
+        if not identity.bound_project:
+            return
+        self._backends.require_store()
+        count, whole = self._backends.store.count, MemoryFilter(session_ids=(session,))
+        visible = msgspec.structs.replace(scope, project=identity.project)
+        if await count(scope, whole) != await count(visible, whole):
+            raise NotFound(f"No conversation has the id {session[:200]!r}.", param="session_id")
 
     async def _forget_where(self, scope: Scope, session: str | None, project: str | None) -> tuple[int, bool]:
         gone = Deletion(session_ids=_some(session), project_ids=_some(project))
-        return await self._forget_by(scope, PlanBody(delete_where=gone), session=session, in_state=project is None)
+        return await self._forget_by(scope, PlanBody(delete_where=gone))
 
-    async def _forget_by(
-        self, scope: Scope, plan: PlanBody, *, session: str | None, in_state: bool = True
-    ) -> tuple[int, bool]:
-        """Delete by a plan, in the journal's order: what waits to be written before it is deleted, too. ``in_state``
-        erases what the state holds of the owner, or of the session. Answers how many memories went, and whether that
-        is done.
+    async def _forget_by(self, scope: Scope, plan: PlanBody) -> tuple[int, bool]:
+        """Delete by a plan, in the journal's order: what waits to be written before it is deleted, too. With it goes
+        what the state holds of the owner, or of the session (`learn.erasure`), be it later. Answers how many memories
+        went, and whether that is done.
         """
         async with self._locks.of(scope):
+            await self._backends.receipts_written()
             settled = await self._writer.plan(scope, PlanBody())
             before = await self._backends.store.count(scope, MemoryFilter()) if settled else 0
             applied = await self._writer.plan(scope, plan)
             await self._backends.state.erase_answers(scope)
             after = await self._backends.store.count(scope, MemoryFilter()) if applied and settled else before
-            if applied and in_state:
-                await self._backends.receipts_written()
-                await self._backends.state.forget(scope, session=session)
-            if applied:
-                await self._leave_empty_wings(scope)
         self._backends.quotas.forgotten(scope)
         return max(0, before - after), applied
 
@@ -267,11 +288,10 @@ def _check_turn_edit(given: dict[str, Any]) -> None:
             raise RequestError(f"{name}: a turn is verbatim; forget it, or store another one.", param=name)
 
 
-def _with_turn_metadata(current: Memory, given: dict[str, Any]) -> dict[str, Any]:
-    if "metadata" not in given:
-        return given
-    ours = {name: current.metadata[name] for name in TURN_METADATA if name in current.metadata}
-    return given | {"metadata": given["metadata"] | ours}
+def _kept_metadata(current: Memory) -> dict[str, Any]:
+    """What an edit of the metadata does not take away: who spoke, and what was said of the memory."""
+    names = {FEEDBACK, *(TURN_METADATA if current.kind is Kind.TURN else ())}
+    return {name: current.metadata[name] for name in names & current.metadata.keys()}
 
 
 def _check_interval(current: Memory, changed: dict[str, Any]) -> None:
@@ -296,7 +316,9 @@ def _some(value: str | None) -> list[str]:
     return [] if value is None else [value]
 
 
-def _deleted(count: int, *, applied: bool) -> Response:
+def _deleted(count: int, *, applied: bool, erased: bool = False) -> Response:
+    """``erased``: no byte of it is in a file any more; else that is so in a while."""
+    erasure = {ERASURE: "complete" if erased and applied else "pending"}
     if applied:
-        return answer({"deleted": count})
-    return answer({"deleted": count, "queued": True}, 202, QUEUED)
+        return answer({"deleted": count}, headers=erasure)
+    return answer({"deleted": count, "queued": True}, 202, QUEUED | erasure)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import memproxy
-from memproxy.api import schemas
+from memproxy.api import described, schemas
 from memproxy.api.answers import ANSWERS, REF
 from memproxy.core.memory import INTERNAL_FIELDS, Memory
 from memproxy.core.protocol import Citation
@@ -206,6 +206,42 @@ OPERATIONS = (
         query=schemas.PlaceQuery,
         answers={200: "Categories"},
     ),
+    Operation(
+        method="post",
+        path="/v1/memory/prune",
+        summary="Erase what has expired or is over the limit, or tell what would go.",
+        body=schemas.PruneBody,
+        body_required=False,
+        answers={200: "Pruned"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/settings",
+        summary="What a user (or one agent of a user) chose of memory, and what holds.",
+        query=schemas.SettingsQuery,
+        answers={200: "Choices"},
+    ),
+    Operation(
+        method="put",
+        path="/v1/memory/settings",
+        summary="Choose whether memory recalls, keeps and learns; in place of what was chosen before.",
+        body=schemas.SettingsBody,
+        answers={200: "Choices"},
+    ),
+    Operation(
+        method="post",
+        path="/v1/memory/feedback",
+        summary="Say that a memory, or what a request was given, was helpful or wrong, or what is right instead.",
+        body=schemas.FeedbackBody,
+        answers={201: "Judged", 202: "Judged"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/audit",
+        summary="Administrative and erasing operations on the tenant, newest first; never content.",
+        query=schemas.AuditQuery,
+        answers={200: "AuditPage"},
+    ),
 )
 
 
@@ -215,6 +251,7 @@ def describe() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
+    paths |= described.HEALTH
     return {
         "openapi": "3.1.0",
         "info": {"title": "memproxy memory API", "version": memproxy.__version__, "license": {"name": "Apache-2.0"}},
@@ -228,25 +265,33 @@ def describe() -> dict[str, Any]:
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    described: dict[str, Any] = {
+    method, path = operation.method, operation.path
+    has_body = operation.body is not None or operation.takes_lines
+    successes = {str(status): _content(name, _MEANING[status]) for status, name in operation.answers.items()}
+    for success in successes.values():
+        success["headers"] = described.answered_headers(method, path)
+    call: dict[str, Any] = {
         "summary": operation.summary,
-        "parameters": _parameters(operation),
+        "description": described.permission(method, path),
+        "parameters": [*_parameters(operation), *described.headers(method, path)],
         "responses": {
-            **{str(status): _content(name, _MEANING[status]) for status, name in operation.answers.items()},
-            "default": _content("Error", "An error, OpenAI-shaped."),
+            **successes,
+            **described.not_modified(method, path),
+            **described.refusals(method, path, body=has_body),
+            "default": described.refusal("Another error, OpenAI-shaped."),
         },
     }
     if operation.takes_lines:
-        described["requestBody"] = {"required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
+        call["requestBody"] = {"required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
     if operation.answers_lines:
-        described["responses"]["200"]["content"] = {MEDIA_TYPE: {"schema": {"type": "string"}}}
+        call["responses"]["200"]["content"] = {MEDIA_TYPE: {"schema": {"type": "string"}}}
     if operation.body is not None:
         schema = {"$ref": REF + operation.body.__name__}
-        described["requestBody"] = {
+        call["requestBody"] = {
             "required": operation.body_required,
             "content": {"application/json": {"schema": schema}},
         }
-    return described
+    return call
 
 
 _MEANING = {

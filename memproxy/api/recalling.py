@@ -25,6 +25,9 @@ from memproxy.recall.select import Limits, select
 EARLIER_QUERIES = 3
 """User messages before the current one that a vague query is completed from."""
 
+COUNTED = 10
+"""Memories of a search that count as recalled: long lists are for people who look through what there is."""
+
 AWAY = frozenset({"store", "loading"})
 """Reasons of a degraded recall that mean there is no memory to ask just now."""
 
@@ -52,6 +55,7 @@ class Recalling:
         self._backends.require_store()
         where = await in_palace(self._backends, scope, body, where)
         found = await self._backends.recall.search(scope, body.query, limit=body.limit, where=where)
+        self._backends.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
         data = [{"memory": to_public(one.memory), "score": one.score, "signals": one.signals} for one in found]
         if body.explain:
             data = [one | {"rejected": reason} for one, reason in zip(data, self._judged(found), strict=True)]
@@ -82,6 +86,7 @@ class Recalling:
             raise StoreUnavailable(
                 "The memory store does not answer just now; nothing was recalled. Try again shortly."
             )
+        self._backends.accesses.note(scope, [line.memory_id for line in found.citations])
         return answer(_recalled(found, verdict, explain=body.explain))
 
     def _verdict(self, query: str) -> gate.Verdict:

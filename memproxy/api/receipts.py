@@ -158,7 +158,9 @@ class Receipts:
         total = sum(counts["total"] for counts in kinds.values())
         queues = await self._backends.state.backlog(scope)
         memories = {"active": active, "total": total, "kinds": kinds}
-        return answer({"memories": memories, "queues": queues, "cost": await self._cost(scope.tenant)})
+        erasure = "pending" if self._backends.eraser.pending else "complete"
+        cost = await self._cost(scope.tenant)
+        return answer({"memories": memories, "queues": queues, "cost": cost, "erasure": erasure})
 
     async def _cost(self, tenant: str) -> dict[str, Any]:
         """What our own model calls used for the whole tenant, by source: today (UTC) and in the last year."""

@@ -18,6 +18,7 @@ from memproxy.api.knowledge import Knowledge
 from memproxy.api.memories import Memories
 from memproxy.api.openapi import describe
 from memproxy.api.palace import PalaceView
+from memproxy.api.pruning import Pruning
 from memproxy.api.recalling import Recalling
 from memproxy.api.receipts import Receipts
 from memproxy.api.sessions import Sessions
@@ -86,6 +87,7 @@ def api_routes(backends: Backends) -> list[Route]:
         ("GET", "/v1/memory/entities", knowledge.entities),
         ("GET", "/v1/memory/entities/{name}/timeline", knowledge.timeline),
         ("GET", "/v1/memory/categories", knowledge.categories),
+        ("POST", "/v1/memory/prune", Pruning(backends).prune),
         ("GET", "/v1/memory/receipts/{request_id}", receipts.receipt),
         ("GET", "/v1/memory/activity", receipts.activity),
         ("POST", "/v1/memory/activity/retry", once(receipts.retry)),

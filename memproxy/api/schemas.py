@@ -275,6 +275,13 @@ class LearnScope(Body):
     agent_id: Id | None = None
 
 
+class PruneBody(Body):
+    """The body of `POST /v1/memory/prune`; it may be left out. ``dry_run``: tell what would go, and change nothing."""
+
+    user_id: Id | None = None
+    dry_run: bool = False
+
+
 class PlaceQuery(Body):
     """Whose memories are counted."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from memproxy.core.scope import Scope
 from memproxy.errors import TooManyRequests
 from memproxy.metrics import metrics
-from memproxy.ports import AccessState, Charge
+from memproxy.ports import AccessState, Charge, Spent
 from memproxy.settings import LimitsSettings
 
 MINUTE, HOUR = 60, 3600
@@ -71,8 +71,9 @@ class Rates:
             return
         tenant, user = scope.owner
         charge = Charge(tenant=tenant, user=user, what=TOKENS, seconds=HOUR, limit=limit)
-        if await self._state.spent(charge, self._now()) >= limit:
-            raise self._refused(charge)
+        found = await self._state.spent(charge, self._now())
+        if found.used >= limit:
+            raise _refused(found)
 
     async def _spend(
         self, what: str, who: tuple[str, str | None], limits: tuple[int | None, int | None], *, amount: int
@@ -83,13 +84,15 @@ class Rates:
             charges.append(Charge(tenant=tenant, user=user, what=what, seconds=MINUTE, amount=amount, limit=limits[1]))
         wanted = [charge for charge in charges if charge.limit is not None]
         if wanted and (over := await self._state.spend(wanted, self._now())) is not None:
-            raise self._refused(over)
+            raise _refused(over)
 
-    def _refused(self, charge: Charge) -> TooManyRequests:
-        whose = "tenant" if charge.user is None else "user"
-        wait = charge.seconds - int(self._now().timestamp()) % charge.seconds
-        once = f" This call alone asks for {charge.amount}." if charge.amount > 1 else ""
-        return limit_reached(whose, charge.what, f"{charge.limit}; it begins anew in {wait} s.{once}", wait_s=wait)
+
+def _refused(over: Spent) -> TooManyRequests:
+    charge = over.charge
+    whose = "tenant" if charge.user is None else "user"
+    once = f" This call alone asks for {charge.amount}." if charge.amount > 1 else ""
+    words = f"{charge.limit}; it begins anew in {over.wait_s} s.{once}"
+    return limit_reached(whose, charge.what, words, wait_s=over.wait_s)
 
 
 def limit_reached(whose: str, what: str, words: str, *, wait_s: int, code: str | None = None) -> TooManyRequests:

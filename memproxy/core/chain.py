@@ -60,13 +60,18 @@ def is_older(one: Memory, other: Memory) -> bool:
 
     Stated beginnings decide if both have one (a history that is imported out of order); else what was said later is
     the newer statement, whatever time it speaks of ("I have lived in Rome since 2020" corrects what was said before).
-    What had ended when it was said ("I lived in Berlin until 2023") is older than what goes on.
+    What had ended when it was said ("I lived in Berlin until 2023") is older than what goes on. What nobody said in a
+    conversation (it was written by the API, imported) and has a beginning stands where that is: it is a record.
     """
     if had_ended(one) and other.valid_to is None:
         return True
-    if states_beginning(one) and states_beginning(other):
+    if states_beginning(one) and (states_beginning(other) or not _was_said(one)):
         return begins(one) < begins(other)
     return said_at(one) < last_said_at(other)
+
+
+def _was_said(memory: Memory) -> bool:
+    return SAID in memory.metadata or bool(memory.turn_ids)
 
 
 def had_ended(memory: Memory) -> bool:

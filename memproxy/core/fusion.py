@@ -33,6 +33,9 @@ GENERIC_WEIGHT = 0.3
 """A generic word of a query (name, time, kind) that is found says this much of what a topical one says."""
 
 
+FUNCTION_WEIGHT = 0.3
+"""The same of a word without a topic ("when", "did"), where those are looked at."""
+
 _NO_SPREAD = 1e-9
 
 
@@ -79,7 +82,7 @@ def columns(cosine: Array, bm25: Array, coverage: Array, query_terms: int) -> di
         "cosine": plain,
         "cosine_standing": standing,
         "bm25_standing": _standings(bm25 * _small_corpus(count) / max(1, query_terms), USUAL_BM25),
-        "bm25_place": _places(bm25),
+        "bm25_place": places(bm25),
         "coverage": coverage,
         "crowd": np.full(count, math.log(count + CROWD_BASE)),
         "other_words": other_words,
@@ -105,7 +108,8 @@ def _standings(values: Array, usual: _Usual) -> Array:
     return result
 
 
-def _places(values: Array) -> Array:
+def places(values: Array) -> Array:
+    """How many spreads a candidate lies above the mean of the others, drawn towards 0 where there are few of them."""
     count = len(values)
     spread = float(values.std()) if count > 1 else 0.0
     if spread <= _NO_SPREAD:
@@ -126,6 +130,16 @@ def term_weights(query_terms: Set[int], generic: Set[int], documents: Sequence[S
     return {
         term: _rarity(max(1, found[term]), total) * (GENERIC_WEIGHT if term in generic else 1) for term in query_terms
     }
+
+
+def shares(held: NDArray[np.bool_], functional: Sequence[bool]) -> Array:
+    """How much each word of a query says (see `term_weights`), as parts that sum to 1. ``held`` has a row for each
+    candidate and a column for each word; ``functional`` words have no topic.
+    """
+    total = len(held) + PRIOR_DOCUMENTS
+    rarity = np.array([_rarity(max(1, int(count)), total) for count in held.sum(axis=0)])
+    weights: Array = rarity * np.where(functional, FUNCTION_WEIGHT, 1.0)
+    return weights / weights.sum()
 
 
 def _rarity(documents_with: int, total: int) -> float:

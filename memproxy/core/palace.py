@@ -33,6 +33,9 @@ _LONGEST_MENTION = 4
 _FARTHEST_ROLE = 3
 """Words among which a role before a name is looked for ("John's wife Anna")."""
 
+_LONGEST_LOOK = 2_000
+"""Characters of a turn in which it is looked for what its conversation is about."""
+
 _LEAST_TEXTS = 2
 """Texts that share a word before it is a topic."""
 
@@ -70,7 +73,8 @@ _POINTER = re.compile(r"W-(\d{1,9})(?:/R-(\d{1,9})(?:/D-(\d{1,9}))?)?", re.IGNOR
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
     """Where a memory belongs. ``same`` are pairs of names of one subject (``("dog", "biscuit")``); with ``drawer`` it
-    gets a number of its own within the room, and the room's wing is the one that its first drawer was put into.
+    gets a number of its own within the room, and the room's wing is the one that its first drawer was put into, until
+    one comes that ``moves`` the conversation.
     """
 
     wing: str = USER
@@ -78,6 +82,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     closet: str = GENERAL
     same: tuple[tuple[str, str], ...] = ()
     drawer: bool = False
+    moves: bool = False
 
 
 def slug(text: str) -> str:
@@ -206,6 +211,20 @@ def assign_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> list[Name
         Names(wing=wing, room=turn.session_id or DIRECT, closet=topic, drawer=True)
         for turn, topic in zip(turns, topics, strict=True)
     ]
+
+
+def moved_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> tuple[list[Memory], list[Names]]:
+    """The turns of one conversation, in their order, that stand in the user's wing and belong into another one by now
+    (its subject had no wing when they came), and where; none, where the conversation as a whole is about nothing known.
+    """
+    wing = _dominant([turn.content[:_LONGEST_LOOK] for turn in turns], known)
+    own = known.get(USER, USER)
+    if wing in (USER, own):
+        return [], []
+    places = assign_turns(turns, known)
+    moving = [(turn, place) for turn, place in zip(turns, places, strict=True) if turn.wing in (None, USER, own)]
+    names = [Names(wing=wing, room=place.room, closet=place.closet, drawer=True, moves=True) for _, place in moving]
+    return [turn for turn, _ in moving], names
 
 
 def _dominant(texts: Sequence[str], known: Mapping[str, str]) -> str:

@@ -20,6 +20,8 @@ FULL_PATH = "/internal/full"
 READY_PATH = "/internal/ready"
 LEARNING_PATH = "/internal/learning"
 REINDEX_PATH = "/internal/reindex"
+PRUNE_PATH = "/internal/prune"
+BACKUP_PATH = "/internal/backup"
 IDENTITY_HEADER = "x-memproxy-internal-identity"
 """Header of API requests passed to the engine: the `Identity` as JSON. A client's own is removed before."""
 
@@ -136,6 +138,24 @@ class ReindexTold(msgspec.Struct, kw_only=True):
     damaged: int = 0
 
 
+class BackupAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks the engine for a backup into this folder, an absolute path."""
+
+    folder: str
+
+
+class BackupTold(msgspec.Struct, kw_only=True):
+    """How far a backup is: ``idle`` (there was none), ``copying``, ``done`` or ``failed`` (``error`` says why);
+    ``done`` bytes of ``total`` are copied. ``run`` names it.
+    """
+
+    run: str = ""
+    state: str = "idle"
+    error: str | None = None
+    done: int = 0
+    total: int = 0
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who calls the API: the tenant, the user if the caller named one by header, and what is used when none is named.
 
@@ -188,7 +208,8 @@ class PlanBody(msgspec.Struct, kw_only=True):
     ``undo_session`` (a row's only, a stored plan spells it out) undoes a conversation: its turns and what was learned
     from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts. ``expects`` (a
     row's only) are versions (`core.version`) by memory id: if one is another by then, nothing is done. ``vectors`` (a
-    row's only) come with upserts of an import, by `core.transfer.vector_key`.
+    row's only) come with upserts of an import, by `core.transfer.vector_key`. ``deleted_by`` says who deletes: a call,
+    or what pruned it (``expired``, ``limit``).
     """
 
     upserts: list[Memory] = []
@@ -199,6 +220,7 @@ class PlanBody(msgspec.Struct, kw_only=True):
     undo_session: str | None = None
     expects: dict[str, str] = {}
     outcomes: list[Outcome] = []
+    deleted_by: str = "api"
     vectors: dict[str, GivenVectors] = {}
 
 

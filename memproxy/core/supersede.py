@@ -15,10 +15,12 @@ from memproxy.core.chain import is_older, position, retracted_at, said_at
 from memproxy.core.correct import corrected, stands_alone
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.retract import meant
+from memproxy.core.reworded import alike, terms
 from memproxy.core.similar import (
     LEXICAL_RELATED,
     LEXICAL_SAME,
     Neighbour,
+    affirms,
     changes,
     lexical_overlap,
     one_topic,
@@ -138,7 +140,7 @@ def _beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:
     known = near.memory
     if known.kind is not candidate.kind:
         return Operation.ADD
-    if _is_the_same_turn(candidate, known):
+    if _is_the_same_turn(candidate, known) or _was_taken_back(candidate, known):
         return Operation.DUPLICATE
     if not _near(candidate, near, bands.related, LEXICAL_RELATED) and not one_topic(candidate, known):
         return Operation.ADD
@@ -160,6 +162,14 @@ def _is_the_same_turn(candidate: Memory, known: Memory) -> bool:
     if evidence is None or evidence != known.metadata.get("evidence") or slot_name(candidate) != slot_name(known):
         return False
     return same_value(slot_value(candidate), slot_value(known))
+
+
+def _was_taken_back(candidate: Memory, known: Memory) -> bool:
+    """Whether the user took back what it says, in these or other words, after it was said."""
+    taken = retracted_at(known)
+    if taken is None or known.active or said_at(candidate) > taken or affirms(candidate) != affirms(known):
+        return False
+    return alike(terms(candidate.content), terms(known.content))
 
 
 def _near(candidate: Memory, near: Neighbour, cosine: float, overlap: float) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -13,12 +14,17 @@ from starlette.routing import Route
 
 from memproxy.api.http import answer, error_answer, method_refused
 from memproxy.api.routes import api_routes, guarded
+from memproxy.auth import decode_identity
 from memproxy.core.protocol import (
+    BACKUP_PATH,
     CAPTURED_PATH,
     FULL_PATH,
+    IDENTITY_HEADER,
+    PRUNE_PATH,
     READY_PATH,
     RECALL_PATH,
     REINDEX_PATH,
+    BackupAsked,
     Captured,
     Full,
     RecallRequest,
@@ -38,6 +44,7 @@ class Internal:
         self._engine = engine
         self._recalls = msgspec.json.Decoder(RecallRequest)
         self._captures = msgspec.json.Decoder(Captured)
+        self._backups = msgspec.json.Decoder(BackupAsked)
         self._reindexes = msgspec.json.Decoder(ReindexAsked)
         self._scopes = msgspec.json.Decoder(Scope)
 
@@ -61,6 +68,20 @@ class Internal:
         if request.method == "GET":
             return answer(self._engine.reindexing())
         return answer(await self._engine.reindex(await _read(request, self._reindexes)))
+
+    async def backup(self, request: Request) -> Response:
+        """`POST` of a `BackupAsked`, by the command line: begin one. Answers a `BackupTold`, as `GET` does."""
+        if request.method == "GET":
+            return answer(self._engine.backed_up())
+        return answer(self._engine.back_up(Path((await _read(request, self._backups)).folder)))
+
+    async def prune(self, request: Request) -> Response:
+        """`POST` by the command line: prune everybody, or its tenant's users, or tell what would go."""
+        asked = request.query_params
+        tenant = (
+            None if asked.get("everybody") == "true" else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
+        )
+        return answer(await self._engine.pruned(dry_run=asked.get("dry_run") == "true", tenant=tenant))
 
     async def ready(self, _request: Request) -> Response:
         """`GET`: the state of each part."""
@@ -90,7 +111,9 @@ def build_app(engine: Engine) -> Starlette:
         Route(RECALL_PATH, guarded(internal.recall), methods=["POST"]),
         Route(CAPTURED_PATH, guarded(internal.captured), methods=["POST"]),
         Route(FULL_PATH, guarded(internal.full), methods=["POST"]),
+        Route(PRUNE_PATH, guarded(internal.prune), methods=["POST"]),
         Route(REINDEX_PATH, guarded(internal.reindex), methods=["GET", "POST"]),
+        Route(BACKUP_PATH, guarded(internal.backup), methods=["GET", "POST"]),
         Route(READY_PATH, guarded(internal.ready), methods=["GET"]),
         *api_routes(engine.backends()),
     ]

@@ -3,23 +3,49 @@
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
 from memproxy.api.context import WRITE_TIMEOUT_S, Backends
 from memproxy.api.quotas import Quotas
-from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest, ReindexAsked, ReindexTold
+from memproxy.core.protocol import (
+    BackupTold,
+    Captured,
+    PlanBody,
+    RecallAnswer,
+    RecallRequest,
+    ReindexAsked,
+    ReindexTold,
+)
 from memproxy.core.scope import Scope
+from memproxy.engine.backup import BackingUp
 from memproxy.engine.receipts import ReceiptKeeper
 from memproxy.engine.reindex import Reindexing
 from memproxy.errors import ConfigError, MemoryUnavailable, NotBuilt, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
-from memproxy.ports import ChatModel, Clock, Embedder, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import (
+    ChatModel,
+    Clock,
+    Embedder,
+    HeldStore,
+    JournalEntry,
+    JournalKind,
+    MemoryFilter,
+    MemoryStore,
+    StateStore,
+)
 from memproxy.recall.pipeline import Recall
+from memproxy.retention.accesses import AccessCounter
+from memproxy.retention.erasing import Eraser
+from memproxy.retention.policies import Policies
+from memproxy.retention.pruning import Pruner
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
@@ -47,6 +73,7 @@ class Engine:
         recall: The pipeline over store and embedder.
         reindexing: Rebuilds the store, where it can be rebuilt.
         lexical_version: Which form the words' vectors have.
+        held: The store, where its files are ours to copy.
         worker: Applies journal rows and learns.
         access: How each tenant's requests reach their model.
         clock: The time.
@@ -71,6 +98,7 @@ class Engine:
         recall_models: Sequence[ChatModel] = (),
         reindexing: Reindexing | None = None,
         lexical_version: int = 0,
+        held: HeldStore | None = None,
         secret: bytes | None = None,
         write_timeout_s: float = WRITE_TIMEOUT_S,
     ) -> None:
@@ -85,10 +113,22 @@ class Engine:
         self._models = [*recall_models, *([model] if model is not None else [])]
         self._reindexing = reindexing
         self._lexical_version = lexical_version
+        self._backing_up = BackingUp(held, state)
         self._secret = secret or secrets.token_bytes(32)
         self._write_timeout_s = write_timeout_s
         self._tasks = TaskOwner("engine")
         self._receipts = ReceiptKeeper(state, clock, settings)
+        self._eraser = Eraser(store, state)
+        self._accesses = AccessCounter(store, clock)
+        self._pruner = Pruner(
+            policies=Policies(settings.retention),
+            store=store,
+            state=state,
+            plan=self._planned,
+            clock=clock,
+        )
+        worker.on_written(self._pruner.wrote)
+        worker.on_deleted(self._eraser.soon)
         self._quotas = Quotas(settings, state, store, clock)
         self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
         self._opened: set[str] = set()
@@ -118,7 +158,11 @@ class Engine:
         await self._tasks.cancel()
         if self._reindexing is not None:
             await self._reindexing.close()
+        await self._backing_up.close()
+        await self._pruner.close()
         await self._worker.close(grace_s)
+        await self._accesses.close(grace_s)
+        await self._eraser.close()
         for model in self._models:
             await model.close()
         if "store" in self._opened:
@@ -142,6 +186,9 @@ class Engine:
             require_state=self._require_state,
             write_timeout_s=self._write_timeout_s,
             receipts_written=self._receipts.written,
+            eraser=self._eraser,
+            pruner=self._pruner,
+            accesses=self._accesses,
             quotas=self._quotas,
             embedder=self._embedder,
             lexical_version=self._lexical_version,
@@ -153,6 +200,7 @@ class Engine:
         """
         explained = await self._recalled(msgspec.structs.replace(request, explain=True))
         self._receipts.note(request, explained)
+        self._accesses.note(request.scope, [line.memory_id for line in explained.citations])
         return explained if request.explain else msgspec.structs.replace(explained, candidates=[])
 
     async def _recalled(self, request: RecallRequest) -> RecallAnswer:
@@ -169,6 +217,30 @@ class Engine:
         """
         self._require_store()
         return await self._quotas.full(scope)
+
+    async def _planned(self, scope: Scope, plan: PlanBody) -> bool:
+        """A plan of our own, through the journal: True when it is applied."""
+        entry = JournalEntry(kind=JournalKind.PLAN, scope=scope, body=msgspec.json.encode(plan))
+        return await self._worker.applied(await self._worker.submit(entry), self._write_timeout_s)
+
+    async def pause_pruning(self) -> None:
+        """Prune nothing by itself any more: whoever asked for a dry run must find everything there."""
+        await self._pruner.close()
+
+    async def pruned(self, *, dry_run: bool, tenant: str | None) -> dict[str, Any]:
+        """Prune everybody (of a tenant) now, or tell what would go: users looked at, and memories by reason.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: it ended early; what is done is done.
+        """
+        self._require_store()
+        users, gone = 0, Counter[str]()
+        for owner in await self._pruner.everybody():
+            if tenant in {None, owner.tenant}:
+                users += 1
+                found = Counter(one.reason for one in await self._pruner.due(owner)) if dry_run else None
+                gone += await self._pruner.prune(owner) if found is None else found
+        return {"users": users, "pruned": dict(gone), "dry_run": dry_run}
 
     def captured(self, captured: Captured) -> None:
         """The relay wrote a journal row: note how its request reached the model, and look at the journal."""
@@ -197,6 +269,21 @@ class Engine:
     def reindexing(self) -> ReindexTold:
         """How far the reindex is that runs, or how the last one ended."""
         return self._reindexing.told if self._reindexing is not None else ReindexTold()
+
+    def back_up(self, folder: Path) -> BackupTold:
+        """Begin a backup into this folder.
+
+        Raises:
+            NotBuilt, Conflict: as `BackingUp.begin`.
+            StoreUnavailable, StateUnavailable: they are not open.
+        """
+        self._require_state()
+        self._require_store()
+        return self._backing_up.begin(folder)
+
+    def backed_up(self) -> BackupTold:
+        """How far the backup is that runs, or how the last one ended."""
+        return self._backing_up.told
 
     def readiness(self) -> dict[str, str]:
         """Each part: ``ready``, ``loading``, ``off``, ``degraded: why`` or ``refused: why``."""
@@ -245,6 +332,8 @@ class Engine:
         self._became_ready("store")
         await self._worker.start()
         self._became_ready("worker")
+        await self._eraser.resume()
+        self._pruner.start()
         self._all_open.set()
 
     async def _open_store(self) -> None:

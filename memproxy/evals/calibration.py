@@ -42,8 +42,8 @@ from memproxy.recall.search import Ranker, weighted
 from memproxy.recall.stages import Columns
 from memproxy.settings import EmbeddingSettings
 
-POSITIVE_WEIGHT = {"hybrid": 3.4, "lexical": 4.0}
-HELD: dict[str, Weights] = {"hybrid": {"coverage": 0.8}, "lexical": {"coverage": 2.2}}
+POSITIVE_WEIGHT = {"hybrid": 3.4, "lexical": 4.2}
+HELD: dict[str, Weights] = {"hybrid": {"coverage": 0.8}, "lexical": {"coverage": 2.4}}
 """Set before fitting: where order counts, the fit takes from a memory's own words and gives to its neighbours', which
 is right in LoCoMo's long conversations and puts the turn after the answer first in short ones (test_probes.py)."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memproxy.importers.reading import objects, text_of, time_of, without_none
+from memproxy.importers.reading import list_of, object_of, objects, text_of, time_of, without_none
 
 _ROLES = frozenset({"user", "assistant"})
 _TEXT_TYPES = frozenset({"text", "multimodal_text"})
@@ -36,12 +36,12 @@ def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
     nodes = conversation.get("mapping")
     if not isinstance(nodes, dict):
         return []
-    name = conversation.get("current_node") or _newest_leaf(nodes)
+    name = text_of(conversation.get("current_node")) or _newest_leaf(nodes)
     found: list[dict[str, Any]] = []
     while name in nodes and isinstance(nodes[name], dict) and len(found) < _LONGEST:
         node = nodes.pop(name)
-        found.append(node.get("message") or {})
-        name = node.get("parent")
+        found.append(object_of(node.get("message")))
+        name = text_of(node.get("parent"))
     return found[::-1]
 
 
@@ -54,11 +54,16 @@ def _message(message: dict[str, Any]) -> dict[str, Any] | None:
     author, content = message.get("author"), message.get("content")
     if not isinstance(author, dict) or not isinstance(content, dict):
         return None
-    hidden = (message.get("metadata") or {}).get("is_visually_hidden_from_conversation")
+    hidden = object_of(message.get("metadata")).get("is_visually_hidden_from_conversation")
     to_a_tool = message.get("recipient") not in (None, "all")
-    if author.get("role") not in _ROLES or content.get("content_type") not in _TEXT_TYPES or hidden or to_a_tool:
+    if (
+        text_of(author.get("role")) not in _ROLES
+        or text_of(content.get("content_type")) not in _TEXT_TYPES
+        or hidden
+        or to_a_tool
+    ):
         return None
-    text = text_of("\n".join(part for part in content.get("parts") or [] if isinstance(part, str)))
+    text = text_of("\n".join(part for part in list_of(content.get("parts")) if isinstance(part, str)))
     if text is None:
         return None
     return without_none(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memproxy.importers.reading import objects, text_of, time_of, without_none
+from memproxy.importers.reading import list_of, objects, text_of, time_of, without_none
 
 _UNTIMED = "1970-01-01T00:00:00+00:00"
 _KEYS = ("results", "memories", "relations")
@@ -30,7 +30,7 @@ def _memory(value: dict[str, Any]) -> dict[str, Any] | None:
     if content is None:
         return None
     created = time_of(value.get("created_at")) or _UNTIMED
-    categories = [name for one in value.get("categories") or [] if (name := text_of(one)) is not None]
+    categories = [name for one in list_of(value.get("categories")) if (name := text_of(one)) is not None]
     return without_none(
         {
             "id": _id(value, content),

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
 import ijson
+from ijson.common import JSONError
 
 from memproxy.errors import ConfigError
 
@@ -50,14 +52,23 @@ def objects(path: Path, keys: Sequence[str], *, member: str | None = None) -> It
             begin = _first_character(file)
         for key in [""] if begin == b"[" else keys:
             with opened(path, member) as file:
-                for value in ijson.items(file, f"{key}.item" if key else "item", use_float=True):
+                for value in ijson.items(file, f"{key}.item" if key else "item"):
                     found = True
                     if isinstance(value, dict):
-                        yield key, value
-    except ijson.JSONError as error:
+                        yield key, _with_floats(value)
+    except JSONError as error:
         raise ConfigError(f"{path} is no JSON: {error}. Is the file complete?") from error
     if not found and begin != b"[":
         raise ConfigError(f"{path} has none of the lists {', '.join(keys)}. Is it the right format?")
+
+
+def _with_floats(value: Any) -> Any:
+    """The parser reads fractions as decimals, which keeps it from refusing integers of more than 64 bits."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _with_floats(inner) for name, inner in value.items()}
+    return [_with_floats(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _first_character(file: IO[bytes]) -> bytes:
@@ -86,6 +97,16 @@ def time_of(*values: object) -> str | None:
         except (ValueError, OverflowError, OSError):
             continue
     return None
+
+
+def list_of(value: object) -> list[Any]:
+    """The list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def object_of(value: object) -> dict[str, Any]:
+    """The object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
 
 
 def without_none(fields: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memproxy.importers.reading import objects, text_of, time_of, without_none
+from memproxy.importers.reading import list_of, objects, text_of, time_of, without_none
 
 _FACTS = ("facts", "edges", "relevant_facts")
 _THREADS = ("threads", "sessions")
@@ -66,7 +66,7 @@ def _fact(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _thread(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
     session = value.get("thread_id") or value.get("session_id") or value.get("uuid")
-    messages = [one for one in value.get("messages") or [] if isinstance(one, dict)]
+    messages = [one for one in list_of(value.get("messages")) if isinstance(one, dict)]
     user = value.get("user_id")
     for begin in range(0, len(messages), _BATCH):
         some = messages[begin : begin + _BATCH]

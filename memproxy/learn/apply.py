@@ -1,7 +1,7 @@
 """Carries a plan out. Doing it twice is harmless, at any point of the first time."""
 
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +42,11 @@ class Applier:
         self._state = state
         self._vectors = vectors
         self._palace = Palace(state)
+        self._deleted: Callable[[], Awaitable[None]] | None = None
+
+    def on_deleted(self, told: Callable[[], Awaitable[None]]) -> None:
+        """``told`` is called when something was deleted, whose text may still be in the store's files."""
+        self._deleted = told
 
     async def apply(
         self,
@@ -83,6 +88,8 @@ class Applier:
             if where == MemoryFilter():
                 await self._vectors.forget(owner.owner)
         await self._erase_lines(owner, plan)
+        if self._deleted is not None and (plan.deletes or gone is not None):
+            await self._deleted()
 
     async def _points(self, owner: Scope, memories: Sequence[Memory], given: Mapping[str, GivenVectors]) -> list[Point]:
         """The points to write: with the vectors that came along, else with new ones."""

@@ -47,6 +47,11 @@ class Asked:
         for name, fields in body.changes.items():
             await self._edit(known, name, fields, now)
             counts["change"] += 1
+        for session, turns in body.turn_changes.items():
+            within = msgspec.structs.replace(known.owner, session=session or None)
+            for turn in (await self._store.get(within, list(turns))).values():
+                known.mark(turn, turns[turn.id])
+                counts["change"] += 1
         if body.deletes:
             await self._delete(known, body, now)
             counts["delete"] += len(body.deletes)
@@ -73,8 +78,9 @@ class Asked:
         return Operation.UPDATE.value
 
     async def _edit(self, known: Known, name: str, fields: Mapping[str, Any], now: datetime) -> None:
-        """Change fields; when the memory's slot changes by it, the new slot's holder is superseded. What its turns say
-        is not learned from them again where the statement was changed.
+        """Change fields, under the same id (docs/decisions/0020); when the memory's slot changes by it, it and the new
+        slot's holder stand there in the order of their times. What its turns say is not learned from them again where
+        the statement was changed.
         """
         before = await known.memory(name)
         if before is not None and _STATED & fields.keys():

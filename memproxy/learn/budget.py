@@ -92,9 +92,10 @@ class TokenMeter:
         owner, now = _OWNER.get(), self._clock.now()
         if self._per_user is None or owner is None:
             return
-        if await self._state.spent(token_charge(*owner), now) >= self._per_user:
+        found = await self._state.spent(token_charge(*owner), now)
+        if found.used >= self._per_user:
             metrics().learn_budget_waits.inc()
-            until = _hour(now) + timedelta(hours=1)
+            until = now + timedelta(seconds=found.wait_s)
             raise BudgetSpent(
                 f"limits.user.model_tokens_per_hour: {self._per_user} tokens are used up; learning goes on at {until}",
                 until=until,

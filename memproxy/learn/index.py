@@ -13,6 +13,7 @@ from memproxy.core.turn import in_order, make_turns
 from memproxy.core.version import version_of
 from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable
 from memproxy.learn.apply import Applier
+from memproxy.learn.erasure import Erasure
 from memproxy.learn.guard import marked
 from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.palace import Palace
@@ -52,6 +53,7 @@ class Indexer:
         self._writes = writes
         self._clock = clock
         self._palace = Palace(state)
+        self._erasure = Erasure(store, state, writes)
         self._noted: set[int] = set()
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:
@@ -168,6 +170,7 @@ class Indexer:
             with self._writes.of("index", scope.owner):
                 await self._applier.apply(scope, plan, now=self._clock.now(), given=asked.vectors)
             await self._state.note_outcomes(row.number, written(asked), self._clock.now())
+            await self._erasure.complete(row, asked)
         return planned
 
     async def _check_versions(self, scope: Scope, expects: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
 from memproxy.learn.aliases import Aliases
-from memproxy.learn.forgotten import marks
+from memproxy.learn.forgotten import is_about, marks, with_words, word_marks
 from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter, MemoryStore, SlotChange, StateStore
 
@@ -186,17 +186,22 @@ class Known:
         await self.holder(tombstone(name))
         self._held[tombstone(name)] = _GONE
 
-    async def forgotten(self, marks: Sequence[str]) -> bool:
-        """Whether one of these statements was deleted while its turn stayed (`forgotten.marks`)."""
-        return bool(marks) and bool(await self._state.slots(self.owner, marks))
+    async def forgotten(self, candidate: Memory, sessions: Mapping[str, str | None]) -> bool:
+        """Whether what a candidate says was deleted while its turn, of one of these sessions, stayed."""
+        exact, about = marks(candidate, sessions), word_marks(candidate, sessions)
+        held = await self._state.slots(self.owner, [*exact, *about]) if exact else {}
+        return any(name in held for name in exact) or any(is_about(held.get(name, ""), candidate) for name in about)
 
     async def forget(self, memory: Memory) -> None:
         """Note that a statement is not to be read from its turns again, in the same commit as the plan."""
         turns = await self._store.get(self.owner, memory.turn_ids) if memory.turn_ids else {}
-        sessions = {name: turn.session_id for name, turn in turns.items()}
-        for mark in marks(memory, {name: sessions.get(name, memory.session_id) for name in memory.turn_ids}):
+        there = {name: turn.session_id for name, turn in turns.items()}
+        sessions = {name: there.get(name, memory.session_id) for name in memory.turn_ids}
+        for mark in marks(memory, sessions):
             await self.holder(mark)
             self._held[mark] = _GONE
+        for mark in word_marks(memory, sessions):
+            self._held[mark] = with_words(await self.holder(mark), memory)
 
     async def unbury(self, name: str) -> None:
         """A memory of a deleted one's id is written on purpose (an import)."""

@@ -8,6 +8,7 @@ from time import perf_counter
 import msgspec
 
 from memproxy.core.memory import Trust
+from memproxy.core.palace import USER, subject_name
 from memproxy.core.protocol import LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
@@ -19,6 +20,7 @@ from memproxy.learn.candidates import Grounded, Read, Window
 from memproxy.learn.index import decoded
 from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
+from memproxy.learn.palace import Palace
 from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.summary import Summariser, Summary, still_so
@@ -36,6 +38,12 @@ END = "end"
 """Reason of a row of a session that is over: what is new is learned, and the whole is summarised."""
 
 _PLANNING_TRIES = 5
+
+_LATEST = 30
+"""Turns of a session by which it is seen what it is about."""
+
+_MOST_HOUSED = 500
+"""Turns of a session that move when that has got its wing, the newest."""
 
 
 class _Progress(msgspec.Struct):
@@ -77,6 +85,7 @@ class Learner:
         self._locks = locks
         self._writes = writes
         self._clock = clock
+        self._palace = Palace(state)
         self._progress: dict[int, _Progress] = {}
 
     async def learn(self, row: JournalRow) -> None:
@@ -106,6 +115,8 @@ class Learner:
         with tallied(progress.spent):
             await self._extract(row, body, progress)
             planned, outcomes = await self._stored(row, progress)
+        if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
+            await self._house(row.entry.scope)
         await self._state.note_outcomes(row.number, outcomes, self._clock.now())
         self.forget(row.number)
         metrics().learn_seconds.observe(perf_counter() - began)
@@ -167,6 +178,17 @@ class Learner:
                     return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
 
+    async def _house(self, scope: Scope) -> None:
+        """Move the session's turns into the wing of what it is about, where that had none when they came."""
+        async with self._locks.of(scope.owner):
+            latest = await self._windows.turns(scope, _LATEST, None)
+            if not await self._palace.is_elsewhere(scope, latest):
+                return
+            moved = await self._palace.moved(scope, await self._windows.turns(scope, _MOST_HOUSED, None))
+            if moved:
+                with self._writes.of("learn", scope.owner):
+                    await self._store.set_fields(scope, moved)
+
     async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None, now: datetime) -> None:
         """Add the summary to the plan, and end those that tell what the plan supersedes."""
         summary = still_so(summary, planned.known) if summary is not None else None
@@ -178,6 +200,11 @@ class Learner:
         """Without those whose turn was deleted while the model was asked."""
         there = await self._store.get(scope, list({grounded.turn.id for grounded in found}))
         return [grounded for grounded in found if grounded.turn.id in there]
+
+
+def _names_a_subject(planned: Planned) -> bool:
+    """Whether the plan may have made a wing that is not the user's."""
+    return any(memory.subject and subject_name(memory.subject) != USER for memory in planned.plan.upserts)
 
 
 def _report(row: JournalRow, planned: Planned | None) -> None:

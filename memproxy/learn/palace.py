@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from memproxy.core.memory import Memory
-from memproxy.core.palace import Names, assign, assign_turns
+from memproxy.core.palace import Names, assign, assign_turns, moved_turns
 from memproxy.core.scope import Scope
 from memproxy.ports import StateStore
 
@@ -48,6 +48,23 @@ class Palace:
             StateUnavailable: try again later.
         """
         return await self._placed(scope, memories, [assign(memory) for memory in memories])
+
+    async def is_elsewhere(self, scope: Scope, turns: Sequence[Memory]) -> bool:
+        """Whether some of a session's turns stand in another wing than that of what they are about.
+
+        Raises:
+            StateUnavailable: try again later.
+        """
+        return bool(moved_turns(turns, await self._state.palace_names(scope))[0])
+
+    async def moved(self, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
+        """The new places, by id, of those of a session's turns that move into the wing of what the session is about.
+
+        Raises:
+            StateUnavailable: try again later.
+        """
+        moving, names = moved_turns(turns, await self._state.palace_names(scope))
+        return {turn.id: places_of(turn) for turn in await self._placed(scope, moving, names)}
 
     async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
         places = await self._state.place(scope, names) if names else []

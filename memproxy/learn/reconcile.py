@@ -24,7 +24,6 @@ from memproxy.core.supersede import (
 from memproxy.learn.aliases import Aliases
 from memproxy.learn.asked import Asked
 from memproxy.learn.candidates import Grounded, Intent
-from memproxy.learn.forgotten import marks
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
 from memproxy.learn.known import Known
 from memproxy.learn.nearby import Nearby, Vector
@@ -144,7 +143,7 @@ class Reconciler:
         if case.grounded.candidate.intent is Intent.FORGET:
             return await self._forget(known, case)
         candidate = case.candidate
-        if await known.forgotten(marks(candidate, {turn.id: turn.session_id for turn in (case.grounded.turn,)})):
+        if await known.forgotten(candidate, {case.grounded.turn.id: case.grounded.turn.session_id}):
             metrics().candidates_rejected.labels(reason="forgotten").inc()
             return "forgotten", Decision(Operation.NOTHING)
         decision = await self._decision(known, case)
@@ -158,6 +157,7 @@ class Reconciler:
             chain = await known.chain_of(decision.target)
             for name, fields in repeat(decision.target, candidate, chain, now=case.now).items():
                 await known.change(name, fields)
+            await self._succession.hide_late(known, decision.target.id, case.now)
         elif decision.operation is Operation.UPDATE and decision.target is not None:
             if case.grounded.candidate.intent is Intent.CORRECT:
                 candidate = in_place_of(candidate, decision.target)

@@ -59,6 +59,12 @@ class Succession:
         await known.add(ended)
         await self._hide(known, ended, str(ended.metadata[RETRACTED_BY]), retracted_at(ended) or now)
 
+    async def hide_late(self, known: Known, name: str, now: datetime) -> None:
+        """Hide the turns that state what was taken back after they were said, and were not known by then."""
+        memory = await known.memory(name)
+        if memory is not None and not memory.active and (at := retracted_at(memory)) is not None:
+            await self._hide(known, memory, str(memory.metadata[RETRACTED_BY]), at)
+
     async def _hide(self, known: Known, memory: Memory, by: str, at: datetime) -> None:
         for turn in await self._stating(known, memory, None):
             if turn.created_at <= at and turn.active and not turn.superseded_by:

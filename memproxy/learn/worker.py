@@ -99,7 +99,7 @@ class Worker:
             dedup=settings.dedup,
             judge=_judge(judge, settings, access, meter),
         )
-        applier = Applier(store=store, state=state, vectors=self._vectors)
+        applier = self._applier = Applier(store=store, state=state, vectors=self._vectors)
         self._indexer = Indexer(
             store=store,
             state=state,
@@ -154,6 +154,7 @@ class Worker:
         self._learn_ended = asyncio.Event()
         self._index_ended = asyncio.Event()
         self._recovered = asyncio.Event()
+        self._wrote: Callable[[Owner], None] | None = None
 
     async def start(self) -> None:
         """Begin to work in the background; returns at once, also when the state does not answer yet."""
@@ -373,7 +374,17 @@ class Worker:
             with charged_to(row.entry.scope.owner):
                 await self._learner.learn(row)
 
+    def on_written(self, told: Callable[[Owner], None]) -> None:
+        """``told`` is called with whom something was written for, whenever a row has ended."""
+        self._wrote = told
+
+    def on_deleted(self, told: Callable[[], Awaitable[None]]) -> None:
+        """``told`` is called when something was deleted, whose text may still be in the store's files."""
+        self._applier.on_deleted(told)
+
     def _ended(self, row: JournalRow, for_good: bool) -> None:
+        if for_good and self._wrote is not None:
+            self._wrote(row.entry.scope.owner)
         for lane in _LANES:
             self._wakes[lane].set()
         if for_good and row.entry.kind is JournalKind.LEARN:

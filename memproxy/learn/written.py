@@ -9,16 +9,16 @@ MOST_TOLD = 100
 
 def written(asked: PlanBody) -> list[Outcome]:
     """One outcome for each memory that the plan stored, edited or deleted (``reason`` is how it came: ``api`` or
-    ``import``), and one for a deletion by scope (``reason`` is the scope).
+    ``import``; of what was pruned ``expired`` or ``limit``), and one for a deletion by scope (``reason`` is the scope).
     """
     told = [
         Outcome(result="stored", reason=memory.source.value, memory_id=memory.id, kind=memory.kind.value)
         for memory in asked.upserts
     ]
     told += [Outcome(result="edited", reason="api", memory_id=name) for name in asked.changes]
-    told += [Outcome(result="deleted", reason="api", memory_id=name) for name in asked.deletes]
+    told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in asked.deletes]
     if (gone := asked.delete_where) is not None:
-        told += [Outcome(result="deleted", reason="api", memory_id=name) for name in gone.ids]
+        told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in gone.ids]
         reason = "session" if gone.session_ids else "project" if gone.project_ids else "user"
         told += [] if gone.ids else [Outcome(result="deleted", reason=reason)]
     if asked.undo_session is not None:

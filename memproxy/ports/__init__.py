@@ -3,9 +3,10 @@
 Anything concrete is chosen in ``wiring`` alone. Values that cross a seam are the structs defined here and in ``core``.
 """
 
-from memproxy.ports.access import AccessState, Charge, GivenAnswer
+from memproxy.ports.access import AccessState, Charge, GivenAnswer, Spent
 from memproxy.ports.memory import (
     Candidate,
+    HeldStore,
     HybridQuery,
     MemoryFilter,
     MemoryStore,
@@ -51,6 +52,7 @@ __all__ = [
     "Credential",
     "Embedder",
     "GivenAnswer",
+    "HeldStore",
     "HybridQuery",
     "JournalEntry",
     "JournalKind",
@@ -77,5 +79,6 @@ __all__ = [
     "SessionProgress",
     "SlotChange",
     "SparseVector",
+    "Spent",
     "StateStore",
 ]

@@ -16,8 +16,8 @@ ANSWERS_KEPT = timedelta(hours=24)
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
-    """``amount`` uses of ``what`` by a user (or, with ``user`` None, by the whole tenant) in the window of ``seconds``
-    seconds under way. ``limit`` None counts without a bound.
+    """``amount`` uses of ``what`` by a user (or, with ``user`` None, by the whole tenant) in the window under way: one
+    begins with the first use after the last, and is ``seconds`` long. ``limit`` None counts without a bound.
     """
 
     tenant: str
@@ -26,6 +26,14 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
     seconds: int
     amount: int = 1
     limit: int | None = None
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted in a charge's window under way, and in how many seconds (at least one) it is past."""
+
+    charge: Charge
+    used: int
+    wait_s: int
 
 
 class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,12 +50,12 @@ class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class AccessState(Protocol):
     """A part of the state store. All calls raise `errors.StateUnavailable` when it does not answer."""
 
-    async def spend(self, charges: Sequence[Charge], now: datetime) -> Charge | None:
+    async def spend(self, charges: Sequence[Charge], now: datetime) -> Spent | None:
         """Count all of these, or none when one would go over its limit: that one is answered. Right over all processes
-        that share the state. Windows begin at whole multiples of their length since 1970.
+        that share the state.
         """
 
-    async def spent(self, charge: Charge, now: datetime) -> int:
+    async def spent(self, charge: Charge, now: datetime) -> Spent:
         """What was counted so far in the window under way; nothing is counted by asking."""
 
     async def choices(self, scope: Scope) -> Choices:

@@ -1,7 +1,9 @@
 """The seam to where memories and their vectors live."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -94,6 +96,13 @@ class PointPage(msgspec.Struct, kw_only=True):
 
     points: list[Point]
     next_cursor: str | None = None
+
+
+class HeldStore(Protocol):
+    """A store in files of this machine, which can be copied while it serves."""
+
+    def held(self) -> AbstractAsyncContextManager[Path]:
+        """Within it nobody writes, and everything written is in the files of the folder that it answers."""
 
 
 class MemoryStore(Protocol):

@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -188,8 +189,10 @@ class StateStore(AccessState, Protocol):
     async def drop_slots(self, scope: Scope, prefix: str) -> None:
         """Free every slot of the owner whose name begins so."""
 
-    async def forget(self, scope: Scope, *, session: str | None) -> None:
-        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left."""
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
+        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left.
+        ``until`` is the number of the last journal row that goes: what came after the erasure was asked for stays.
+        """
 
     async def owners(self, *, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
         """Everybody (tenant and user) for whom anything was ever written and not forgotten, in order, those behind
@@ -297,6 +300,9 @@ class StateStore(AccessState, Protocol):
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         """Erase these wings and what is in them from the palace: nothing stands there any more."""
 
+    async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
+        """Erase closets, each the pointer of its room and its name: nothing stands there any more."""
+
     async def proxy_key(self, key_id: str) -> KeyRecord | None:
         """The record of a proxy key, revoked ones included."""
 
@@ -308,6 +314,9 @@ class StateStore(AccessState, Protocol):
 
     async def revoke_proxy_key(self, key_id: str, at: datetime) -> bool:
         """End a key's validity; False when there is none of that id that was valid."""
+
+    async def backup(self, path: Path) -> None:
+        """Copy the whole state, as it is at one moment, into a new file."""
 
     async def get_meta(self, key: str) -> str | None:
         """A fact about this installation (the store's id, the embedder it was built with)."""

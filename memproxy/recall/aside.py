@@ -36,16 +36,18 @@ def asks_again(query: str, memory: Memory) -> bool:
 def told_by_facts(candidates: Sequence[Candidate]) -> frozenset[str]:
     """Ids of the turns that say what a candidate fact says: it came from them, or they hold all of its terms."""
     facts = [one.memory for one in candidates if one.memory.kind is not Kind.TURN and one.memory.superseded_by is None]
-    terms = [said for fact in facts if (said := _terms(fact))]
+    terms = [sorted(said, key=len, reverse=True) for fact in facts if (said := _terms(fact))]
     turns = [one.memory for one in candidates if one.memory.kind is Kind.TURN] if facts else []
     repeating = {turn.id for turn in turns if _holds_any(turn, terms)}
     return frozenset(turn_id for fact in facts for turn_id in fact.turn_ids) | repeating
 
 
-def _holds_any(turn: Memory, facts: Sequence[frozenset[str]]) -> bool:
-    """Only a turn that has the letters of all of a fact's terms is taken apart: that takes longer than the ranking."""
+def _holds_any(turn: Memory, facts: Sequence[Sequence[str]]) -> bool:
+    """Only a turn that has the letters of all of a fact's terms, the longest (rarest) first, is taken apart: that
+    takes longer than the ranking.
+    """
     letters = clean(turn.content[:_READ]).lower().replace("’", "'")
-    likely = [said for said in facts if all(term in letters for term in said)]
+    likely = [said for said in facts if said[0] in letters and all(term in letters for term in said)]
     return bool(likely) and any(map(_terms(turn).issuperset, likely))
 
 

@@ -19,6 +19,10 @@ Array = NDArray[np.float64]
 NOBODY = -1
 """Where a turn has no neighbour among the candidates."""
 
+_OF_QUERY = ("asking", "named")
+_OF_TEXTS = ("phrases", "is_turn", "by_assistant", "not_my_words")
+"""Properties that say the same of the query, and of a candidate, whoever the others are."""
+
 _ADJOINING_SECONDS = 1800
 """Messages of two calls (``seq`` begins anew) stand next to each other when no more time than this is between them."""
 
@@ -43,6 +47,9 @@ class Batch:
         self.text = text
         self.terms = terms
         self.now = now
+        self._generic = generic
+        self._candidates = candidates
+        self._documents = documents
         self.memories = [candidate.memory for candidate in candidates]
         self.readings = readings
         self._signs: dict[str, Array] = {}
@@ -50,6 +57,23 @@ class Batch:
         self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
         weights = fusion.term_weights(terms, generic, documents)
         self.coverage = np.array([fusion.coverage(weights, document) for document in documents], dtype=float)
+
+    def only(self, places: Sequence[int]) -> "Batch":
+        """The candidates at these places by themselves; what has been seen of their texts is not looked at again."""
+        part = Batch(
+            text=self.text,
+            terms=self.terms,
+            generic=self._generic,
+            candidates=[self._candidates[place] for place in places],
+            readings=[self.readings[place] for place in places],
+            documents=[self._documents[place] for place in places],
+            now=self.now,
+        )
+        chosen = np.array(places, dtype=np.int64)
+        part._signs = {name: signs[chosen] for name, signs in self._signs.items()}
+        part.__dict__ |= {name: seen[chosen] for name in _OF_TEXTS if (seen := self.__dict__.get(name)) is not None}
+        part.__dict__ |= {name: self.__dict__[name] for name in _OF_QUERY if name in self.__dict__}
+        return part
 
     @cached_property
     def asking(self) -> Asking:

@@ -145,7 +145,7 @@ def follow(phrase: Phrase, memories: Iterable[Memory]) -> tuple[Memory, str] | N
     """
     known = list(edges(memories))
     ends = _ends(phrase, known)
-    for kind in () if ends else known:
+    for kind in () if ends or phrase.name == USER else known:
         if _is_one_of(kind[1], phrase.name):
             ends += _ends(msgspec.structs.replace(phrase, name=kind[1].subject), known)
     if not ends and phrase.inverse and phrase.name != USER:

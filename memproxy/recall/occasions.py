@@ -3,7 +3,7 @@ written into the question, which then names its time itself. When no memory tell
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from memproxy.core import timerange
 from memproxy.core.memory import Kind, Memory, Trust
@@ -17,6 +17,7 @@ from memproxy.recall.documents import dense_text
 _FOUND = 30
 """Memories that are read to see when the event was."""
 
+_ONE_DAY = timedelta(days=1)
 _STEM = 4
 _ALSO = {"moved": ("lives", "live", "living", "relocated"), "married": ("wedding",), "wedding": ("married",)}
 """Other words under which an event is remembered: "moved to Berlin" as "lives in Berlin"."""
@@ -89,5 +90,5 @@ def _days(span: Span) -> Days:
 
 
 def _day(when: datetime) -> Days:
-    first = when.astimezone(UTC).date()
-    return Days(first, first + timedelta(days=1))
+    first = min(when.astimezone(UTC).date(), date.max - _ONE_DAY)
+    return Days(first, first + _ONE_DAY)

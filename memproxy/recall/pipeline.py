@@ -281,14 +281,9 @@ class Recall:
 
     def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
         """Best first; those set aside have the score that they get among all, and do not lower the others'."""
-        now = self._clock.now()
-        aside = {id(one.memory) for one in set_aside(query, candidates)}
-        if not aside:
-            return self._ranker.rank(query, hybrid, candidates, now=now)
-        counted = [one for one in candidates if id(one.memory) not in aside]
-        ranked = self._ranker.rank(query, hybrid, counted, now=now)
-        everyone = self._ranker.rank(query, hybrid, candidates, now=now)
-        return best_first([*ranked, *(one for one in everyone if id(one.memory) in aside)])
+        apart = {id(one) for one in set_aside(query, candidates)}
+        aside = {place for place, one in enumerate(candidates) if id(one) in apart}
+        return self._ranker.rank(query, hybrid, candidates, now=self._clock.now(), aside=aside)
 
     async def _query(self, text: str, patience_s: float, *, limit: int, where: MemoryFilter) -> HybridQuery:
         """Both halves of the query; without the vector when the embedder is not there or late."""

@@ -54,6 +54,7 @@ _TIMES = tuple(
     )
 )
 _EMPTY_WORDS = frozenset(word.encode() for word in STOPWORDS | GENERIC_WORDS)
+_FUNCTION_WORDS = frozenset(part.encode() for word in STOPWORDS for part in word.split("'"))
 _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|awesome|congrat|great|nice)", re.IGNORECASE)
 
 
@@ -168,6 +169,14 @@ def phrases(text: str) -> list[bytes]:
     words = _letters(text[:_QUERY_CHARACTERS]).split()
     pairs = (pair for pair in pairwise(words) if any(len(word) > 1 and word not in _EMPTY_WORDS for word in pair))
     return [b" %b %b " % pair for pair in dict.fromkeys(pairs)]
+
+
+def single_words(text: str) -> dict[bytes, bool]:
+    """The words of a query as `Reading.letters` would have them, and whether each has no topic ("did", "when"); of a
+    query that was pasted the first ones.
+    """
+    found = list(dict.fromkeys(_letters(text[:_QUERY_CHARACTERS]).split()))
+    return {word: word in _FUNCTION_WORDS for word in found[:_MOST_BEGINNINGS]}
 
 
 class Asking(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Ranking: every signal that the recipe's stages see in the candidates, one score for each, best first."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -36,22 +36,38 @@ class Ranker:
         self._reader = Reader(lexical)
         self._generic = self._reader.terms(" ".join(GENERIC_WORDS | STOPWORDS))
 
-    def rank(self, text: str, query: HybridQuery, candidates: Sequence[Candidate], *, now: datetime) -> list[Scored]:
+    def rank(
+        self,
+        text: str,
+        query: HybridQuery,
+        candidates: Sequence[Candidate],
+        *,
+        now: datetime,
+        aside: Set[int] = frozenset(),
+    ) -> list[Scored]:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
 
-        ``text`` is what was searched for, ``now`` the time it was asked at.
+        ``text`` is what was searched for, ``now`` the time it was asked at. Candidates at the places ``aside`` have the
+        score that they get among all, and do not count in that of the others.
         """
         if not candidates:
             return []
         batch = self.batch(text, query, candidates, now)
+        everyone = self._scored(batch)
+        if not aside:
+            return best_first(everyone)
+        counted = [place for place in range(len(candidates)) if place not in aside]
+        others = self._scored(batch.only(counted)) if counted else []
+        return best_first([*others, *(everyone[place] for place in sorted(aside))])
+
+    def _scored(self, batch: Batch) -> list[Scored]:
         columns = self.columns(batch)
         scores: list[float] = self._scores(batch, columns).tolist()
         signals = _signals(batch, columns)
-        scored = [
+        return [
             Scored(memory=memory, score=score, signals=seen)
             for memory, score, seen in zip(batch.memories, scores, signals, strict=True)
         ]
-        return best_first(scored)
 
     def batch(self, text: str, query: HybridQuery, candidates: Sequence[Candidate], now: datetime) -> Batch:
         """The candidates side by side."""

@@ -9,11 +9,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from memproxy.core import timerange
+from memproxy.core import fusion, timerange
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.preferences import is_preference
+from memproxy.recall.reading import single_words
 
 Columns = dict[str, Array]
 Stage = Callable[[Batch], Columns]
@@ -26,9 +27,6 @@ NEAR_DAYS = 7.0
 
 MOST_PHRASES = 3
 """Pairs of words beyond this say nothing more: a question that was pasted has them all."""
-
-BEST_OF_SESSION = 3
-"""How many of a session's turns speak for it."""
 
 
 def fused(batch: Batch) -> Columns:
@@ -77,15 +75,19 @@ def neighbours(batch: Batch) -> Columns:
 
 
 def sessions(batch: Batch) -> Columns:
-    """How well the best turns of the same session match: many weak ones speak for each other."""
-    strength = np.clip(batch.strength, 0.0, None)
-    order = np.lexsort((-strength, batch.sessions))
-    sessions = batch.sessions[order]
-    starts = np.flatnonzero(np.r_[True, sessions[1:] != sessions[:-1]])
-    place_in_session = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    best = np.where(place_in_session < BEST_OF_SESSION, strength[order], 0.0)
-    total = np.bincount(sessions, weights=best, minlength=len(order))
-    return {"session": batch.is_turn * total[batch.sessions] / BEST_OF_SESSION}
+    """How many of the query's words, whatever their kind, the candidates of one session have together, against other
+    sessions': what is asked in one sentence was often told in several.
+    """
+    words, turns = single_words(batch.text), batch.is_turn > 0
+    standing = np.zeros(len(turns))
+    if words and turns.any():
+        marks = [b" %b " % word for word in words]
+        held = np.array([[mark in reading.letters for mark in marks] for reading in batch.readings])
+        together = np.zeros_like(held)
+        np.logical_or.at(together, batch.sessions, held)
+        shares = fusion.shares(held, list(words.values()))
+        standing[turns] = fusion.places((together @ shares)[batch.sessions[turns]])
+    return {"session": standing}
 
 
 def speakers(batch: Batch) -> Columns:

@@ -8,6 +8,7 @@ from memproxy.auth import BrowserGuard
 from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded
 from memproxy.metrics import metrics
 from memproxy.relay.admission import Admission
+from memproxy.relay.fetched import FetchedResponses
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
 from memproxy.relay.memory_api import MemoryApi
@@ -30,6 +31,7 @@ class Relay:
         *,
         chat: ChatHandler,
         passthrough: Passthrough,
+        fetched: FetchedResponses,
         memory_api: MemoryApi,
         health: Health,
         guard: BrowserGuard,
@@ -38,6 +40,7 @@ class Relay:
     ) -> None:
         self._chat = chat
         self._passthrough = passthrough
+        self._fetched = fetched
         self._memory_api = memory_api
         self._health = health
         self._guard = guard
@@ -102,7 +105,8 @@ class Relay:
         if route == "memory":
             return await self._memory_api.handle(request)
         if route == "relayed":
-            return await self._passthrough.stream(request)
+            relayed = self._fetched.handle if self._fetched.claims(request) else self._passthrough.stream
+            return await relayed(request)
         raise NotFound(f"Nothing is served at {request.path[:200]}. The API is below /v1.")
 
 

@@ -18,12 +18,15 @@ from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.sessions import Conversation, Sessions
 from memproxy.tasks import TaskOwner
+from memproxy.wire.responses import background_key
 
 log = logging.getLogger(__name__)
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be captured of one request, known before the answer comes. ``decided`` goes into its receipt."""
+    """What is to be captured of one request, known before the answer comes. ``decided`` goes into its receipt;
+    ``answer_id`` names the answer's turn, where it may come again.
+    """
 
     scope: Scope
     conversation: Conversation
@@ -31,6 +34,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     access: UpstreamAccess
     decided: Decided | None = None
+    answer_id: str | None = None
 
 
 class Journal:
@@ -64,7 +68,7 @@ class Journal:
         """
         if response_id is not None:
             exchange = msgspec.structs.replace(exchange, conversation=exchange.conversation.followed_by(response_id))
-        messages = self._cleaned(exchange.messages, answer)
+        messages = self._cleaned(exchange, answer)
         if not messages:
             metrics().capture_skipped.labels(reason="empty").inc()
             return
@@ -78,8 +82,17 @@ class Journal:
                 exchange.request_id,
             )
 
-    def _cleaned(self, messages: list[Message], answer: str) -> list[Message]:
-        spoken = [*messages, Message(role="assistant", content=answer)]
+    async def begin(self, exchange: Exchange, response_id: str) -> None:
+        """Make durable what a request for a response in the background brought, whose answer is fetched later, and
+        note what it is fetched by. As `write`, it never raises.
+        """
+        conversation = exchange.conversation
+        keys = (*conversation.keys, background_key(response_id))
+        conversation = msgspec.structs.replace(conversation, keys=keys)
+        await self.write(msgspec.structs.replace(exchange, conversation=conversation), "", response_id=response_id)
+
+    def _cleaned(self, exchange: Exchange, answer: str) -> list[Message]:
+        spoken = [*exchange.messages, Message(role="assistant", content=answer, id=exchange.answer_id)]
         cleaned = []
         for message in spoken:
             text = redact(strip_blocks(message.content), self._redact) if message.content else ""

@@ -18,13 +18,13 @@ from memproxy.relay.position import Positions
 from memproxy.relay.receipt import decided
 from memproxy.relay.refusal import Refusal, refusal_of
 from memproxy.relay.request import Request
-from memproxy.relay.stream import Tap, relay_body
+from memproxy.relay.stream import Keep, Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.relay.upstreams import Upstreams
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wire.controls import may_hold_ours
-from memproxy.wire.format import WireFormat
+from memproxy.wire.format import Answer, WireFormat
 from memproxy.wire.request import RequestBody
 from memproxy.wire.splice import Unreadable
 
@@ -82,12 +82,12 @@ class ChatHandler:
         except Unreadable as problem:
             log.debug("%s cannot be read (%s) and goes on untouched", request_id, problem.reason)
             return await self._untouched(request, body, request_id, off=off)
-        decision = await self._decide(request, chat, request_id)
-        decision.count()
-        upstream = self._upstreams.of(chat.model)
-        sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
-        metrics().request_overhead.labels(wire.name).observe(time.perf_counter() - began)
         with Hangup(request, self._tasks):
+            decision = await self._decide(request, chat, request_id)
+            decision.count()
+            upstream = self._upstreams.of(chat.model)
+            sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
+            metrics().request_overhead.labels(wire.name).observe(time.perf_counter() - began)
             return await self._exchange(_Asked(request, chat, wire, request_id, upstream), decision, sent)
 
     async def _decide(self, request: Request, chat: RequestBody, request_id: str) -> Decision:
@@ -123,13 +123,22 @@ class ChatHandler:
                 self._learn(refusal, asked, decision, answer)
             _count_injected(decision)
             exchange = self._to_capture(asked, decision, answer)
-            tap = None if exchange is None else Tap(answer, exchange, self._journal, asked.wire)
+            tap = None if exchange is None else Tap(answer, asked.wire, asked.request_id, self._keeper(exchange))
             await request.begin(answer.status, [*answer.headers, *decision.headers(asked.request_id)])
             await relay_body(request, answer, tap)
         finally:
             answer.close()
             metrics().upstream.observe(time.perf_counter() - began)
         return answer.status
+
+    def _keeper(self, exchange: Exchange) -> Keep:
+        async def keep(answer: Answer) -> None:
+            if answer.begun:
+                await self._journal.begin(exchange, answer.response_id or "")
+            else:
+                await self._journal.write(exchange, answer.text, response_id=answer.response_id)
+
+        return keep
 
     def _learn(self, refusal: Refusal, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
         """What a refusal teaches, if it really was what we injected: without it, the upstream answered."""

@@ -1,14 +1,18 @@
 """Everything below ``/v1`` that carries no memory: relayed in both directions as it comes."""
 
 import time
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 
 from memproxy.metrics import metrics
 from memproxy.relay.hangup import Hangup
 from memproxy.relay.request import Request
-from memproxy.relay.stream import relay_body
-from memproxy.relay.upstream import Upstream
+from memproxy.relay.stream import Tap, relay_body
+from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.tasks import TaskOwner
+
+
+def _no_tap(_answer: UpstreamAnswer) -> None:
+    return None
 
 
 class Passthrough:
@@ -18,17 +22,18 @@ class Passthrough:
         self._upstream = upstream
         self._tasks = tasks
 
-    async def stream(self, request: Request) -> int:
-        """Relay a request whose body is not read first (uploads, audio, anything); the status that went out.
+    async def stream(self, request: Request, tap: Callable[[UpstreamAnswer], Tap | None] = _no_tap) -> int:
+        """Relay a request whose body is not read first (uploads, audio, anything); the status that went out. ``tap``
+        makes what looks at its answer, if anything does.
 
         Raises:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
         if _has_body(request):
-            return await self._relay(request, request.chunks(), _declared_length(request), ())
+            return await self._relay(request, request.chunks(), _declared_length(request), (), tap)
         request.received_all = True
-        return await self._relay(request, None, None, ())
+        return await self._relay(request, None, None, (), tap)
 
     async def send(self, request: Request, body: bytes, *, extra: Iterable[tuple[bytes, bytes]]) -> int:
         """Relay a request whose body was read, with headers of ours on its answer.
@@ -37,7 +42,7 @@ class Passthrough:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
-        return await self._relay(request, body, len(body), extra)
+        return await self._relay(request, body, len(body), extra, _no_tap)
 
     async def _relay(
         self,
@@ -45,6 +50,7 @@ class Passthrough:
         body: bytes | AsyncIterable[bytes] | None,
         length: int | None,
         extra: Iterable[tuple[bytes, bytes]],
+        tap: Callable[[UpstreamAnswer], Tap | None],
     ) -> int:
         began = time.perf_counter()
         headers = self._upstream.headers_for(request.headers, length)
@@ -52,7 +58,7 @@ class Passthrough:
             answer = await self._upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
             try:
                 await request.begin(answer.status, [*answer.headers, *extra])
-                await relay_body(request, answer, None)
+                await relay_body(request, answer, tap(answer))
             finally:
                 answer.close()
                 metrics().upstream.observe(time.perf_counter() - began)

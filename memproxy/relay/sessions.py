@@ -81,6 +81,14 @@ class Sessions:
         known = (await self._look_up(scope, [chain])).get(chain)
         return Conversation(session=known[0].session if known else new_session(), said_at=now, keys=(chain,))
 
+    async def known(self, scope: Scope, key: str) -> KnownSession | None:
+        """What was noted last for this key.
+
+        Raises:
+            StateUnavailable: the state store does not answer.
+        """
+        return next(iter((await self._look_up(scope, [key])).get(key, [])), None)
+
     async def find(
         self, scope: Scope, texts: Sequence[str], *, answer: str | None, tool_followup: bool, now: datetime
     ) -> Conversation:

@@ -1,11 +1,10 @@
 """Relays an answer: every byte as it arrives, except the very end, which waits until the turn is in the journal."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from memproxy.metrics import metrics
-from memproxy.relay.capture import Exchange, Journal
 from memproxy.relay.request import Request
 from memproxy.relay.upstream import UpstreamAnswer
 from memproxy.wire.encoding import BodyDecoder
@@ -76,10 +75,14 @@ class Both:
         return self._second.release() + self._first.release()
 
 
-class Tap:
-    """Reads a copy of one answer and writes its exchange to the journal when the answer is complete."""
+Keep = Callable[[Answer], Awaitable[None]]
+"""Keeps what an answer came to; the answer's end waits for it."""
 
-    def __init__(self, answer: UpstreamAnswer, exchange: Exchange, journal: Journal, wire: WireFormat) -> None:
+
+class Tap:
+    """Reads a copy of one answer, and has it kept when it is complete, or will be completed elsewhere."""
+
+    def __init__(self, answer: UpstreamAnswer, wire: WireFormat, request_id: str, keep: Keep) -> None:
         streamed = (answer.header("content-type") or "").lower().startswith("text/event-stream")
         encoding = answer.header("content-encoding")
         self._decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None)
@@ -93,8 +96,8 @@ class Tap:
         length = answer.header("content-length")
         if length is not None and length.isdigit():
             self._holder = Both(self._holder, LengthHolder(int(length)))
-        self._exchange = exchange
-        self._journal = journal
+        self._request_id = request_id
+        self._keep = keep
         self._written = False
         self._failed = False
         self._late = b""
@@ -117,7 +120,7 @@ class Tap:
             # Answers are read for memory alone: a fault of ours in that, whatever it is, costs the capture only.
             self._failed = True
             metrics().internal_errors.labels(where="relay.tap").inc()
-            log.exception("reading an answer failed; %s is relayed but not captured", self._exchange.request_id)
+            log.exception("reading an answer failed; %s is relayed but not captured", self._request_id)
 
     @property
     def done(self) -> bool:
@@ -125,7 +128,7 @@ class Tap:
         return self._streamed and self._reader.done
 
     async def finish(self) -> bytes:
-        """Write the exchange if the answer is complete; the bytes that were kept back."""
+        """Have the answer kept; the bytes that were kept back."""
         if not self._written:
             self._written = True
             await self._write()
@@ -139,10 +142,10 @@ class Tap:
             metrics().capture_skipped.labels(reason="internal").inc()
         elif not self._decoder.usable:
             metrics().capture_skipped.labels(reason="encoding").inc()
-        elif not self._reader.complete:
+        elif not self._reader.complete and not self._reader.begun:
             metrics().capture_skipped.labels(reason="incomplete").inc()
         else:
-            await self._journal.write(self._exchange, self._reader.text, response_id=self._reader.response_id)
+            await self._keep(self._reader)
 
 
 async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) -> None:

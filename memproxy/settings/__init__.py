@@ -46,10 +46,12 @@ from memproxy.settings.recalling import (
 )
 from memproxy.settings.storage import (
     PrivacySettings,
+    PruneWeights,
     RetentionSettings,
     StateSettings,
     StoreSettings,
     TelemetrySettings,
+    TenantRetention,
     WorkingSettings,
 )
 
@@ -75,6 +77,7 @@ __all__ = [
     "Positive",
     "PrivacySettings",
     "ProxyKeySettings",
+    "PruneWeights",
     "RecallSettings",
     "RecipeName",
     "RetentionSettings",
@@ -89,6 +92,7 @@ __all__ = [
     "StoreSettings",
     "TelemetrySettings",
     "TenantLimits",
+    "TenantRetention",
     "TierSettings",
     "Unit",
     "UpstreamRoute",

@@ -19,6 +19,12 @@ class ServerSettings(Section):
     workers: Positive = Field(1, le=64, description="Relay processes.")
     max_body_bytes: Positive = Field(64 * 1024 * 1024, description="Largest chat or API body in bytes (413 above).")
     max_concurrent_requests: Positive = Field(1024, description="Requests at once per relay (503 above).")
+    headers_timeout_s: Seconds = Field(
+        20.0, description="Seconds that a client may take to send a request's headers; 500 bytes sent add one."
+    )
+    body_timeout_s: Seconds = Field(
+        30.0, description="Seconds that a client may take to send a request's body; 500 bytes sent add one."
+    )
     shutdown_grace_s: Seconds = Field(10.0, description="Seconds that open streams get to finish at shutdown.")
     allowed_hosts: list[str] = Field([], description="Host names accepted in `Host`; empty means the bound names.")
     cors_origins: list[str] = Field([], description="Web origins that may call from a browser.")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from memproxy.settings.base import FilePath, HttpAddress, Positive, Seconds, Section
+from memproxy.settings.base import FilePath, HttpAddress, Positive, Seconds, Section, Unit
 
 
 class StoreSettings(Section):
@@ -29,12 +29,41 @@ class StateSettings(Section):
     sync: Literal["normal", "full"] = Field("normal", description="`full`: survives a power cut, costs an fsync.")
 
 
-class RetentionSettings(Section):
-    """How long memories are kept."""
+class TenantRetention(Section):
+    """What holds for one tenant in place of the deployment's."""
 
     ttl_days: float | None = Field(None, gt=0, description="Days until a memory expires.")
     max_per_user: Positive | None = Field(None, description="Most memories of one user.")
-    prune: bool = Field(False, description="Prune periodically.")
+
+
+class PruneWeights(Section):
+    """What counts when memories are over the limit; the lowest score goes first."""
+
+    confidence: Unit = Field(0.40, description="Weight of the confidence.")
+    recency: Unit = Field(0.35, description="Weight of how lately it was written or recalled.")
+    retrievals: Unit = Field(0.25, description="Weight of how often it was recalled.")
+    importance: Unit = Field(0.20, description="Weight of an importance above or below 0.5.")
+    feedback: Unit = Field(0.20, description="Weight of what people said of it.")
+    half_life_h: Seconds = Field(24.0, description="Hours after which the recency is one half.")
+    most_retrievals: Positive = Field(10, description="Retrievals beyond which more do not count.")
+    turn_confidence: Unit = Field(0.5, description="Confidence that a verbatim turn counts with.")
+
+
+class RetentionSettings(Section):
+    """How long memories are kept."""
+
+    ttl_days: float | None = Field(
+        None,
+        gt=0,
+        description="Days from when it was said or learned until a memory expires; its own time comes first.",
+    )
+    max_per_user: Positive | None = Field(None, description="Most memories of one user, turns included.")
+    prune: bool = Field(
+        False, description="Erase what has expired periodically; so it is, too, with any other setting of this section."
+    )
+    prune_every_s: Seconds = Field(3600.0, description="Seconds between two passes over all users.")
+    tenants: dict[str, TenantRetention] = Field({}, description="Tenants with other values.")
+    weights: PruneWeights = Field(PruneWeights(), description="The score of pruning.")
 
 
 class PrivacySettings(Section):

@@ -6,7 +6,8 @@ Its write-ahead log stays off, because deleted text would survive in it (DESIGN 
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -152,6 +153,14 @@ class EdgeStore(VectorStore):
             f"The store in {self._folder.path} failed: {str(error)[:300]}. Check the disk's space and permissions; if "
             "its files are damaged, restore a backup."
         )
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[Path]:
+        """As `ports.HeldStore` says."""
+        async with self._writers.paused():
+            await self.flush()
+            async with self._flushes.held():
+                yield self._folder.path
 
     async def begin_rebuild(self, expected_id: str | None) -> EdgeRebuild:
         """As `ports.RebuildableStore` says."""

@@ -148,7 +148,8 @@ class EdgeBackend:
         return [one for one in _found(records) if one.id != after_id][:limit]
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
-        request = edge.QueryBatchRequest([_query(ranking) for ranking in rankings])
+        known: dict[Where, edge.Filter] = {}
+        request = edge.QueryBatchRequest([_query(ranking, known) for ranking in rankings])
         answers = await self._on_shard(lambda shard: shard.query_batch(request))
         return [[(str(point.id), point.score) for point in answer] for answer in answers]
 
@@ -205,16 +206,23 @@ def _ordered(order: str | None) -> edge.OrderBy | None:
     return edge.OrderBy(ORDER_FIELD, edge.Direction.Desc if order == "desc" else edge.Direction.Asc)
 
 
-def _query(ranking: Ranking) -> edge.QueryRequest:
+def _query(ranking: Ranking, known: dict[Where, edge.Filter]) -> edge.QueryRequest:
+    """``known`` are filters in the engine's words already: the searches of one call share theirs."""
+
+    def filtered(where: Where) -> edge.Filter:
+        if where not in known:
+            known[where] = translated(where)
+        return known[where]
+
     if ranking.bm25 is not None:
         words = edge.SparseVector(ranking.bm25.indices, ranking.bm25.values)
         nearest = edge.Query.Nearest(words, using=BM25)
-        corpus = translated(ranking.corpus) if ranking.corpus else None
+        corpus = filtered(ranking.corpus) if ranking.corpus else None
         params = edge.SearchParams(idf=edge.IdfParams(corpus=corpus))
     else:
         nearest = edge.Query.Nearest([ranking.dense or []], using=DENSE)
         params = edge.SearchParams(exact=True)
-    return edge.QueryRequest(limit=ranking.limit, query=nearest, filter=translated(ranking.where), params=params)
+    return edge.QueryRequest(limit=ranking.limit, query=nearest, filter=filtered(ranking.where), params=params)
 
 
 def _found(records: Sequence[edge.Record]) -> list[Found]:

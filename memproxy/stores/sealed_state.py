@@ -195,11 +195,18 @@ class SealedState(SqliteState):
         key = await self._key(scope.owner)
         return await super().change_slots(scope, [_slot(key, one) for one in changes])
 
-    async def forget(self, scope: Scope, *, session: str | None) -> None:
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
+        await super().forget(scope, session=session, until=until)
         if session is None:
-            await self._file.write(lambda db: self._keys.destroy(db, scope.owner))
+            await self._file.write(lambda db: self._destroy_unless_used(db, scope.owner))
             self._drop_current(scope.owner)
-        await super().forget(scope, session=session)
+            await self._file.wipe()
+
+    def _destroy_unless_used(self, db: sqlite3.Connection, owner: Owner) -> None:
+        """Rows that came after the erasure was asked for are sealed with a key that is made after it."""
+        rows = db.execute("SELECT 1 FROM journal WHERE tenant = ? AND user = ? LIMIT 1", owner)
+        if rows.fetchone() is None:
+            self._keys.destroy(db, owner)
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         key = await self._known_key(scope.owner)
@@ -312,6 +319,11 @@ class SealedState(SqliteState):
     async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
         key = await self._key(scope.owner)
         return await super().stand(scope, [(key.name(wing), room, pointer) for wing, room, pointer in places])
+
+    async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
+        key = await self._known_key(scope.owner)
+        if key is not None:
+            await super().leave_closets(scope, [(room, key.name(name)) for room, name in closets])
 
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         key = await self._known_key(scope.owner)

@@ -13,7 +13,7 @@ import msgspec
 from memproxy.core.audit import Audited, AuditEntry
 from memproxy.core.choices import Choices
 from memproxy.core.scope import Scope
-from memproxy.ports import Charge, GivenAnswer
+from memproxy.ports import Charge, GivenAnswer, Spent
 from memproxy.stores import sqlite_callers as callers
 from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.stores.sqlite_group import SharedCommit
@@ -73,7 +73,7 @@ class SqliteAccess:
 
     def __init__(self, file: SqliteFile, tasks: TaskOwner) -> None:
         self._file = file
-        self._spends: SharedCommit[tuple[Sequence[Charge], datetime], Charge | None] = SharedCommit(
+        self._spends: SharedCommit[tuple[Sequence[Charge], datetime], Spent | None] = SharedCommit(
             file, tasks, callers.spend
         )
         self._news = News(file.path.with_name(f"{file.path.name}-choices"))
@@ -92,13 +92,13 @@ class SqliteAccess:
         """Hear no more."""
         self._news.close()
 
-    async def spend(self, charges: Sequence[Charge], now: datetime) -> Charge | None:
+    async def spend(self, charges: Sequence[Charge], now: datetime) -> Spent | None:
         self._spendings += 1
         if self._spendings % _PRUNE_EVERY == 0:
             await self._file.write(lambda db: callers.prune_uses(db, now))
         return await self._spends.add((charges, now))
 
-    async def spent(self, charge: Charge, now: datetime) -> int:
+    async def spent(self, charge: Charge, now: datetime) -> Spent:
         return await self._file.read(lambda db: callers.spent(db, charge, now))
 
     async def choices(self, scope: Scope) -> Choices:

@@ -9,7 +9,7 @@ import msgspec
 from memproxy.core.audit import AUDIT_VERSION, Audited, AuditEntry
 from memproxy.core.choices import CHOICES_VERSION, NOTHING_CHOSEN, Choices
 from memproxy.core.scope import Scope
-from memproxy.ports import Charge, GivenAnswer
+from memproxy.ports import Charge, GivenAnswer, Spent
 from memproxy.ports.access import ANSWERS_KEPT
 from memproxy.stores.sqlite_journal import micros, moment
 
@@ -21,45 +21,52 @@ _WHOLE_TENANT = ""
 """Stands for the tenant as a whole among its users: no user has an empty name."""
 
 
-def spend(db: sqlite3.Connection, batch: Sequence[tuple[Sequence[Charge], datetime]]) -> list[Charge | None]:
+def spend(db: sqlite3.Connection, batch: Sequence[tuple[Sequence[Charge], datetime]]) -> list[Spent | None]:
     """Count each one's charges, in their order; for one that would go over a limit none of its own."""
     return [_spend(db, charges, now) for charges, now in batch]
 
 
-def _spend(db: sqlite3.Connection, charges: Sequence[Charge], now: datetime) -> Charge | None:
-    for charge in charges:
-        if charge.limit is not None and spent(db, charge, now) + charge.amount > charge.limit:
-            return charge
-    for charge in charges:
+def _spend(db: sqlite3.Connection, charges: Sequence[Charge], now: datetime) -> Spent | None:
+    before = [spent(db, charge, now) for charge in charges]
+    for one in before:
+        if one.charge.limit is not None and one.used + one.charge.amount > one.charge.limit:
+            return one
+    for one in before:
+        charge = one.charge
         db.execute(
             """
             INSERT INTO uses (tenant, user, what, ends, used) VALUES (?, ?, ?, ?, ?)
             ON CONFLICT (tenant, user, what) DO UPDATE SET
-                used = CASE WHEN ends = excluded.ends THEN used ELSE 0 END + excluded.used, ends = excluded.ends
+                used = CASE WHEN ends > ? THEN used ELSE 0 END + excluded.used,
+                ends = CASE WHEN ends > ? THEN ends ELSE excluded.ends END
             """,
-            (charge.tenant, charge.user or _WHOLE_TENANT, charge.what, ends(charge, now), charge.amount),
+            (*_place(charge), _seconds(now) + charge.seconds, charge.amount, _seconds(now), _seconds(now)),
         )
     return None
 
 
-def ends(charge: Charge, now: datetime) -> int:
-    """When the charge's window under way ends, in seconds since 1970."""
-    seconds = micros(now) // 1_000_000
-    return seconds - seconds % charge.seconds + charge.seconds
-
-
-def spent(db: sqlite3.Connection, charge: Charge, now: datetime) -> int:
+def spent(db: sqlite3.Connection, charge: Charge, now: datetime) -> Spent:
     """What was counted in the window under way."""
     row = db.execute(
-        "SELECT used FROM uses WHERE tenant = ? AND user = ? AND what = ? AND ends = ?",
-        (charge.tenant, charge.user or _WHOLE_TENANT, charge.what, ends(charge, now)),
+        "SELECT used, ends FROM uses WHERE tenant = ? AND user = ? AND what = ? AND ends > ?",
+        (*_place(charge), _seconds(now)),
     ).fetchone()
-    return int(row[0]) if row else 0
+    used, ends = row or (0, _seconds(now) + charge.seconds)
+    return Spent(charge=charge, used=used, wait_s=ends - _seconds(now))
+
+
+def _place(charge: Charge) -> tuple[str, str, str]:
+    return charge.tenant, charge.user or _WHOLE_TENANT, charge.what
+
+
+def _seconds(now: datetime) -> int:
+    """Seconds since 1970."""
+    return micros(now) // 1_000_000
 
 
 def prune_uses(db: sqlite3.Connection, now: datetime) -> None:
     """Drop windows that are past."""
-    db.execute("DELETE FROM uses WHERE ends <= ?", (micros(now) // 1_000_000,))
+    db.execute("DELETE FROM uses WHERE ends <= ?", (_seconds(now),))
 
 
 def own_choices(db: sqlite3.Connection, scope: Scope) -> Choices | None:

@@ -105,6 +105,15 @@ class SqliteFile:
         """Move everything from the write-ahead log into the file and empty the log: erased text is in neither then."""
         await self._run(self._wipe)
 
+    async def backup(self, path: Path) -> None:
+        """Copy everything, as it is at one moment, into a new file."""
+
+        def work() -> None:
+            self._opened().execute("VACUUM INTO ?", (str(path),))
+            path.chmod(0o600)
+
+        await self._run(work)
+
     async def _run(self, work: Callable[[], Result]) -> Result:
         def guarded() -> Result:
             try:

@@ -278,12 +278,13 @@ def refused(db: sqlite3.Connection) -> dict[str, int]:
     return dict(db.execute("SELECT lane, rows FROM refused").fetchall())
 
 
-def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
-    """Delete the rows of an owner, or of one of its sessions."""
+def erase(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> None:
+    """Delete the rows of an owner, or of one of its sessions, up to the number ``until``."""
     where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
     db.execute(
-        f"DELETE FROM journal WHERE tenant = ? AND user = ? {where}",  # noqa: S608 (no value in the text)
-        (*scope.owner, *values),
+        "DELETE FROM journal WHERE tenant = ? AND user = ? AND number <= ifnull(?, number) "  # noqa: S608 (no value
+        f"{where}",  # in the text)
+        (*scope.owner, until, *values),
     )
     for lane in ("index", "learn"):
         _advance(db, *scope.owner, lane)

@@ -35,13 +35,23 @@ def _placed(db: sqlite3.Connection, owner: Owner, names: Names, role: Callable[[
 
 
 def _home(db: sqlite3.Connection, owner: Owner, names: Names) -> int:
-    """The wing of a session's turns: the one that the first of them was put into."""
+    """The wing of a session's turns: the one that the first of them was put into, or that they moved to."""
     known = _find(db, owner, "home", _TOP, names.room)
-    if known is not None:
+    if known is not None and not names.moves:
         return known
     number = _wing(db, owner, names.wing)
+    if known is not None:
+        _move_home(db, owner, names.room, number)
+        return number
     _insert(db, owner, "home", (_TOP, names.room), number)
     return number
+
+
+def _move_home(db: sqlite3.Connection, owner: Owner, room: str, wing: int) -> None:
+    db.execute(
+        "UPDATE palace SET number = ? WHERE tenant = ? AND user = ? AND kind = 'home' AND parent = '' AND name = ?",
+        (wing, *owner, room),
+    )
 
 
 def _wing(db: sqlite3.Connection, owner: Owner, name: str) -> int:
@@ -260,6 +270,14 @@ def leave(db: sqlite3.Connection, owner: Owner, wings: Sequence[str]) -> None:
             (*owner, number),
         )
         _erase_below(db, owner, pointer(number))
+
+
+def leave_closets(db: sqlite3.Connection, owner: Owner, closets: Sequence[tuple[str, str]]) -> None:
+    """Erase closets by their room's pointer and their name; their numbers are not given again."""
+    db.executemany(
+        "DELETE FROM palace WHERE tenant = ? AND user = ? AND kind = 'closet' AND parent = ? AND name = ?",
+        [(*owner, room, name) for room, name in closets],
+    )
 
 
 def _erase_below(db: sqlite3.Connection, owner: Owner, place_pointer: str) -> None:

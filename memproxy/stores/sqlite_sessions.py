@@ -203,6 +203,17 @@ def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
         db.execute("DELETE FROM slots WHERE tenant = ? AND user = ?", scope.owner)
 
 
+def leave_owners(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
+    """Forget that the owner was here, unless something came after it was to be forgotten."""
+    db.execute(
+        """
+        DELETE FROM owners WHERE tenant = ?1 AND user = ?2
+            AND NOT EXISTS (SELECT 1 FROM journal WHERE tenant = ?1 AND user = ?2)
+        """,
+        owner,
+    )
+
+
 def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
     return (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))
 

@@ -162,14 +162,16 @@ class SqliteState(SqliteAccess):
             return True
         return False
 
-    async def forget(self, scope: Scope, *, session: str | None) -> None:
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
         def work(db: sqlite3.Connection) -> None:
-            journal.erase(db, scope, session)
+            journal.erase(db, scope, session, until)
             sessions.erase(db, scope, session)
             blocks.erase(db, scope, session)
             receipts.erase(db, scope, session)
             palace.erase(db, scope.owner, session)
             callers.erase(db, scope, session)
+            if session is None:
+                sessions.leave_owners(db, scope.owner)
 
         await self._file.write(work)
         await self._file.wipe()
@@ -293,6 +295,9 @@ class SqliteState(SqliteAccess):
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         await self._file.write(lambda db: palace.leave(db, scope.owner, wings))
 
+    async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
+        await self._file.write(lambda db: palace.leave_closets(db, scope.owner, closets))
+
     async def proxy_key(self, key_id: str) -> KeyRecord | None:
         return await self._file.read(lambda db: sqlite_keys.find(db, key_id))
 
@@ -304,6 +309,9 @@ class SqliteState(SqliteAccess):
 
     async def revoke_proxy_key(self, key_id: str, at: datetime) -> bool:
         return await self._file.write(lambda db: sqlite_keys.revoke(db, key_id, at))
+
+    async def backup(self, path: Path) -> None:
+        await self._file.backup(path)
 
     async def get_meta(self, key: str) -> str | None:
         def work(db: sqlite3.Connection) -> str | None:

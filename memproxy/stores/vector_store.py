@@ -14,6 +14,7 @@ from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point, PointPage
 from memproxy.stores.backend import Backend, Found, Ranking, Written
+from memproxy.stores.dated_backend import DatedBackend, TimeToLive
 from memproxy.stores.filters import HasId, OneOf, Where, counted, erasable, owned, readable
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
@@ -38,14 +39,21 @@ class VectorStore:
         self.unfinished = False
         """Whether a reindex that ended early has left copies of memories."""
         self._keys: Keys | None = None
+        self._time_to_live: TimeToLive | None = None
 
     def seal_with(self, keys: Keys) -> None:
         """Encrypt what is written from now on, with each user's key. Called before `open`."""
         self._keys = keys
 
+    def expire_after(self, time_to_live: TimeToLive) -> None:
+        """Give every memory of a tenant this time. Called before `open`."""
+        self._time_to_live = time_to_live
+
     def sealed(self, backend: Backend) -> Backend:
-        """The backend as it is used: with encryption, one that encrypts."""
-        return backend if self._keys is None else SealedBackend(backend, self._keys)
+        """The backend as it is used: one that encrypts, and one that knows when memories expire, where configured."""
+        if self._keys is not None:
+            backend = SealedBackend(backend, self._keys)
+        return backend if self._time_to_live is None else DatedBackend(backend, self._time_to_live)
 
     def drop_read(self) -> None:
         """Forget what was read lately: somebody's key was destroyed."""

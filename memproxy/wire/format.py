@@ -12,12 +12,15 @@ from memproxy.wire.responses_answer import ResponsesJsonAnswer, ResponsesStreamA
 class Answer(Protocol):
     """An answer as memory sees it, filled in by `feed` and closed by `finish`.
 
-    ``response_id`` is what a later request may go on from, where the format has that.
+    ``response_id`` is what a later request may go on from, where the format has that; ``begun`` says that the answer
+    is fetched by it later. ``user_fields`` are the API's own fields that name the user, where the answer repeats them.
     """
 
     model: str | None
     finish_reason: str | None
     response_id: str | None
+    begun: bool
+    user_fields: dict[str, str]
     done: bool
     error: bool
     has_tool_calls: bool

@@ -129,7 +129,7 @@ class RequestBody:
         return self.digests + shown
 
     def _may_show_blocks(self) -> bool:
-        """Whether a block may be in a message. A client may have changed its letters' case, or written any as escape."""
+        """Whether a block may be in a message; a client may have changed its letters' case, or escaped some."""
         return contains_any_case(self.body, b"<" + NAME.encode(), b"<") or contains(self.body, b"\\u00", b"\\")
 
     def new_messages(self) -> list[Message]:

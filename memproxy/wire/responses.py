@@ -17,7 +17,7 @@ from memproxy.wire.controls import OURS
 from memproxy.wire.request import INSTRUCTIONS, Position, RequestBody, quoted, readable, system_message
 from memproxy.wire.splice import Edit, ObjectSpans, Unreadable, apply, decode_array, past_space
 
-__all__ = ["ResponsesRequest", "Unreadable", "read_request", "response_key"]
+__all__ = ["ResponsesRequest", "Unreadable", "background_key", "read_request", "response_key"]
 
 _CALL, _OUTPUT = "_call", "_call_output"
 _COMMA = ord(",")
@@ -144,6 +144,11 @@ class ResponsesRequest(RequestBody):
 def response_key(response_id: str) -> str:
     """What a request is known by that goes on from this response."""
     return f"r:{response_id}"
+
+
+def background_key(response_id: str) -> str:
+    """What a response is known by that is made in the background, until its answer was seen."""
+    return f"b:{response_id}"
 
 
 def _items(text: bytes, position: int, elements: list[msgspec.Raw]) -> list[ChatMessage]:

@@ -13,6 +13,7 @@ from memproxy.wire.sse import SseEvent, SseParser
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 _FAILURES = frozenset({"response.failed", "response.cancelled", "error"})
 _ENDED = frozenset({"completed", "incomplete"})
+_BEGUN = frozenset({"queued", "in_progress"})
 _DELTA = "response.output_text.delta"
 _WANTED = (b"output_text.delta", b"response.", b"error")
 
@@ -45,6 +46,8 @@ class ResponsesAnswer(SeenAnswer):
         self.error = self.error or bool(response.get("error")) or status in ("failed", "cancelled")
         if status in _ENDED:
             self.finish_reason = status
+        self.begun = status in _BEGUN and self.response_id is not None and not self.error
+        self.user_fields = _user_fields(response)
         self._output(response.get("output"))
         self._usage(response.get("usage"))
 
@@ -117,6 +120,16 @@ class ResponsesJsonAnswer(ResponsesAnswer):
         """The body is over: read it. A body that is no response leaves everything empty and ``complete`` false."""
         if not self._body.too_long:
             self._response(self._decode(self._body.take()))
+
+
+def _user_fields(response: dict[str, Any]) -> dict[str, str]:
+    metadata = response.get("metadata")
+    fields = {
+        "metadata.user_id": metadata.get("user_id") if isinstance(metadata, dict) else None,
+        "safety_identifier": response.get("safety_identifier"),
+        "user": response.get("user"),
+    }
+    return {name: value for name, value in fields.items() if isinstance(value, str)}
 
 
 def _said(item: dict[str, Any]) -> str:

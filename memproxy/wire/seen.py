@@ -12,12 +12,15 @@ class SeenAnswer:
 
     ``text`` is the content without reasoning and refusals. ``error`` means that the upstream reported one within the
     answer; ``truncated`` that the text went over the bound; ``unreadable`` counts events that were no JSON.
-    ``response_id`` is what a later request may go on from. Token counts are 0 until the upstream states them.
+    ``response_id`` is what a later request may go on from; ``begun`` says that the answer is still being made, and
+    fetched by that later. ``user_fields`` are the API's own fields that name the user, where the answer repeats them.
+    Token counts are 0 until the upstream states them.
     """
 
     __slots__ = (
         "_parts",
         "_size",
+        "begun",
         "cached_tokens",
         "done",
         "error",
@@ -30,6 +33,7 @@ class SeenAnswer:
         "response_id",
         "truncated",
         "unreadable",
+        "user_fields",
     )
 
     def __init__(self, max_text: int = MAX_TEXT) -> None:
@@ -42,6 +46,8 @@ class SeenAnswer:
         self.has_tool_calls = False
         self.truncated = False
         self.unreadable = 0
+        self.begun = False
+        self.user_fields: dict[str, str] = {}
         self.cached_tokens = 0
         self.input_tokens = 0
         self.output_tokens = 0

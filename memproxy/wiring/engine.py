@@ -18,6 +18,7 @@ from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder,
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Clock, Embedder, RebuildableStore
 from memproxy.recall.pipeline import Recall
+from memproxy.retention.policies import Policies
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.thread import Apart
@@ -60,6 +61,9 @@ def make_store(
     encrypts.
     """
     store = _bare_store(settings, home, embedder, apart)
+    policies = Policies(settings.retention)
+    if policies.has_time_to_live:
+        store.expire_after(policies.time_to_live)
     if keys is not None:
         store.seal_with(keys)
         keys.on_destroyed(store.drop_read)
@@ -135,5 +139,6 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
             without_vectors=worker.without_vectors,
         ),
         lexical_version=Bm25Encoder.VERSION,
+        held=store if isinstance(store, EdgeStore) else None,
         secret=secret,
     )

@@ -12,6 +12,7 @@ from memproxy.relay.budget import Budgets
 from memproxy.relay.capture import Journal
 from memproxy.relay.decide import Decider
 from memproxy.relay.engine import EngineClient, recall_seconds
+from memproxy.relay.fetched import FetchedResponses
 from memproxy.relay.gate import Gate
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
@@ -72,6 +73,13 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
     relay = Relay(
         chat=chat,
         passthrough=passthrough,
+        fetched=FetchedResponses(
+            passthrough=passthrough,
+            authenticator=authenticator,
+            sessions=sessions,
+            journal=journal,
+            upstream=upstreams.default,
+        ),
         memory_api=memory_api,
         health=health,
         guard=guard,

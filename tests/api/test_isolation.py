@@ -80,7 +80,49 @@ async def test_nobody_named_is_refused_where_there_is_no_default_user(own_api: A
 
 async def test_no_identity_is_401_and_a_missing_permission_403(own_api: Api) -> None:
     assert (await own_api.client.get("/v1/memory")).status_code == 401
-    reader = Identity(tenant="acme", named_user="alice", permissions=frozenset({"memory:read"}))
+    reader = Identity(tenant="acme", default_user="alice", permissions=frozenset({"memory:read"}))
     assert (await own_api.call("GET", "/v1/memory", identity=reader)).status_code == 200
     refused = await own_api.call("POST", "/v1/memory", identity=reader, json={"content": "x"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+
+
+async def test_a_key_of_one_project_erases_nothing_of_another(own_api: Api) -> None:
+    for project in ("apollo", "zeus"):
+        await own_api.store(f"of {project}", identity=ALICE, project_id=project, session_id=f"s-{project}")
+    bound = Identity(
+        tenant="acme",
+        default_user="alice",
+        bound_user=True,
+        project="apollo",
+        bound_project=True,
+        permissions=frozenset({"memory:read", "memory:write"}),
+    )
+    for path, status in (
+        ("/v1/memory?project_id=zeus", 403),
+        ("/v1/memory/users/alice", 403),
+        ("/v1/memory/sessions/s-zeus", 404),
+    ):
+        assert (await own_api.call("DELETE", path, identity=bound)).status_code == status, path
+    assert len(await own_api.page(identity=ALICE)) == 2
+    assert (await own_api.call("DELETE", "/v1/memory/sessions/s-apollo", identity=bound)).status_code == 200
+    assert (await own_api.call("DELETE", "/v1/memory?user_id=alice", identity=bound)).status_code == 200
+    assert [one["content"] for one in await own_api.page(identity=ALICE)] == ["of zeus"]
+
+
+async def test_a_header_that_the_key_may_not_send_opens_nothing(own_api: Api) -> None:
+    """A key for nobody in particular, without ``act_as_user``, whose caller names somebody by header."""
+    await own_api.store("Alice's secret", identity=ALICE)
+    naming = Identity(
+        tenant="acme",
+        named_user="alice",
+        default_user="default",
+        permissions=frozenset({"memory:read", "memory:write"}),
+    )
+    for method, path, body in (
+        ("GET", "/v1/memory", None),
+        ("GET", "/v1/memory/settings", None),
+        ("POST", "/v1/memory/search", {"query": "secret"}),
+        ("POST", "/v1/memory/feedback", {"memory_id": "x", "signal": "wrong"}),
+        ("DELETE", "/v1/memory/users/alice", None),
+    ):
+        assert (await own_api.call(method, path, identity=naming, json=body)).status_code == 403, path

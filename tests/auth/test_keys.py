@@ -1,6 +1,7 @@
 """Proxy keys: proved by their hash, bound, limited by permissions, ended by revocation."""
 
 from datetime import UTC, datetime, timedelta
+from time import process_time
 from typing import Any
 
 import msgspec
@@ -144,6 +145,51 @@ def test_the_providers_own_user_fields_do_not_change_whom_a_bound_key_is_for() -
     bound = Identity(tenant="t", default_user="ann", bound_user=True, permissions=frozenset({"chat"}))
     fields = {"memory_context.user_id": None, "metadata.user_id": "x", "safety_identifier": "y", "user": "z"}
     assert chat_user(bound, fields) == "ann"
+
+
+@pytest.mark.parametrize("field", ["memory_context.user_id", "metadata.user_id", "safety_identifier", "user"])
+def test_a_key_for_nobody_in_particular_has_no_memory_for_users_it_may_not_name(field: str) -> None:
+    unbound = Identity(tenant="t", default_user="default", permissions=frozenset({"chat"}))
+    assert chat_user(unbound, {}) == "default"
+    assert chat_user(unbound, {field: "default"}) == "default"
+    assert chat_user(unbound, {field: " "}) == "default"
+    assert chat_user(unbound, {field: "ben"}) is None
+    assert chat_user(unbound, {"user": "default", field: "ben"}) is None
+    acting = msgspec.structs.replace(unbound, permissions=frozenset({"chat", "act_as_user"}))
+    assert chat_user(acting, {field: "ben"}) == "ben"
+
+
+async def test_a_header_of_a_key_for_nobody_in_particular_is_not_taken_for_a_name_either(records: Records) -> None:
+    identity = await authenticator(records).identify(asking(records.add(), user="ben"))
+    assert chat_user(identity, {}) is None
+    with pytest.raises(Forbidden, match="act_as_user"):
+        resolve_user(identity, None)
+    with pytest.raises(Forbidden):
+        resolve_user(identity, "ben")
+
+
+async def test_proving_a_key_is_paid_once(records: Records) -> None:
+    """As a ratio: a hash costs more than hundreds of requests with a key that was proved."""
+    key = records.add()
+    known = authenticator(records)
+
+    async def cpu(times: int) -> float:
+        began = process_time()
+        for _ in range(times):
+            await known.identify(asking(key))
+        return process_time() - began
+
+    first = await cpu(1)
+    assert await cpu(200) < first
+
+
+async def test_two_different_keys_in_one_request_are_nobodys(records: Records) -> None:
+    keys = [records.add(), records.add()]
+    headers = Headers([(b"authorization", f"Bearer {key}".encode()) for key in keys])
+    with pytest.raises(Unauthenticated, match="twice"):
+        await authenticator(records).identify(headers)
+    twice = Headers([(b"authorization", f"Bearer {keys[0]}".encode())] * 2)
+    assert (await authenticator(records).identify(twice)).tenant == "acme"
 
 
 async def test_a_key_of_a_project_sees_no_other(records: Records) -> None:

@@ -1,11 +1,13 @@
 """Kills a real ``memproxy serve`` over and over while people talk through it, then counts what is left.
 
-    python -m tests.e2e.crash [--cycles 200] [--seed N] [--users 6]
+    python -m tests.e2e.crash [--cycles 200] [--seed N] [--users 6] [--folder DIR]
 
 Each cycle lets people talk (streamed and not, new statements and corrections of the same ones), kills the relay, the
 engine, both, the supervisor or all of them with SIGKILL, at a random moment, right after a model's answer (while its
 plan is made and applied) or while the store is away, and starts again what nobody else starts. In the end the journal
-must drain, and `crash_audit` compares what is stored with what was said.
+must drain, and `crash_audit` compares what is stored with what was said. The home is made in main memory where there is
+room (``--folder`` names another place): a killed process loses nothing there that it would not lose on a disk either,
+and starts sooner.
 """
 
 import argparse
@@ -22,7 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from rich.console import Console
 
+from memproxy.evals.progress import Step, progress
+from tests.conftest import folder_in_memory
 from tests.e2e.crash_audit import Audit, audit, drained, number
 from tests.e2e.crash_people import People, talking
 from tests.support.proxy import Proxy, base_config, free_port, merged
@@ -62,8 +67,10 @@ def config(upstream: ScriptedUpstream) -> dict[str, Any]:
     return merged(base_config(upstream.base_url, free_port()), changes)
 
 
-async def run(home: Path, *, cycles: int, seed: int, users: int, pause_s: float = 1.0) -> tuple[People, Figures, Audit]:
-    """All of it."""
+async def run(
+    home: Path, *, cycles: int, seed: int, users: int, pause_s: float = 1.0, step: Step = lambda _done: None
+) -> tuple[People, Figures, Audit]:
+    """All of it; ``step`` is told of each cycle."""
     chance, people, figures = random.Random(seed), People(), Figures()
     began = time.monotonic()
     async with scripted_upstream() as upstream:
@@ -74,6 +81,7 @@ async def run(home: Path, *, cycles: int, seed: int, users: int, pause_s: float 
             async with talking(proxy, people, users=users, pause_s=pause_s, chance=chance):
                 for _ in range(cycles):
                     await _cycle(proxy, people, figures, chance)
+                    step(1)
                 await proxy.memory_ready()
             figures.seconds = time.monotonic() - began
             await drained(proxy, DRAIN_S)
@@ -157,10 +165,13 @@ def main() -> int:
     parser.add_argument("--cycles", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--users", type=int, default=6)
+    parser.add_argument("--folder", type=Path, default=folder_in_memory())
     chosen = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="memproxy-crash-"))
+    home = Path(tempfile.mkdtemp(prefix="memproxy-crash-", dir=chosen.folder))
     try:
-        people, figures, found = asyncio.run(run(home, cycles=chosen.cycles, seed=chosen.seed, users=chosen.users))
+        with progress(Console(stderr=True), "kills", chosen.cycles) as step:
+            work = run(home, cycles=chosen.cycles, seed=chosen.seed, users=chosen.users, step=step)
+            people, figures, found = asyncio.run(work)
     except BaseException:
         print(f"seed {chosen.seed}; its home is kept: {home}", file=sys.stderr)
         raise

@@ -105,6 +105,7 @@ async def test_an_old_conversation_that_is_imported_after_all_does_not_undo_a_re
         again = Scope(tenant=ANN.tenant, user=ANN.user, session="s9")
         await r.teach(SAID, REWORDED[0], scope=again, at=before)
         assert await contents(r, active=True) == set()
+        assert [turn.active for turn in await r.turns() if turn.session_id == "s9"] == [False]
 
 
 async def test_a_deleted_fact_with_a_slot_does_not_come_back_under_another(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from memproxy.ports import MemoryFilter
 from tests.learn.rig import ANN, PATIENCE_S, Rig, budget, fact, rig
 from tests.learn.test_invariants import check
 
-WRITERS = int(os.environ.get("MEMPROXY_TEST_WRITERS", "12"))
-"""The whole product is asked for with 50 and 500 (the variable); the suite takes as many as show what races do."""
+WRITERS = int(os.environ.get("MEMPROXY_TEST_WRITERS", "50"))
+"""With 500: ``MEMPROXY_TEST_WRITERS=500 python -m pytest tests/learn/test_reconcile_writers.py``."""
 LEARNERS = 4
 SLOT = "user|budget_for_hawaii_vacation|"
 

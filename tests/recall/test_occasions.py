@@ -83,6 +83,13 @@ async def test_a_plan_is_not_the_event(diary: Bench) -> None:
     assert (await diary.recall.recall(asking(question))).query == question
 
 
+@pytest.mark.parametrize("year", [1970, 9999])
+async def test_an_event_at_the_edge_of_the_calendar_is_no_trouble(diary: Bench, year: int) -> None:
+    await diary.put(said("I moved to Rome today.", f"{year}-12-31"))
+    for way in ("since", "after", "two years before", "the weekend after"):
+        assert (await diary.recall.recall(asking(f"What did I do {way} I moved to Rome?"))).result != "degraded"
+
+
 async def test_nobody_elses_event_is_looked_at(diary: Bench) -> None:
     other = ANN.__class__(tenant="acme", user="bob")
     question = "What did I buy two days before my birthday?"

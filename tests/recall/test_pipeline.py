@@ -260,6 +260,8 @@ ODD = [
     "我的 budget für die Reise в Москву 夏威夷 क्या है؟",
     "on 2023-13-45, 99 May 0000, 31 April, 9999-12-31, 0 days ago, last last week",
     "((((((((" * 5000,
+    "since I since my before our " * 5000,
+    "12 weeks after my " + "long " * 5000,
 ]
 
 

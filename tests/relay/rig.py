@@ -11,11 +11,19 @@ import httpx
 import msgspec
 from aiohttp import web
 
-from memproxy.core.protocol import CAPTURED_PATH, READY_PATH, RECALL_PATH, Captured, RecallAnswer, RecallRequest
+from memproxy.core.protocol import (
+    CAPTURED_PATH,
+    FULL_PATH,
+    READY_PATH,
+    RECALL_PATH,
+    Captured,
+    RecallAnswer,
+    RecallRequest,
+)
 from memproxy.ports import StateStore
 from memproxy.relay.app import Relay
 from memproxy.relay.process import RelayProcess
-from memproxy.server import Server, server_config
+from memproxy.server import Patience, Server, server_config
 from memproxy.settings import Settings
 from memproxy.supervisor import bind
 from memproxy.wiring.relay import make_relay
@@ -35,6 +43,7 @@ class ScriptedEngine:
         self.recall: Recall = nothing
         self.asked: list[RecallRequest] = []
         self.captured: list[Captured] = []
+        self.full: str | None = None
         self.api_calls: list[tuple[str, str, dict[str, str], bytes]] = []
 
     def app(self) -> web.Application:
@@ -42,6 +51,7 @@ class ScriptedEngine:
         app = web.Application()
         app.router.add_post(RECALL_PATH, self._recall)
         app.router.add_post(CAPTURED_PATH, self._captured)
+        app.router.add_post(FULL_PATH, self._full)
         app.router.add_get(READY_PATH, self._ready)
         app.router.add_route("*", "/{path:.*}", self._api)
         return app
@@ -54,6 +64,9 @@ class ScriptedEngine:
     async def _captured(self, request: web.Request) -> web.Response:
         self.captured.append(msgspec.json.decode(await request.read(), type=Captured))
         return web.Response(status=204)
+
+    async def _full(self, _request: web.Request) -> web.Response:
+        return web.json_response({"whose": self.full})
 
     async def _ready(self, _request: web.Request) -> web.Response:
         return web.json_response({"store": "ready"})
@@ -106,15 +119,16 @@ async def running_relay(
         process = make_relay(settings, journal, b"secret", folder / "engine.sock")
         await process.start()
         held.push_async_callback(process.stop)
-        base_url = await held.enter_async_context(_served(process.app))
+        patience = Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
+        base_url = await held.enter_async_context(_served(process.app, patience))
         client = await held.enter_async_context(httpx.AsyncClient(base_url=base_url, timeout=20))
         yield Rig(base_url, engine, client, process)
 
 
 @asynccontextmanager
-async def _served(app: Relay) -> AsyncIterator[str]:
+async def _served(app: Relay, patience: Patience) -> AsyncIterator[str]:
     listening = bind("127.0.0.1", 0)
-    server = Server(server_config(app))
+    server = Server(server_config(app), patience)
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listening]))
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -6,8 +6,7 @@ from typing import cast
 
 import pytest
 
-from memproxy.relay.capture import Exchange, Journal
-from memproxy.relay.stream import Tap
+from memproxy.relay.stream import Keep, Tap
 from memproxy.relay.upstream import UpstreamAnswer
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.wire.format import CHAT
@@ -47,7 +46,7 @@ def test_the_end_mark_waits_for_the_journal_however_it_is_written(mark: bytes, w
     body = b"".join(chat_events("Ten", " thousand.")[:-1]) + mark
     length = {"content_length": str(len(body))} if with_length else {}
     answer = cast("UpstreamAnswer", Head(content_type="text/event-stream", **length))
-    tap = Tap(answer, cast("Exchange", None), cast("Journal", None), CHAT)
+    tap = Tap(answer, CHAT, "req_1", cast("Keep", None))
     sent = b""
     for start in range(0, len(body), step):
         sent += tap.feed(body[start : start + step])

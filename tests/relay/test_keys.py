@@ -75,6 +75,27 @@ async def test_a_key_for_one_user_cannot_name_another(
     assert relay.engine.asked[-1].scope.user == "ann"
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"user": "ben"},
+        {"safety_identifier": "ben"},
+        {"metadata": {"user_id": "ben"}},
+        {"memory_context": {"user_id": "ben"}},
+        {"headers": {"x-memproxy-user": "ben"}},
+    ],
+)
+async def test_end_users_of_one_key_are_never_mixed(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, named: dict[str, Any]
+) -> None:
+    """A key for nobody in particular that may not name users: who is named has no memory, and nobody's is shown."""
+    headers = await key_for(state) | named.pop("headers", {})
+    answer = await relay.chat(QUESTION, headers=headers, **named)
+    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=no_user")
+    assert relay.engine.asked == []
+    assert len(upstream.received) == 1
+
+
 async def test_a_key_that_acts_for_users_names_them(relay: Rig, state: SqliteState) -> None:
     acting = await key_for(state, permissions=["chat", "act_as_user"])
     await relay.chat(QUESTION, headers=acting, user="ben")

@@ -107,6 +107,7 @@ ODD = {
     "mixed": "my 预算 für Гавайи क्या है؟ ฮาวาย",
     "controls": "my\x00 budget\x1b[2J\x07 \u202e?",
     "no such dates": "what did I say on 2023-13-45, on 31 April and 30 February 0000?",
+    "events": "what did I do two days before my birthday, since I moved, the year after my wedding? " * 300,
     "relations": "my sister's brother's owner's vet's boss of the user's dog of me's?" * 20,
 }
 

@@ -170,12 +170,54 @@ async def test_controls_are_stripped_and_memory_can_be_off(relay: Rig, upstream:
     assert upstream.last.json == {"model": "m", "input": QUESTION}
 
 
-async def test_a_background_response_is_not_captured_before_it_is_there(
+async def test_a_background_response_is_captured_once_when_it_is_fetched_complete(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    upstream.script(json_answer(response("", status="queued", output=[])))
-    assert (await ask(relay, QUESTION, background=True)).json()["status"] == "queued"
+    upstream.script(json_answer(response("", id="resp_7", status="queued", output=[])))
+    first = await ask(relay, QUESTION, background=True)
+    assert first.json()["status"] == "queued"
+    session = first.headers["x-memproxy-session"]
+    assert await captured(state) == [(session, [("user", QUESTION)])]
+    upstream.script(json_answer(response("", id="resp_7", status="in_progress", output=[])), *[answered("resp_7")] * 3)
+    for _ in range(4):
+        fetched = await relay.client.get("/v1/responses/resp_7")
+    assert fetched.json() == response("Ten thousand.", id="resp_7")
+    assert await captured(state) == [(session, [("assistant", "Ten thousand.")])]
+
+
+async def test_a_background_response_is_captured_for_the_user_that_it_names_alone(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    upstream.script(json_answer(response("", id="resp_8", status="queued", output=[], safety_identifier="ada")))
+    await ask(relay, QUESTION, background=True, safety_identifier="ada")
+    upstream.script(answered("resp_8"), answered("resp_8", safety_identifier="ada"))
+    await relay.client.get("/v1/responses/resp_8", headers={"x-memproxy-user": "bob"})
+    assert [said for _, said in await captured(state)] == [[("user", QUESTION)]]
+    await relay.client.get("/v1/responses/resp_8")
+    assert [said for _, said in await captured(state)] == [[("assistant", "Ten thousand.")]]
+
+
+async def test_a_response_that_no_memory_was_asked_for_is_fetched_without_a_trace(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    upstream.script(json_answer(response("", id="resp_9", status="queued", output=[])), answered("resp_9"))
+    await relay.client.post(
+        "/v1/responses",
+        json={"model": "m", "input": QUESTION, "background": True},
+        headers={"x-memproxy-memory": "off"},
+    )
+    await relay.client.get("/v1/responses/resp_9")
     assert await captured(state) == []
+
+
+async def test_a_background_response_that_fails_adds_no_answer(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    upstream.script(json_answer(response("", id="resp_6", status="queued", output=[])))
+    await ask(relay, QUESTION, background=True)
+    upstream.script(json_answer(response("half of", id="resp_6", status="failed", error={"code": "server_error"})))
+    await relay.client.get("/v1/responses/resp_6")
+    assert [said for _, said in await captured(state)] == [[("user", QUESTION)]]
 
 
 async def test_other_calls_of_the_api_are_relayed(relay: Rig, upstream: ScriptedUpstream) -> None:

@@ -35,7 +35,7 @@ def forms(text: str) -> Iterator[tuple[str, bytes]]:
 def files_below(*folders: Path) -> Iterator[Path]:
     """Every file, whatever it is called."""
     for folder in folders:
-        yield from (path for path in sorted(folder.rglob("*")) if path.is_file())
+        yield from (path for path in [folder, *sorted(folder.rglob("*"))] if path.is_file())
 
 
 def residue(texts: Iterable[str], *folders: Path, ignored: frozenset[str] = frozenset()) -> list[str]:

@@ -68,9 +68,10 @@ class Instance:
         model_path: Path | None,
         extractor: str | None = None,
         learn: Mapping[str, object] | None = None,
+        server: Mapping[str, object] | None = None,
     ) -> Self:
         """Start one in a new folder below ``folder`` and wait until all of it is ready. With the address of an
-        ``extractor`` it learns, too; ``learn`` are more settings of that section.
+        ``extractor`` it learns, too; ``learn`` and ``server`` are more settings of those sections.
 
         Raises:
             ConfigError: it ended by itself or was not ready in time.
@@ -78,9 +79,8 @@ class Instance:
         home = folder / name
         home.mkdir()
         config_file, port = home / "config.yaml", free_port()
-        config_file.write_text(
-            yaml.safe_dump(_config(upstream_port, model_path, extractor, learn or {})), encoding="utf-8"
-        )
+        config = _config(upstream_port, model_path, extractor, learn or {}) | {"server": dict(server or {})}
+        config_file.write_text(yaml.safe_dump(config), encoding="utf-8")
         command = [sys.executable, "-m", "memproxy.cli", "serve", "--config", str(config_file), "--port", str(port)]
         began = time.perf_counter()
         child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home)})
@@ -113,7 +113,7 @@ class Instance:
 
     async def _relays(self) -> bool:
         prefix, suffix = payloads.chat_template(2_000, stream=False)
-        body = f"{prefix}Hello{suffix}"
+        body = f"{prefix}ready?{suffix}"
         headers = {"content-type": "application/json", "x-memproxy-memory": "off"}
         async with self._http.post("/v1/chat/completions", data=body, headers=headers) as response:
             self._seen = f"chat answered {response.status}: {(await response.text())[:300]}"

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from memproxy.learn.rules.elided import restored
 from memproxy.learn.rules.model import Clause
-from memproxy.learn.rules.words import KIN, PEOPLE, PETS
+from memproxy.learn.rules.words import KIN, PARENTS, PARTNERS, PEOPLE, PETS
 
 _SHORTENED = "budget|birthday|address|rent|deadline|salary|timezone|job"
 _LASTING = (
@@ -18,7 +18,11 @@ _CONTRACTIONS = tuple(
     for pattern, instead in (
         (r"[’`´]", "'"),
         (r"\bI'm\b", "I am"),
-        (r"(?:(?<=^)|(?<=[,;.:] )|(?<=\band )|(?<=\bbut )|(?<=\bso )|(?<=\bcause )|(?<=\bsince ))im (?=\w)", "I am "),
+        (
+            r"\b(?:I|we)(?:'d| would) (?:rather|prefer|like)(?: it)?(?: if)? you (?:didn't|did not|don't|do not) ",
+            "do not ",
+        ),
+        (r"\bim(?= \w)", "I am"),
         (r"\bw/ ?(?=\w)", "with "),
         (r"\b(?:pls|plz)\b", "please"),
         (r"\b(?:cuz|coz|bc)\b", "because"),
@@ -27,8 +31,19 @@ _CONTRACTIONS = tuple(
         (r"\b(my|our) bf\b", r"\1 boyfriend"),
         (r"\b(my|our|'s) b-?day\b", r"\1 birthday"),
         (
-            r"\bits(?= (?:not|actually|now|at|on|called|named|been|\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b| [$€£])",
+            r"\bits(?= (?:not|actually|now|at|on|called|named|been|\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september|october|november|december)\b| [$€£])",
             "it is",
+        ),
+        (r"\bits (?=so\b|too\b|just\b|really\b|always\b)", "it is "),
+        (
+            r"\b(my|our) (son|daughter|sister|brother|husband|mum|mom|dad|friend|boss|partner|boyfriend|girlfriend)s "
+            r"(?=(?:teacher|school|class|birthday|house|flat|dog|cat|car|wedding|boss|friend|room|name|nursery|job|team)s?\b)",
+            r"\1 \2's ",
+        ),
+        (
+            rf"\b((?:my|our) (?:{'|'.join(sorted(map(re.escape, KIN | PARTNERS | PARENTS), key=len, reverse=True))})(?: (?-i:[A-Z])\w+)?) "
+            r"(?:(?:has|just|recently|now|finally) )*(?:became|become|got promoted to|was promoted to) (?=an? |the )",
+            r"\1 is ",
         ),
         (r"\bshes\b", "she is"),
         (r"\bhes\b", "he is"),
@@ -94,8 +109,8 @@ _CONTRACTIONS = tuple(
             r"\1",
         ),
         (
-            r"^(?:it is|it was) ([^,.]{3,40}?),? (?:that )?(I am (?:allergic|intolerant) to|I (?:meant|like|love|use|want))\b",
-            r"\2 \1",
+            r"(^|[:,] )(?:it is|it was) ([^,.]{3,40}?),? (?:that )?(I am (?:allergic|intolerant) to|I (?:meant|like|love|use|want))\b",
+            r"\1\3 \2",
         ),
         (r"\b(I|we) (?:have )?(?:now )?(?:started|begun) (drink|eat|tak)ing\b", r"\1 \2"),
         (r"\b(I|we) tak (?=\w)", r"\1 take "),
@@ -188,6 +203,11 @@ _CORRECTING = re.compile(
     r"I meant|typo|misspoke|I misspoke|hang on|hold on|scratch that|strike that|turns out|it turns out|rather)\b",
     re.IGNORECASE,
 )
+_ONLY_CORRECTS = re.compile(
+    rf"(?:(?:oh|ah|ugh|hm+|well|and|but|so|ok|okay|uh|um|er|yeah|yikes|damn|shoot|gah)[ ,]+)*{_CORRECTING.pattern}"
+    rf"(?:[ ,.]+(?:{_CORRECTING.pattern}|my|that|it))*",
+    re.IGNORECASE,
+)
 _ASKS = re.compile(
     r"(?:(?:and|but|so|ok|okay|hey|hi|hello|well|please|also|now|then|sorry)\b[,!]?\s+)*(?:should|can"
     r"|could|do(?! not)|does|"
@@ -226,14 +246,14 @@ _CONDITION = re.compile(
     re.IGNORECASE,
 )
 _UNREAL = re.compile(
-    r"\b(?:would|could|might|if only|(?:I|we)'d|joking|just kidding|kidding|sarcas\w+|not really|lol jk|jk|/s|"
+    r"\b(?:would|could|might|almost|nearly (?=\w+ed\b|bought)|if only|(?:I|we)'d|joking|just kidding|kidding|sarcas\w+|not really|lol jk|jk|/s|"
     r"supposedly|hypothetical\w*|i wish|in theory|in a perfect world|one day maybe)(?=\W|$)",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"\b(?:say|says|said|saying|tell|tells|told|thinks?|thought|believes?|believed|claims?|claimed|asks?|asked|"
     r"wrote|writes|insists?|"
-    r"reports?|reported|argues?|replied|answered|texted|goes|suggested|suggests|according to|heard|read that|quote|"
+    r"(?<!direct )reports?|reported|argues?|replied|answered|texted|goes|suggested|suggests|according to|heard|read that|quote|"
     r"quoting|dreamed|dreamt|complained)\b",
     re.IGNORECASE,
 )
@@ -296,7 +316,7 @@ def clauses_of(whole: Clause) -> Iterator[Clause]:
         pieces = pieces[:-1] or _before_question(pieces)
     marked = False
     for piece in pieces:
-        if _CORRECTING.fullmatch(piece.strip(" ,.!")) and not (_TAKES_BACK.match(piece) and piece is pieces[-1]):
+        if _ONLY_CORRECTS.fullmatch(piece.strip(" ,.!")) and not (_TAKES_BACK.match(piece) and piece is pieces[-1]):
             marked = True
             continue
         if _REPORTED.search(piece) and not _OWN_REPORT.search(piece):
@@ -353,7 +373,7 @@ def _pieces(text: str) -> list[str]:
     return found
 
 
-_RUNS_ON = re.compile(r"(?P<before>[\w'!]+) (?=(?:I am|I have|I live|I work|my \w+ is|wait) \w)", re.IGNORECASE)
+_RUNS_ON = re.compile(r"(?P<before>[\w'!]+) (?=(?:I am|I have|I live|I work|my \w+ is|wait|it is) \w)", re.IGNORECASE)
 _LEADS_ON = frozenset(
     """
     that because and but if when so since what who where while think know as though although say said guess mean whether

@@ -62,12 +62,16 @@ _NOUN_FIRST = re.compile(
 )
 _NOT_ANYMORE = re.compile(
     r"(?:I|we) (?:(?:am|are|do|can|will)? ?(?:not|cannot)|no longer)(?: anymore)? (?:have|own|use|do|play|go to|take|in|"
-    r"at|on|with|see|attend|teach|live|work|a member of|part of|get|want|need|like|eat|drink|drive|speak|study|learn|"
+    r"at|on|with|see|attend|teach|live|work|a member of|part of|get|want|need|drive|speak|study|learn|"
     r"visit|run|teach|support|pay for)? ?(?P<x>[^,;]+?)(?: (?:anymore|now|at the moment|these days))(?=$|[.,!; ])"
     r"|(?:I|we) (?:am|are) not anymore (?:in |at |a |an |with |on |the )*(?P<y>[^,;]+)",
     re.IGNORECASE,
 )
-_IT = re.compile(r"(?:it|them|that|this|that one|him|her|those)\b(?=$|[.,!; ])", re.IGNORECASE)
+_IT = re.compile(
+    r"(?:it|them|that|this|that one|him|her|those)(?=$|[.,!;]| (?:yesterday|last|this|already|because|so|when|in|on|for|"
+    r"and|now|today|again|since|a (?:week|month|year|while))\b)",
+    re.IGNORECASE,
+)
 _CUT = re.compile(
     r"[,;:!?.](?:\s|$)|\s+(?:in|on|at|last|this|because|after|when|for|btw|since|so|and|but|yesterday|today|again|as|"
     r"with|until|during|before|from|to|cold turkey|completely|entirely|thing|stuff|now|anymore|please|already|ages|"

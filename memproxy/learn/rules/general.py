@@ -113,6 +113,8 @@ def is_doing(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     if match is None or value is None:
         return
     verb = match["verb"].lower()
+    if re.search(r"\b(?:\w*error|exception|bug|warning|crash|timeout|traceback|\w*Exception)\b", value):
+        return
     long = _LONG.search(value) is not None and not _PASSING_DOING.match(verb)
     if verb not in LASTING_DOING and not long:
         return

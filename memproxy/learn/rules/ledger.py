@@ -43,6 +43,8 @@ class Ledger:
         if statement.intent is Intent.FORGET:
             self._held = [one for one in self._held if not _is_about(one.statement, statement)]
             return
+        if any(one.statement.content == statement.content and one.turn == turn for one in self._held):
+            return
         self._held = [one for one in self._held if not _replaces(statement, one.statement)]
         self._held.append(Known(statement=statement, turn=turn))
 
@@ -185,9 +187,10 @@ def _is_about(old: Extracted, forgotten: Extracted) -> bool:
 
 def unique(statements: Iterable[Extracted]) -> list[Extracted]:
     """Each statement once."""
-    found: dict[tuple[str, str], Extracted] = {}
+    found: dict[tuple[str, str, str], Extracted] = {}
     for one in statements:
-        found.setdefault((one.intent.value, one.content.casefold()), one)
+        asked = (one.predicate or "") if one.intent is Intent.FORGET else ""
+        found.setdefault((one.intent.value, one.content.casefold(), asked), one)
     return list(found.values())
 
 

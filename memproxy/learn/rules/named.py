@@ -12,7 +12,7 @@ from memproxy.learn.rules import dates
 from memproxy.learn.rules.lexicon import PASSING_NOUNS
 from memproxy.learn.rules.model import LESS_SURE, Clause, Groups, Rule, any_rule
 from memproxy.learn.rules.typed import COLOURS
-from memproxy.learn.rules.values import names_in, slug, third_person, trimmed
+from memproxy.learn.rules.values import is_name, items, names_in, slug, third_person, trimmed
 from memproxy.learn.rules.words import PEOPLE
 
 _MOST_WORDS = 5
@@ -136,7 +136,90 @@ def _dated(said: str, clause: Clause) -> str:
     return said if day is None else f"{said[: day.place]}{day.noted}{said[day.place + len(day.text) :]}"
 
 
+def _plain(content: str, predicate: str, value: str, category: str = "user-profile/details") -> Extracted:
+    return Extracted(
+        content=content,
+        subject="user",
+        predicate=predicate[:80],
+        object=value,
+        category=category,
+        tags=("details",),
+        entities=tuple(names_in(value)),
+        confidence=LESS_SURE,
+    )
+
+
+def shift(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“I'm on day shift now”."""
+    which = groups["x"].lower()
+    yield _plain(f"User is on the {which} shift.", "shift", f"{which} shift", "user-profile/work")
+
+
+def reports(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“My direct reports are Hana, Luis and Oskar”: one statement for each."""
+    for name in items(groups["x"]):
+        if name is not None and is_name(name):
+            yield _plain(
+                f"{name} is one of the user's {groups['who'].lower()}.",
+                f"has_colleague_{slug(name)}",
+                name,
+                "user-profile/people",
+            )
+
+
+def has_none(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“I don't have kids”."""
+    what = groups["x"].lower()
+    yield _plain(f"User has no {what}.", f"number_of_{slug(what)}", "0", "user-profile/family")
+
+
+def works_with(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“I do all my design work in Sketch”."""
+    what, tool = trimmed(groups["what"], "long"), trimmed(groups["x"], "short")
+    if what is None or tool is None or not tool[:1].isupper():
+        return
+    yield _plain(
+        f"User does {third_person(what)} {groups['how'].lower()} {tool}.",
+        f"tool_for_{slug(what)}",
+        tool,
+        "user-tools/tools",
+    )
+
+
+def in_grade(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“My daughter just started 4th grade”."""
+    who = f"User's {groups['who']}" if groups.get("who") else "User"
+    question = f"grade_of_{slug(groups['who'])}" if groups.get("who") else "school_grade"
+    yield _plain(f"{who} is in {groups['x']}.", question, f"in {groups['x']}", "user-profile/education")
+
+
+_YEAR = r"(?:\d{1,2}(?:st|nd|rd|th) grade|(?:first|second|third|fourth|fifth|sixth|seventh|eighth) grade|kindergarten|grade \d{1,2})"
+
 RULES: tuple[Rule, ...] = (
+    any_rule(
+        rf"(?:I|we|(?:my|our) (?P<who>[\w-]+(?: [A-Z]\w+)?)) (?:(?:has|have|is|am|just|now|will|be) )*(?:start(?:s|ed|ing)?|began|"
+        rf"enter(?:s|ed|ing)|going into|starting|in) (?:the )?(?P<x>{_YEAR})",
+        in_grade,
+    ),
+    any_rule(
+        r"(?:I|we) (?:am|are|work|am working|have been)(?: on)? (?:the |a )?(?P<x>day|night|early|late|morning|evening|swing|"
+        r"graveyard) shifts?\b",
+        shift,
+    ),
+    any_rule(
+        r"(?:my|our) (?P<who>(?:direct )?reports|co-?workers|colleagues|teammates|cofounders|co-founders|bandmates|"
+        r"flatmates|roommates|housemates|bosses|managers) are (?:called |named )?(?P<x>.+)",
+        reports,
+    ),
+    any_rule(
+        r"(?:I|we) (?:do not have|have no|do not have any) (?P<x>kids|children|pets|siblings|brothers or sisters)\b",
+        has_none,
+    ),
+    any_rule(
+        r"(?:I|we) (?:do|write|edit|manage|track|keep|build|make|run|plan|draft|record|mix|design|store) (?P<what>(?:all |most |"
+        r"much )?(?:of )?(?:my|our) .+?) (?P<how>in|with|on|using) (?P<x>.+)",
+        works_with,
+    ),
     any_rule(
         r"(?:(?P<det>my|our|the) )?(?P<what>[\w'’-]+(?: [\w'’-]+){0,5}?) (?:(?:got|has been|was|were) (?:scheduled|set|"
         r"booked) |)(?P<verb>is|are|will be|starts?|begins?|ends?|closes?|opens?|leaves?|departs?|arrives?|lands?|has|"

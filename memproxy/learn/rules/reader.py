@@ -51,7 +51,7 @@ from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
 from memproxy.learn.rules.opposed import opposed
 from memproxy.learn.rules.retractions import is_retraction, parted, retractions
-from memproxy.learn.rules.revisions import in_its_place, revised, succeeded
+from memproxy.learn.rules.revisions import exchanged_kind, in_its_place, revised, succeeded
 from memproxy.learn.rules.said import Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.values import names_in
 
@@ -216,11 +216,14 @@ def _evident(candidate: Extracted, clause: Clause) -> Extracted:
 
 
 def _of_clause(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
-    taken_back = list(retractions(clause, ledger, states)) or list(endings(clause, ledger))
+    taken_back = unique([*retractions(clause, ledger, states), *endings(clause, ledger)])
     if taken_back or is_retraction(clause):
         return taken_back
     corrected = (
-        list(corrections(clause, ledger, place)) or list(aspects(clause, ledger)) or revised(clause, ledger, place)
+        exchanged_kind(clause, ledger)
+        or list(corrections(clause, ledger, place))
+        or list(aspects(clause, ledger))
+        or revised(clause, ledger, place)
     )
     if corrected:
         return corrected
@@ -285,8 +288,20 @@ def _stated(clause: Clause, rules: Sequence[Rule]) -> list[Extracted]:
     return found
 
 
+_OF_THE_TALK = re.compile(
+    r"User (?:does not like|likes|loves|dislikes|hates|prefers|is a fan of) (?:the (?!(?:outdoors|beach|sea|ocean|"
+    r"mountains|cold|heat|rain|dark|snow|sun|gym|theat(?:re|er)|opera|office|countryside|city|arts|wind|water|desert|forest|"
+    r"winter|summer|autumn|spring|fall|guitar|piano|violin|beatles|cure|who|simpsons|wire)\b)[a-z]+|big|huge)\.$"
+)
+"""What is liked of a draft that both have before them ("I don't like the anchors"), not in general."""
+
+
 def _is_of_assistant(stated: Extracted) -> bool:
-    """Whether it speaks to whom it is said ("our goal is to grow your business" was not written by the user)."""
+    """Whether it speaks to whom it is said ("our goal is to grow your business" was not written by the user), or of what
+    lies before both.
+    """
+    if _OF_THE_TALK.match(stated.content):
+        return True
     return not (stated.predicate or "").startswith("answer_") and _YOU.search(stated.content) is not None
 
 

@@ -223,7 +223,7 @@ def _mine(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted
 def _no_longer(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracted]:
     """“I no longer live in Berlin”: the statement without its “no longer” is taken back."""
     text = _affirmed(clause.text)
-    if text is None:
+    if text is None or re.match(r"(?:I|we) (?:\w+ )?(?:\d+|\w+) (?:years?|months?|weeks?|days?) ago\b", text):
         return
     stated = [one for one in states(msgspec.structs.replace(clause, text=text)) if one.predicate]
     if any(one.predicate in ("likes", "dislikes", "quit", "avoids") for one in stated):
@@ -352,6 +352,7 @@ _PARTNER = frozenset(
 )
 
 
+_OF_PARTNER = re.compile(r"User's (?:boyfriend|girlfriend|partner)\b(?!.* is named )")
 _COUPLE = frozenset(f"family_{word}" for word in _PARTNER) | frozenset({"dating"})
 
 
@@ -360,10 +361,13 @@ def parted(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     match = _BROKE_UP.search(clause.text)
     if match is not None:
         who = terms(match["x"] or match["y"] or "")
+        yield from (forgotten(one.statement) for one in ledger.newest() if _OF_PARTNER.match(one.statement.content))
         held = [
             one.statement
             for one in ledger.newest()
-            if one.statement.predicate in _PARTNER | _COUPLE or _PARTNER & set(one.statement.tags)
+            if (one.statement.predicate or "") in _PARTNER | _COUPLE
+            or _PARTNER & set(one.statement.tags)
+            or (one.statement.predicate or "").startswith("dating_")
         ]
         yield from (
             forgotten(one)

@@ -122,6 +122,11 @@ def revised(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
         found = _applied(said, clause, ledger, place)
         if found:
             return found
+    return []
+
+
+def exchanged_kind(clause: Clause, ledger: Ledger) -> list[Extracted]:
+    """“I switched to Figma”, where something else of its kind is known to be used."""
     kind = _of_kind(clause, ledger)
     return [kind] if kind is not None else []
 

@@ -78,7 +78,8 @@ _FICTION = re.compile(
     r"fanfic)|"
     r"my (?:character|protagonist|hero|villain|persona|avatar|player character)|for the sake of argument|thought "
     r"experiment|"
-    r"what if|as if i|(?:just|only) (?:kidding|joking)|from the (?:perspective|point of view|viewpoint) of|in the "
+    r"what if|as if i|a character who|for (?:the|this) (?:exercise|assignment|scenario|simulation)|in this "
+    r"(?:scenario|simulation|hypothetical|thought experiment)|my (?:oc|sim)\b|(?:just|only) (?:kidding|joking)|from the (?:perspective|point of view|viewpoint) of|in the "
     r"voice of|playing the role|"
     r"a (?:story|poem|song|novel|scene|dialogue|monologue|joke|limerick|haiku|screenplay|fairy tale|"
     r"fable)\b[^.\n]{0,60}\b(?:about|where|in which|who|with|from)|"
@@ -156,6 +157,22 @@ def sets_a_stage(turn: Memory) -> bool:
     return turn.trust is Trust.USER and _STAGE.search(mask(turn.content[:_MOST_CHARACTERS])) is not None
 
 
+_SARCASTIC = re.compile(
+    r"\W*(?:oh,? (?:sure|great|joy|yeah|yes|wonderful|fantastic|perfect)\b|yeah,? right|as if\b|because (?:clearly|obviously)|"
+    r"sure,? because|wow,? (?:thanks|great)|just what I (?:needed|wanted))",
+    re.IGNORECASE,
+)
+_ADMITS = re.compile(
+    r"\b(?:typo|mistake|mistaken|misspoke|mistyped|misremembered|correction|oops|whoops|my bad|(?:need|have|want|like) to "
+    r"(?:correct|update|fix)|must correct|got (?:that|it|the \w+) wrong|mixed (?:that|it|them|up)|was wrong|quick update|"
+    r"slight (?:change|correction)|change of plans?|small (?:change|update|correction)|wait|hold on|scratch that|strike "
+    r"that)\b",
+    re.IGNORECASE,
+)
+_SHORT = 90
+"""Characters up to which a sentence that admits a mistake only leads to the next one, which says what is right."""
+
+
 class Sentence(msgspec.Struct, frozen=True):
     """A sentence as a whole, and the clauses of it that may state something: none of a question."""
 
@@ -167,11 +184,16 @@ def sentences_said(turn: Memory) -> Iterator[Sentence]:
     """The sentences in which the user may state something, in order; none of other roles."""
     if turn.trust is not Trust.USER or turn.metadata.get("role", "user") != "user":
         return
+    admitted = False
     for sentence, evidence in _statements(turn):
         whole = whole_of(sentence, evidence, turn.created_at)
-        if whole is None or is_supposed(whole):
+        if whole is None or is_supposed(whole) or _SARCASTIC.match(whole.text):
             continue
-        yield Sentence(whole, () if is_asked(whole) else tuple(clauses_of(whole)))
+        clauses = () if is_asked(whole) else tuple(clauses_of(whole))
+        if admitted:
+            clauses = tuple(msgspec.structs.replace(one, is_correction=True) for one in clauses)
+        admitted = len(sentence) <= _SHORT and _ADMITS.search(whole.text) is not None
+        yield Sentence(whole, clauses)
 
 
 def _statements(turn: Memory) -> Iterator[tuple[str, str]]:

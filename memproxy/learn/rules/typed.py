@@ -43,6 +43,11 @@ _UNIT = re.compile(
     r"\d\s?(kg|cm|km|miles|lbs?|pounds|years?|hours?|minutes?|am|pm|%|people|guests|mg|weeks?|days?|months?)\b",
     re.IGNORECASE,
 )
+_NOISE = re.compile(
+    r"(?:[\s,]+(?:now|instead|please|sorry|lol|haha|typo|oops|whoops|actually|my (?:bad|mistake)|i (?:just )?(?:checked|"
+    r"misread|mistyped)|not sure why))+$",
+    re.IGNORECASE,
+)
 _PREPOSITION = re.compile(r"^(?:on|in|by|at) (?:the (?=\d))?")
 
 
@@ -51,7 +56,7 @@ def replaced(known: Extracted, said: str, clause: Clause, wrong: str | None = No
     new = trimmed(said, "long")
     if new is None:
         return None
-    new = re.sub(r"\s+(?:now|instead|please|sorry|lol)$", "", new)
+    new = _NOISE.sub("", new)
     for replace in (_by_address, _by_clock, _by_weekdays, _by_ordinal, _by_date, _by_number, _by_colour, _by_name):
         found = replace(known, new, clause)
         if found is not None:

@@ -88,6 +88,19 @@ _ROLE = Template(
 )
 
 
+_ONE_OF_ITS_KIND = re.compile(
+    r"(?:an?|the|my|c[eftmpi]o|ciso|head|chair|president|editor-in-chief|vp|partner|captain|principal)\b", re.IGNORECASE
+)
+
+
+def _promoted(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“I got promoted to senior developer”, with its article."""
+    said = groups["x"]
+    if not _ONE_OF_ITS_KIND.match(said):
+        said = f"{'an' if said[:1].lower() in 'aeiou' else 'a'} {said}"
+    yield from _ROLE({**groups, "x": said}, clause)
+
+
 def job(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """A trade, and the employer that may follow ("a nurse at Charité")."""
     where = re.search(
@@ -180,7 +193,7 @@ RULES: tuple[Rule, ...] = (
     i_rule(
         r"(?:became|got promoted to|was promoted to|have been promoted to|am training to be|am studying to be|"
         r"retrained as|am training as) (?P<x>.+)",
-        _ROLE,
+        _promoted,
     ),
     i_rule(
         r"(?:work|am working|have been working|have worked|am employed)(?: as [\w\s-]+?| \w+| night shifts| part[- "

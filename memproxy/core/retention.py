@@ -1,0 +1,115 @@
+"""How long memories are kept, and which go first when there are too many: pure functions over their fields."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from memproxy.core.feedback import feedback_of
+from memproxy.core.memory import Kind, Memory
+
+EXPIRED = "expired"
+OVER_LIMIT = "limit"
+"""Why a memory is pruned; the activity and a metric say it."""
+
+MIDDLE_IMPORTANCE = 0.5
+"""What a memory has of which nothing is known: it neither lifts the score nor lowers it."""
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts in the score of pruning, each about a number in [0, 1].
+
+    ``half_life_h``: after so many hours since it was last written or recalled the recency is one half.
+    ``most_retrievals``: more than these count no more. ``turn_confidence``: what a verbatim turn, which has no
+    confidence of its own, counts with.
+    """
+
+    confidence: float = 0.40
+    recency: float = 0.35
+    retrievals: float = 0.25
+    importance: float = 0.20
+    feedback: float = 0.20
+    half_life_h: float = 24.0
+    most_retrievals: int = 10
+    turn_confidence: float = 0.5
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for one tenant. ``ttl``: how long a memory without ``expires_at`` of its own is kept, from when it was
+    learned or said; ``most``: memories of one user. None is without a bound.
+    """
+
+    ttl: timedelta | None = None
+    most: int | None = None
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that is to go: why, and its score."""
+
+    memory: Memory
+    reason: str
+    score: float
+
+
+def score(memory: Memory, weights: Weights, *, now: datetime) -> float:
+    """How much a memory is worth keeping: the lowest go first.
+
+    Confidence, recency and retrievals by their weights; importance above or below the middle, and what people said of
+    it, lift or lower that.
+    """
+    confidence = weights.turn_confidence if memory.kind is Kind.TURN else memory.confidence
+    retrievals = min(memory.access_count, weights.most_retrievals) / weights.most_retrievals
+    return (
+        weights.confidence * confidence
+        + weights.recency * _recency(memory, weights, now)
+        + weights.retrievals * retrievals
+        + weights.importance * (memory.importance - MIDDLE_IMPORTANCE)
+        + weights.feedback * _opinion(memory)
+    )
+
+
+def _recency(memory: Memory, weights: Weights, now: datetime) -> float:
+    """1 for what was written or recalled just now, half of it after each half-life."""
+    last = max(memory.updated_at, memory.last_accessed_at or memory.updated_at)
+    hours = max(0.0, (now - last).total_seconds() / 3600)
+    return float(0.5 ** (hours / weights.half_life_h))
+
+
+def _opinion(memory: Memory) -> float:
+    """In (-1, 1): what people said of it, for or against."""
+    said = feedback_of(memory)
+    against = said.wrong + said.correction
+    return (said.helpful - against) / (said.helpful + against + 1)
+
+
+def is_history(memory: Memory) -> bool:
+    """Whether it is superseded, ended or taken back: what is no longer so goes before what is."""
+    return not memory.active or memory.superseded_by is not None
+
+
+def is_expired(memory: Memory, now: datetime) -> bool:
+    """Whether its time is over."""
+    return memory.expires_at is not None and memory.expires_at <= now
+
+
+def due(memories: Iterable[Memory], policy: Policy, weights: Weights, *, now: datetime) -> list[Due]:
+    """What is to go of all that a user has: what has expired, and as many more as are over the limit: history first,
+    then by score, of equal ones the older.
+    """
+    scored = [(one, score(one, weights, now=now)) for one in memories]
+    gone = [Due(memory=one, reason=EXPIRED, score=worth) for one, worth in scored if is_expired(one, now)]
+    left = [pair for pair in scored if not is_expired(pair[0], now)]
+    over = len(left) - policy.most if policy.most is not None else 0
+    if over <= 0:
+        return gone
+    left.sort(key=lambda pair: (not is_history(pair[0]), pair[1], pair[0].created_at, pair[0].id))
+    return gone + [Due(memory=one, reason=OVER_LIMIT, score=worth) for one, worth in left[:over]]
+
+
+def batches(gone: Sequence[Due], most: int) -> list[list[Due]]:
+    """Those of one reason and, for turns, of one session together, ``most`` at a time, in their order."""
+    groups: dict[tuple[str, str | None, bool], list[Due]] = {}
+    for one in gone:
+        turn = one.memory.kind is Kind.TURN and one.memory.session_id is not None
+        groups.setdefault((one.reason, one.memory.session_id if turn else None, turn), []).append(one)
+    return [group[start : start + most] for group in groups.values() for start in range(0, len(group), most)]

@@ -1,0 +1,111 @@
+"""Drops what was deleted from the files of store and state.
+
+A deletion takes effect at once, while its text may stay in the store's files until these are written anew. That holds
+an embedded store up for as long as it takes (docs/privacy.md has figures), so deletions share it, and unless somebody
+waits it begins a little later and takes a small part of the time only.
+"""
+
+import asyncio
+import logging
+from time import monotonic
+
+from memproxy.errors import MemproxyError
+from memproxy.metrics import metrics
+from memproxy.ports import MemoryStore, StateStore
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+PENDING = "erasure.pending"
+"""Fact of the state while deleted text may be in a file: a restart goes on with it."""
+
+GATHER_S = 2.0
+"""How long an erasure waits for others that nobody waits for either."""
+
+REST = 20
+"""Unless somebody waits, the files are left alone for so many times as long as it took to write them anew."""
+
+AGAIN_S = 5.0
+"""After how long it is tried again when store or state do not answer."""
+
+
+class Eraser:
+    """Writes the files anew after deletions, for many at once."""
+
+    def __init__(self, store: MemoryStore, state: StateStore, *, gather_s: float = GATHER_S) -> None:
+        self._store = store
+        self._state = state
+        self._gather_s = gather_s
+        self._tasks = TaskOwner("retention.erasing")
+        self._lock = asyncio.Lock()
+        self._asked = 0
+        self._done = 0
+        self._rested = 0.0
+        self._later: asyncio.Task[None] | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether deleted text may still be in a file."""
+        return self._done < self._asked
+
+    async def resume(self) -> None:
+        """Go on with what an earlier process did not get to. Raises `errors.StateUnavailable`."""
+        if await self._state.get_meta(PENDING):
+            self._ask()
+
+    async def soon(self) -> None:
+        """Something was deleted: drop it from the files in a while.
+
+        Raises:
+            StateUnavailable: it is done in a while, but a restart before that will not know.
+        """
+        fresh = not self.pending
+        self._ask()
+        if fresh:
+            await self._state.set_meta(PENDING, "1")
+
+    async def now(self) -> None:
+        """Returns when what was deleted so far is in no file any more.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: it may be; it is tried again.
+        """
+        self._asked += 1
+        wanted = self._asked
+        try:
+            await self._run(wanted)
+        except MemproxyError:
+            self._ask()
+            raise
+
+    async def close(self) -> None:
+        """Leave what is left to the next start."""
+        await self._tasks.cancel()
+
+    def _ask(self) -> None:
+        self._asked += 1
+        if self._later is None or self._later.done():
+            self._later = self._tasks.start(self._until_done(), "erase")
+
+    async def _until_done(self) -> None:
+        while self.pending:
+            await asyncio.sleep(max(self._gather_s, self._rested - monotonic()))
+            try:
+                await self._run(self._asked)
+            except MemproxyError as error:
+                log.warning("deleted text may be in files until this works: %s", error.message)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _run(self, wanted: int) -> None:
+        async with self._lock:
+            if self._done >= wanted:
+                return
+            covered, began = self._asked, monotonic()
+            await self._store.optimize()
+            await self._state.wipe()
+            took = monotonic() - began
+            metrics().erasure_seconds.observe(took)
+            self._rested = monotonic() + REST * took
+            self._done = max(self._done, covered)
+            if not self.pending:
+                await self._state.set_meta(PENDING, "")

@@ -1,0 +1,175 @@
+"""Prunes memories: what has expired, and what is over the limit of its user, by `core.retention`.
+
+A pass looks at everybody, in the background; who writes is looked at soon after. What goes is deleted as a call would
+delete it: through the journal, with its slot, its place in its chain and its lines in blocks.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import Deletion, PlanBody
+from memproxy.core.retention import Due, batches, due
+from memproxy.core.scope import Scope
+from memproxy.errors import MemproxyError
+from memproxy.metrics import metrics
+from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore
+from memproxy.retention.places import leave_empty_places
+from memproxy.retention.policies import Policies
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+GATHER_S = 1.0
+"""How long the first write waits for others before its user is looked at."""
+
+FIRST_AFTER_S = 60.0
+"""How long after a start the first pass begins: whoever waits for an answer comes first."""
+
+MOST_NOTED = 10_000
+"""Users noted to be looked at; those beyond wait for the next pass."""
+
+PAGE = 200
+OWNERS = 500
+BATCH = 100
+"""Memories deleted by one row of the journal: as many as the activity tells of one."""
+
+
+class Plan(Protocol):
+    """Writes a plan through the journal."""
+
+    async def __call__(self, scope: Scope, plan: PlanBody) -> bool:
+        """True when it is applied, False when it waits for the store."""
+
+
+class Pruner:
+    """Keeps everybody within what the settings say."""
+
+    def __init__(
+        self,
+        *,
+        policies: Policies,
+        store: MemoryStore,
+        state: StateStore,
+        plan: Plan,
+        clock: Clock,
+        gather_s: float = GATHER_S,
+    ) -> None:
+        self._policies = policies
+        self._store = store
+        self._state = state
+        self._plan = plan
+        self._clock = clock
+        self._gather_s = gather_s
+        self._tasks = TaskOwner("retention.pruning")
+        self._noted: set[tuple[str, str]] = set()
+        self._wake = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to look at everybody now and then, where anything is to be pruned."""
+        if self._policies.wanted:
+            self._tasks.start(self._pass_again(), "pass")
+            self._tasks.start(self._look_at_noted(), "noted")
+
+    async def close(self) -> None:
+        """End; what is deleted already is in the journal."""
+        await self._tasks.cancel()
+
+    def wrote(self, owner: tuple[str, str]) -> None:
+        """Something was written for this user; returns at once."""
+        if self._policies.of(owner[0]).most is not None and len(self._noted) < MOST_NOTED:
+            self._noted.add(owner)
+            self._wake.set()
+
+    async def due(self, scope: Scope) -> list[Due]:
+        """What would be pruned of a user now; nothing is changed.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+        owner, now = Scope(tenant=scope.tenant, user=scope.user), self._clock.now()
+        policy = self._policies.of(owner.tenant)
+        total = await self._store.count(owner, MemoryFilter())
+        live = await self._store.count(owner, MemoryFilter(now=now))
+        if live == total and (policy.most is None or live <= policy.most):
+            return []
+        return due(await self._all(owner), policy, self._policies.weights, now=now)
+
+    async def prune(self, scope: Scope) -> Counter[str]:
+        """Prune a user; how many went, by reason.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: not all of it was deleted; the next pass goes on.
+        """
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        gone: Counter[str] = Counter()
+        for batch in batches(await self.due(owner), BATCH):
+            if await self._plan(owner, _deletion(batch)):
+                gone[batch[0].reason] += len(batch)
+                metrics().memories_pruned.labels(reason=batch[0].reason).inc(len(batch))
+                memories = [one.memory for one in batch]
+                await self._forget_queries(owner, memories)
+                await leave_empty_places(self._store, self._state, owner, memories)
+        if gone:
+            told = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
+            log.info("pruned %d memories of one user (%s)", gone.total(), told)
+        return gone
+
+    async def everybody(self) -> list[Scope]:
+        """All users, for a pass."""
+        found: list[Scope] = []
+        after: tuple[str, str] | None = None
+        while True:
+            owners = await self._state.owners(after=after, limit=OWNERS)
+            found += [Scope(tenant=tenant, user=user) for tenant, user in owners]
+            if len(owners) < OWNERS:
+                return found
+            after = owners[-1]
+
+    async def _forget_queries(self, owner: Scope, memories: Sequence[Memory]) -> None:
+        turns = [one for one in memories if one.kind is Kind.TURN]
+        if turns:
+            sessions = {one.session_id or "" for one in turns}
+            await self._state.forget_queries(owner, sessions, {one.id for one in turns})
+
+    async def _all(self, owner: Scope) -> list[Memory]:
+        memories: list[Memory] = []
+        cursor: str | None = None
+        while True:
+            page = await self._store.page(owner, MemoryFilter(), limit=PAGE, cursor=cursor)
+            memories += page.memories
+            if (cursor := page.next_cursor) is None:
+                return memories
+
+    async def _pass_again(self) -> None:
+        await asyncio.sleep(min(self._policies.every_s, FIRST_AFTER_S))
+        while True:
+            try:
+                for owner in await self.everybody():
+                    await self.prune(owner)
+            except MemproxyError as error:
+                log.warning("a pass of pruning ended early, the next one goes on: %s", error.message)
+            await asyncio.sleep(self._policies.every_s)
+
+    async def _look_at_noted(self) -> None:
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(self._gather_s)
+            self._wake.clear()
+            owners, self._noted = self._noted, set()
+            for tenant, user in sorted(owners):
+                try:
+                    await self.prune(Scope(tenant=tenant, user=user))
+                except MemproxyError as error:
+                    log.warning("a user over the limit waits for the next pass: %s", error.message)
+
+
+def _deletion(batch: Sequence[Due]) -> PlanBody:
+    """The row that deletes these; a turn's namesake in another session stays."""
+    ids, first = [one.memory.id for one in batch], batch[0].memory
+    if first.kind is Kind.TURN and first.session_id is not None:
+        return PlanBody(delete_where=Deletion(ids=ids, session_ids=[first.session_id]), deleted_by=batch[0].reason)
+    return PlanBody(deletes=ids, deleted_by=batch[0].reason)

@@ -1,0 +1,172 @@
+"""What the command line does to take memories along: ``export`` and ``import``.
+
+Both go through the memory API a piece at a time, so that no size of file needs more memory, and an import that was
+broken off is gone on with by running it again (what is there already changes nothing).
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+
+from memproxy.core.transfer import FORMAT, MEDIA_TYPE, line
+from memproxy.errors import ConfigError
+from memproxy.importers import IMPORTERS
+from memproxy.installation import installation
+from memproxy.settings import Settings
+from memproxy.upkeep import Show
+
+Format = Literal["memproxy", "mem0", "chatgpt", "zep"]
+
+EXPORT_LIMIT = 200
+PIECE_BYTES = 4 * 1024 * 1024
+PIECE_LINES = 2_000
+MOST_SHOWN = 20
+"""Wrong lines that are shown one by one."""
+
+
+class Taken(msgspec.Struct, kw_only=True):
+    """What became of a file: counts of memories and of messages, wrong lines, and whether some of it only waits in the
+    journal (the store is away).
+    """
+
+    imported: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    turns: int = 0
+    rejected: int = 0
+    errors: list[tuple[int, str]] = []
+    notes: list[str] = []
+    queued: bool = False
+
+    def add(self, told: dict[str, Any], numbers: list[int], *, queued: bool) -> None:
+        """What the API told of a piece; ``numbers`` are its lines' numbers in the file."""
+        for name in ("imported", "replaced", "unchanged", "turns", "rejected"):
+            setattr(self, name, getattr(self, name) + told[name])
+        room = MOST_SHOWN - len(self.errors)
+        self.errors += [(numbers[one["line"] - 1], one["message"]) for one in told["errors"][:room]]
+        self.notes += [note for note in told["notes"] if note not in self.notes]
+        self.queued = self.queued or queued
+
+
+async def export(settings: Settings, out: BinaryIO, show: Show, *, tenant: str | None, user: str, vectors: bool) -> int:
+    """Write everything of a user to ``out`` as JSON Lines; how many memories that were.
+
+    Raises:
+        MemproxyError: it could not be done; the message says why.
+    """
+    done, cursor = 0, None
+    async with installation(_quiet(settings)) as here:
+        while True:
+            query: dict[str, Any] = {"limit": EXPORT_LIMIT, "vectors": str(vectors).lower()}
+            query |= {"cursor": cursor} if cursor else {}
+            piece = await here.answer("GET", "/v1/memory/export", tenant=tenant, user=user, params=query)
+            out.write(piece.content)
+            done += piece.content.count(b'{"memory":')
+            show(done, int(piece.headers["x-memproxy-total"]))
+            if (cursor := piece.headers.get("x-memproxy-next-cursor")) is None:
+                return done
+
+
+async def import_file(
+    settings: Settings,
+    path: Path,
+    show: Show,
+    *,
+    file_format: Format,
+    tenant: str | None,
+    user: str | None,
+    dry_run: bool,
+) -> Taken:
+    """Take over a file of ours or of another product. ``user``: whose all of it becomes.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not of that format.
+        MemproxyError: it could not be done; the message says why.
+    """
+    query = {"dry_run": str(dry_run).lower()} | ({"user_id": user} if user is not None else {})
+    taken = Taken()
+    async with installation(_quiet(settings)) as here:
+        with _lines(path, file_format) as (lines, size):
+            for piece, numbers, at in _pieces(lines):
+                answer = await here.answer(
+                    "POST",
+                    "/v1/memory/import",
+                    tenant=tenant,
+                    params=query,
+                    content=piece,
+                    headers={"content-type": MEDIA_TYPE},
+                )
+                taken.add(answer.json(), numbers, queued=answer.status_code == 202)
+                show(min(at, size), size)
+    return taken
+
+
+def _quiet(settings: Settings) -> Settings:
+    """Without learning: no model is called for what a command moves."""
+    return settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
+
+
+_Line = tuple[bytes, int]
+"""A line, and how many bytes of the file were read with it."""
+
+
+@contextmanager
+def _lines(path: Path, file_format: Format) -> Iterator[tuple[Iterable[_Line], int]]:
+    """The lines of a file in our own form, and the whole file's size."""
+    try:
+        size = path.stat().st_size
+        if file_format == FORMAT:
+            with path.open("rb") as file:
+                yield _ours(path, file), size
+            return
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    yield _theirs(IMPORTERS[file_format](path), size), size
+
+
+def _ours(path: Path, file: BinaryIO) -> Iterator[_Line]:
+    at = 0
+    for number, raw in enumerate(file):
+        if number == 0 and not _is_ours(raw):
+            raise ConfigError(
+                f"{path} is no export of memproxy. For another product's, say --format {' or '.join(IMPORTERS)}."
+            )
+        at += len(raw)
+        yield raw if raw.endswith(b"\n") else raw + b"\n", at
+
+
+def _is_ours(raw: bytes) -> bool:
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return isinstance(value, dict) and bool({"format", "memory", "place", "turns"} & value.keys())
+
+
+def _theirs(values: Iterator[dict[str, Any]], size: int) -> Iterator[_Line]:
+    """How far a converted file is cannot be told: it is all read when the last line comes."""
+    at = 0
+    for value in values:
+        made = line(value)
+        at = min(at + len(made), size)
+        yield made, at
+
+
+def _pieces(lines: Iterable[_Line]) -> Iterator[tuple[bytes, list[int], int]]:
+    """Pieces of a file with the numbers of their lines; a header goes before every piece."""
+    header, piece, numbers, size, at = b"", [], [], 0, 0
+    for number, (raw, at) in enumerate(lines, start=1):
+        if raw.startswith(b'{"format"'):
+            header = raw
+            continue
+        piece.append(raw)
+        numbers.append(number)
+        size += len(raw)
+        if size >= PIECE_BYTES or len(piece) >= PIECE_LINES:
+            yield header + b"".join(piece), ([0] if header else []) + numbers, at
+            piece, numbers, size = [], [], 0
+    if piece or header:
+        yield header + b"".join(piece), ([0] if header else []) + numbers, at

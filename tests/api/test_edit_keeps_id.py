@@ -1,0 +1,57 @@
+"""An edit corrects the record of one statement, under its id; another statement has its own (docs/decisions/0020)."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LIVES: dict[str, Any] = {"subject": "user", "predicate": "lives_in"}
+
+
+async def edit(api: Api, memory: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    answer = await api.call("PATCH", f"/v1/memory/{memory['id']}", json=fields)
+    assert answer.status_code == 200, answer.text
+    edited: dict[str, Any] = answer.json()
+    return edited
+
+
+async def history(api: Api, memory: dict[str, Any]) -> list[str]:
+    answer = await api.call("GET", f"/v1/memory/{memory['id']}/history")
+    return [one["content"] for one in answer.json()["data"]]
+
+
+async def test_an_edit_keeps_the_id_and_makes_no_history(api: Api) -> None:
+    memory = await api.store("Lives in Berlin", object="Berlin", **LIVES)
+    edited = await edit(api, memory, content="Lives in Bern", object="Bern")
+    assert (edited["id"], edited["content"], edited["active"]) == (memory["id"], "Lives in Bern", True)
+    assert await history(api, memory) == ["Lives in Bern"]
+    assert [found["content"] for found in await api.page()] == ["Lives in Bern"]
+
+
+async def test_what_supersedes_an_edited_statement_has_an_id_of_its_own(api: Api) -> None:
+    memory = await api.store("Lives in Berlin", object="Berlin", **LIVES)
+    await edit(api, memory, content="Lives in Bern", object="Bern")
+    newer = await api.store("Lives in Oslo", object="Oslo", **LIVES)
+    assert newer["id"] != memory["id"]
+    assert await history(api, memory) == ["Lives in Bern", "Lives in Oslo"]
+    (now,) = await api.page(active=True)
+    assert now["id"] == newer["id"]
+
+
+@pytest.mark.parametrize("edits_newer", [True, False])
+async def test_an_edit_that_answers_another_question_stands_there_where_its_time_is(
+    api: Api, edits_newer: bool
+) -> None:
+    works: dict[str, Any] = {"subject": "user", "predicate": "works_at"}
+    first, second = (works, LIVES) if edits_newer else (LIVES, works)
+    older = await api.store("Acme", object="Acme", **first)
+    newer = await api.store("Berlin", object="Berlin", **second)
+    await edit(api, newer if edits_newer else older, **works, object="Globex", content="Globex")
+    found = {memory["id"]: memory for memory in await api.page()}
+    assert (found[older["id"]]["active"], found[newer["id"]]["active"]) == (False, True)
+    assert found[older["id"]]["superseded_by"] == newer["id"]
+    again = await api.store("Lives in Oslo", object="Oslo", **LIVES)
+    assert (again["active"], again["supersedes"]) == (True, None), "the slot that it left is free"

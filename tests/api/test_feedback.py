@@ -1,0 +1,158 @@
+"""Feedback: what is said of memories counts for recall, is seen, and goes with them."""
+
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from memproxy.core.protocol import RECALL_PATH, Identity, RecallRequest
+from memproxy.core.scope import Scope
+from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+QUESTION = {"query": "What is my vault code?"}
+
+
+async def say(api: Api, status: int = 201, **body: Any) -> dict[str, Any]:
+    answer = await api.call("POST", "/v1/memory/feedback", json=body)
+    assert answer.status_code == status, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def recalled(api: Api) -> str:
+    return str((await api.call("POST", "/v1/memory/recall", json=QUESTION)).json()["context"])
+
+
+async def test_a_helpful_memory_gains_importance_and_confidence(api: Api) -> None:
+    memory = await api.store("The vault code is tangerine", importance=0.4, confidence=0.8)
+    told = await say(api, memory_id=memory["id"], signal="helpful", text="just what I needed")
+    (now,) = told["data"]
+    assert (now["importance"], now["confidence"]) == (0.55, 0.82)
+    assert now["metadata"]["feedback"]["helpful"] == 1
+    assert now["metadata"]["feedback"]["text"] == "just what I needed"
+    again = await say(api, memory_id=memory["id"], signal="helpful")
+    assert again["data"][0]["metadata"]["feedback"]["helpful"] == 2
+
+
+async def test_a_wrong_memory_is_not_recalled_until_it_is_found_helpful(api: Api) -> None:
+    memory = await api.store("The vault code is tangerine", confidence=0.8)
+    assert "tangerine" in await recalled(api)
+    (now,) = (await say(api, memory_id=memory["id"], signal="wrong"))["data"]
+    assert (now["quarantined"], now["confidence"], now["importance"]) == (True, 0.2, 0.25)
+    assert await recalled(api) == ""
+    (history,) = (await api.call("GET", f"/v1/memory/{memory['id']}/history")).json()["data"]
+    assert history["metadata"]["feedback"]["wrong"] == 1
+    await say(api, memory_id=memory["id"], signal="helpful")
+    assert "tangerine" in await recalled(api)
+
+
+async def test_a_turn_that_is_wrong_is_not_recalled_either(api: Api) -> None:
+    said = {"session_id": "s1", "messages": [{"role": "user", "content": "my vault code is tangerine", "id": "t1"}]}
+    await api.call("POST", "/v1/memory/turns", json=said)
+    assert "tangerine" in await recalled(api)
+    await say(api, memory_id="t1", signal="wrong")
+    assert await recalled(api) == ""
+
+
+async def test_a_correction_takes_the_memorys_place(api: Api) -> None:
+    memory = await api.store("The vault code is tangerine", category="codes", tags=["vault"])
+    told = await say(api, memory_id=memory["id"], signal="correction", text="The vault code is quince")
+    right, wrong = told["data"]
+    assert (right["content"], right["category"], right["tags"]) == ("The vault code is quince", "codes", ["vault"])
+    assert (right["supersedes"], wrong["superseded_by"], wrong["active"]) == (memory["id"], right["id"], False)
+    assert wrong["valid_to"] is not None
+    context = await recalled(api)
+    assert "quince" in context
+    assert "tangerine" not in context
+    chain = (await api.call("GET", f"/v1/memory/{memory['id']}/history")).json()["data"]
+    assert [one["id"] for one in chain] == [memory["id"], right["id"]]
+    again = await say(api, 409, memory_id=memory["id"], signal="correction", text="no, apple")
+    assert again["error"]["param"] == "memory_id"
+
+
+async def test_a_correction_of_a_structured_fact_leaves_one_active(api: Api) -> None:
+    memory = await api.store("The user lives in Berlin", subject="user", predicate="lives in", object="Berlin")
+    await say(api, memory_id=memory["id"], signal="correction", text="The user lives in Hamburg")
+    active = await api.page(active="true")
+    assert [one["content"] for one in active] == ["The user lives in Hamburg"]
+
+
+async def test_a_corrected_turn_stays_as_it_was_said(api: Api) -> None:
+    said = {"session_id": "s1", "messages": [{"role": "user", "content": "my vault code is tangerine", "id": "t1"}]}
+    await api.call("POST", "/v1/memory/turns", json=said)
+    right, wrong = (await say(api, memory_id="t1", signal="correction", text="The vault code is quince"))["data"]
+    assert (wrong["content"], wrong["superseded_by"]) == ("my vault code is tangerine", right["id"])
+    assert "quince" in await recalled(api)
+
+
+async def asked(api: Api, request_id: str) -> httpx.Response:
+    """What the relay asks for a chat request."""
+    scope = Scope(tenant=api.tenant, user="default", session="s1")
+    question = RecallRequest(request_id=request_id, scope=scope, queries=[QUESTION["query"]], nonce="n")
+    return await api.client.post(RECALL_PATH, content=msgspec.json.encode(question))
+
+
+async def test_feedback_on_a_request_is_about_what_it_was_given_and_on_its_receipt(api: Api) -> None:
+    memory = await api.store("The vault code is tangerine")
+    assert (await asked(api, "req_1")).json()["result"] == "injected"
+    told = await say(api, request_id="req_1", signal="wrong")
+    assert told["memory_ids"] == [memory["id"]]
+    assert told["data"][0]["quarantined"]
+    receipt = (await api.call("GET", "/v1/memory/receipts/req_1")).json()
+    assert receipt["feedback"] == [{"signal": "wrong", "memory_id": memory["id"]}]
+    assert receipt["learned"]["state"] == "none"
+    events = (await api.call("GET", "/v1/memory/activity")).json()["data"]
+    assert ("feedback", "wrong") in [(one["result"], one["reason"]) for one in events]
+
+
+async def test_one_text_cannot_correct_several_memories(api: Api) -> None:
+    for n in range(2):
+        await api.store(f"The vault code of door {n} is tangerine")
+    await asked(api, "req_2")
+    refused = await say(api, 409, request_id="req_2", signal="correction", text="quince")
+    assert "2 memories" in refused["error"]["message"]
+
+
+async def test_an_edit_of_metadata_does_not_take_feedback_away(api: Api) -> None:
+    memory = await api.store("The vault code is tangerine")
+    await say(api, memory_id=memory["id"], signal="helpful")
+    edited = await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"metadata": {"mine": 1}})
+    assert (edited.json()["metadata"]["mine"], edited.json()["metadata"]["feedback"]["helpful"]) == (1, 1)
+
+
+async def test_secrets_are_replaced_in_what_is_said(api: Api) -> None:
+    memory = await api.store("The key is in the drawer")
+    text = "The key is AKIA" + "ABCDEFGHIJKLMNOP"
+    right, _ = (await say(api, memory_id=memory["id"], signal="correction", text=text))["data"]
+    assert "ABCDEFGHIJKLMNOP" not in right["content"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"signal": "helpful"},
+        {"signal": "helpful", "memory_id": "a", "request_id": "b"},
+        {"signal": "bad", "memory_id": "a"},
+        {"memory_id": "a"},
+        {"signal": "correction", "memory_id": "a"},
+        {"signal": "correction", "memory_id": "a", "text": " "},
+        {"signal": "wrong", "memory_id": "a", "text": "x" * 10_001},
+        {"signal": "wrong", "memory_id": 1},
+    ],
+)
+async def test_wrong_feedback_is_refused(api: Api, body: dict[str, Any]) -> None:
+    refused = await say(api, 400, **body)
+    assert refused["error"]["type"] == "invalid_request_error"
+
+
+async def test_what_is_not_there_or_not_yours_is_not_found(api: Api) -> None:
+    memory = await api.store("ann's", user_id="ann")
+    await asked(api, "req_3")
+    other = Identity(tenant=api.tenant, named_user="ben")
+    for body in ({"memory_id": memory["id"]}, {"memory_id": "none"}, {"request_id": "req_3"}, {"request_id": "none"}):
+        answer = await api.call("POST", "/v1/memory/feedback", identity=other, json={"signal": "wrong", **body})
+        assert answer.status_code == 404
+    assert (await api.page(user_id="ann"))[0]["quarantined"] is False

@@ -1,0 +1,32 @@
+"""The benchmark of recall in the engine, at a small size: what it measures is there to be found."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from memproxy.evals.bench.engine import main, measure
+from memproxy.evals.bench.plan import Population
+
+
+@pytest.mark.timeout(60)
+async def test_every_population_is_asked_and_timed() -> None:
+    row = await measure(Population(memories=400, users=4), 30, Console(file=io.StringIO()))
+    assert (row.memories, row.users, row.recall.count) == (400, 4, 30)
+    assert 0 < row.recall.p50_ms <= row.recall.p95_ms <= row.recall.p99_ms
+    assert {"embed", "search", "rank", "assemble", "recall"} <= row.stages.keys()
+    assert row.stages["search"] > 0
+
+
+@pytest.mark.timeout(60)
+def test_the_figures_are_written_for_each_population(tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(main)
+    out = tmp_path / "figures.json"
+    done = CliRunner().invoke(app, ["--most", "1000", "--questions", "5", "--json", str(out)])
+    assert done.exit_code == 0, done.output
+    assert [(row["memories"], row["users"]) for row in json.loads(out.read_text())] == [(1_000, 1), (1_000, 10)]

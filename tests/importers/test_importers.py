@@ -1,0 +1,202 @@
+"""Other products' exports: what they say, with the times that they tell, and nothing made up."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memproxy.errors import ConfigError
+from memproxy.importers import IMPORTERS, chatgpt_lines, mem0_lines, zep_lines
+
+
+def written(tmp_path: Path, value: Any) -> Path:
+    path = tmp_path / "export.json"
+    path.write_text(value if isinstance(value, str) else json.dumps(value), "utf-8")
+    return path
+
+
+MEM0 = {
+    "id": "3f1b",
+    "memory": "Prefers morning meetings",
+    "hash": "x",
+    "user_id": "ann",
+    "agent_id": "planner",
+    "run_id": "r1",
+    "metadata": {"type": "preference"},
+    "categories": ["work", "habits"],
+    "created_at": "2024-07-01T10:00:00-07:00",
+    "updated_at": "2024-07-02T10:00:00-07:00",
+    "expiration_date": "2030-01-01",
+    "score": 0.4,
+}
+
+
+@pytest.mark.parametrize("around", [lambda one: [one], lambda one: {"results": [one]}, lambda one: {"memories": [one]}])
+def test_a_memory_of_mem0_keeps_its_id_times_owner_and_categories(tmp_path: Path, around: Any) -> None:
+    (line,) = mem0_lines(written(tmp_path, around(MEM0)))
+    assert line["memory"] == {
+        "id": "3f1b",
+        "content": "Prefers morning meetings",
+        "kind": "semantic",
+        "created_at": "2024-07-01T17:00:00+00:00",
+        "updated_at": "2024-07-02T17:00:00+00:00",
+        "expires_at": "2030-01-01T00:00:00+00:00",
+        "user_id": "ann",
+        "agent_id": "planner",
+        "session_id": "r1",
+        "tags": ["work", "habits"],
+        "metadata": {"type": "preference"},
+        "source": "import",
+    }
+
+
+def test_relations_of_mem0_become_edges(tmp_path: Path) -> None:
+    edge = {"source": "ann", "relationship": "lives_in", "target": "porto", "user_id": "ann"}
+    lines = list(mem0_lines(written(tmp_path, {"results": [MEM0], "relations": [edge]})))
+    found = lines[1]["memory"]
+    assert found["content"] == "ann lives in porto"
+    assert found["relations"] == [{"subject": "ann", "predicate": "lives_in", "object": "porto"}]
+
+
+def test_a_memory_without_an_id_gets_the_same_one_every_time(tmp_path: Path) -> None:
+    path = written(tmp_path, [{"memory": "Likes tea", "user_id": "ann"}, {"memory": "Likes tea", "user_id": "bob"}])
+    first, second = list(mem0_lines(path)), list(mem0_lines(path))
+    assert first == second
+    assert first[0]["memory"]["id"] != first[1]["memory"]["id"]
+
+
+def test_a_fact_of_zep_keeps_both_clocks_and_one_that_is_over_is_history(tmp_path: Path) -> None:
+    edge = {
+        "uuid": "e1",
+        "fact": "Kendra loves Adidas shoes",
+        "name": "LOVES",
+        "created_at": "2024-08-20T00:00:00Z",
+        "valid_at": "2024-08-18T00:00:00Z",
+        "invalid_at": "2024-09-01T00:00:00Z",
+        "expired_at": None,
+    }
+    over, goes_on = list(zep_lines(written(tmp_path, {"edges": [edge, edge | {"uuid": "e2", "invalid_at": None}]})))
+    assert over["memory"]["valid_from"] == "2024-08-18T00:00:00+00:00"
+    assert over["memory"]["valid_to"] == "2024-09-01T00:00:00+00:00"
+    assert over["memory"]["created_at"] == "2024-08-20T00:00:00+00:00"
+    assert (over["memory"]["active"], goes_on["memory"]["active"]) == (False, True)
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_messages_of_zep_become_turns_of_their_thread(tmp_path: Path, newer: bool) -> None:
+    who = {"role": "user", "name": "Jane"} if newer else {"role": "Jane", "role_type": "user"}
+    said = {"uuid": "m1", "content": "I moved to Oslo", "created_at": "2024-01-02T03:04:05Z", **who}
+    answered = {"uuid": "m2", "content": "Nice!", "role": "assistant", "role_type": "assistant"}
+    thread = {"thread_id": "t1", "user_id": "jane", "messages": [said, answered]}
+    (line,) = zep_lines(written(tmp_path, {"threads": [thread]}))
+    assert (line["turns"]["session_id"], line["turns"]["user_id"]) == ("t1", "jane")
+    assert line["turns"]["messages"][0] == {
+        "id": "m1",
+        "role": "user",
+        "content": "I moved to Oslo",
+        "name": "Jane",
+        "timestamp": "2024-01-02T03:04:05+00:00",
+    }
+    assert line["turns"]["messages"][1]["role"] == "assistant"
+
+
+def node(name: str, parent: str | None, role: str, parts: list[Any], **message: Any) -> dict[str, Any]:
+    content = {"content_type": "text", "parts": parts}
+    said = {"id": name, "author": {"role": role}, "content": content, "create_time": 1_700_000_000.5, "metadata": {}}
+    return {"id": name, "parent": parent, "children": [], "message": said | message}
+
+
+CHAT = {
+    "title": "Trip",
+    "create_time": 1_700_000_000.0,
+    "conversation_id": "c1",
+    "current_node": "e",
+    "mapping": {
+        "root": {"id": "root", "parent": None, "children": ["a"], "message": None},
+        "a": node("a", "root", "system", [""]),
+        "b": node("b", "a", "user", ["I fly to Rome on May 3"]),
+        "c": node("c", "b", "assistant", ["a regenerated answer"]),
+        "d": node("d", "b", "assistant", ["Enjoy ", {"asset_pointer": "x"}]),
+        "t": node("t", "d", "tool", ["searched"]),
+        "e": node("e", "t", "user", ["Thanks"]),
+    },
+}
+
+
+def test_the_current_branch_of_a_chatgpt_conversation_becomes_turns(tmp_path: Path) -> None:
+    (line,) = chatgpt_lines(written(tmp_path, [CHAT]))
+    turns = line["turns"]
+    assert (turns["session_id"], turns["metadata"]) == ("c1", {"title": "Trip"})
+    assert [(one["role"], one["content"]) for one in turns["messages"]] == [
+        ("user", "I fly to Rome on May 3"),
+        ("assistant", "Enjoy"),
+        ("user", "Thanks"),
+    ]
+    assert turns["messages"][0]["timestamp"] == "2023-11-14T22:13:20.500000+00:00"
+
+
+def test_the_archive_of_chatgpt_is_read_as_it_comes(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data/conversations.json", json.dumps([CHAT]))
+    assert len(list(chatgpt_lines(path))) == 1
+
+
+def test_a_tree_that_leads_in_a_circle_ends(tmp_path: Path) -> None:
+    circle = {"current_node": "a", "mapping": {"a": node("a", "b", "user", ["x"]), "b": node("b", "a", "user", ["y"])}}
+    (line,) = chatgpt_lines(written(tmp_path, [circle]))
+    assert [one["content"] for one in line["turns"]["messages"]] == ["y", "x"]
+
+
+def test_a_long_conversation_is_cut_into_calls_that_the_api_takes(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": f"message {number}"} for number in range(1_200)]
+    lines = list(zep_lines(written(tmp_path, {"threads": [{"thread_id": "t", "messages": said}]})))
+    assert [len(line["turns"]["messages"]) for line in lines] == [500, 500, 200]
+
+
+@pytest.mark.parametrize("name", sorted(IMPORTERS))
+@pytest.mark.parametrize("text", ["", "no json", '{"results": [', '{"other": []}', '"text"', "7"])
+def test_a_file_of_no_such_format_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(ConfigError):
+        list(IMPORTERS[name](written(tmp_path, text)))
+
+
+def test_a_file_that_is_not_there_and_an_archive_without_conversations_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        list(mem0_lines(tmp_path / "nothing.json"))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("other.txt", "x")
+    with pytest.raises(ConfigError):
+        list(chatgpt_lines(tmp_path / "a.zip"))
+
+
+NAMES = tuple(
+    """
+    id memory fact messages content role role_type created_at valid_at invalid_at mapping
+    current_node message author parts parent source target relationship categories metadata user_id
+    name uuid
+    """.split()  # noqa: SIM905
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(NAMES),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ANYTHING, max_size=4), st.sampled_from(sorted(IMPORTERS)))
+def test_whatever_a_file_holds_nothing_but_lines_comes_out(tmp_path: Path, values: list[Any], name: str) -> None:
+    for line in IMPORTERS[name](written(tmp_path, values)):
+        assert line.keys() <= {"memory", "turns"}

@@ -1,0 +1,154 @@
+"""What may be seen by whom: every answer and every request upstream is read for words of somebody else."""
+
+import base64
+import binascii
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import httpx
+
+from tests.isolation.people import MARK, Person, World
+
+_CANARY = re.compile(rf"{MARK}[0-9a-f]{{16}}")
+_ENCODED = re.compile(r"[A-Za-z0-9_+/-]{24,}")
+_SENDER = re.compile(r"sender-(\d+)-of-this-message")
+
+_OF_THE_ANSWER_ALONE = frozenset({"x-memproxy-request-id", "server-timing", "date"})
+"""Headers that are another with every answer."""
+
+_PASSING = frozenset({202, 429, 503})
+"""Statuses that say "not now": two of the same call may differ by them on a busy machine."""
+
+
+class Leak(AssertionError):
+    """Somebody was shown what is another's."""
+
+
+@dataclass
+class Watch:
+    """Reads and counts."""
+
+    world: World
+    counts: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    times: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    leaks: list[str] = field(default_factory=list)
+    """What was found where no answer could be refused for it: in what the upstream received."""
+
+    def answer(self, what: str, person: Person | None, response: httpx.Response, carried: Sequence[str] = ()) -> None:
+        """An answer to this person (None: to nobody in particular); ``carried`` are texts of others that the request
+        itself held, and that an answer may name again.
+
+        Raises:
+            Leak: it holds another's words.
+        """
+        self.statuses[f"{what} {response.status_code}"] += 1
+        if response.status_code >= 500 and response.status_code not in _PASSING:
+            raise Leak(f"{what}: {response.status_code} {response.text[:300]}")
+        headers = "\n".join(f"{name}: {value}" for name, value in response.headers.multi_items())
+        self.text(f"the answer of {what} ({response.status_code})", person, f"{headers}\n{response.text}", carried)
+
+    def text(self, where: str, person: Person | None, text: str, carried: Sequence[str] = ()) -> None:
+        """A text that this person sees.
+
+        Raises:
+            Leak: it holds another's words.
+        """
+        for one in carried:
+            text = text.replace(one, "")
+        for canary in canaries(text):
+            if person is None or canary != person.canary:
+                whose = self.world.owner(canary)
+                raise Leak(f"{where}, asked by {_name(person)}, holds words of {_name(whose)}: {_around(text, canary)}")
+            self.counts["own words seen"] += 1
+
+    def sent_upstream(self, what: str, text: str) -> None:
+        """A request that the upstream received: of one person alone, the one who sent it."""
+        found = {whose.number for canary in canaries(text) if (whose := self.world.owner(canary)) is not None}
+        senders = {int(number) for number in _SENDER.findall(text)}
+        if len(found | senders) > 1:
+            names = ", ".join(_name(self.world.people[number]) for number in sorted(found | senders))
+            self.leaks.append(f"{what} holds words of {names}")
+        if "<recalled-memory" in text:
+            self.counts["blocks injected"] += 1
+            block = text[text.index("<recalled-memory") : text.rindex("</recalled-memory>")]
+            self.counts["blocks with own words"] += bool(canaries(block))
+
+    def same(
+        self,
+        what: str,
+        theirs: httpx.Response,
+        nobodys: httpx.Response,
+        ids: tuple[str, str],
+    ) -> None:
+        """Two answers to the same call, about what is another's (``ids[0]``) and about what is not there (``ids[1]``).
+
+        Raises:
+            Leak: they differ in status, headers or body.
+        """
+        if {theirs.status_code, nobodys.status_code} & _PASSING:
+            self.counts["pairs not decided"] += 1
+            return
+        one, other = _comparable(theirs, ids[0]), _comparable(nobodys, ids[1])
+        if one != other:
+            raise Leak(f"{what}: another's is told from what is not there: {one} {other}")
+        self.counts["pairs compared"] += 1
+        others, missing = self.times.setdefault(what, ([], []))
+        others.append(theirs.elapsed.total_seconds())
+        missing.append(nobodys.elapsed.total_seconds())
+
+    def ratios(self, least: int = 5) -> dict[str, tuple[int, float]]:
+        """By call: how many pairs, and the median time about another's over that about nothing."""
+        return {
+            what: (len(others), median(others) / median(missing))
+            for what, (others, missing) in sorted(self.times.items())
+            if len(others) >= least
+        }
+
+    def nowhere(self, where: str, text: str, more: Iterable[str] = ()) -> None:
+        """A text that holds nobody's words and no credentials.
+
+        Raises:
+            Leak: it does.
+        """
+        found = [canary for canary in canaries(text) if self.world.owner(canary) is not None]
+        found += [one for one in (*self.world.credentials, *more) if one in text]
+        if found:
+            raise Leak(f"{where} holds {len(found)} words or keys of people: {_around(text, found[0])}")
+
+
+def canaries(text: str) -> set[str]:
+    """The canaries in a text, whatever their case, also within what is base64 (cursors)."""
+    found = set(_CANARY.findall(text.lower()))
+    for encoded in _ENCODED.findall(text):
+        found.update(_CANARY.findall(_decoded(encoded).lower()))
+    return found
+
+
+def _decoded(encoded: str) -> str:
+    try:
+        raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_")
+    except (binascii.Error, ValueError):
+        return ""
+    return raw.decode("latin-1")
+
+
+def _comparable(response: httpx.Response, name: str) -> tuple[int, list[tuple[str, str]], str]:
+    headers = [
+        (key, value.replace(name, "ID"))
+        for key, value in response.headers.multi_items()
+        if key not in _OF_THE_ANSWER_ALONE
+    ]
+    return response.status_code, sorted(headers), response.text.replace(name, "ID")
+
+
+def _name(person: Person | None) -> str:
+    return "nobody" if person is None else f"{person.user} of {person.tenant}"
+
+
+def _around(text: str, found: str) -> str:
+    at = text.lower().find(found.lower())
+    return repr(text[max(0, at - 120) : at + 120])

@@ -1,0 +1,73 @@
+"""What is set aside is ranked in the same go, as two rankings would; echoes of facts are told by a quick look that
+misses none.
+"""
+
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.text import key_terms
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.ports import Candidate, HybridQuery
+from memproxy.recall.aside import told_by_facts
+from memproxy.recall.recipes import DEFAULT
+from memproxy.recall.search import Ranker, best_first
+from tests.recall.making import NOW, fact, turn
+
+WORDS = (
+    *("budget", "hawaii", "trip", "dog", "Biscuit", "10,000", "dollars", "it's", "Anna's", "sister\u2019s"),
+    *("berlin", "straße", "über", "the", "my", "预算", "?"),
+)
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
+SCORES = st.floats(0, 1, width=32)
+LEXICAL = Bm25Encoder()
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    found = []
+    for place in range(draw(st.integers(1, 12))):
+        made = draw(st.sampled_from([fact, turn]))
+        memory = made(
+            draw(TEXTS),
+            id=f"m{place}",
+            session_id=draw(st.sampled_from(["s1", "s2"])),
+            created_at=NOW + timedelta(minutes=place),
+            trust=draw(st.sampled_from([Trust.USER, Trust.ASSISTANT])),
+        )
+        cosine = draw(st.none() | SCORES)
+        found.append(Candidate(memory=memory, cosine=cosine, bm25=draw(SCORES)))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(query=TEXTS, found=candidates(), data=st.data())
+def test_what_is_set_aside_is_ranked_as_in_a_ranking_of_its_own(
+    query: str, found: list[Candidate], data: st.DataObject
+) -> None:
+    aside = data.draw(st.sets(st.integers(0, len(found) - 1)))
+    ranker, hybrid = Ranker(LEXICAL, DEFAULT), HybridQuery(bm25=LEXICAL.encode_query(query))
+    counted = ranker.rank(query, hybrid, [one for place, one in enumerate(found) if place not in aside], now=NOW)
+    ids = {found[place].memory.id for place in aside}
+    everyone = ranker.rank(query, hybrid, found, now=NOW)
+    expected = best_first([*counted, *(one for one in everyone if one.memory.id in ids)])
+    assert ranker.rank(query, hybrid, found, now=NOW, aside=aside) == expected
+
+
+def repeated(memories: list[Memory]) -> set[str]:
+    """The turns that hold all terms of a fact, by taking every one apart."""
+    facts = [_terms(memory) for memory in memories if memory.kind is not Kind.TURN]
+    turns = [memory for memory in memories if memory.kind is Kind.TURN]
+    return {turn.id for turn in turns if any(said and said <= _terms(turn) for said in facts)}
+
+
+def _terms(memory: Memory) -> frozenset[str]:
+    return frozenset(key_terms(memory.content[:500])) - {"user", "users"}
+
+
+@settings(max_examples=200, deadline=None)
+@given(found=candidates())
+def test_a_turn_that_says_what_a_fact_says_is_never_missed(found: list[Candidate]) -> None:
+    assert told_by_facts(found) == repeated([one.memory for one in found])

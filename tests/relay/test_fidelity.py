@@ -1,0 +1,158 @@
+"""Answers and requests of every shape that providers and clients have: relayed byte for byte, captured as said."""
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from memproxy.core.protocol import TurnsBody
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.memories import PATIENT, Memories, numbered
+from tests.relay.rig import Rig, running_relay
+from tests.support.answers import DONE, Answer, chat_events, chunk, completion, json_answer, stream
+from tests.support.upstream import ScriptedUpstream
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "What is my budget?"}], "stream": True}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> SqliteState:
+    return SqliteState(tmp_path / "state.db", sync="normal")
+
+
+@pytest.fixture
+async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as rig:
+        rig.engine.recall = Memories(numbered(2))
+        yield rig
+
+
+async def answers(state: SqliteState) -> list[str]:
+    """What assistants were captured to have said."""
+    rows = await state.claim("index", limit=50, now=datetime.now(UTC))
+    bodies = [msgspec.json.decode(row.entry.body, type=TurnsBody) for row in rows]
+    return [message.content for body in bodies for message in body.messages if message.role == "assistant"]
+
+
+def event(value: Any) -> bytes:
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+def choices(*deltas: tuple[int, str], **more: Any) -> bytes:
+    return event({"choices": [{"index": index, "delta": {"content": text}, **more} for index, text in deltas]})
+
+
+STOP = chunk({}, "stop")
+LOGPROBS = {"content": [{"token": "Ten", "logprob": -0.1, "bytes": None, "top_logprobs": []}], "refusal": None}
+STREAMS: dict[str, tuple[list[bytes], list[str]]] = {
+    "several choices": ([choices((0, "Ten "), (1, "No")), choices((1, "ne"), (0, "thousand.")), STOP, DONE],
+                        ["Ten thousand."]),
+    "logprobs": ([choices((0, "Ten"), logprobs=LOGPROBS), STOP, DONE], ["Ten"]),
+    "reasoning": ([chunk({"reasoning_content": "Hm."}), chunk({"reasoning": "Hm."}),
+                   chunk({"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]}),
+                   chunk({"content": "Ten."}), STOP, DONE], ["Ten."]),
+    "a refusal": ([chunk({"refusal": "I will not."}), STOP, DONE], []),
+    "a legacy function call": ([chunk({"function_call": {"name": "look_up", "arguments": "{}"}}),
+                                chunk({}, "function_call"), DONE], []),
+    "parallel tool calls": ([chunk({"tool_calls": [{"index": number, "id": f"c{number}", "type": "function",
+                                                    "function": {"name": "f", "arguments": "{}"}}]})
+                             for number in range(2)] + [chunk({}, "tool_calls"), DONE], []),
+    "usage and comments": ([b": OPENROUTER PROCESSING\n\n", b"id: 7\nretry: 10\n", chunk({"content": "Ten."}), STOP,
+                            event({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}), DONE],
+                           ["Ten."]),
+    "several data lines": ([b'data: {"choices":\ndata: [{"index": 0, "delta": {"content": "Ten."}}]}\n\n', STOP, DONE],
+                           ["Ten."]),
+    "line ends of another kind": ([part.replace(b"\n", b"\r\n") for part in chat_events("Ten", ".")], ["Ten."]),
+    "no end mark": ([chunk({"content": "Ten."}), STOP], ["Ten."]),
+    "a last chunk without a line's end": ([chunk({"content": "Ten."}), STOP.rstrip(b"\n")], ["Ten."]),
+    "an error in the middle": ([chunk({"content": "Te"}), event({"error": {"message": "overloaded", "code": 529}}),
+                                DONE], []),
+    "an error event": ([chunk({"content": "Te"}), b'event: error\ndata: {"type": "error"}\n\n'], []),
+    "one chunk of 10 MB": ([chunk({"content": "Ten. " + "x" * 10_000_000}), STOP, DONE], ["x" * 100]),
+    "a chunk of 10 MB that is no text": ([b": " + b"x" * 10_000_000 + b"\n\n", chunk({"content": "Ten."}), STOP, DONE],
+                                         ["Ten."]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_a_stream_of_any_shape_passes_byte_for_byte_and_is_captured_as_said(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, name: str
+) -> None:
+    parts, said = STREAMS[name]
+    upstream.script(stream(parts))
+    answer = await relay.client.post("/v1/chat/completions", json=BODY)
+    assert answer.headers["x-memproxy-recall"] == "injected"
+    assert answer.content == b"".join(parts)
+    found = await answers(state)
+    assert len(found) == len(said)
+    assert all(words in text for words, text in zip(said, found, strict=True))
+
+
+WHOLE = {
+    "reasoning": completion("Ten.", reasoning_content="Hm.", reasoning="Hm."),
+    "a refusal": completion("", refusal="I will not."),
+    "10 MB": completion("Ten. " + "x" * 10_000_000),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+async def test_a_whole_answer_of_any_shape_passes_byte_for_byte(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, name: str
+) -> None:
+    upstream.script(WHOLE[name])
+    answer = await relay.client.post("/v1/chat/completions", json={**BODY, "stream": False})
+    assert [answer.content] == list(WHOLE[name].parts)
+    assert [text[:4] for text in await answers(state)] == ([] if name == "a refusal" else ["Ten."])
+
+
+async def test_a_compressed_request_goes_on_compressed(relay: Rig, upstream: ScriptedUpstream) -> None:
+    body = gzip.compress(json.dumps({**BODY, "stream": False}).encode())
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    upstream.script(completion("Ten."))
+    answer = await relay.client.post("/v1/chat/completions", content=body, headers=headers)
+    assert (upstream.last.body, upstream.last.header("content-encoding")) == (body, "gzip")
+    assert answer.headers["x-memproxy-recall"] == "skipped; reason=unreadable"
+
+
+@pytest.mark.parametrize("accepted", ["br, gzip;q=0.5", "identity", "zstd"])
+async def test_the_upstream_is_told_what_encodings_the_client_takes(
+    relay: Rig, upstream: ScriptedUpstream, accepted: str
+) -> None:
+    await relay.chat("What is my budget?", headers={"accept-encoding": accepted})
+    assert upstream.last.all("accept-encoding") == [accepted]
+
+
+async def test_headers_that_come_twice_arrive_twice_and_in_order(relay: Rig, upstream: ScriptedUpstream) -> None:
+    own = [("x-ratelimit-remaining", "7"), ("Set-Cookie", "a=1"), ("x-trace", "1"), ("Set-Cookie", "b=2")]
+    upstream.script(json_answer({"data": []}, headers=own), json_answer({}, headers=own))
+    for answer in (await relay.client.get("/v1/models"), await relay.chat("Hello!")):
+        received = [(name, value) for name, value in answer.headers.raw if name in (b"set-cookie", b"x-trace")]
+        assert received == [(b"set-cookie", b"a=1"), (b"x-trace", b"1"), (b"set-cookie", b"b=2")]
+        assert answer.headers["x-ratelimit-remaining"] == "7"
+
+
+async def test_cross_origin_questions_are_answered_by_the_upstream(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    told = [("access-control-allow-origin", "https://app.example"), ("access-control-max-age", "600")]
+    section = {"cors_origins": ["https://app.example"]}
+    async with running_relay(upstream.base_url, state, tmp_path, server=section) as relay:
+        upstream.script(Answer([], 204, told))
+        asked = {"origin": "https://app.example", "access-control-request-method": "POST"}
+        answer = await relay.client.options("/v1/chat/completions", headers=asked)
+    assert (answer.status_code, answer.headers.raw) == (204, [(k.encode(), v.encode()) for k, v in told])
+    assert (upstream.last.method, upstream.last.header("access-control-request-method")) == ("OPTIONS", "POST")
+
+
+async def test_parts_of_a_file_are_asked_for_and_answered_as_such(relay: Rig, upstream: ScriptedUpstream) -> None:
+    parts = [("content-type", "audio/mpeg"), ("content-range", "bytes 2-5/10"), ("accept-ranges", "bytes")]
+    upstream.script(Answer([b"\xff\x00ab"], 206, parts))
+    answer = await relay.client.get("/v1/files/f/content", headers={"range": "bytes=2-5", "if-range": '"tag"'})
+    assert (upstream.last.header("range"), upstream.last.header("if-range")) == ("bytes=2-5", '"tag"')
+    assert (answer.status_code, answer.content) == (206, b"\xff\x00ab")
+    assert answer.headers["content-range"] == "bytes 2-5/10"

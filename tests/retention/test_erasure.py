@@ -1,0 +1,141 @@
+"""After an erasure no byte of what was erased is in any file below the home of a serving proxy, its log included."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.talk import chat, extract_by_rules, found, listed
+from tests.retention.residue import residue
+from tests.support.proxy import Proxy, running_proxy
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(180)]
+
+OURS = frozenset({"test-config.yaml"})
+SAID = "My budget for Reykjavík is $10,000, says Zebulonia Quarkenstein"
+CORRECTED = "Actually the budget for Reykjavík is $15,000 now, says Zebulonia"
+STORED = "Zebulonia plays the theremin in Ouagadougou \u2014 on Thursdays"
+EDITED = "Zebulonia gave up her hurdy-gurdy lessons in Ouagadougou"
+QUERY = "which theremin do I hear in Ouagadougou on Thursdays"
+OF_ANN = (SAID, CORRECTED, STORED, EDITED, QUERY)
+OF_BEN = "Bartholomew collects pocket watches from Winterthur"
+
+
+async def fill(proxy: Proxy, user: str = "ann") -> str:
+    """Turns, facts, a superseded one, an edited memory, receipts, blocks; the id of the edited memory."""
+    who = {"x-memproxy-user": user, "x-memproxy-session": f"{user}-first"}
+    async with proxy.client() as client:
+        stored = await client.post("/v1/memory", json={"content": STORED, "user_id": user, "tags": ["music"]})
+        memory: str = stored.json()["id"]
+        await chat(client, SAID, headers=who)
+        await eventually(lambda: found(proxy, SAID, user=user), what="the turn is indexed")
+        await chat(client, SAID, "Noted.", CORRECTED, headers=who)
+        other = {**who, "x-memproxy-session": f"{user}-second"}
+        answer = await chat(client, QUERY, headers=other)
+        assert answer.recall.startswith("injected"), answer.recall
+        await chat(client, QUERY, "Music.", "And where do I go for it?", headers=other)
+        edited = await client.patch(f"/v1/memory/{memory}?user_id={user}", json={"content": EDITED})
+        assert edited.status_code == 200
+        await client.post("/v1/memory/sessions/" + f"{user}-first" + "/end?wait=true", params={"user_id": user})
+    return memory
+
+
+async def fill_others(proxy: Proxy) -> None:
+    async with proxy.client() as client:
+        for number in range(30):
+            await client.post("/v1/memory", json={"content": f"{OF_BEN}, number {number}", "user_id": "ben"})
+
+
+async def test_a_user(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    upstream.extractor = extract_by_rules
+    home = tmp_path / "home"
+    async with running_proxy(upstream.base_url, home) as proxy:
+        await fill_others(proxy)
+        await fill(proxy)
+        assert residue(OF_ANN, home, ignored=OURS)
+        async with proxy.client() as client:
+            gone = await client.delete("/v1/memory/users/ann")
+            assert gone.status_code == 200
+            assert gone.json()["deleted"] > 3
+            assert residue(OF_ANN, home, ignored=OURS) == []
+            assert len(await listed(proxy, user_id="ben")) == 30
+            again = {"x-memproxy-user": "ann", "x-memproxy-session": "ann-second"}
+            await chat(client, "Hello, is there a message for me about the theremin?", headers=again)
+        last = json.dumps(upstream.received[-1].body.decode(), ensure_ascii=False)
+        assert "Ouagadougou" not in last, "no sticky block repeats it"
+    assert residue(OF_ANN, home, ignored=OURS) == []
+
+
+async def test_users_at_once_while_others_write(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    names = [f"user{number}" for number in range(6)]
+    async with running_proxy(upstream.base_url, home) as proxy, proxy.client() as client:
+        texts = {name: f"{name} keeps {number} porcupines in Llanfairpwll" for number, name in enumerate(names)}
+        for name, text in texts.items():
+            assert (await client.post("/v1/memory", json={"content": text, "user_id": name})).status_code == 201
+        writing = asyncio.gather(
+            *(client.post("/v1/memory", json={"content": OF_BEN, "user_id": "ben"}) for _ in range(20))
+        )
+        gone = await asyncio.gather(*(client.delete(f"/v1/memory/users/{name}") for name in names))
+        assert [one.json() for one in gone] == [{"deleted": 1}] * len(names)
+        assert residue(texts.values(), home, ignored=OURS) == []
+        assert {one.status_code for one in await writing} == {201}
+
+
+async def test_a_session(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    upstream.extractor = extract_by_rules
+    home = tmp_path / "home"
+    async with running_proxy(upstream.base_url, home) as proxy:
+        await fill_others(proxy)
+        await fill(proxy)
+        async with proxy.client() as client:
+            gone = await client.delete("/v1/memory/sessions/ann-first", params={"user_id": "ann"})
+            assert gone.status_code == 200
+        await erased(proxy)
+        assert residue([SAID, CORRECTED], home, ignored=OURS) == []
+        assert await found(proxy, EDITED, user="ann")
+
+
+async def test_a_memory_and_a_turn(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with running_proxy(upstream.base_url, home, {"learn": {"enabled": False}}) as proxy:
+        await fill_others(proxy)
+        memory = await fill(proxy)
+        async with proxy.client() as client:
+            turns = [turn["id"] for turn in await found(proxy, "theremin do I hear", user="ann")]
+            assert len(turns) == 2, "what was asked, and the answer that repeats it"
+            for name in (memory, *turns):
+                gone = await client.delete(f"/v1/memory/{name}", params={"user_id": "ann"})
+                assert gone.json() == {"deleted": 1}
+                assert gone.headers["x-memproxy-erasure"] == "pending"
+        await erased(proxy)
+        assert residue([STORED, EDITED, QUERY], home, ignored=OURS) == []
+        assert await found(proxy, SAID, user="ann")
+
+
+async def test_what_a_stop_left_is_erased_by_the_next_start(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with running_proxy(upstream.base_url, home) as proxy:
+        async with proxy.client() as client:
+            stored = await client.post("/v1/memory", json={"content": STORED, "user_id": "ann"})
+            await fill_others(proxy)
+            gone = await client.delete(f"/v1/memory/{stored.json()['id']}", params={"user_id": "ann"})
+            assert gone.json() == {"deleted": 1}
+        proxy.kill()
+        await proxy.restart()
+        await erased(proxy)
+        assert residue([STORED], home, ignored=OURS) == []
+
+
+async def erased(proxy: Proxy) -> None:
+    """Wait until deleted text is out of the files, as ``/v1/memory/stats`` says."""
+
+    async def done() -> bool:
+        async with proxy.client() as client:
+            stats = await client.get("/v1/memory/stats", params={"user_id": "ann"})
+        return bool(stats.json()["erasure"] == "complete")
+
+    await eventually(done, what="the erasure is complete")
