@@ -340,6 +340,19 @@ def keys_rewrap(config: Config = None) -> None:
     typer.echo(f"{count} data key{'' if count == 1 else 's'} wrapped anew.")
 
 
+@app.command()
+def audit(
+    tenant: Annotated[str | None, typer.Option(help="Of this tenant alone; by default of all.", metavar="T")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Newest entries to show.")] = 100,
+    config: Config = None,
+) -> None:
+    """Show the audit log: administrative and erasing operations, newest first; never content."""
+    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+
+    for entry in asyncio.run(proxykeys.audited(_quiet_settings(config), tenant, limit)):
+        typer.echo(proxykeys.audit_line(entry))
+
+
 def main() -> None:
     """Run the command line."""
     try:

@@ -1,4 +1,6 @@
-"""Proxy keys from the command line: made, listed, revoked in the state store, which relays look into by themselves."""
+"""Proxy keys from the command line: made, listed, revoked in the state store, which relays look into by themselves;
+and the audit log, which tells of it.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -7,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from memproxy.auth.hashing import hashed
+from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, new_key
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir
@@ -61,6 +64,7 @@ async def keep(settings: Settings, record: KeyRecord) -> None:
     """
     async with _state(settings) as state:
         await state.add_proxy_key(record)
+        await state.note_audit([_entry("key.new", record.tenant, record.id)])
 
 
 async def listed(settings: Settings, tenant: str | None) -> list[KeyRecord]:
@@ -80,7 +84,31 @@ async def revoke(settings: Settings, key_id: str) -> bool:
         StateUnavailable: the state does not answer.
     """
     async with _state(settings) as state:
-        return await state.revoke_proxy_key(key_id, datetime.now(UTC))
+        revoked = await state.revoke_proxy_key(key_id, datetime.now(UTC))
+        record = await state.proxy_key(key_id) if revoked else None
+        if record is not None:
+            await state.note_audit([_entry("key.revoke", record.tenant, key_id)])
+        return revoked
+
+
+async def audited(settings: Settings, tenant: str | None, limit: int) -> list[AuditEntry]:
+    """The newest entries of the audit log, of a tenant or of all, newest first.
+
+    Raises:
+        StateUnavailable: the state does not answer.
+    """
+    async with _state(settings) as state:
+        return [one.entry for one in await state.audit(tenant, before=None, limit=limit)]
+
+
+def _entry(action: str, tenant: str, key_id: str) -> AuditEntry:
+    return AuditEntry(at=datetime.now(UTC), tenant=tenant, by=COMMAND_LINE, action=action, scope={"key_id": key_id})
+
+
+def audit_line(entry: AuditEntry) -> str:
+    """One entry as the command line shows it."""
+    about = [f"{name}={value}" for name, value in (*entry.scope.items(), *entry.counts.items())]
+    return "  ".join([f"{entry.at:%Y-%m-%dT%H:%M:%SZ}", f"tenant {entry.tenant}", entry.by, entry.action, *about])
 
 
 @contextlib.asynccontextmanager

@@ -62,6 +62,10 @@ PROBE_TIMEOUT_S = 4.0
 HUNG_AFTER_S = 30.0
 """An engine that is silent for this long is ended: longer than anything it does on purpose while it serves."""
 
+LONGEST_START_S = 180.0
+"""How long a new engine may be silent: it imports its libraries, seconds of processor time, which took over 20 s beside
+twenty other busy processes."""
+
 
 class AlreadyServed(ConfigError):
     """Another ``serve`` has this store; the message names it."""
@@ -225,6 +229,11 @@ class Child:
             await process.stdin.drain()
         return await process.wait()
 
+    @property
+    def pid(self) -> int | None:
+        """The process id of the one that runs, or ran last."""
+        return self._process.pid if self._process is not None else None
+
     async def stop(self, grace_s: float) -> None:
         """Ask it to end; make it, after ``grace_s``."""
         self._ended.set()
@@ -266,6 +275,23 @@ async def answers(path: str) -> bool:
         return False
 
 
+class Silence:
+    """How long a process has not answered, counted from its own start, by probes `PROBE_EVERY_S` apart."""
+
+    def __init__(self) -> None:
+        self._pid: int | None = None
+        self._answered = False
+        self.lasts_s = 0.0
+
+    def is_too_long(self, pid: int | None, *, answered: bool) -> bool:
+        """Note a probe of this process; whether it hangs."""
+        if pid != self._pid:
+            self._pid, self._answered, self.lasts_s = pid, False, 0.0
+        self._answered = self._answered or answered
+        self.lasts_s = 0.0 if answered else self.lasts_s + PROBE_EVERY_S
+        return self.lasts_s >= (HUNG_AFTER_S if self._answered else LONGEST_START_S)
+
+
 def _ending(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
@@ -300,14 +326,12 @@ class Supervisor:
 
     async def _watch_engine(self) -> None:
         """End an engine that hangs, so that a fresh one takes its place; requests go on without memory meanwhile."""
-        silent = 0
+        silence = Silence()
         while True:
             await asyncio.sleep(PROBE_EVERY_S)
-            silent = 0 if await answers(self._engine_socket) else silent + 1
-            if silent * PROBE_EVERY_S >= HUNG_AFTER_S:
-                log.error("the engine has not answered for %g s; ending it", HUNG_AFTER_S)
+            if silence.is_too_long(self._engine.pid, answered=await answers(self._engine_socket)):
+                log.error("the engine has not answered for %g s; ending it", silence.lasts_s)
                 self._engine.restart()
-                silent = 0
 
     def _asked(self) -> None:
         if self._stop.is_set():

@@ -21,8 +21,8 @@ from memproxy.upkeep import Show
 Format = Literal["memproxy", "mem0", "chatgpt", "zep"]
 
 EXPORT_LIMIT = 200
-PIECE_BYTES = 4 * 1024 * 1024
-PIECE_LINES = 2_000
+PIECE_BYTES = 16 * 1024 * 1024
+PIECE_LINES = 8_000
 MOST_SHOWN = 20
 """Wrong lines that are shown one by one."""
 

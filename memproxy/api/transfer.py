@@ -18,7 +18,7 @@ from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind, Memory, Source, to_public
 from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, line, packed, unpacked, vector_key
+from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, length_of, line, packed, vector_key
 from memproxy.errors import RequestError
 from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage
 
@@ -186,7 +186,7 @@ class Transfer:
         return given
 
     def _fits(self, given: GivenVectors) -> bool:
-        return all(len(unpacked(part)) == self._backends.embedder.dimension for part in given.dense)
+        return all(length_of(part) == self._backends.store.dimension for part in given.dense)
 
     async def _journal(
         self, scope: Scope, taken: Sequence[tuple[Memory, GivenVectors | None]], query: ImportQuery, told: Told

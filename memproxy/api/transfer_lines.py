@@ -12,7 +12,7 @@ from memproxy.api.schemas import Body, DescribedFields, NewTurns
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.redact import redact
-from memproxy.core.transfer import FORMAT, VERSION, GivenVectors, Header, PalaceRow, unpacked
+from memproxy.core.transfer import FORMAT, VERSION, GivenVectors, Header, PalaceRow, checked
 from memproxy.errors import RequestError
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -31,7 +31,7 @@ class MemoryLine(DescribedFields):
     superseded_by: Id | None = None
     quarantined: bool = False
     source: Literal["conversation", "api", "tool", "dream", "import"] = "import"
-    turn_ids: Annotated[list[Id], Field(max_length=10_000)] = []
+    turn_ids: Annotated[list[Id], Field(max_length=10_000, default_factory=list)]
     access_count: Count = 0
     last_accessed_at: OptionalTime = None
     wing: Phrase | None = None
@@ -123,7 +123,7 @@ def _vectors(value: object) -> GivenVectors:
     try:
         vectors = msgspec.convert(value, GivenVectors)
         for part in vectors.dense:
-            unpacked(part)
+            checked(part)
     except (msgspec.ValidationError, ValueError) as error:
         raise RequestError(f"vectors: {error}") from error
     if len(vectors.indices) != len(vectors.values) or not all(0 <= index < 2**32 for index in vectors.indices):

@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.chain import is_older, position, retracted_at, said_at
+from memproxy.core.chain import RETRACTED_BY, is_older, position, retracted_at, said_at
 from memproxy.core.correct import corrected, stands_alone
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.retract import meant
@@ -169,6 +169,8 @@ def _was_taken_back(candidate: Memory, known: Memory) -> bool:
     taken = retracted_at(known)
     if taken is None or known.active or said_at(candidate) > taken or affirms(candidate) != affirms(known):
         return False
+    if str(known.metadata.get(RETRACTED_BY)) in candidate.turn_ids:
+        return False  # the turn that took it back says what holds instead ("not to dogs, to dust mites")
     return alike(terms(candidate.content), terms(known.content))
 
 

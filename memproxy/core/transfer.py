@@ -7,11 +7,12 @@ stand beside it), ``place`` (a number of the palace) or ``turns`` (a conversatio
 
 import base64
 import binascii
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.turn import point_id
@@ -62,11 +63,21 @@ def vector_key(memory: Memory) -> str:
 
 def packed(vector: Sequence[float]) -> str:
     """A vector as the file holds it."""
-    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+    return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
 
 
 def unpacked(text: str) -> list[float]:
     """Read what `packed` wrote.
+
+    Raises:
+        ValueError: as `checked`.
+    """
+    numbers: list[float] = checked(text).tolist()
+    return numbers
+
+
+def checked(text: str) -> npt.NDArray[np.float32]:
+    """The numbers that a text packs.
 
     Raises:
         ValueError: it is not base64 of whole 32-bit floats, or holds one that is not finite.
@@ -77,10 +88,15 @@ def unpacked(text: str) -> list[float]:
         raise ValueError("must be base64") from error
     if len(raw) % _FLOAT_BYTES:
         raise ValueError("must hold 32-bit floats")
-    numbers = list(struct.unpack(f"<{len(raw) // _FLOAT_BYTES}f", raw))
-    if not all(-1e30 < number < 1e30 for number in numbers):
+    numbers = np.frombuffer(raw, dtype="<f4")
+    if not np.isfinite(numbers).all():
         raise ValueError("must hold finite numbers")
     return numbers
+
+
+def length_of(text: str) -> int:
+    """How many numbers a packed vector holds."""
+    return (len(text) * 3 // 4 - text[-2:].count("=")) // _FLOAT_BYTES
 
 
 def line(value: Any) -> bytes:

@@ -159,14 +159,14 @@ class Indexer:
         """
         scope = row.entry.scope
         planned: Planned | None = None
+        asked = decoded(row.entry.body, PlanBody)
         async with self._locks.of(scope.owner):
             if row.plan is not None:
                 plan = decoded(row.plan, PlanBody)
             else:
                 await self._writes.settle("learn", scope.owner)
-                planned = await self._planned(row)
+                planned = await self._planned(row, asked)
                 plan = planned.plan
-            asked = decoded(row.entry.body, PlanBody)
             with self._writes.of("index", scope.owner):
                 await self._applier.apply(scope, plan, now=self._clock.now(), given=asked.vectors)
             await self._state.note_outcomes(row.number, written(asked), self._clock.now())
@@ -188,8 +188,7 @@ class Indexer:
             if memory is None or version_of(memory) != version:
                 raise PreconditionFailed(f"The memory {name!r} was changed meanwhile: read it again.", param="if-match")
 
-    async def _planned(self, row: JournalRow) -> Planned:
-        body = decoded(row.entry.body, PlanBody)
+    async def _planned(self, row: JournalRow, body: PlanBody) -> Planned:
         await self._check_versions(row.entry.scope, body.expects)
         for _ in range(_PLANNING_TRIES):
             try:

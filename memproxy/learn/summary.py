@@ -180,13 +180,25 @@ def _memory(scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) 
         trust=trust,
         quarantined=trust.level < min_trust.level,
         source=last.source,
-        turn_ids=[turn.id for turn in summary.turns],
+        turn_ids=_sources(summary),
         created_at=now,
         updated_at=now,
         valid_from=first.created_at,
         metadata={"extractor": summary.maker, "said_at": last.created_at.isoformat(), "until": summary.until},
     )
     return msgspec.structs.replace(memory, slot=slot_name(memory))
+
+
+def _sources(summary: Summary) -> list[str]:
+    """The turns that it tells: of extracts those whose sentences they are."""
+    quoted = [
+        turn.id
+        for turn in summary.turns
+        if any(
+            said[:_MOST_SENTENCE] in summary.content for said in sentences(strip_blocks(turn.content)) if _states(said)
+        )
+    ]
+    return quoted if summary.maker == EXTRACTS and quoted else [turn.id for turn in summary.turns]
 
 
 def _content(text: str) -> str | None:

@@ -112,6 +112,10 @@ class MemoryStore(Protocol):
     raise `errors.StoreUnavailable` when the store does not answer, and nothing else of the backend's own.
     """
 
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors that it takes."""
+
     async def open(self, expected_id: str | None) -> str:
         """Open or create, and answer the store's own id (made when it was created).
 

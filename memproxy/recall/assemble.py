@@ -92,7 +92,8 @@ def _date(memory: Memory) -> datetime:
 def _who(memory: Memory) -> str:
     if memory.kind is Kind.TURN:
         return f"{memory.trust.value} said"
-    return "fact" if memory.trust is Trust.USER else f"fact, by {memory.trust.value}"
+    what = "episode" if memory.kind is Kind.EPISODIC else "fact"
+    return what if memory.trust is Trust.USER else f"{what}, by {memory.trust.value}"
 
 
 def _citation(scored: Scored, text: str) -> Citation:

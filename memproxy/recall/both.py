@@ -1,5 +1,6 @@
-"""A follow-up with a word of its own ("And how much is my rent?") is searched as it is and completed by what was said
-before it: which of the two was meant shows in what is found.
+"""Several searches for one message. A follow-up with a word of its own ("And how much is my rent?") is searched as it
+is and completed by what was said before it: which of the two was meant shows in what is found. A message with several
+questions is searched once for each.
 """
 
 from collections.abc import Sequence
@@ -7,13 +8,13 @@ from collections.abc import Sequence
 from memproxy.recall.search import Scored
 
 
-def averaged(alone: Sequence[Scored], completed: Sequence[Scored]) -> list[Scored]:
-    """Everything found, by the mean of both scores (0 where it was not found), so that neither drowns the other; each
-    keeps the better of its two scores, by which the floor judges whether it answers.
+def averaged(*searches: Sequence[Scored]) -> list[Scored]:
+    """Everything found, by the mean of its scores (0 where it was not found), so that none drowns the others; each
+    keeps the best of its scores, by which the floor judges whether it answers.
     """
     best: dict[tuple[str | None, str], Scored] = {}
     total: dict[tuple[str | None, str], float] = {}
-    for one in (*alone, *completed):
+    for one in (one for search in searches for one in search):
         key = (one.memory.session_id, one.memory.id)
         total[key] = total.get(key, 0.0) + one.score
         if key not in best or best[key].score < one.score:

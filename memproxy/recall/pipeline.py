@@ -32,6 +32,7 @@ from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, trouble, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
 from memproxy.recall.select import ELBOW, Judged, Limits, select
+from memproxy.recall.subqueries import parts_of
 from memproxy.recall.tiers import Tier, tier_of
 from memproxy.settings import Settings
 
@@ -162,7 +163,7 @@ class Recall:
         completed = with_context(request.queries)
         async with course.in_time():
             query = await self._dated(request.scope, query, self._clock.now())
-            found = await self._find(request.scope, query, limits, course, verdict=request.verdict)
+            found = await self._asked(request, query, limits, course)
             if query == completed and (alone := by_itself(request.queries)) is not None and alone != query:
                 found = averaged(await self._find(request.scope, alone, limits, course), found)
         if self._settings.rewrite.mode == "hyde" and all(one.score < limits.floor for one in found):
@@ -171,6 +172,13 @@ class Recall:
         if request.limits.rerank is False:
             return query, found
         return query, await self._reranked(request.scope.tenant, query, found, course)
+
+    async def _asked(self, request: RecallRequest, query: str, limits: Limits, course: Course) -> list[Scored]:
+        """What is found for the query; for each of its questions where it has several."""
+        parts = parts_of(query)
+        verdict = request.verdict if len(parts) == 1 else None
+        searches = [await self._find(request.scope, part, limits, course, verdict=verdict) for part in parts]
+        return searches[0] if len(searches) == 1 else averaged(*searches)
 
     async def _by_statement(
         self, request: RecallRequest, query: str, found: list[Scored], limits: Limits, course: Course

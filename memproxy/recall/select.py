@@ -123,8 +123,12 @@ class _Selection:
         self.judged.append(Judged(one, reason))
 
     def _repetition(self, memory: Memory) -> str | None:
-        """A turn whose fact is given says nothing new; nor does what the request already contains."""
+        """A turn whose fact is given says nothing new; nor does an episode all of whose turns' facts are, or what the
+        request already contains.
+        """
         if memory.kind is Kind.TURN and memory.id in self._covered:
+            return "fact"
+        if memory.kind is Kind.EPISODIC and memory.turn_ids and self._covered.issuperset(memory.turn_ids):
             return "fact"
         return "present" if text_digest(memory.content) in self._seen else None
 

@@ -4,7 +4,7 @@ for by itself, because a text about one of them has few of the words of both.
 
 import re
 
-from memproxy.core.text import GENERIC_WORDS, key_terms
+from memproxy.core.text import key_terms
 
 MOST_PARTS = 3
 """Each part costs a search."""
@@ -15,7 +15,8 @@ MOST_CHARACTERS = 300
 _ASKING = r"(?:what|when|where|who|whom|whose|which|why|how)\b"
 _ASKING_OF_ME = r"(?:do|does|did|am|is|are|was|were|have|has|had|can|will|should) (?:i|we|my|our)\b"
 _NEXT_QUESTION = re.compile(
-    rf"(?:\?\s+(?:(?:and|also|or|but)[ ,]\s*)?|[,;]?\s+(?:and|also|or|but)\s+(?:also\s+)?)(?={_ASKING}|{_ASKING_OF_ME})",
+    r"(?:\?\s+(?:(?:and|also|or|but)[ ,]\s*)?|[,;]?\s+(?:and|also|or|but)\s+(?:also\s+)?)"
+    rf"(?={_ASKING}|{_ASKING_OF_ME})",
     re.IGNORECASE,
 )
 _BEGINS_BY_ASKING = re.compile(
@@ -37,13 +38,12 @@ def parts_of(query: str) -> list[str]:
     about, and points back at nothing in the one before ("... and when did it start?").
     """
     parts = [part.strip() for part in _NEXT_QUESTION.split(query, MOST_PARTS - 1)]
-    if len(query) > MOST_CHARACTERS or len(parts) < 2:  # noqa: PLR2004 - one part is the query
+    if len(query) > MOST_CHARACTERS or len(parts) < 2:
         return [query]
     whole = all(map(_is_whole, parts)) and not any(map(_POINTS_BACK.search, parts[1:]))
     return parts if whole else [query]
 
 
 def _is_whole(part: str) -> bool:
-    matter = set(key_terms(part)) - GENERIC_WORDS
     asks, named = _BEGINS_BY_ASKING.match(part), _ABOUT_SOMEBODY.search(part)
-    return bool(matter) and asks is not None and named is not None
+    return bool(key_terms(part, limit=1)) and asks is not None and named is not None

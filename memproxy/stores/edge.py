@@ -109,6 +109,7 @@ class EdgeStore(VectorStore):
         Holds Python's lock for seconds (DESIGN section 1): call it when nothing else is asked of this process, or when
         an erasure must be complete on disk.
         """
+        await self._searches.wait()
         done = await self._alone(lambda shard: bool(shard.optimize()))
         await self.flush()
         return done

@@ -135,14 +135,14 @@ class DataKey:
 
     def name(self, plain: str) -> str:
         """The name, encrypted, always the same: equal names of one user can be told, nothing else."""
-        return NAME_MARK + _written(self._names.encrypt(_bytes(plain) or b"\0", None))
+        return NAME_MARK + _written(self._names.encrypt(_VERSION + _bytes(plain), None))
 
     def plain_name(self, name: str) -> str:
         """The name behind `name`; one that is not sealed is answered as it is. Raises `Unreadable`."""
         if not name.startswith(NAME_MARK):
             return name
         try:
-            return _text(self._names.decrypt(_read(name.removeprefix(NAME_MARK)), None)).removeprefix("\0")
+            return _text(self._names.decrypt(_read(name.removeprefix(NAME_MARK)), None)[len(_VERSION) :])
         except InvalidTag as error:
             raise Unreadable("a name of a key that is not there any more") from error
 

@@ -60,6 +60,10 @@ class VectorStore:
         if self._recent is not None:
             self._recent.clear()
 
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
     async def drop_unfinished(self) -> None:
         """Remove what an unfinished reindex has copied: what is erased must not live on there."""
         self.unfinished = False

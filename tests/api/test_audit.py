@@ -11,6 +11,7 @@ from memproxy.core.audit import AuditEntry
 from memproxy.core.protocol import Identity
 from memproxy.stores import sqlite_callers
 from tests.support.engine import Api, WallClock, make_engine, serve_engine
+from tests.support.proxy import memproxy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -97,3 +98,16 @@ async def test_the_log_is_bounded(tmp_path: Path) -> None:
         await asyncio.gather(*(state.note_audit([entry]) for _ in range(3)))
         kept = await state.audit("acme", before=None, limit=10)
         assert len(kept) == 3
+
+
+async def test_the_command_line_tells_of_keys_and_of_erasures(tmp_path: Path) -> None:
+    made = memproxy(tmp_path, "keys", "new", "--tenant", "acme", "--user", "ann")
+    key_id = made.stdout.split("_")[1]
+    assert memproxy(tmp_path, "keys", "revoke", key_id).returncode == 0
+    shown = memproxy(tmp_path, "audit", "--tenant", "acme").stdout.splitlines()
+    assert [line.split("  ")[2:] for line in shown] == [
+        ["command line", "key.revoke", f"key_id={key_id}"],
+        ["command line", "key.new", f"key_id={key_id}"],
+    ]
+    assert made.stdout.strip() not in "".join(shown)
+    assert memproxy(tmp_path, "audit", "--tenant", "other").stdout == ""

@@ -180,6 +180,51 @@ async def test_the_key_id_chooses_among_a_files_keys(tmp_path: Path) -> None:
             await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", {"kid": kid})))
 
 
+def forged(header: dict[str, Any], secret: bytes = b"") -> str:
+    """A token with any header, signed by HMAC with ``secret``, or not at all."""
+    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in (header, claims())]
+    signed = b".".join(parts)
+    mac = base64.urlsafe_b64encode(hmac.digest(secret, signed, "sha256")).rstrip(b"=") if secret else b""
+    return (signed + b"." + mac).decode()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"alg": "none"},
+        {"alg": "None", "kid": "one"},
+        {"alg": "HS256", "kid": "one"},
+        {"alg": "RS256", "kid": ["one"]},
+        {"alg": "RS256", "kid": 1},
+        {"alg": "RS256", "kid": None},
+        {"alg": "RS256", "kid": "x" * 5_000},
+        {"alg": "RS256", "kid": "\x00"},
+        {"alg": ["RS256"], "kid": "one"},
+        {"alg": None, "kid": "one"},
+        {"kid": "one"},
+        {"alg": "RS256", "kid": "one", "crit": ["b64"], "b64": False},
+        {"alg": "RS256", "jku": "https://evil.example/keys"},
+    ],
+    ids=str,
+)
+async def test_a_forged_header_opens_nothing_with_a_files_keys(tmp_path: Path, header: dict[str, Any]) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one"), jwk(EC_KEY, "two")]}))
+    known = authenticator(algorithms=["RS256", "ES256"], jwks_file=str(file))
+    for secret in (b"", pem(RSA_KEY).encode(), json.dumps(jwk(RSA_KEY, "one")).encode()):
+        with pytest.raises(Unauthenticated):
+            await known.identify(bearing(forged(header, secret)))
+
+
+async def test_a_tokens_own_key_is_not_what_proves_it(tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
+    known = authenticator(algorithms=["RS256"], jwks_file=str(file))
+    headers = {"kid": "one", "jwk": jwk(OTHER_RSA_KEY, "one")}
+    with pytest.raises(Unauthenticated):
+        await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", headers)))
+
+
 class Provider(ThreadedServer):
     """An identity provider that publishes its keys."""
 

@@ -41,6 +41,9 @@ LONGEST_APPLY_S = 0.3
 """A plan is saved, applied and flushed within about this time after the model's answer."""
 
 DRAIN_S = 400.0
+READY_S = 240.0
+"""A start took over 20 s beside twenty other busy processes."""
+
 _MARKER = "memproxy-store.json"
 _APPLYING = "SELECT count(*) FROM journal WHERE state = 'running' AND plan IS NOT NULL"
 _RUNNING = "SELECT count(*) FROM journal WHERE state = 'running'"
@@ -82,7 +85,7 @@ async def run(
                 for _ in range(cycles):
                     await _cycle(proxy, people, figures, chance)
                     step(1)
-                await proxy.memory_ready()
+                await proxy.memory_ready(READY_S)
             figures.seconds = time.monotonic() - began
             await drained(proxy, DRAIN_S)
             figures.drain_s = time.monotonic() - began - figures.seconds
@@ -120,7 +123,7 @@ async def _cycle(proxy: Proxy, people: People, figures: Figures, chance: random.
         await _kill(proxy, victim, figures)
     figures.moments[moment] += 1
     if chance.random() < 0.5:
-        await proxy.memory_ready()
+        await proxy.memory_ready(READY_S)
 
 
 async def _kill(proxy: Proxy, victim: str, figures: Figures) -> None:

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 from typing import Any, Literal
 
@@ -49,7 +50,7 @@ class Person:
     """The messages of a conversation that goes on without a name."""
 
     taken: set[str] = field(default_factory=set)
-    """Ids of others under which this person stored something of his own."""
+    """Ids and session names of others under which this person keeps something of his own: he knows them already."""
 
     busy: bool = False
 
@@ -96,7 +97,7 @@ class World:
         """Whose canary this is."""
         return self._by_canary.get(canary)
 
-    @property
+    @cached_property
     def _by_canary(self) -> dict[str, Person]:
         return {person.canary: person for person in self.people}
 

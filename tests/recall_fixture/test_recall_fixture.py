@@ -69,7 +69,12 @@ async def test_what_was_not_said_brings_little_in(embedder: Embedder) -> None:
         assert len(needless) <= most, needless
 
 
-@pytest.mark.xfail(reason="multi-hop over relations is not built yet", strict=True)
-async def test_two_statements_answer_together(embedder: Embedder) -> None:
+@pytest.mark.xfail(
+    reason="only facts are edges, and here nothing was learned from the turns; the turn about the move does not reach "
+    "the floor for 'In which city do I live now?' either",
+    strict=True,
+)
+async def test_two_turns_answer_together(embedder: Embedder) -> None:
+    """With facts they do: see test_hops.py."""
     (outcome,) = await ask(embedder, "two hops")
     assert outcome.question.gold_turns <= set(outcome.found.injected), found(outcome)

@@ -113,7 +113,7 @@ class Endurance:
         outcomes: dict[str, int] = {}
         errors: dict[str, int] = {}
         async with self._instance("many-requests") as instance:
-            await instance.ingest(USER, 0, MEMORIES)
+            await instance.ingest(USER, 0, min(MEMORIES, requests))
             done = 0
             for part in range(PARTS):
                 for mode, share in MODES:

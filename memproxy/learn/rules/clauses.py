@@ -114,6 +114,14 @@ _CONTRACTIONS = tuple(
         ),
         (r"\b(I|we) (?:have )?(?:now )?(?:started|begun) (drink|eat|tak)ing\b", r"\1 \2"),
         (r"\b(I|we) tak (?=\w)", r"\1 take "),
+        (r"\blet's\b", "let us"),
+        (r"^I (?:think|guess|believe|suppose|reckon)(?: that)? (?=.{2,60} (?:is|are) (?:now )?my favou?rite)", ""),
+        (
+            r"^(?:I|we) (?:have|got|have got)(?: an?)? (?:brand )?new ([\w ]{2,25}?)(?:, (?:it is )?|: ?| called | named )"
+            r"(?=(?-i:[A-Z])|[+\d])(?!.*\band\b)",
+            r"my \1 is ",
+        ),
+        (r"\b(my|our) new (?=(?!york|zealand|jersey|delhi|orleans)\w+(?: \w+)? is\b)", r"\1 "),
         (r"[\s\xa0]+", " "),
     )
 )
@@ -129,7 +137,9 @@ _FILLED = re.compile(
     rf"\b((?:I|we)(?: (?:am|are|have|do|will|cannot))?(?: (?:not|been))?)((?: {_FILLER}(?![\w-]))+)(?= )",
     re.IGNORECASE,
 )
-_NOW = re.compile(r"\b(?:now|instead|no longer|anymore)\b", re.IGNORECASE)
+_NOW = re.compile(
+    r"\b(?:now|instead|no longer|anymore|these days|nowadays|(?:my|our) new)\b|\bactually[.!]?$", re.IGNORECASE
+)
 
 _BEGINS = (
     r"(?:I|we|my|our|its|their|please|call me|it|that|he|she|they|you|this|there|do not|never|always"
@@ -143,7 +153,7 @@ _ELLIPTIC = (
     r"own|drive|speak|play|study|teach|have|am|are|do not|cannot|use|"
     r"run|was born|"
     r"grew up|moved|need|never|dislike|adore|collect|got|bought|adopted|take|weigh|wear|no longer|stopped|quit|"
-    r"became|switched|teach|turned|joined|release|bake|swim|cycle|dabble|sell|rent|maintain|tutor|coach|volunteer"
+    r"became|switched|started (?=at|work|with|as)|teach|turned|joined|release|bake|swim|cycle|dabble|sell|rent|maintain|tutor|coach|volunteer"
     r"|smoke|commute|freelance)\b"
 )
 _ANOTHER = (

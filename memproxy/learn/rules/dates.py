@@ -246,7 +246,8 @@ _PATTERNS = (
     _pattern(rf"\b(?:on )?(?P<day>\d{{1,2}})\.(?P<number>\d{{1,2}})\.(?:{_YEAR})?", _dotted),
     _pattern(rf"\b(?:in |since |from |by )?{_MONTH},?(?: of)? {_YEAR}\b", _month),
     _pattern(
-        rf"\b(?:in|since|by|from|for|this|next|around|until|of|to) (?:early |mid |late |mid-)?{_MONTH}(?P<year>)",
+        rf"\b(?:in|since|by|from|for|this|next|around|until|of|to) (?:early |mid |late |mid-)?{_MONTH}(?P<year>)"
+        r"(?! \d{1,2}(?:st|nd|rd|th)?\b)",
         _month,
     ),
     _pattern(

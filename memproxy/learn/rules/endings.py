@@ -44,14 +44,14 @@ _ENDING = (
     r"a|an|the|part of|into|attend|teach|see|want|plan(?:ning)?(?: on| to)?))"
 )
 _VERB_FIRST = re.compile(
-    rf"(?:(?:I|we|(?:my|our) (?:\w+ ){{1,2}}?|they|he|she)\s?(?:have |had to |am |are |just |finally |recently |has |was "
+    rf"(?:(?:I|we|(?:my|our) (?:\w+ ){{1,2}}?|they|he|she|(?-i:[A-Z])[\w.]+(?: (?-i:[A-Z])\w+)?)\s?(?:have |had to |am |are |just |finally |recently |has |was "
     rf"|were |decided to |got )*)?{_ENDING} (?P<x>.+)",
     re.IGNORECASE,
 )
 _OVER = (
     r"(?:(?:is|are|was|were|has been|have been|got|has|have|had)(?: (?:now|all|already|been|officially|sadly))*"
     r" )?(?:cancel+ed|called off|off(?! (?:on|in|at|by|limits|the|topic))|over(?! \w)|gone|no more|history|disbanded|"
-    r"dissolved|fell through|fallen through|not happening|no longer happening|(?:not|no longer) (?:true|right|correct|"
+    r"dissolved|broke up|split up|fell through|fallen through|not happening|no longer happening|(?:not|no longer) (?:true|right|correct|"
     r"valid|accurate|a thing|the case|relevant)|moved out|broke down|was stolen|stolen|sold|ended|shut down|"
     r"closed down|expired|ran out|not on anymore|dead|outdated|out of date|wrong)(?: (?:now|anymore|any more|after all))?"
 )
@@ -62,7 +62,7 @@ _NOUN_FIRST = re.compile(
 )
 _NOT_ANYMORE = re.compile(
     r"(?:I|we) (?:(?:am|are|do|can|will)? ?(?:not|cannot)|no longer)(?: anymore)? (?:have|own|use|do|play|go to|take|in|"
-    r"at|on|with|see|attend|teach|live|work|a member of|part of|get|want|need|drive|speak|study|learn|"
+    r"at|on|with|see|attend|teach|live|work|a member of|part of|get|want|need|eat|drink|drive|speak|study|learn|"
     r"visit|run|teach|support|pay for)? ?(?P<x>[^,;]+?)(?: (?:anymore|now|at the moment|these days))(?=$|[.,!; ])"
     r"|(?:I|we) (?:am|are) not anymore (?:in |at |a |an |with |on |the )*(?P<y>[^,;]+)",
     re.IGNORECASE,
@@ -79,7 +79,7 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 _LEAD = re.compile(
-    r"^(?:(?:my|our|the|that|this|those|these|his|her|their|all|any|a|an|using|playing|doing|going|taking|"
+    r"^(?:(?:I (?:have|own|am|use|do|go|play)|my|our|the|that|this|those|these|his|her|their|all|any|a|an|using|playing|doing|going|taking|"
     r"eating|being|having|learning|working|drinking|studying|old) )+",
     re.IGNORECASE,
 )

@@ -105,6 +105,8 @@ _SAME_TOPIC = {
     "drive": "car",
     "employer": "job",
     "bday": "birthday",
+    "major": "study",
+    "degree": "study",
     "cell": "phone",
     "mobile": "phone",
     "married": "wedding",

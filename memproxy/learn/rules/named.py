@@ -173,6 +173,16 @@ def has_none(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     yield _plain(f"User has no {what}.", f"number_of_{slug(what)}", "0", "user-profile/family")
 
 
+def paired(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“I'm in a relationship now with Sam”, “Lisa and I got married”."""
+    name = trimmed(groups.get("x") or groups.get("y") or "", "name")
+    status = "married" if groups.get("y") else "in a relationship"
+    if name is None or not is_name(name):
+        return
+    joined = "to" if status == "married" else "with"
+    yield _plain(f"User is {status} {joined} {name}.", "marital_status", status, "user-profile/family")
+
+
 def works_with(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“I do all my design work in Sketch”."""
     what, tool = trimmed(groups["what"], "long"), trimmed(groups["x"], "short")
@@ -210,6 +220,11 @@ RULES: tuple[Rule, ...] = (
         r"(?:my|our) (?P<who>(?:direct )?reports|co-?workers|colleagues|teammates|cofounders|co-founders|bandmates|"
         r"flatmates|roommates|housemates|bosses|managers) are (?:called |named )?(?P<x>.+)",
         reports,
+    ),
+    any_rule(
+        r"(?:I|we) (?:am|are) (?:now )?in a relationship (?:now )?with (?P<x>.+)|(?P<y>(?-i:[A-Z])\w+) and I (?:got|are|are "
+        r"now) married\b",
+        paired,
     ),
     any_rule(
         r"(?:I|we) (?:do not have|have no|do not have any) (?P<x>kids|children|pets|siblings|brothers or sisters)\b",

@@ -96,7 +96,7 @@ _NOT_HAVING = re.compile(
 )
 _NOT_SO = re.compile(r"(?P<who>I|we) (?P<aux>am not|do not|are not) (?P<x>.+)", re.IGNORECASE)
 _BROKE_UP = re.compile(
-    r"(?:(?P<x>[A-Z]\w+) and I|we|I) (?:have )?(?:broke up|broken up|split up|separated|got divorced|are "
+    r"(?:(?P<x>[A-Z]\w+) and I|we|I) (?:have )?(?:broke up|broken up|split up|split|separated|are over|are done|are through|are no longer together|called it quits|got divorced|are "
     r"divorced)(?: with (?P<y>\w+(?: \w+)?))?",
     re.IGNORECASE,
 )
@@ -228,6 +228,8 @@ def _no_longer(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extra
     stated = [one for one in states(msgspec.structs.replace(clause, text=text)) if one.predicate]
     if any(one.predicate in ("likes", "dislikes", "quit", "avoids") for one in stated):
         return  # a change of mind, which is a statement
+    if _NOUN_GIVEN_UP.match(text) is not None:
+        stated = []
     known = ledger.all_about(trimmed(re.sub(r"^(?:on|with) ", "", _topic_of(text)), "long") or _topic_of(text))
     if stated:
         yield from (forgotten(_as_known(one, ledger)) for one in stated)
@@ -239,6 +241,10 @@ def _no_longer(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extra
         re.IGNORECASE,
     ):
         yield _lost(have["x"])
+
+
+_NOUN_GIVEN_UP = re.compile(r"(?:I|we) (?:my|our|the|an?|that|this|his|her|their)\b", re.IGNORECASE)
+"""After "I quit" or "I cancelled" stands a thing, not what was done."""
 
 
 def _lost(what: str) -> Extracted:

@@ -47,8 +47,8 @@ _INSTEAD = (
 _MOVES = (
     "changed|moved|pushed|postponed|rescheduled|increased|raised|cut|reduced|lowered|dropped|shifted|bumped|upped|"
     "brought forward|updated|delayed|extended|upgraded|renamed|switched|migrated|converted|slipped|rebooked|rebranded|"
-    "promoted|swapped|went up|went down|gone up|set|transitioned|relocated|downgraded|"
-    "bump|change|move|push|raise|lower|increase|cut|extend|postpone|reschedule|shift|update|rename|switch|swap"
+    "promoted|swapped|grew|shrank|shrunk|expanded|rose|fell|jumped|climbed|went up|went down|gone up|set|transitioned|relocated|downgraded|"
+    "bump|change|move|push|delay|grow|raise|lower|increase|cut|extend|postpone|reschedule|shift|update|rename|switch|swap"
 )
 _CHANGED = re.compile(
     rf"(?P<before>.{{0,80}}?)\b(?:{_MOVES})\b(?P<mid>.{{0,70}}?) to (?P<x>{_VALUE})"
@@ -74,7 +74,7 @@ _ALONE = (
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?:let us|let's) (?:bump|go with|say|do|raise|move|push|set)(?: (?:it|that|this))?(?: up| down| back)?"
+        rf"let us (?:bump|go with|say|do|raise|move|push|set)(?: (?:it|that|this))?(?: up| down| back)?"
         rf"(?: to)? (?P<x>{_VALUE})(?: instead)?[.!]?$",
         re.IGNORECASE,
     ),
@@ -170,7 +170,22 @@ def _applied(said: _Said, clause: Clause, ledger: Ledger, place: int) -> list[Ex
         changed = replaced(one, said.new, clause)
         if changed is not None and changed.content != one.content:
             return [changed]
-    return []
+    return _noun_for_noun(said, near[:1], clause) if said.topic else []
+
+
+def _noun_for_noun(said: _Said, near: list[Extracted], clause: Clause) -> list[Extracted]:
+    """“I changed my major to chemistry”: neither value has a form that tells its sort."""
+    new = trimmed(said.new, "short")
+    if new is None or len(new.split()) > 3 or has_sort(new, clause) or _CHANGED.match(clause.text) is None:
+        return []
+    return [
+        changed
+        for one in near
+        if one.object
+        and len(one.object.split()) <= 3
+        and not has_sort(one.object, clause)
+        and (changed := with_value(one, one.object, new)) is not None
+    ]
 
 
 def _exchanged(said: _Said, ledger: Ledger) -> list[Extracted]:
@@ -239,6 +254,8 @@ def _of_kind(clause: Clause, ledger: Ledger) -> Extracted | None:
     """“I switched to Figma”: in the place of what is used of its kind."""
     match = _SWITCHED.match(clause.text) or (_USED.match(clause.text) if clause.is_correction else None)
     kind = kind_of(match["x"]) if match is not None else None
+    if match is not None and (version := _other_version(match["x"], ledger)) is not None:
+        return version
     if match is None or kind is None:
         return None
     for one in ledger.newest():
@@ -246,6 +263,20 @@ def _of_kind(clause: Clause, ledger: Ledger) -> Extracted | None:
             if held.casefold() != match["x"].casefold() and not _is_past(one.statement):
                 changed = with_value(one.statement, held, match["x"].strip())
                 return _repredicated(changed, held, match["x"]) if changed is not None else None
+    return None
+
+
+def _other_version(new: str, ledger: Ledger) -> Extracted | None:
+    """“We upgraded to Python 3.12” where Python 3.9 is known."""
+    named = re.match(r"(?P<name>[A-Za-z][\w.+#-]*(?: [A-Za-z][\w.+#-]*)?) v?\d[\w.]*$", new.strip())
+    if named is None:
+        return None
+    for one in ledger.newest():
+        held = re.search(
+            rf"\b{re.escape(named['name'])} v?\d[\w.]*\w\b|\b{re.escape(named['name'])} v?\d\b", one.statement.content
+        )
+        if held is not None and not _is_past(one.statement):
+            return with_value(one.statement, held.group(), new.strip())
     return None
 
 

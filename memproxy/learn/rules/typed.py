@@ -15,7 +15,7 @@ from memproxy.learn.rules import dates
 from memproxy.learn.rules.exchange import exchange
 from memproxy.learn.rules.model import LESS_SURE, Clause
 from memproxy.learn.rules.money import AMOUNT
-from memproxy.learn.rules.values import bare, is_name, trimmed
+from memproxy.learn.rules.values import bare, is_name, names_in, trimmed
 
 _AMOUNT = re.compile(AMOUNT, re.IGNORECASE)
 _NUMBER = re.compile(r"[$€£¥]?\s?\d[\d,.]*\d|[$€£¥]?\s?\d")
@@ -48,6 +48,7 @@ _NOISE = re.compile(
     r"misread|mistyped)|not sure why))+$",
     re.IGNORECASE,
 )
+_THEN_CLOCK = re.compile(r"[ ,]+(?:at )?(?P<clock>\d\S*(?: ?[ap]\.?m)?|noon|midnight)", re.IGNORECASE)
 _PREPOSITION = re.compile(r"^(?:on|in|by|at) (?:the (?=\d))?")
 
 
@@ -119,8 +120,8 @@ def _by_date(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     if old is None or day is None:
         return None
     noted = _PREPOSITION.sub("", day.noted)
-    clock = re.search(r" at (?:\d\S*(?: ?[ap]m)?|noon|midnight)(?=\.?$)", known.content)
-    said_clock = re.match(r"[ ,]+(?:at )?(?P<clock>\d\S*(?: ?[ap]m)?|noon|midnight)", new[day.place + len(day.text) :])
+    clock = re.search(r" at (?:\d\S*(?: ?[ap]\.?m)?|noon|midnight)(?=\.?$)", known.content, re.IGNORECASE)
+    said_clock = _THEN_CLOCK.match(new[day.place + len(day.text) :])
     kept = clock.group() if clock and "date_of" in (known.predicate or "") else ""
     found = exchange(known, old, noted, day.value + kept)
     if found is None or not clock or not said_clock:
@@ -175,6 +176,8 @@ def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     if not held and counted:
         return _by_counted(known, counted.group())
     said = amount.group().strip().rstrip(".,")
+    if plain[amount.end() : amount.end() + 1].isalpha():
+        said = re.sub(r"\s?[a-z]+$", "", said, flags=re.IGNORECASE)  # "80 kg" is no 80 thousand
     if len(held) != 1 or len(plain) > len(said) + 25 or not numbers(said):
         return None
     return _amount_for(known, held[0].strip(), said)
@@ -212,8 +215,18 @@ def _by_colour(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
 def _by_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     """A name for a name, when it is plainly a correction."""
     plain = re.sub(r"\s+with an? .*$|\s*\(.*$", "", new).rstrip(" .!")
+    if is_name(plain) and (found := _only_name(known, plain, clause)) is not None:
+        return found
     if not is_name(plain) or not known.object or not (known.object[:1].isupper() or known.predicate == "name"):
         return None
     if numbers(known.object) or _day(plain, clause) is not None or known.object not in known.content:
         return None
     return exchange(known, known.object, plain, plain)
+
+
+def _only_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
+    """The one name in a statement kept in the user's words ("is flying with Delta")."""
+    held = names_in(known.content.partition(" ")[2])
+    if not (known.predicate or "").startswith("told_") or len(held) != 1 or _day(new, clause) is not None:
+        return None
+    return _swap(known, held[0], new) if dates.find(held[0], clause.said_at) is None else None

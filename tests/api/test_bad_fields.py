@@ -1,0 +1,140 @@
+"""Every field of every call, as `/openapi.json` names them, with what no field may hold."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from memproxy.api.openapi import OPERATIONS, Operation
+from memproxy.core.protocol import Identity
+from memproxy.core.proxykey import PERMISSIONS
+from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+DEEP = '{"a":' * 2_000 + "1" + "}" * 2_000
+NEVER = {
+    "huge number": "1e400",
+    "minus huge number": "-1e400",
+    "not a number": "NaN",
+    "lone surrogate": '"\\ud800"',
+    "lone surrogate within": '"a\\udfffb"',
+    "nul": '"a\\u0000b"',
+    "deep": DEEP,
+}
+"""JSON texts that no field takes."""
+
+DUBIOUS = ["null", "true", '""', '" "', "-1", "0", "1.5", "1e6", str(2**64), "[]", "{}", "[null]", '[{"a": 1}]', '"x"']
+DUBIOUS += [json.dumps("x" * 200_000), json.dumps(["x"] * 3_000)]
+"""JSON texts that some fields take."""
+
+BASE: dict[str, dict[str, Any]] = {
+    "NewMemory": {"content": "x"},
+    "MemoryEdit": {"tags": ["a"]},
+    "NewTurns": {"messages": [{"role": "user", "content": "hello"}]},
+    "SearchBody": {"query": "hello"},
+    "RecallBody": {"query": "hello"},
+    "FeedbackBody": {"memory_id": "x", "signal": "wrong"},
+}
+"""The least that a body must have."""
+
+WITH_BODY = [one for one in OPERATIONS if one.body is not None]
+WITH_QUERY = [one for one in OPERATIONS if one.query is not None]
+QUERIES = [
+    "\x00",
+    "a\x00b",
+    "\x7f",
+    "",
+    " ",
+    "-1",
+    "0",
+    "1e400",
+    "9" * 400,
+    "x" * 20_000,
+    "\ufffe",
+    "e30",
+    "../..",
+    "%",
+]
+
+
+def path_of(operation: Operation) -> str:
+    """Its path, with an id that nothing has."""
+    return re.sub(r"{\w+}", "none", operation.path)
+
+
+def everything(api: Api) -> Identity:
+    return Identity(tenant=api.tenant, default_user="default", permissions=frozenset(PERMISSIONS))
+
+
+def named(operation: Operation) -> str:
+    return f"{operation.method.upper()} {operation.path}"
+
+
+async def send(api: Api, operation: Operation, body: str) -> Any:
+    return await api.call(
+        operation.method.upper(),
+        path_of(operation),
+        identity=everything(api),
+        content=body.encode("utf-8", "surrogatepass"),
+        headers={"content-type": "application/json"},
+    )
+
+
+def assert_shaped(answer: Any, what: object) -> None:
+    """No fault of ours, and an error as OpenAI's."""
+    assert answer.status_code < 500, (what, answer.text)
+    if answer.status_code >= 400:
+        assert set(answer.json()["error"]) == {"message", "type", "param", "code"}, what
+
+
+@pytest.mark.parametrize("operation", WITH_BODY, ids=named)
+async def test_no_field_of_a_body_takes_what_none_may_hold(api: Api, operation: Operation) -> None:
+    assert operation.body is not None
+    base = BASE.get(operation.body.__name__, {})
+    for field in operation.body.model_fields:
+        others = {name: value for name, value in base.items() if name != field}
+        start = json.dumps(others)[:-1] + (", " if others else "")
+        for what, text in NEVER.items():
+            answer = await send(api, operation, f"{start}{json.dumps(field)}: {text}}}")
+            assert answer.status_code == 400, (field, what, answer.text)
+            assert_shaped(answer, (field, what))
+        for text in DUBIOUS:
+            assert_shaped(await send(api, operation, f"{start}{json.dumps(field)}: {text}}}"), (field, text[:40]))
+
+
+@pytest.mark.parametrize("operation", WITH_QUERY, ids=named)
+async def test_every_parameter_of_a_query_takes_what_it_may_or_names_itself(api: Api, operation: Operation) -> None:
+    assert operation.query is not None
+    for field in operation.query.model_fields:
+        for value in (*QUERIES, ["a", "b"], ["a"] * 300):
+            answer = await api.call(
+                operation.method.upper(), path_of(operation), identity=everything(api), params={field: value}
+            )
+            assert_shaped(answer, (field, str(value)[:40]))
+            if isinstance(value, str) and "\x00" in value:
+                assert answer.status_code in {400, 415}, (field, value)
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if "{" in one.path], ids=named)
+async def test_every_name_in_a_path_may_be_odd(api: Api, operation: Operation) -> None:
+    for odd in ("%00", "%FF%FE", "%ED%A0%80", "x" * 5_000, "..%2f..", "%0d%0aset-cookie:a", "'%22;--", "%25"):
+        path = re.sub(r"{\w+}", odd, operation.path)
+        answer = await api.call(operation.method.upper(), path, identity=everything(api))
+        assert_shaped(answer, odd)
+        assert "set-cookie" not in answer.headers
+
+
+async def test_cursors_of_one_list_are_nothing_to_another_or_to_somebody_else(api: Api) -> None:
+    for n in range(3):
+        await api.store(f"fact {n} about Berlin", user_id="ann", category="c", entities=["Berlin"])
+        await api.store(f"fact {n} about Berlin", user_id="ben", category="c", entities=["Berlin"])
+    page = await api.call("GET", "/v1/memory", params={"user_id": "ann", "limit": 1})
+    cursor = page.json()["next_cursor"]
+    theirs = await api.call("GET", "/v1/memory", params={"user_id": "ben", "cursor": cursor})
+    assert theirs.status_code in {200, 400}
+    assert all(one["user_id"] == "ben" for one in theirs.json().get("data", []))
+    for path in ("/v1/memory/entities", "/v1/memory/palace", "/v1/memory/entities/Berlin/timeline", "/v1/memory/audit"):
+        answer = await api.call("GET", path, identity=everything(api), params={"cursor": cursor})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "cursor"), path

@@ -1,0 +1,33 @@
+import base64
+import math
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.core.transfer import length_of, packed, unpacked
+
+FLOATS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=50)
+
+
+@given(FLOATS)
+def test_a_packed_vector_reads_back_bit_for_bit_and_tells_its_length(vector: list[float]) -> None:
+    text = packed(vector)
+    assert struct.pack(f"<{len(vector)}f", *unpacked(text)) == struct.pack(f"<{len(vector)}f", *vector)
+    assert length_of(text) == len(vector)
+
+
+@pytest.mark.parametrize("raw", [b"abc", struct.pack("<f", math.nan), struct.pack("<f", math.inf)])
+def test_what_is_no_finite_floats_is_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError, match="must hold"):
+        unpacked(base64.b64encode(raw).decode())
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        numbers = unpacked(text)
+    except ValueError:
+        return
+    assert all(map(math.isfinite, numbers))

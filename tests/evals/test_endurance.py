@@ -1,0 +1,40 @@
+"""`python -m memproxy.evals.bench.endurance`, shortened. No figure is judged here: a busy machine is no failure."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memproxy.evals.bench.endurance import LongRun
+from tests.support.proxy import environment
+
+pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.timeout(240)]
+
+
+def test_the_slope_is_that_of_the_last_half() -> None:
+    grown = LongRun(requests=[1_000, 2_000, 3_000, 4_000], relay_mb=[10, 60, 71, 72], outcomes={}, errors={})
+    assert grown.slope == pytest.approx(100)
+    flat = LongRun(requests=[1_000, 2_000, 3_000, 4_000], relay_mb=[10, 60, 72, 72], outcomes={}, errors={})
+    assert flat.slope == 0
+
+
+def test_a_short_run_reports_memory_and_streams(tmp_path: Path) -> None:
+    arguments = ["--requests", "320", "--streams", "3", "--workers", "0", "--no-hangups", "--json", "figures.json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "memproxy.evals.bench.endurance", *arguments],
+        cwd=tmp_path,
+        env={**environment(tmp_path), "TMPDIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads((tmp_path / "figures.json").read_bytes())
+    assert figures["streams"]["complete"] == 3
+    assert figures["streams"]["errors"] == figures["residence"]["errors"] == {}
+    assert figures["residence"]["outcomes"]["off"] == 320
+    assert len(figures["residence"]["relay_mb"]) == 20

@@ -1,0 +1,107 @@
+"""One person's calls: sent as that person, read by the watch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import httpx
+
+from tests.isolation.people import Person, World
+from tests.isolation.watching import Leak, Watch
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Sends calls to the server."""
+
+    client: httpx.AsyncClient
+    world: World
+    watch: Watch
+    random: Random
+
+    def proof(self, person: Person) -> Pairs:
+        """The headers by which this person is known; who is bound to a key need not be named, but may be."""
+        headers = [("authorization", f"Bearer {person.key}")]
+        if self.world.mode == "passthrough" or self.random.random() < 0.2:
+            headers.append(("x-memproxy-user", person.user))
+        return headers
+
+    async def call(
+        self,
+        what: str,
+        person: Person,
+        method: str,
+        path: str,
+        *,
+        headers: Sequence[tuple[str, str]] = (),
+        carried: Sequence[str] = (),
+        instead: Sequence[tuple[str, str]] | None = None,
+        **arguments: Any,
+    ) -> httpx.Response:
+        """A call of this person, its answer watched. ``instead`` are headers in place of the person's proof."""
+        proof = self.proof(person) if instead is None else instead
+        response = await self.client.request(method, path, headers=[*proof, *headers], **arguments)
+        self.watch.answer(what, person, response, [*carried, *person.taken])
+        return response
+
+    async def pair(
+        self,
+        what: str,
+        person: Person,
+        theirs: str,
+        method: str,
+        path: str,
+        *,
+        headers: Sequence[tuple[str, str]] = (),
+        json: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The same call about what is another's and about what is not there, in either order: ``ID`` in the path and in
+        the body stands for which.
+
+        Raises:
+            Leak: the answers differ.
+        """
+        nobodys = imagined(theirs, self.random)
+        answers: dict[str, httpx.Response] = {}
+        proof = self.proof(person)
+        for name in self.random.sample([theirs, nobodys], 2):
+            body = None if json is None else {key: name if value == "ID" else value for key, value in json.items()}
+            answers[name] = await self.call(
+                what,
+                person,
+                method,
+                path.replace("ID", name),
+                headers=headers,
+                carried=[theirs, nobodys],
+                instead=proof,
+                **({} if body is None else {"json": body}),
+            )
+        self.watch.same(what, answers[theirs], answers[nobodys], (theirs, nobodys))
+
+
+def imagined(name: str, random: Random) -> str:
+    """A name of the same form that nothing has: letters and digits are others, the rest stays."""
+    letters, digits = "abcdef", "0123456789"
+
+    def other(char: str) -> str:
+        if char in letters:
+            return random.choice(letters)
+        return random.choice(digits) if char in digits else char
+
+    head, mark, rest = name.rpartition("_") if "_" in name else ("", "", name)
+    made = f"{head}{mark}{''.join(other(char) for char in rest)}"
+    return made if made != name else imagined(name, random)
+
+
+def must(response: httpx.Response, *statuses: int) -> httpx.Response:
+    """The response, if it has one of these statuses.
+
+    Raises:
+        Leak: it has another.
+    """
+    if response.status_code not in statuses:
+        raise Leak(f"{response.request.method} {response.request.url} {response.status_code}: {response.text[:300]}")
+    return response

@@ -1,0 +1,109 @@
+"""A run: a server, its people, and many calls at once."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import httpx
+
+from tests.isolation.attacks import ATTACKS
+from tests.isolation.calling import Caller
+from tests.isolation.model import listen
+from tests.isolation.operations import OPERATIONS
+from tests.isolation.people import Mode, Person, make_world
+from tests.isolation.watching import Leak, Watch
+from tests.support.proxy import running_proxy
+from tests.support.upstream import scripted_upstream
+
+AT_ONCE = 8
+_ATTACKS = 0.35
+"""Share of the operations that are attacks."""
+
+_SERVER = {"recall": {"deadline_ms": 5000}, "telemetry": {"metrics": True}}
+
+Step = Callable[[], None]
+
+
+async def fuzz(
+    mode: Mode, folder: Path, *, operations: int, tenants: int, users: int, seed: int, step: Step = lambda: None
+) -> Watch:
+    """Run so many operations against a server of this mode; what was seen.
+
+    The choices are those of ``seed``; how calls overlap is the machine's. Raises `Leak` at the first sight of one.
+    """
+    world = make_world(mode, tenants, users)
+    watch = Watch(world)
+    async with scripted_upstream() as upstream:
+        listen(upstream, watch)
+        changes = {**_SERVER, **world.config}
+        async with running_proxy(upstream.base_url, folder, changes, memory=False) as proxy:
+            async with httpx.AsyncClient(base_url=proxy.root_url, timeout=120, trust_env=False) as client:
+                await _ready(Caller(client, world, watch, Random(seed)), world.people[0])
+                await _all(client, watch, operations, seed, step)
+                metrics = (await client.get("/metrics")).text
+        names = {person.user for person in world.people} | {person.tenant for person in world.people}
+        watch.nowhere("/metrics", metrics, names)
+        watch.nowhere("the log", proxy.log)
+    if watch.leaks:
+        raise Leak("; ".join(watch.leaks[:5]))
+    return watch
+
+
+async def _ready(caller: Caller, person: Person) -> None:
+    """Wait until memory answers."""
+    for _ in range(600):
+        response = await caller.client.get("/v1/memory", headers=caller.proof(person))
+        if response.status_code == 200:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"memory does not answer: {response.status_code} {response.text}")
+
+
+async def _all(client: httpx.AsyncClient, watch: Watch, operations: int, seed: int, step: Step) -> None:
+    chances = iter(range(operations))
+    leaks: list[Leak] = []
+
+    async def work(number: int) -> None:
+        caller = Caller(client, watch.world, watch, Random(f"{seed}-{number}"))
+        for _ in chances:
+            try:
+                await _one(caller)
+            except Leak as leak:
+                leaks.append(leak)
+            if leaks:
+                return
+            step()
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(AT_ONCE):
+            group.create_task(work(number))
+    if leaks:
+        raise leaks[0]
+
+
+async def _one(caller: Caller) -> None:
+    random, people = caller.random, caller.world.people
+    # a few are met again and again, or nobody would have anything worth stealing
+    some = people if random.random() < 0.3 else people[:: max(1, len(people) // 16)]
+    person = random.choice([one for one in some if not one.busy] or [one for one in people if not one.busy])
+    person.busy = True
+    try:
+        if random.random() < _ATTACKS:
+            await _attack(caller, person)
+        else:
+            operation = random.choices([one for one, _ in OPERATIONS], [often for _, often in OPERATIONS])[0]
+            await operation(caller, person)
+    finally:
+        person.busy = False
+
+
+async def _attack(caller: Caller, person: Person) -> None:
+    random, people = caller.random, caller.world.people
+    some = [one for one in people[:: max(1, len(people) // 16)] if one is not person] or people
+    neighbours = [one for one in people if one.tenant == person.tenant and one is not person]
+    victim = random.choice(neighbours if neighbours and random.random() < 0.5 else some)
+    if victim is person or (caller.world.mode == "passthrough" and victim.key == person.key and random.random() < 0.5):
+        return
+    attack = random.choices([one for one, _ in ATTACKS], [often for _, often in ATTACKS])[0]
+    await attack(caller, person, victim)

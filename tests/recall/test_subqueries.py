@@ -1,0 +1,97 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.recall.both import averaged
+from memproxy.recall.search import Scored
+from memproxy.recall.subqueries import MOST_PARTS, parts_of
+from memproxy.settings import EmbeddingSettings
+from tests.recall.making import Bench, asking, bench, fact
+from tests.recall.waiting import until_ready
+from tests.support.shared import MODEL_PATH, needs_model
+
+LIFE = [
+    "User's dog is called Biscuit",
+    "User's dentist appointment is on 4 December",
+    "User works as a nurse in Berlin",
+    "User plays the cello",
+    "User's dog was at the vet on 3 November",
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "parts"),
+    [
+        (
+            "What is my dog called and when is my dentist appointment?",
+            ["What is my dog called", "when is my dentist appointment?"],
+        ),
+        ("What is Biscuit allergic to? And where do I work?", ["What is Biscuit allergic to", "where do I work?"]),
+        ("Tell me what my budget is and which hotel I booked", ["Tell me what my budget is", "which hotel I booked"]),
+        ("Where do I live, and does my sister eat gluten?", ["Where do I live", "does my sister eat gluten?"]),
+        (
+            "What is my dog's name and how old is my cat and where do I live?",
+            ["What is my dog's name", "how old is my cat", "where do I live?"],
+        ),
+    ],
+)
+def test_whole_questions_are_searched_one_by_one(query: str, parts: list[str]) -> None:
+    assert parts_of(query) == parts
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Who did Caroline meet and where did she go?",
+        "What did I buy and when did it arrive?",
+        "What does my editor Hanne want, and by when?",
+        "How did I feel and why?",
+        "Where and when is my appointment?",
+        "Which bread and butter do I like?",
+        "How do vaccines work and why do people get fevers?",
+        "I told you what I eat and when I sleep",
+        "What is my job and what are the duties?",
+        "",
+    ],
+)
+def test_what_hangs_together_is_searched_as_one(query: str) -> None:
+    assert parts_of(query) == [query]
+
+
+@given(st.text(st.sampled_from("whatend Iymo?, .") | st.characters(), max_size=400))
+def test_parts_are_few_and_made_of_the_querys_own_text(query: str) -> None:
+    parts = parts_of(query)
+    assert 1 <= len(parts) <= MOST_PARTS
+    assert all(part in query for part in parts)
+
+
+def test_the_order_is_that_of_the_mean_and_the_floor_sees_the_best() -> None:
+    one, other, third = (fact(text) for text in ("one", "other", "third"))
+    first = [Scored(memory=one, score=0.9, signals={}), Scored(memory=third, score=0.4, signals={})]
+    second = [Scored(memory=other, score=0.8, signals={}), Scored(memory=third, score=0.3, signals={})]
+    found = averaged(first, second)
+    assert [(item.memory.content, item.score) for item in found] == [("one", 0.9), ("other", 0.8), ("third", 0.4)]
+
+
+@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
+async def known(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    embedder = None
+    if request.param == "model":
+        embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
+        await embedder.start()
+        await until_ready(embedder)
+    async with bench(tmp_path / "store", embedder=embedder) as it:
+        await it.put(*(fact(text) for text in LIFE))
+        yield it
+    if embedder is not None:
+        await embedder.close()
+
+
+async def test_both_answers_come_in_for_a_message_with_two_questions(known: Bench) -> None:
+    answer = await known.recall.recall(asking("What is my dog called and when is my dentist appointment?"))
+    assert all(text in answer.context for text in LIFE[:2])
+    assert all(text not in answer.context for text in LIFE[2:4])
