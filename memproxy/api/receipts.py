@@ -19,6 +19,7 @@ from memproxy.api.schemas import ActivityQuery, OneQuery, SessionQuery
 from memproxy.auth import administered_user, resolve_scope
 from memproxy.core.memory import Kind
 from memproxy.core.receipt import Cited, Noted, Outcome, Receipt
+from memproxy.core.retention import is_expired
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, StoreUnavailable
 from memproxy.ports import JournalKind, MemoryFilter, ParkedRow
@@ -96,7 +97,8 @@ class Receipts:
             found = await self._backends.store.get(owner, wanted) if wanted else {}
         except StoreUnavailable:
             return {}
-        return {name: memory.content[:SNIPPET] for name, memory in found.items()}
+        now = self._backends.clock.now()
+        return {name: one.content[:SNIPPET] for name, one in found.items() if not is_expired(one, now)}
 
     async def _learned(self, found: Receipt, said: dict[str, str | None]) -> dict[str, Any]:
         """What became of the turn: ``none`` when it was not captured, ``off``, ``pending``, ``parked`` or ``done``."""

@@ -9,6 +9,9 @@ from memproxy.settings import ServerSettings
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
+_OF_ANOTHER_PAGE = frozenset({"cross-site", "same-site"})
+"""Values of ``Sec-Fetch-Site``: another port of the same machine is the same site and another origin."""
+
 
 class BrowserGuard:
     """Keeps web pages away: no page may read or plant memory through a person's loopback (DNS rebinding, forms)."""
@@ -33,12 +36,21 @@ class BrowserGuard:
             Forbidden: with the setting that would allow it.
         """
         host = headers.get(b"host") or ""
-        if host and not self._host_allowed(_without_port(host)):
-            raise Forbidden(f"Host {host!r} is not served here: add it to server.allowed_hosts.", code="host_refused")
-        origin = headers.get(b"origin")
-        if origin is not None and not self._origin_allowed(origin.rstrip("/").lower(), host.lower()):
+        for named in filter(None, headers.all(b"host")):
+            if not self._host_allowed(_without_port(named)):
+                raise Forbidden(
+                    f"Host {named!r} is not served here: add it to server.allowed_hosts.", code="host_refused"
+                )
+        origins = headers.all(b"origin")
+        for origin in origins:
+            if not self._origin_allowed(origin.rstrip("/").lower(), host.lower()):
+                raise Forbidden(
+                    f"Origin {origin!r} may not call this server: add it to server.cors_origins.", code="origin_refused"
+                )
+        if not origins and _is_of_another_page(headers):
             raise Forbidden(
-                f"Origin {origin!r} may not call this server: add it to server.cors_origins.", code="origin_refused"
+                "A page of another origin asks for this; pages that may are named in server.cors_origins.",
+                code="origin_refused",
             )
 
     def _host_allowed(self, name: str) -> bool:
@@ -56,6 +68,16 @@ class BrowserGuard:
         if origin is None or origin.rstrip("/").lower() not in self._origins:
             return []
         return [(b"access-control-allow-origin", origin.encode("latin-1", "replace")), (b"vary", b"Origin")]
+
+
+def _is_of_another_page(headers: Headers) -> bool:
+    """Whether a browser says so (Fetch Metadata). Pictures, scripts and frames are asked for without an ``Origin``;
+    what they show cannot be read, but whether they load tells a page what is there. A link that a person follows is
+    their own doing.
+    """
+    if headers.get(b"sec-fetch-site") not in _OF_ANOTHER_PAGE:
+        return False
+    return (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")) != ("navigate", "document")
 
 
 def _without_port(host: str) -> str:

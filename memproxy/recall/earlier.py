@@ -1,5 +1,7 @@
 """What the user said before, where only the upstream has the conversation: from the turns that were captured."""
 
+from datetime import datetime
+
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order
@@ -10,7 +12,7 @@ _READ = 4 * EARLIER_MESSAGES
 """Turns that are looked through: about every second one is the user's, and some are a tool's."""
 
 
-async def earlier_messages(store: MemoryStore, scope: Scope) -> list[str]:
+async def earlier_messages(store: MemoryStore, scope: Scope, *, now: datetime) -> list[str]:
     """The user's last messages in the scope's session, oldest first; none without a session.
 
     Raises:
@@ -18,7 +20,7 @@ async def earlier_messages(store: MemoryStore, scope: Scope) -> list[str]:
     """
     if scope.session is None:
         return []
-    where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session,))
+    where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session,), now=now)
     page = await store.page(scope, where, limit=_READ)
     return [turn.content for turn in in_order(page.memories) if _by_user(turn)][-EARLIER_MESSAGES:]
 

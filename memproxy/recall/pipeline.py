@@ -132,7 +132,7 @@ class Recall:
         try:
             with course.stage("earlier"):
                 async with course.in_time():
-                    earlier = await earlier_messages(self._store, request.scope)
+                    earlier = await earlier_messages(self._store, request.scope, now=self._clock.now())
         except (TimeoutError, StoreUnavailable):
             return request
         return msgspec.structs.replace(request, queries=[*earlier, *request.queries])

@@ -32,7 +32,7 @@ from memproxy.ports import (
 from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_palace as palace
 from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable
-from memproxy.stores.sqlite_data_keys import DataKeys, Owner, owners
+from memproxy.stores.sqlite_data_keys import MOST_KNOWN, DataKeys, Owner, owners
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
 from memproxy.stores.sqlite_group import SharedCommit
 from memproxy.stores.sqlite_sealing import NAMED_IN_WORDS, SEALED_TABLES, seal_owner, slot_name
@@ -116,6 +116,8 @@ class SealedState(SqliteState):
         else:
             found = await self._file.read(lambda db: self._keys.of(db, owner))
         if found is not None and before == self._destroyed:
+            if len(self._current) >= MOST_KNOWN:
+                self._current.clear()
             self._current[owner] = found
         return found
 

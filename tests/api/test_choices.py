@@ -1,11 +1,13 @@
 """Settings of users and agents: what is kept of them, and what recall, capture and learning make of it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memproxy.core.protocol import Identity
-from tests.support.engine import Api
+from memproxy.settings import LearnSettings, RecallSettings, Settings
+from tests.support.engine import Api, make_engine, serve_engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -112,3 +114,29 @@ async def test_settings_outlive_the_erasure_of_what_was_remembered(api: Api) -> 
     await put(api, mode="off")
     await api.call("DELETE", "/v1/memory/users/default")
     assert (await api.call("GET", PATH)).json()["mode"] == "off"
+
+
+async def test_learning_pauses_where_it_was_switched_off_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    learn = LearnSettings(mode="verbatim", every_turns=1, idle_s=0.1)
+    settings = Settings(learn=learn, recall=RecallSettings(deadline_ms=5_000))
+    async with serve_engine(make_engine(tmp_path, settings=settings)) as api:
+
+        async def facts() -> list[str]:
+            return [one["content"] for one in await api.page(kind=["semantic", "episodic", "procedural"])]
+
+        async def say(content: str) -> None:
+            body = {"session_id": "s1", "messages": [{"role": "user", "content": content}]}
+            assert (await api.call("POST", "/v1/memory/turns?wait=true", json=body)).status_code == 201
+
+        await say("I live in Hamburg.")
+        before = await facts()
+        assert any("Hamburg" in fact for fact in before)
+        await put(api, learning=False)
+        assert (await api.call("GET", PATH)).json()["learning"] is False
+        await say("My dog is called Biscuit.")
+        await api.call("POST", "/v1/memory/sessions/s1/mine?wait=true")
+        assert await facts() == before
+        assert (await api.search("Biscuit dog"))[0]["content"] == "My dog is called Biscuit."
+        await put(api, learning=True)
+        await api.call("POST", "/v1/memory/sessions/s1/end?wait=true")
+        assert any("Biscuit" in fact for fact in await facts())

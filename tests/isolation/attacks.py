@@ -233,8 +233,8 @@ async def operator(caller: Caller, person: Person, victim: Person) -> None:
     proof = [("authorization", f"Bearer {key}")]
     path = caller.random.choice([f"/v1/memory/stats?user_id={victim.user}", "/v1/memory/audit"])
     seen = await caller.client.request("GET", path, headers=proof)
-    # the audit log names sessions and turns by the ids that their users gave them
-    ids = [f"{form}-{one.canary}-" for one in caller.world.people if one.tenant == victim.tenant for form in "sd"]
+    # the audit log names sessions and turns by the ids that were asked for, also by who only guessed them
+    ids = [f"{form}-{one.canary}-" for one in caller.world.people for form in "sd"]
     caller.watch.answer("operator", None, seen, ids)
     must(seen, 200)
     named = [*proof, ("x-memproxy-user", victim.user)]

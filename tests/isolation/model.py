@@ -30,10 +30,10 @@ def listen(upstream: ScriptedUpstream, watch: Watch) -> None:
 def _look(watch: Watch, received: Received) -> None:
     headers = "\n".join(f"{name}: {value}" for name, value in received.headers)
     text = f"{received.target}\n{headers}\n{_text(received)}"
-    if "x-memproxy" in headers.lower():
+    learning = EXTRACT_MARK in text
+    if "x-memproxy" in headers.lower() and not learning:
         watch.leaks.append(f"the upstream got headers of ours: {headers}")
-    kind = "an extraction" if EXTRACT_MARK in text else "a request upstream"
-    watch.sent_upstream(kind, text)
+    watch.sent_upstream("an extraction" if learning else "a request upstream", text)
 
 
 def _text(received: Received) -> str:

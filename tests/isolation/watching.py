@@ -60,8 +60,8 @@ class Watch:
         for one in carried:
             text = text.replace(one, "")
         for canary in canaries(text):
-            if person is None or canary != person.canary:
-                whose = self.world.owner(canary)
+            whose = self.world.owner(canary)
+            if whose is not None and whose is not person:
                 raise Leak(f"{where}, asked by {_name(person)}, holds words of {_name(whose)}: {_around(text, canary)}")
             self.counts["own words seen"] += 1
 

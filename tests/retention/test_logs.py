@@ -45,7 +45,9 @@ async def session(proxy: Proxy, upstream: ScriptedUpstream) -> None:
         await client.patch(f"/v1/memory/{name}", json={"content": f"theremin {SECRET}"})
         await client.get("/v1/memory/Zebulonia%20theremin")
         await client.get("/v1/memory", params={"cursor": "Zebulonia"})
-        await client.post("/v1/chat/completions", content=b'{"messages": [{"role": "user", "content": "Zebulonia')
+        said = b'"messages": [{"role": "user", "content": "Zebulonia"}]'
+        twice = b'{"model": "m", ' + said + b", " + said + b"}"
+        await client.post("/v1/chat/completions", content=twice, headers={"content-type": "application/json"})
         upstream.extractor = unreadable
         await chat(client, "My dentist is Xylophonist from Quokkaville", headers={"x-memproxy-session": "odd"})
         await client.post("/v1/memory/sessions/odd/end")

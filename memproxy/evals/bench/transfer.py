@@ -1,8 +1,8 @@
 """How fast memories come in and go out: ``python -m memproxy.evals.bench.transfer --memories 100000``.
 
 Made-up memories with vectors are imported, exported, imported into an empty installation and exported again. Printed:
-memories per second of each step (no embedding: the vectors come along), the process's resident memory after every part
-of the second import (it should not grow with the file), and whether both exports are the same bytes.
+memories per second of each step (no embedding: the vectors come along), the process's peak memory after every part of
+an import (it should not grow with the file), and whether both exports are the same bytes.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import asyncio
 import filecmp
 import os
 import random
+import resource
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import psutil
 from rich.console import Console
 
 from memproxy import transfers
@@ -28,7 +28,6 @@ from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 SEED = 7
 DIMENSION = 384
 TURNS_OF_A_SESSION = 40
-MEBIBYTE = 1024 * 1024
 NOWHERE = "http://127.0.0.1:9"
 """Nobody listens there: the embedder is named, so that vectors fit, and never asked."""
 
@@ -66,17 +65,17 @@ def _settings(home: Path) -> Settings:
 
 
 async def _taken(home: Path, path: Path, memories: int, console: Console, what: str) -> None:
-    process, resident = psutil.Process(), []
+    peaks: list[int] = []
 
     def show(done: int, total: int) -> None:  # noqa: ARG001 - the bar is not wanted
-        resident.append(process.memory_info().rss // MEBIBYTE)
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
     begin = perf_counter()
     taken = await transfers.import_file(
         _settings(home), path, show, file_format="memproxy", tenant=None, user=None, dry_run=False
     )
     _tell(console, what, memories, perf_counter() - begin)
-    console.print(f"  {taken.imported} imported, {taken.rejected} rejected {taken.notes}; resident MiB {resident}")
+    console.print(f"  {taken.imported} imported, {taken.rejected} rejected {taken.notes}; peak MiB {peaks}")
 
 
 async def _given(home: Path, path: Path, memories: int, console: Console) -> None:
@@ -86,7 +85,7 @@ async def _given(home: Path, path: Path, memories: int, console: Console) -> Non
     _tell(console, "export", memories, perf_counter() - begin)
 
 
-def _quiet(done: int, total: int) -> None:  # noqa: ARG001 - the bar is not wanted
+def _quiet(done: int, total: int) -> None:
     """Shows nothing."""
 
 

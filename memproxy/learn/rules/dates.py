@@ -278,7 +278,8 @@ _PATTERNS = (
         relative=True,
     ),
     _pattern(
-        r"\b(?:on |by )?the (?P<day>\d{1,2})(?:st|nd|rd|th)\b(?! (?:floor|grade|century|time|place|birthday|anniversary|"
+        r"\b(?:on |by )?the (?P<day>\d{1,2})(?:st|nd|rd|th)\b(?! (?:floor|grade|century|time|place|birthday|"
+        r"anniversary|"
         r"edition|street|avenue|generation|version|attempt|year|grader|gen|ave|st)\b)",
         _day_of_this_month,
         relative=True,

@@ -28,7 +28,8 @@ _LAST = re.compile(
     re.IGNORECASE,
 )
 _NAMED = re.compile(
-    rf"{_POLITE}{_NOT_KEEP} (?:about |(?:what|everything|anything|all|that|whatever)(?: (?:that )?(?:I|we|you) (?:have )?"
+    rf"{_POLITE}{_NOT_KEEP} (?:about |(?:what|everything|anything|all|that|whatever)(?: (?:that )?(?:I|we|you) "
+    rf"(?:have )?"
     r"(?:just )?(?:said|told you|mentioned|wrote|know|shared|remember|have))? (?:about|on|of|regarding) |(?:the|that) "
     r"(?:thing|bit|part|stuff|comment|fact|note) (?:about|on|with|that) |the fact that )?"
     r"(?P<x>(?:(?:my|our|the|that|his|her|their) )?\w.*)",
@@ -44,16 +45,19 @@ _ENDING = (
     r"a|an|the|part of|into|attend|teach|see|want|plan(?:ning)?(?: on| to)?))"
 )
 _VERB_FIRST = re.compile(
-    rf"(?:(?:I|we|(?:my|our) (?:\w+ ){{1,2}}?|they|he|she|(?-i:[A-Z])[\w.]+(?: (?-i:[A-Z])\w+)?)\s?(?:have |had to |am |are |just |finally |recently |has |was "
+    rf"(?:(?:I|we|(?:my|our) (?:\w+ ){{1,2}}?|they|he|she|(?-i:[A-Z])[\w.]+(?: (?-i:[A-Z])\w+)?)\s?(?:have |had to |"
+    rf"am |are |just |finally |recently |has |was "
     rf"|were |decided to |got )*)?{_ENDING} (?P<x>.+)",
     re.IGNORECASE,
 )
 _OVER = (
     r"(?:(?:is|are|was|were|has been|have been|got|has|have|had)(?: (?:now|all|already|been|officially|sadly))*"
     r" )?(?:cancel+ed|called off|off(?! (?:on|in|at|by|limits|the|topic))|over(?! \w)|gone|no more|history|disbanded|"
-    r"dissolved|broke up|split up|fell through|fallen through|not happening|no longer happening|(?:not|no longer) (?:true|right|correct|"
+    r"dissolved|broke up|split up|fell through|fallen through|not happening|no longer happening|(?:not|no longer) "
+    r"(?:true|right|correct|"
     r"valid|accurate|a thing|the case|relevant)|moved out|broke down|was stolen|stolen|sold|ended|shut down|"
-    r"closed down|expired|ran out|not on anymore|dead|outdated|out of date|wrong)(?: (?:now|anymore|any more|after all))?"
+    r"closed down|expired|ran out|not on anymore|dead|outdated|out of date|wrong)(?: (?:now|anymore|any more|after "
+    r"all))?"
 )
 _NOUN_FIRST = re.compile(
     rf"(?P<x>(?:(?:my|our|the|that|this|those) )?[\w'’-]+(?: [\w'’-]+){{0,6}}?) {_OVER}"
@@ -61,14 +65,17 @@ _NOUN_FIRST = re.compile(
     re.IGNORECASE,
 )
 _NOT_ANYMORE = re.compile(
-    r"(?:I|we) (?:(?:am|are|do|can|will)? ?(?:not|cannot)|no longer)(?: anymore)? (?:have|own|use|do|play|go to|take|in|"
+    r"(?:I|we) (?:(?:am|are|do|can|will)? ?(?:not|cannot)|no longer)(?: anymore)? (?:have|own|use|do|play|go to|take|"
+    r"in|"
     r"at|on|with|see|attend|teach|live|work|a member of|part of|get|want|need|eat|drink|drive|speak|study|learn|"
-    r"visit|run|teach|support|pay for)? ?(?P<x>[^,;]+?)(?: (?:anymore|now|at the moment|these days))(?=$|[.,!; ])"
+    r"visit|run|teach|support|pay for)? ?(?!like |love |enjoy |prefer |care |think |feel |know |believe |mind |trust "
+    r")(?P<x>[^,;]+?)(?: (?:anymore|now|at the moment|these days))(?=$|[.,!; ])"
     r"|(?:I|we) (?:am|are) not anymore (?:in |at |a |an |with |on |the )*(?P<y>[^,;]+)",
     re.IGNORECASE,
 )
 _IT = re.compile(
-    r"(?:it|them|that|this|that one|him|her|those)(?=$|[.,!;]| (?:yesterday|last|this|already|because|so|when|in|on|for|"
+    r"(?:it|them|that|this|that one|him|her|those)(?=$|[.,!;]| (?:yesterday|last|this|already|because|so|when|in|on|"
+    r"for|"
     r"and|now|today|again|since|a (?:week|month|year|while))\b)",
     re.IGNORECASE,
 )
@@ -79,7 +86,8 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 _LEAD = re.compile(
-    r"^(?:(?:I (?:have|own|am|use|do|go|play)|my|our|the|that|this|those|these|his|her|their|all|any|a|an|using|playing|doing|going|taking|"
+    r"^(?:(?:I (?:have|own|am|use|do|go|play)|my|our|the|that|this|those|these|his|her|their|all|any|a|an|using|"
+    r"playing|doing|going|taking|"
     r"eating|being|having|learning|working|drinking|studying|old) )+",
     re.IGNORECASE,
 )
@@ -137,7 +145,7 @@ def _thing(ledger: Ledger) -> Iterator[Extracted]:
 
 
 def _known(said: str, ledger: Ledger) -> Iterator[Extracted]:
-    """The statements that hold every noun of what is named, else those that hold its last one and most of the others."""
+    """The statements that hold every noun of what is named, else those that hold two thirds of them."""
     plain = _LEAD.sub("", said.strip())
     if (cut := _CUT.search(plain)) is not None and cut.start() > 1:
         plain = plain[: cut.start()]

@@ -21,7 +21,8 @@ _ELSEWHERE = re.compile(
     r"\b(?:it|its|this|that|these|those|them|they|he|she|him|you|your|one|ones|something|anything|someone|here|there|"
     r"how|what|why|which|whether|if|would|could|should|might|may|not|no longer|never|nothing|cannot"
     r"|anymore|today|tonight|now|"
-    r"again|back|yesterday|just|error|bug|code|file|regex|script|function|\w*[Ee]rror|exception|test|tests|query|page|screen|app crashes)\b",
+    r"again|back|yesterday|just|error|bug|code|file|regex|script|function|\w*[Ee]rror|exception|test|tests|query|page|"
+    r"screen|app crashes)\b",
     re.IGNORECASE,
 )
 _DOING = re.compile(

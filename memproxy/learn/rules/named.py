@@ -111,19 +111,23 @@ def _question(what: str, verb: str, said: str, clause: Clause) -> str | None:
         return f"time_of_{thing}" if verb in ("is", "are") else f"time_{thing}_{verb}"
     if verb in ("has", "have"):
         counted = _COUNT.match(said)
-        return (
-            f"number_{thing}_{slug(said[counted.end() :])}" if counted and _is_counted(said[counted.end() :]) else None
-        )
+        rest = said[counted.end() :] if counted else ""
+        return f"number_{thing}_{slug(rest)}" if _is_counted(rest) else None
+    return _of_sort(thing, last, verb, said, is_day=day is not None)
+
+
+def _of_sort(thing: str, last: str, verb: str, said: str, *, is_day: bool) -> str | None:
+    """The name of what a place, a colour, a number or a name answers."""
     if _FLOOR.match(said) or _GRADE.match(said):
         return f"{'floor' if _FLOOR.match(said) else 'grade'}_of_{thing}"
-    if last in PEOPLE:
+    if last in PEOPLE or verb not in ("is", "are", "runs"):
         return None
-    if _COLOUR.match(said) and verb in ("is", "are"):
+    if _COLOUR.match(said):
         return f"color_of_{thing}"
-    if verb in ("is", "are") and re.match(r"for \d", said) and _COUNT.match(said):
+    if re.match(r"for \d", said) and _COUNT.match(said):
         return f"number_of_{thing}"
-    named = _PRODUCT.match(said) or (_NAME.match(said) and not _NOT_NAMES.match(said) and day is None)
-    return thing if named and verb in ("is", "are", "runs") else None
+    named = _PRODUCT.match(said) or (_NAME.match(said) and not _NOT_NAMES.match(said) and not is_day)
+    return thing if named else None
 
 
 def _is_counted(rest: str) -> bool:
@@ -203,16 +207,18 @@ def in_grade(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     yield _plain(f"{who} is in {groups['x']}.", question, f"in {groups['x']}", "user-profile/education")
 
 
-_YEAR = r"(?:\d{1,2}(?:st|nd|rd|th) grade|(?:first|second|third|fourth|fifth|sixth|seventh|eighth) grade|kindergarten|grade \d{1,2})"
+_YEAR = r"(?:(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth|sixth|seventh|eighth) grade|kindergarten|grade \d{1,2})"
 
 RULES: tuple[Rule, ...] = (
     any_rule(
-        rf"(?:I|we|(?:my|our) (?P<who>[\w-]+(?: [A-Z]\w+)?)) (?:(?:has|have|is|am|just|now|will|be) )*(?:start(?:s|ed|ing)?|began|"
+        rf"(?:I|we|(?:my|our) (?P<who>[\w-]+(?: [A-Z]\w+)?)) (?:(?:has|have|is|am|just|now|will|be) )*(?:start(?:s|ed|"
+        rf"ing)?|began|"
         rf"enter(?:s|ed|ing)|going into|starting|in) (?:the )?(?P<x>{_YEAR})",
         in_grade,
     ),
     any_rule(
-        r"(?:I|we) (?:am|are|work|am working|have been)(?: on)? (?:the |a )?(?P<x>day|night|early|late|morning|evening|swing|"
+        r"(?:I|we) (?:am|are|work|am working|have been)(?: on)? (?:the |a )?(?P<x>day|night|early|late|morning|"
+        r"evening|swing|"
         r"graveyard) shifts?\b",
         shift,
     ),
@@ -222,7 +228,8 @@ RULES: tuple[Rule, ...] = (
         reports,
     ),
     any_rule(
-        r"(?:I|we) (?:am|are) (?:now )?in a relationship (?:now )?with (?P<x>.+)|(?P<y>(?-i:[A-Z])\w+) and I (?:got|are|are "
+        r"(?:I|we) (?:am|are) (?:now )?in a relationship (?:now )?with (?P<x>.+)|(?P<y>(?-i:[A-Z])\w+) and I (?:got|"
+        r"are|are "
         r"now) married\b",
         paired,
     ),
@@ -231,7 +238,8 @@ RULES: tuple[Rule, ...] = (
         has_none,
     ),
     any_rule(
-        r"(?:I|we) (?:do|write|edit|manage|track|keep|build|make|run|plan|draft|record|mix|design|store) (?P<what>(?:all |most |"
+        r"(?:I|we) (?:do|write|edit|manage|track|keep|build|make|run|plan|draft|record|mix|design|store) "
+        r"(?P<what>(?:all |most |"
         r"much )?(?:of )?(?:my|our) .+?) (?P<how>in|with|on|using) (?P<x>.+)",
         works_with,
     ),

@@ -50,7 +50,8 @@ from memproxy.learn.rules.ledger import Ledger, slot_of, unique
 from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
 from memproxy.learn.rules.opposed import opposed
-from memproxy.learn.rules.retractions import is_retraction, parted, retractions
+from memproxy.learn.rules.partings import parted
+from memproxy.learn.rules.retractions import is_retraction, retractions
 from memproxy.learn.rules.revisions import exchanged_kind, in_its_place, revised, succeeded
 from memproxy.learn.rules.said import Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.values import names_in
@@ -245,9 +246,24 @@ def _as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extract
         old = _vaguer(stated, ledger)
     if old is None and (known := succeeded(stated, clause, ledger)) is not None:
         return in_its_place(stated, known)
+    if old is None and (known := _renewed(stated, clause, ledger)) is not None:
+        old = known
     if old is None or not clause.is_correction:
         return stated
     return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=old.object or old.content)
+
+
+def _renewed(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
+    """What “my new goal is ...” is in the place of: the only one of its kind that is known."""
+    name = re.escape((stated.predicate or "?").rsplit("_", 1)[-1])
+    if re.search(rf"\b(?:my|our) new (?:\w+ )?{name}\b", clause.evidence, re.IGNORECASE) is None:
+        return None
+    held = [
+        one.statement
+        for one in ledger.newest()
+        if one.statement.predicate == stated.predicate and one.statement.subject == stated.subject
+    ]
+    return held[0] if len(held) == 1 else None
 
 
 def _vaguer(stated: Extracted, ledger: Ledger) -> Extracted | None:
@@ -290,15 +306,16 @@ def _stated(clause: Clause, rules: Sequence[Rule]) -> list[Extracted]:
 
 _OF_THE_TALK = re.compile(
     r"User (?:does not like|likes|loves|dislikes|hates|prefers|is a fan of) (?:the (?!(?:outdoors|beach|sea|ocean|"
-    r"mountains|cold|heat|rain|dark|snow|sun|gym|theat(?:re|er)|opera|office|countryside|city|arts|wind|water|desert|forest|"
+    r"mountains|cold|heat|rain|dark|snow|sun|gym|theat(?:re|er)|opera|office|countryside|city|arts|wind|water|desert|"
+    r"forest|"
     r"winter|summer|autumn|spring|fall|guitar|piano|violin|beatles|cure|who|simpsons|wire)\b)[a-z]+|big|huge)\.$"
 )
 """What is liked of a draft that both have before them ("I don't like the anchors"), not in general."""
 
 
 def _is_of_assistant(stated: Extracted) -> bool:
-    """Whether it speaks to whom it is said ("our goal is to grow your business" was not written by the user), or of what
-    lies before both.
+    """Whether it speaks to whom it is said ("our goal is to grow your business" was not written by the user), or of
+    what lies before both.
     """
     if _OF_THE_TALK.match(stated.content):
         return True

@@ -95,11 +95,6 @@ _NOT_HAVING = re.compile(
     re.IGNORECASE,
 )
 _NOT_SO = re.compile(r"(?P<who>I|we) (?P<aux>am not|do not|are not) (?P<x>.+)", re.IGNORECASE)
-_BROKE_UP = re.compile(
-    r"(?:(?P<x>[A-Z]\w+) and I|we|I) (?:have )?(?:broke up|broken up|split up|split|separated|are over|are done|are through|are no longer together|called it quits|got divorced|are "
-    r"divorced)(?: with (?P<y>\w+(?: \w+)?))?",
-    re.IGNORECASE,
-)
 _NOT_PERSONAL = re.compile(
     r"\b(?:file|branch|code|line|column|row|table|comment|function|variable|folder|directory|cache|instance|"
     r"container|account|email|draft|paragraph|sentence|section|slide|duplicate\w*|spaces?|commit|last line|order|"
@@ -342,44 +337,6 @@ def _left(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted
             and where <= terms(one.statement.content)
         ):
             yield forgotten(one.statement)
-
-
-_PARTNER = frozenset(
-    {
-        "partner",
-        "wife",
-        "husband",
-        "girlfriend",
-        "boyfriend",
-        "marital_status",
-        "fiance",
-        "fiancee",
-    }
-)
-
-
-_OF_PARTNER = re.compile(r"User's (?:boyfriend|girlfriend|partner)\b(?!.* is named )")
-_COUPLE = frozenset(f"family_{word}" for word in _PARTNER) | frozenset({"dating"})
-
-
-def parted(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
-    """Whom the user broke up with ("Marta and I broke up"), in a sentence as a whole."""
-    match = _BROKE_UP.search(clause.text)
-    if match is not None:
-        who = terms(match["x"] or match["y"] or "")
-        yield from (forgotten(one.statement) for one in ledger.newest() if _OF_PARTNER.match(one.statement.content))
-        held = [
-            one.statement
-            for one in ledger.newest()
-            if (one.statement.predicate or "") in _PARTNER | _COUPLE
-            or _PARTNER & set(one.statement.tags)
-            or (one.statement.predicate or "").startswith("dating_")
-        ]
-        yield from (
-            forgotten(one)
-            for one in held
-            if who <= terms(one.content) or not who or one.predicate in _COUPLE or one.object in ("engaged", "married")
-        )
 
 
 def _not_so(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracted]:

@@ -47,8 +47,10 @@ _INSTEAD = (
 _MOVES = (
     "changed|moved|pushed|postponed|rescheduled|increased|raised|cut|reduced|lowered|dropped|shifted|bumped|upped|"
     "brought forward|updated|delayed|extended|upgraded|renamed|switched|migrated|converted|slipped|rebooked|rebranded|"
-    "promoted|swapped|grew|shrank|shrunk|expanded|rose|fell|jumped|climbed|went up|went down|gone up|set|transitioned|relocated|downgraded|"
-    "bump|change|move|push|delay|grow|raise|lower|increase|cut|extend|postpone|reschedule|shift|update|rename|switch|swap"
+    "promoted|swapped|grew|shrank|shrunk|expanded|rose|fell|jumped|climbed|went up|went down|gone up|set|transitioned|"
+    "relocated|downgraded|"
+    "bump|change|move|push|delay|grow|raise|lower|increase|cut|extend|postpone|reschedule|shift|update|rename|switch|"
+    "swap"
 )
 _CHANGED = re.compile(
     rf"(?P<before>.{{0,80}}?)\b(?:{_MOVES})\b(?P<mid>.{{0,70}}?) to (?P<x>{_VALUE})"

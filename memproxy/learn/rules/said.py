@@ -79,7 +79,8 @@ _FICTION = re.compile(
     r"my (?:character|protagonist|hero|villain|persona|avatar|player character)|for the sake of argument|thought "
     r"experiment|"
     r"what if|as if i|a character who|for (?:the|this) (?:exercise|assignment|scenario|simulation)|in this "
-    r"(?:scenario|simulation|hypothetical|thought experiment)|my (?:oc|sim)\b|(?:just|only) (?:kidding|joking)|from the (?:perspective|point of view|viewpoint) of|in the "
+    r"(?:scenario|simulation|hypothetical|thought experiment)|my (?:oc|sim)\b|(?:just|only) (?:kidding|joking)|from "
+    r"the (?:perspective|point of view|viewpoint) of|in the "
     r"voice of|playing the role|"
     r"a (?:story|poem|song|novel|scene|dialogue|monologue|joke|limerick|haiku|screenplay|fairy tale|"
     r"fable)\b[^.\n]{0,60}\b(?:about|where|in which|who|with|from)|"
@@ -158,14 +159,18 @@ def sets_a_stage(turn: Memory) -> bool:
 
 
 _SARCASTIC = re.compile(
-    r"\W*(?:oh,? (?:sure|great|joy|yeah|yes|wonderful|fantastic|perfect)\b|yeah,? right|as if\b|because (?:clearly|obviously)|"
+    r"\W*(?:oh,? (?:sure|great|joy|yeah|yes|wonderful|fantastic|perfect)\b|yeah,? right|as if\b|because (?:clearly|"
+    r"obviously)|"
     r"sure,? because|wow,? (?:thanks|great)|just what I (?:needed|wanted))",
     re.IGNORECASE,
 )
 _ADMITS = re.compile(
-    r"\b(?:typo|mistake|mistaken|misspoke|mistyped|misremembered|correction|oops|whoops|my bad|(?:need|have|want|like) to "
-    r"(?:correct|update|fix)|must correct|got (?:that|it|the \w+) wrong|mixed (?:that|it|them|up)|was wrong|quick update|"
-    r"slight (?:change|correction)|change of plans?|small (?:change|update|correction)|wait|hold on|scratch that|strike "
+    r"\b(?:typo|mistake|mistaken|misspoke|mistyped|misremembered|correction|oops|whoops|my bad|(?:need|have|want|"
+    r"like) to "
+    r"(?:correct|update|fix)|must correct|got (?:that|it|the \w+) wrong|mixed (?:that|it|them|up)|was wrong|quick "
+    r"update|"
+    r"slight (?:change|correction)|change of plans?|small (?:change|update|correction)|wait|hold on|scratch that|"
+    r"strike "
     r"that)\b",
     re.IGNORECASE,
 )

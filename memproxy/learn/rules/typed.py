@@ -44,7 +44,8 @@ _UNIT = re.compile(
     re.IGNORECASE,
 )
 _NOISE = re.compile(
-    r"(?:[\s,]+(?:now|instead|please|sorry|lol|haha|typo|oops|whoops|actually|my (?:bad|mistake)|i (?:just )?(?:checked|"
+    r"(?:[\s,]+(?:now|instead|please|sorry|lol|haha|typo|oops|whoops|actually|my (?:bad|mistake)|i (?:just "
+    r")?(?:checked|"
     r"misread|mistyped)|not sure why))+$",
     re.IGNORECASE,
 )

@@ -1,0 +1,51 @@
+"""Whom the user is no longer with ("Marta and I broke up")."""
+
+import re
+from collections.abc import Iterator
+
+from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules.ledger import Ledger, forgotten, terms
+from memproxy.learn.rules.model import Clause
+
+_BROKE_UP = re.compile(
+    r"(?:(?P<x>[A-Z]\w+) and I|we|I) (?:have )?(?:broke up|broken up|split up|split|separated|are over|are done|are "
+    r"through|are no longer together|called it quits|got divorced|are "
+    r"divorced)(?: with (?P<y>\w+(?: \w+)?))?",
+    re.IGNORECASE,
+)
+_PARTNER = frozenset(
+    {
+        "partner",
+        "wife",
+        "husband",
+        "girlfriend",
+        "boyfriend",
+        "marital_status",
+        "fiance",
+        "fiancee",
+    }
+)
+
+
+_OF_PARTNER = re.compile(r"User's (?:boyfriend|girlfriend|partner)\b(?!.* is named )")
+_COUPLE = frozenset(f"family_{word}" for word in _PARTNER) | frozenset({"dating"})
+
+
+def parted(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
+    """Whom the user broke up with ("Marta and I broke up"), in a sentence as a whole."""
+    match = _BROKE_UP.search(clause.text)
+    if match is not None:
+        who = terms(match["x"] or match["y"] or "")
+        yield from (forgotten(one.statement) for one in ledger.newest() if _OF_PARTNER.match(one.statement.content))
+        held = [
+            one.statement
+            for one in ledger.newest()
+            if (one.statement.predicate or "") in _PARTNER | _COUPLE
+            or _PARTNER & set(one.statement.tags)
+            or (one.statement.predicate or "").startswith("dating_")
+        ]
+        yield from (
+            forgotten(one)
+            for one in held
+            if who <= terms(one.content) or not who or one.predicate in _COUPLE or one.object in ("engaged", "married")
+        )
