@@ -90,8 +90,9 @@ def parse_content(value: object) -> object:
 
 
 def _part_text(part: object, place: int) -> str:
-    if isinstance(part, Mapping) and part.get("type") in TEXT_PART_TYPES and isinstance(part.get("text"), str):
-        return str(part["text"])
+    kind, text = (part.get("type"), part.get("text")) if isinstance(part, Mapping) else (None, None)
+    if isinstance(kind, str) and kind in TEXT_PART_TYPES and isinstance(text, str):
+        return text
     raise ValueError(f'part {place} is not text: send {{"type": "text", "text": "…"}} parts or a string')
 
 

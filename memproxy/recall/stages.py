@@ -25,6 +25,9 @@ RANK_CONSTANT = 60
 NEAR_DAYS = 7.0
 """How far from a named time something may have been said that is about it ("yesterday I ...")."""
 
+BEST_OF_SESSION = 3
+"""How many of a session's turns speak for it."""
+
 MOST_PHRASES = 3
 """Pairs of words beyond this say nothing more: a question that was pasted has them all."""
 
@@ -75,19 +78,20 @@ def neighbours(batch: Batch) -> Columns:
 
 
 def sessions(batch: Batch) -> Columns:
-    """How many of the query's words, whatever their kind, the candidates of one session have together, against other
-    sessions': what is asked in one sentence was often told in several.
+    """How well the best turns of the same session match: many weak ones speak for each other. By words alone: how many
+    of the query's words, whatever their kind, the candidates of the session have together.
     """
-    words, turns = single_words(batch.text), batch.is_turn > 0
-    standing = np.zeros(len(turns))
-    if words and turns.any():
-        marks = [b" %b " % word for word in words]
-        held = np.array([[mark in reading.letters for mark in marks] for reading in batch.readings])
-        together = np.zeros_like(held)
-        np.logical_or.at(together, batch.sessions, held)
-        shares = fusion.shares(held, list(words.values()))
-        standing[turns] = fusion.places((together @ shares)[batch.sessions[turns]])
-    return {"session": standing}
+    strength = np.clip(batch.strength, 0.0, None)
+    order = np.lexsort((-strength, batch.sessions))
+    sessions = batch.sessions[order]
+    starts = np.flatnonzero(np.r_[True, sessions[1:] != sessions[:-1]])
+    place_in_session = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    best = np.where(place_in_session < BEST_OF_SESSION, strength[order], 0.0)
+    total = np.bincount(sessions, weights=best, minlength=len(order))
+    return {
+        "session": batch.is_turn * total[batch.sessions] / BEST_OF_SESSION,
+        "session_words": _session_words(batch),
+    }
 
 
 def speakers(batch: Batch) -> Columns:
@@ -180,6 +184,20 @@ def _by_best(values: Array) -> Array:
     best = values.max(initial=0.0)
     result: Array = values / best if best > 0 else np.zeros(len(values))
     return result
+
+
+def _session_words(batch: Batch) -> Array:
+    """For turns, against other sessions' candidates; not looked at where all candidates have vectors."""
+    words, turns = single_words(batch.text), batch.is_turn > 0
+    standing = np.zeros(len(turns))
+    if words and turns.any() and np.isnan(batch.cosine).any():
+        marks = [b" %b " % word for word in words]
+        held = np.array([[mark in reading.letters for mark in marks] for reading in batch.readings])
+        together = np.zeros_like(held)
+        np.logical_or.at(together, batch.sessions, held)
+        shares = fusion.shares(held, list(words.values()))
+        standing[turns] = fusion.places((together @ shares)[batch.sessions[turns]])
+    return standing
 
 
 def _reciprocal(values: Array) -> Array:

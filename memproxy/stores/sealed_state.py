@@ -29,8 +29,11 @@ from memproxy.ports import (
     SessionBlocks,
     SlotChange,
 )
+from memproxy.stores import sqlite_blocks as blocks
 from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_palace as palace
+from memproxy.stores import sqlite_receipts as receipts
+from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable
 from memproxy.stores.sqlite_data_keys import MOST_KNOWN, DataKeys, Owner, owners
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
@@ -123,7 +126,12 @@ class SealedState(SqliteState):
 
     async def destroy_key(self, scope: Scope) -> None:
         def work(db: sqlite3.Connection) -> None:
+            # all that is sealed goes with its key: nobody could read it, and it would stand in the way of what comes
             journal.erase(db, scope, None)
+            sessions.erase(db, scope, None)
+            blocks.erase(db, scope, None)
+            receipts.erase(db, scope, None)
+            palace.erase(db, scope.owner, None)
             self._keys.destroy(db, scope.owner)
 
         await self._file.write(work)
@@ -218,7 +226,7 @@ class SealedState(SqliteState):
         found = await super().find_session(scope, list(plain))
         return {
             plain[name]: [
-                msgspec.structs.replace(one, answer=key.plain_name(one.answer)) if one.answer is not None else one
+                msgspec.structs.replace(one, answer=_plain_name(key, one.answer)) if one.answer is not None else one
                 for one in known
             ]
             for name, known in found.items()
@@ -297,14 +305,15 @@ class SealedState(SqliteState):
         rooms = bool(parent) and "/" not in parent  # named by sessions
         sealed = key.name(name) if name is not None and not rooms else name
         found = await super().palace(scope, parent, after=after, limit=limit, name=sealed)
-        return [PalacePlace(one.number, key.plain_name(one.name)) for one in found]
+        return [PalacePlace(one.number, _plain_name(key, one.name)) for one in found]
 
     async def palace_names(self, scope: Scope) -> dict[str, str]:
         key = await self._known_key(scope.owner)
         if key is None:
             return {}
         found = await super().palace_names(scope)
-        return {key.plain_name(name): key.plain_name(wing) for name, wing in found.items()}
+        names = {_plain_name(key, name): _plain_name(key, wing) for name, wing in found.items()}
+        return {name: wing for name, wing in names.items() if name and wing}
 
     async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
         key = await self._known_key(scope.owner)
@@ -343,6 +352,14 @@ def _opened(key: DataKey | None, sealed: bytes, what: str) -> bytes:
     except Unreadable as error:
         _note_unreadable(what, error)
         return b""
+
+
+def _plain_name(key: DataKey, name: str) -> str:
+    try:
+        return key.plain_name(name)
+    except Unreadable as error:
+        _note_unreadable("name", error)
+        return ""
 
 
 def _opened_text(key: DataKey | None, sealed: str, what: str) -> str:

@@ -138,3 +138,10 @@ async def test_cursors_of_one_list_are_nothing_to_another_or_to_somebody_else(ap
     for path in ("/v1/memory/entities", "/v1/memory/palace", "/v1/memory/entities/Berlin/timeline", "/v1/memory/audit"):
         answer = await api.call("GET", path, identity=everything(api), params={"cursor": cursor})
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, "cursor"), path
+
+
+@pytest.mark.parametrize("kind", [{}, [], [["text"]], 1, None, True, "image_url"])
+async def test_a_part_of_any_other_type_is_refused(api: Api, kind: object) -> None:
+    body = {"messages": [{"role": "user", "content": [{"type": kind, "text": "x"}]}]}
+    answer = await api.call("POST", "/v1/memory/turns", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages.0.content")

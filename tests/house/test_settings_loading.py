@@ -278,8 +278,6 @@ def test_a_secret_is_never_shown(files: Files, text: str) -> None:
 OTHER_VALUES = {
     "store.backend": "postgres",
     "state.backend": "redis",
-    "retention.ttl_days": 3,
-    "privacy.encrypt": True,
     "working.default_ttl_s": 1,
     "telemetry.log_content": True,
 }

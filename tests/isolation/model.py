@@ -7,7 +7,7 @@ from typing import Any
 from tests.e2e.talk import extract_by_rules
 from tests.isolation.watching import Watch
 from tests.support.answers import Answer, Received, chat_events, completion, error, json_answer, stream, text_of
-from tests.support.upstream import EXTRACT_MARK, ScriptedUpstream
+from tests.support.upstream import ScriptedUpstream
 
 
 def listen(upstream: ScriptedUpstream, watch: Watch) -> None:
@@ -30,10 +30,10 @@ def listen(upstream: ScriptedUpstream, watch: Watch) -> None:
 def _look(watch: Watch, received: Received) -> None:
     headers = "\n".join(f"{name}: {value}" for name, value in received.headers)
     text = f"{received.target}\n{headers}\n{_text(received)}"
-    learning = EXTRACT_MARK in text
-    if "x-memproxy" in headers.lower() and not learning:
+    own = received.header("x-memproxy-internal") is not None
+    if "x-memproxy" in headers.lower() and not own:
         watch.leaks.append(f"the upstream got headers of ours: {headers}")
-    watch.sent_upstream("an extraction" if learning else "a request upstream", text)
+    watch.sent_upstream("learning's own call" if own else "a request upstream", text)
 
 
 def _text(received: Received) -> str:

@@ -49,7 +49,8 @@ async def fill(state: SqliteState, scope: Scope) -> int:
     number = await state.append(JournalEntry(kind=JournalKind.PLAN, scope=scope, body=TEXT.encode(), request_id="r"))
     assert await state.save_plan(number, TEXT.encode(), [SlotChange(slot=WORDS[3], expected=None, new="m1")])
     await state.remember_session(scope, [WORDS[4]], KnownSession(session="s", said_at=NOON, answer=WORDS[4]))
-    await state.save_block(scope, WORDS[4], [BlockLine(text=TEXT, memory_id="m1")], erasures=0, at=NOON)
+    erasures = (await state.find_blocks(scope, [])).erasures
+    await state.save_block(scope, WORDS[4], [BlockLine(text=TEXT, memory_id="m1")], erasures=erasures, at=NOON)
     recalled = Recalled(result="injected", query=TEXT)
     await state.note_receipts([ReceiptPart(request_id="r", scope=scope, at=NOON, recalled=recalled)])
     rejected = Outcome(result="rejected", content=TEXT, turn_id="t1", request_ids=["r"])
@@ -129,6 +130,9 @@ async def test_a_destroyed_key_leaves_nothing_to_read(tmp_path: Path) -> None:
         with pytest.raises(Unreadable):
             after.open(before.seal(b"text", "x"), "x")
         assert (await state.find_blocks(ANN, [WORDS[4]])).blocks == {}
+        assert await state.palace_names(ANN) == {}
+        await fill(state, ANN)
+        await check(state, ANN)
 
 
 async def test_what_came_after_an_erasure_stays_readable(tmp_path: Path) -> None:

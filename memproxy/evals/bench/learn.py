@@ -357,6 +357,7 @@ def main(
 ) -> None:
     """Compare the relay's latency with learning on and off, and see the backlog drain."""
     console = Console()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the proxies, one of them stopped, end with us
     with tempfile.TemporaryDirectory(prefix="memproxy-bench-", ignore_cleanup_errors=True) as name:
         bench = Bench(console, Path(name), turns=turns, round_s=seconds)
         found = asyncio.run(bench.run(pairs=rounds, model_path=model_path, limit_s=limit, concurrency=concurrency))

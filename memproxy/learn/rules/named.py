@@ -207,7 +207,10 @@ def in_grade(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     yield _plain(f"{who} is in {groups['x']}.", question, f"in {groups['x']}", "user-profile/education")
 
 
-_YEAR = r"(?:(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth|sixth|seventh|eighth) grade|kindergarten|grade \d{1,2})"
+_YEAR = (
+    r"(?:(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth|sixth|seventh|eighth) grade|kinder"
+    r"garten|grade \d{1,2})"
+)
 
 RULES: tuple[Rule, ...] = (
     any_rule(

@@ -36,7 +36,8 @@ _CONTRACTIONS = tuple(
         (r"\bits (?=so\b|too\b|just\b|really\b|always\b)", "it is "),
         (
             (
-                r"\b(my|our) (son|daughter|sister|brother|husband|mum|mom|dad|friend|boss|partner|boyfriend|girlfriend)s "
+                r"\b(my|our) (son|daughter|sister|brother|husband|mum|mom|dad|friend|boss|partner|boyfriend|"
+                r"girlfriend)s "
                 r"(?=(?:teacher|school|class|birthday|house|flat|dog|cat|car|wedding|boss|friend|room|name|nursery|job|"
                 r"team)s?\b)"
             ),
@@ -116,7 +117,8 @@ _CONTRACTIONS = tuple(
         ),
         (
             (
-                r"(^|[:,] )(?:it is|it was) ([^,.]{3,40}?),? (?:that )?(I am (?:allergic|intolerant) to|I (?:meant|like|"
+                r"(^|[:,] )(?:it is|it was) ([^,.]{3,40}?),? (?:that )?(I am (?:allergic|intolerant) to|I (?:meant|"
+                r"like|"
                 r"love|use|want))\b"
             ),
             r"\1\3 \2",
