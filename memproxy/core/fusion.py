@@ -139,7 +139,8 @@ def shares(held: NDArray[np.bool_], functional: Sequence[bool]) -> Array:
     total = len(held) + PRIOR_DOCUMENTS
     rarity = np.array([_rarity(max(1, int(count)), total) for count in held.sum(axis=0)])
     weights: Array = rarity * np.where(functional, FUNCTION_WEIGHT, 1.0)
-    return weights / weights.sum()
+    parts: Array = weights / weights.sum()
+    return parts
 
 
 def _rarity(documents_with: int, total: int) -> float:

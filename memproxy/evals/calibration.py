@@ -8,7 +8,7 @@ and the question into the first person, as chats are; a user with 1 to 21 facts,
 without the right one; and questions put to another person's memories, all of them and a few, where nothing is right.
 Most of them count again with every shared word taken away, because people ask in other words than they told. A memory
 is right when its source is in the question's evidence. Evidence is sparse (whatever else would help counts as wrong),
-so right ones weigh 3.4 times (4 by words alone).
+so right ones weigh 3.4 times (4.2 by words alone).
 
 Where all memories of a person are asked (``ORDERED``), the order counts as well as the score: see `logistic.fit`.
 

@@ -48,7 +48,8 @@ _CONTRACTIONS = tuple(
                 rf"\b((?:my|our) "
                 rf"(?:{'|'.join(sorted(map(re.escape, KIN | PARTNERS | PARENTS), key=len, reverse=True))})(?: "
                 rf"(?-i:[A-Z])\w+)?) "
-                r"(?:(?:has|just|recently|now|finally) )*(?:became|become|got promoted to|was promoted to) (?=an? |the )"
+                r"(?:(?:has|just|recently|now|finally) )*(?:became|become|"
+                r"got promoted to|was promoted to) (?=an? |the )"
             ),
             r"\1 is ",
         ),

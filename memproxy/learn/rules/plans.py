@@ -34,7 +34,11 @@ _EVENTS = re.compile(
     r"retreat|reunion|festival|train|demo|"
     r"talk|dentist|optician|physio|haircut|performance|triathlon|competition|submission|viewing|hearing|booking|"
     r"reservation|start date|first day|last day|go-live|ceremony|funeral|baptism|lease|contract|visa|passport|"
-    r"subscription|membership|warranty|baby)\b",
+    r"subscription|membership|warranty|baby|retro|retrospective|stand-?up|sprint|review|off-?site|workshop|webinar|"
+    r"rehearsal|practice|delivery|photo ?shoot|gig|show|dinner|brunch|barbecue|picnic|playdate|vaccination|scan|"
+    r"ultrasound|mri|biopsy|session|lesson|tour|cruise|ferry|inspection|audit|hackathon|bootcamp|camp|finals?|midterms?|"
+    r"quiz|prom|christening|shower|housewarming|open day|all-hands|town hall|keynote|premiere|exhibition|10k|5k|swim meet|"
+    r"check-in|check-out|closing|webinar|hen do|stag do)\b",
     re.IGNORECASE,
 )
 
@@ -161,6 +165,13 @@ def doing(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     if said is None or _NO_PLAN.match(said) or _SHORT_LIVED.search(said) or _OF_IT.match(said):
         return
     yield from _on_day("User is {}", said, clause)
+
+
+def going(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“I'm going to see the Pixies on 26 April”."""
+    said = trimmed(groups["x"], "whole")
+    if said is not None and not _SHORT_LIVED.search(said) and not _OF_IT.match(said):
+        yield from _on_day("User is going to {}", said, clause)
 
 
 def coming(groups: Groups, clause: Clause) -> Iterable[Extracted]:
@@ -292,6 +303,16 @@ RULES: tuple[Rule, ...] = (
     i_rule(
         r"(?:have|have an?|am having|have booked|booked|run|am running) (?P<x>(?:an?|my|the|our) .+)",
         has_event,
+    ),
+    i_rule(
+        r"(?:am|are) (?:to have|having|due for|due to have|getting|booked in for|booked for|scheduled for|in for) "
+        r"(?P<x>(?:an?|my|the|our) .+)",
+        has_event,
+    ),
+    i_rule(
+        r"(?:am|are) going to (?P<x>(?:see|visit|attend|watch|meet|run|host|present|speak|perform|compete|stay|fly|move|"
+        r"start|give) .+)",
+        going,
     ),
     i_rule(
         r"(?:am|are) getting (?P<x>married .+)",
