@@ -10,7 +10,7 @@ CLIENTS_STAMP := $(CLIENTS)/.installed
 NODE := tests/clients/node
 NODE_STAMP := $(NODE)/node_modules/.installed
 
-.PHONY: demo test test-clients check lint types docs bench serve lock clean
+.PHONY: demo test test-clients test-browser check lint types docs bench serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
@@ -21,6 +21,12 @@ test: $(STAMP)
 # Without Node.js its clients are skipped, and say so.
 test-clients: $(STAMP) $(CLIENTS_STAMP) $(if $(shell command -v npm),$(NODE_STAMP))
 	MEMPROXY_TEST_CLIENTS=1 $(BIN)/python -m pytest tests/clients -v --no-header
+
+# Web pages of other places in a real browser (docs/isolation.md); without one `make test` skips these, and says so.
+test-browser: $(STAMP)
+	@command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null || \
+		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium-headless-shell"; exit 1; }
+	$(BIN)/python -m pytest tests/isolation/test_browser.py -v --no-header
 
 # ruff, mypy, the documentation against the code, then the tests (the architecture check is one of them).
 check: lint types docs test

@@ -46,7 +46,8 @@ class FeedbackApi:
             return await self._judge(scope, body, memories, text)
 
     async def _meant(self, scope: Scope, body: FeedbackBody) -> list[Memory]:
-        """The memories that it is about; of a request those that it was given and that are still there.
+        """The memories that it is about; of a request those that it was given, that are still there, and that the
+        caller's project (agent) sees.
 
         Raises:
             NotFound: there is no such memory, or no such receipt.
@@ -61,7 +62,8 @@ class FeedbackApi:
             raise NotFound("No receipt has this id. Receipts are kept for seven days.", param="request_id")
         told = found.decided or found.recalled
         ids = [one.memory_id for one in told.memories] if told is not None else []
-        stored = await self._backends.store.get(Scope(tenant=scope.tenant, user=scope.user), ids) if ids else {}
+        place = msgspec.structs.replace(scope, session=None)
+        stored = await self._backends.store.get(place, ids) if ids else {}
         return list(stored.values())
 
     async def _judge(self, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None) -> Response:

@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from memproxy.api.context import Backends, Endpoint
 from memproxy.api.http import caller, whole_body
-from memproxy.auth import resolve_scope
+from memproxy.auth import administered_user, resolve_user
 from memproxy.core.scope import Scope
 from memproxy.errors import Conflict, KeyReused, MemproxyError, RequestError
 from memproxy.ports import GivenAnswer
@@ -66,13 +66,17 @@ class Idempotency:
         return answered
 
     async def _call(self, request: Request, key: str) -> "_Call":
-        identity = caller(request, "memory:write", "admin")
+        erases = "user_id" in request.path_params
+        identity = caller(request, "memory:write", *(["admin"] if erases else []))
         body = await whole_body(request, self._max_bytes)
-        scope = resolve_scope(identity, user=_named_user(request, body))
+        resolve = administered_user if erases else resolve_user
+        scope = Scope(tenant=identity.tenant, user=resolve(identity, _named_user(request, body)))
         self._backends.require_state()
-        return _Call.of(
-            self._backends.secret, scope, key, f"{request.method} {request.url.path}?{request.url.query}", body
-        )
+        what = f"{request.method} {request.url.path}?{request.url.query}"
+        if identity.bound_project:
+            # what a key without a project was answered may be another project's
+            what += f" {identity.project}"
+        return _Call.of(self._backends.secret, scope, key, what, body)
 
     def _lock(self, call: "_Call") -> asyncio.Lock:
         place = (*call.scope.owner, call.name)

@@ -89,12 +89,14 @@ class Receipts:
         }
 
     async def _contents(self, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:
-        """What these memories say; nothing while the store is away."""
-        owner = Scope(tenant=scope.tenant, user=scope.user)
+        """What these memories say, as far as the caller's project (agent) sees them: a request outside of any may have
+        been given another's. Nothing while the store is away.
+        """
+        place = msgspec.structs.replace(scope, session=None)
         wanted = list(dict.fromkeys(ids))
         try:
             self._backends.require_store()
-            found = await self._backends.store.get(owner, wanted) if wanted else {}
+            found = await self._backends.store.get(place, wanted) if wanted else {}
         except StoreUnavailable:
             return {}
         now = self._backends.clock.now()

@@ -67,7 +67,7 @@ def api_routes(backends: Backends) -> list[Route]:
     memories = Memories(backends, writer, locks, audit)
     choices, feedback = ChoicesApi(backends, locks), FeedbackApi(backends, writer, locks)
     turns, recalling, receipts = Turns(backends, writer), Recalling(backends), Receipts(backends)
-    transfer = Transfer(backends, writer, turns)
+    transfer = Transfer(backends, writer, turns, audit)
     sessions, palace, knowledge = Sessions(backends), PalaceView(backends), Knowledge(backends)
     calls: list[tuple[str, str, Endpoint]] = [
         ("POST", "/v1/memory/search", recalling.search),

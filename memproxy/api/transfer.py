@@ -9,6 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from memproxy.api.audit import Audit
 from memproxy.api.context import QUEUED, Backends, Writer
 from memproxy.api.http import answer, caller, read_lines_body, read_query
 from memproxy.api.schemas import ExportQuery, ImportQuery
@@ -60,8 +61,9 @@ class Told(msgspec.Struct, kw_only=True):
 class Transfer:
     """The calls."""
 
-    def __init__(self, backends: Backends, writer: Writer, turns: Turns) -> None:
+    def __init__(self, backends: Backends, writer: Writer, turns: Turns, audit: Audit) -> None:
         self._backends = backends
+        self._audit = audit
         self._writer = writer
         self._turns = turns
         self._max_bytes = backends.settings.server.max_body_bytes
@@ -70,7 +72,8 @@ class Transfer:
     async def export(self, request: Request) -> Response:
         """Everything of a user: history, turns, the palace's numbers; what is the same is written the same.
 
-        A caller who stands in a project (by its key or by header) gets what that project sees.
+        A caller who stands in a project or agent (by its key or by header) gets what that one sees, without the
+        palace's numbers: its names are of all projects.
         """
         identity = caller(request, "memory:read")
         query = read_query(request, ExportQuery)
@@ -84,11 +87,16 @@ class Transfer:
             headers["x-memproxy-next-cursor"] = first.next_cursor
             first.next_cursor = None
         begin = b"" if query.cursor is not None else await self._beginning(scope)
+        if query.cursor is None:
+            counts = {"memories": int(headers["x-memproxy-total"])}
+            await self._audit.note(identity, "user.export", counts=counts, user_id=scope.user)
         body = self._lines(scope, begin, first, vectors=query.vectors)
         return StreamingResponse(body, media_type=MEDIA_TYPE, headers=headers)
 
     async def _beginning(self, scope: Scope) -> bytes:
-        """The header and the palace."""
+        """The header, and the palace for who sees all of it."""
+        if scope.project is not None or scope.agent is not None:
+            return line(self._header())
         rows = await self._backends.state.palace_rows(Scope(tenant=scope.tenant, user=scope.user))
         places = [line({"place": {"user_id": scope.user, **msgspec.to_builtins(row)}}) for row in rows]
         return b"".join([line(self._header()), *places])
@@ -107,7 +115,8 @@ class Transfer:
     async def import_lines(self, request: Request) -> Response:
         """Take over the lines of a file or of a part of it; the same lines twice change nothing.
 
-        202: it is in the journal and not applied yet (the store is away).
+        202: it is in the journal and not applied yet (the store is away). Over a quota (429) what came before stays:
+        the same lines again go on from there when there is room.
         """
         identity = caller(request, "memory:write")
         query = read_query(request, ImportQuery)
@@ -119,6 +128,9 @@ class Transfer:
         numbers = await self._take(identity, query, lines, header, told)
         numbers += await self._say(identity, query, [one for one in lines if one.turns is not None], told)
         applied = await self._applied(numbers)
+        if not query.dry_run:
+            counts = {"imported": told.imported, "replaced": told.replaced, "turns": told.turns}
+            await self._audit.note(identity, "user.import", counts=counts, user_id=query.user_id)
         return answer(told) if applied else answer(told, 202, QUEUED)
 
     async def _adopt(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> None:
@@ -200,6 +212,7 @@ class Transfer:
         told.imported += len(due) - replaced
         if query.dry_run or not due:
             return []
+        await self._backends.quotas.admit_memories(scope, len(due) - replaced)
         memories = await self._placed(scope, [memory for memory, _ in due])
         vectors = {vector_key(memory): given for memory, given in due if given is not None}
         plan = PlanBody(upserts=memories, vectors=vectors)
@@ -239,6 +252,7 @@ class Transfer:
                 continue
             told.turns += len(one.turns.messages)
             if not query.dry_run:
+                await self._backends.quotas.admit_turns(scope, len(one.turns.messages))
                 given = {"project_id": identity.project} if identity.bound_project else {}
                 body = one.turns.model_copy(update=given)
                 numbers += await self._turns.journalled(scope, body, source=Source.IMPORT)

@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 from uuid import uuid4
 
+from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.backup import STATE, STORE
 from memproxy.core.protocol import BackupTold
 from memproxy.errors import Conflict, MemproxyError, NotBuilt
 from memproxy.metrics import metrics
-from memproxy.ports import HeldStore, StateStore
+from memproxy.ports import Clock, HeldStore, StateStore
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,9 @@ log = logging.getLogger(__name__)
 COPYING = "copying"
 DONE = "done"
 FAILED = "failed"
+
+EVERYBODY = "*"
+"""The tenant of what concerns all of them, in the audit log."""
 
 
 class BackingUp:
@@ -27,9 +31,10 @@ class BackingUp:
     it is copied); searches do not.
     """
 
-    def __init__(self, store: HeldStore | None, state: StateStore) -> None:
+    def __init__(self, store: HeldStore | None, state: StateStore, clock: Clock) -> None:
         self._store = store
         self._state = state
+        self._clock = clock
         self._tasks = TaskOwner("engine.backup")
         self.told = BackupTold()
 
@@ -62,6 +67,7 @@ class BackingUp:
             async with store.held() as source:
                 await asyncio.to_thread(self._copy, source, folder / STORE)
                 await self._state.backup(folder / STATE)
+            await self._state.note_audit([self._entry()])
         except MemproxyError as error:
             log.error("the backup ended early: %s", error.message)
             self.told.state, self.told.error = FAILED, error.message
@@ -79,6 +85,10 @@ class BackingUp:
             self.told.error = f"It failed unexpectedly ({type(error).__name__}); the log says where."
         else:
             self.told.state = DONE
+
+    def _entry(self) -> AuditEntry:
+        counts = {"bytes": self.told.done}
+        return AuditEntry(at=self._clock.now(), tenant=EVERYBODY, by=COMMAND_LINE, action="backup", counts=counts)
 
     def _copy(self, source: Path, target: Path) -> None:
         """Copy the store's files; its lock is not one of them."""

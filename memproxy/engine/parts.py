@@ -113,7 +113,7 @@ class Engine:
         self._models = [*recall_models, *([model] if model is not None else [])]
         self._reindexing = reindexing
         self._lexical_version = lexical_version
-        self._backing_up = BackingUp(held, state)
+        self._backing_up = BackingUp(held, state, clock)
         self._secret = secret or secrets.token_bytes(32)
         self._write_timeout_s = write_timeout_s
         self._tasks = TaskOwner("engine")

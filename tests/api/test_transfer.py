@@ -9,7 +9,9 @@ import pytest
 
 from memproxy.core.protocol import Identity
 from memproxy.core.transfer import MEDIA_TYPE
-from tests.support.engine import Api, make_engine, serve_engine
+from memproxy.settings import LimitsSettings
+from memproxy.settings.limits import UserLimits
+from tests.support.engine import Api, make_engine, serve_engine, test_settings
 
 
 @pytest.fixture
@@ -211,3 +213,27 @@ async def test_a_web_page_cannot_plant_by_a_form_or_plain_text(own_api: Api) -> 
 async def test_secrets_of_a_file_are_redacted_as_everywhere(own_api: Api) -> None:
     await take(own_api, lines(memory("m1", "My key is AKIAIOSFODNN7EXAMPLE")))
     assert (await own_api.page())[0]["content"] == "My key is [redacted:aws-key]"
+
+
+async def test_export_and_import_are_in_the_audit_log(own_api: Api) -> None:
+    await own_api.store("User likes tea", identity=own_api.identity("ann"))
+    await take(own_api, await export(own_api, own_api.identity("ann")), user_id="bob")
+    admin = Identity(tenant=own_api.tenant, permissions=frozenset({"admin"}))
+    entries = (await own_api.call("GET", "/v1/memory/audit", identity=admin)).json()["data"]
+    told = [(one["action"], one["scope"], one["counts"]) for one in entries]
+    assert ("user.export", {"user_id": "ann"}, {"memories": 1}) in told
+    assert ("user.import", {"user_id": "bob"}, {"imported": 1, "replaced": 0, "turns": 0}) in told
+
+
+async def test_an_import_over_the_quota_is_refused_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    settings = test_settings()
+    limits = LimitsSettings(user=UserLimits(memories=2))
+    engine = make_engine(tmp_path, settings=settings.model_copy(update={"limits": limits}))
+    file = lines(*(memory(f"m{number}", f"fact {number}") for number in range(3)))
+    async with serve_engine(engine) as api:
+        headers = {"content-type": MEDIA_TYPE}
+        refused = await api.call("POST", "/v1/memory/import", content=file, headers=headers)
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"]
+        assert (await take(api, file, dry_run=True))["imported"] == 3
+        assert await api.page() == []

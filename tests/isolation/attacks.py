@@ -133,7 +133,7 @@ async def fields(caller: Caller, person: Person, victim: Person) -> None:
             ("POST", "/v1/memory/prune", {"user_id": name, "dry_run": False}),
         ]
     )
-    arguments = {} if body is None else {"json": body}
+    arguments: dict[str, Any] = {} if body is None else {"json": body}
     must(await caller.call("another's name", person, method, path, instead=mine, **arguments), 400, 403, 404)
 
 
@@ -209,6 +209,7 @@ async def planting(caller: Caller, person: Person, victim: Person) -> None:
 async def chains(caller: Caller, person: Person, victim: Person) -> None:
     """Going on from another's response, or with the beginning of another's conversation."""
     mark = f"(sender-{person.number}-of-this-message)"
+    body: dict[str, Any]
     if victim.responses:
         body = {
             "model": "test-model",

@@ -56,7 +56,7 @@ class PageServer(ThreadedServer):
 class _Handler(QuietHandler):
     server: PageServer
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - as the base class names it
         if not self.path.startswith("/page"):
             self.server.asked.set()
             self.answer({"this is": "still the page's own server"}, 404)
@@ -67,7 +67,7 @@ class _Handler(QuietHandler):
         self.end_headers()
         self.wfile.write(self.server.page)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - as the base class names it
         found: Any = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.reports.put(found)
         self.answer({})

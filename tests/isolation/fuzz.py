@@ -3,16 +3,21 @@
 import argparse
 import asyncio
 import json
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.isolation.people import MODES, Mode
-from tests.isolation.run import fuzz
+from tests.isolation.run import Step, fuzz
 from tests.isolation.watching import Watch
+
+_LINES = 20
+"""Where there is no terminal a line tells how far it is, so many times."""
 
 
 def main() -> None:
@@ -25,16 +30,32 @@ def main() -> None:
     parser.add_argument("--modes", default=",".join(MODES), help="of identity, by commas")
     options = parser.parse_args()
     modes = [mode for mode in MODES if mode in options.modes.split(",")]
-    each = options.operations // len(modes)
-    with tqdm(total=each * len(modes), unit="op") as bar:
+    each = max(1, options.operations // len(modes))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         for mode in modes:
-            bar.set_description(mode)
             began = time.monotonic()
-            watch = _run(mode, each, options, lambda: bar.update(1) and None)
-            bar.write(json.dumps({"mode": mode, "operations": each, **_told(watch, time.monotonic() - began)}, indent=1))
+            watch = _run(mode, each, options, _steps(progress, mode, each))
+            told = {"mode": mode, "operations": each, **_told(watch, time.monotonic() - began)}
+            print(json.dumps(told, indent=1), flush=True)
 
 
-def _run(mode: Mode, operations: int, options: argparse.Namespace, step: Any) -> Watch:
+def _steps(progress: Progress, mode: str, operations: int) -> Step:
+    task = progress.add_task(mode, total=operations)
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        progress.advance(task)
+        if progress.disable and done % max(1, operations // _LINES) == 0:
+            print(f"{mode}: {done} of {operations}", file=sys.stderr, flush=True)
+
+    return step
+
+
+def _run(mode: Mode, operations: int, options: argparse.Namespace, step: Step) -> Watch:
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(
             fuzz(

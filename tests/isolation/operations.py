@@ -99,7 +99,9 @@ async def tell(caller: Caller, person: Person) -> None:
         {"role": "assistant", "content": f"I noted {person.canary}."},
     ]
     if random.random() < 0.5:
-        said[0]["id"] = f"D{random.randrange(3)}:1" if random.random() < 0.3 else f"d-{person.canary}-{len(person.turns)}"
+        said[0]["id"] = (
+            f"D{random.randrange(3)}:1" if random.random() < 0.3 else f"d-{person.canary}-{len(person.turns)}"
+        )
     body = {"session_id": session_of(caller, person), "messages": said}
     told = must(await caller.call("turns", person, "POST", "/v1/memory/turns", json=body), 201, 202).json()
     for name in told["turn_ids"]:

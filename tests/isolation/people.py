@@ -105,7 +105,8 @@ class World:
 def make_world(mode: Mode, tenants: int, users: int) -> World:
     """So many tenants of so many users each, and the part of the configuration that knows them."""
     entries: list[dict[str, Any]] = []
-    people, operators = [], {}
+    people: list[Person] = []
+    operators: dict[str, str] = {}
     for tenant in (f"tenant-{number:02d}" for number in range(tenants)):
         shared = f"sk-{secrets.token_hex(16)}"
         for user in (f"person-{number:02d}" for number in range(users)):

@@ -37,11 +37,13 @@ async def fuzz(
     async with scripted_upstream() as upstream:
         listen(upstream, watch)
         changes = {**_SERVER, **world.config}
-        async with running_proxy(upstream.base_url, folder, changes, memory=False) as proxy:
-            async with httpx.AsyncClient(base_url=proxy.root_url, timeout=120, trust_env=False) as client:
-                await _ready(Caller(client, world, watch, Random(seed)), world.people[0])
-                await _all(client, watch, operations, seed, step)
-                metrics = (await client.get("/metrics")).text
+        async with (
+            running_proxy(upstream.base_url, folder, changes, memory=False) as proxy,
+            httpx.AsyncClient(base_url=proxy.root_url, timeout=120, trust_env=False) as client,
+        ):
+            await _ready(Caller(client, world, watch, Random(seed)), world.people[0])
+            await _all(client, watch, operations, seed, step)
+            metrics = (await client.get("/metrics")).text
         names = {person.user for person in world.people} | {person.tenant for person in world.people}
         watch.nowhere("/metrics", metrics, names)
         watch.nowhere("the log", proxy.log)

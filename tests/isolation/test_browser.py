@@ -59,9 +59,11 @@ async def settled(proxy: Proxy) -> str:
 async def home(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Home]:
     with page_server() as friend:
         changes = {"server": {"cors_origins": [friend.origin]}}
-        async with scripted_upstream() as upstream:
-            async with running_proxy(upstream.base_url, tmp_path_factory.mktemp("home"), changes) as proxy:
-                yield Home(proxy, upstream, await settled(proxy), friend)
+        async with (
+            scripted_upstream() as upstream,
+            running_proxy(upstream.base_url, tmp_path_factory.mktemp("home"), changes) as proxy,
+        ):
+            yield Home(proxy, upstream, await settled(proxy), friend)
 
 
 async def told(server: PageServer, address: str, folder: Path) -> Findings:

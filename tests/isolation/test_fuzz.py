@@ -29,7 +29,7 @@ def watch() -> Watch:
     return Watch(make_world("passthrough", 2, 2))
 
 
-def shown(text: str, status: int = 200, **headers: str) -> httpx.Response:
+def shown(text: str, status: int = 200, headers: dict[str, str] | None = None) -> httpx.Response:
     answer = httpx.Response(status, text=text, headers=headers)
     answer.elapsed = timedelta(milliseconds=1)
     return answer
@@ -44,7 +44,7 @@ def test_words_of_another_are_found_wherever_they_are(watch: Watch) -> None:
     watch.answer("a call", mine, shown(f"I said {mine.canary}"))
     for answer in (
         shown(other.canary.upper()),
-        shown("", **{"x-memproxy-session": other.canary}),
+        shown("", headers={"x-memproxy-session": other.canary}),
         shown(f'{{"next_cursor": "{cursor(other.canary)}"}}'),
         shown(f"No memory has the id {other.canary}", 404),
     ):
@@ -63,7 +63,7 @@ def test_a_request_upstream_that_mixes_two_people_is_found(watch: Watch) -> None
 
 def test_an_answer_about_anothers_that_differs_at_all_is_found(watch: Watch) -> None:
     watch.same("a call", shown("no ab", 404), shown("no cd", 404), ("ab", "cd"))
-    for other in (shown("no cd", 403), shown("nothing cd", 404), shown("no cd", 404, etag='"x"')):
+    for other in (shown("no cd", 403), shown("nothing cd", 404), shown("no cd", 404, {"etag": '"x"'})):
         with pytest.raises(Leak):
             watch.same("a call", shown("no ab", 404), other, ("ab", "cd"))
 

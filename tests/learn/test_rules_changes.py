@@ -13,7 +13,7 @@ from tests.learn.rig import ANN, NOON
 
 CHANGED = [
     ("My flight to Boston is at 9 on Friday.", "Actually it's at 11 now.", "at 11"),
-    ("The team offsite is on Tuesday.", "it got moved to Thursday", "on Thursday"),
+    ("The team offsite is on Tuesday.", "it got moved to Thursday", "Thursday"),
     ("Our wedding budget is 12,000 euros.", "no, 15,000", "15,000 euros"),
     ("I do all my design work in Sketch.", "I switched to Figma last month.", "in Figma"),
     ("We have a dog named Rex.", "we renamed the dog to Max", "dog named Max"),

@@ -36,8 +36,10 @@ _EVENTS = re.compile(
     r"reservation|start date|first day|last day|go-live|ceremony|funeral|baptism|lease|contract|visa|passport|"
     r"subscription|membership|warranty|baby|retro|retrospective|stand-?up|sprint|review|off-?site|workshop|webinar|"
     r"rehearsal|practice|delivery|photo ?shoot|gig|show|dinner|brunch|barbecue|picnic|playdate|vaccination|scan|"
-    r"ultrasound|mri|biopsy|session|lesson|tour|cruise|ferry|inspection|audit|hackathon|bootcamp|camp|finals?|midterms?|"
-    r"quiz|prom|christening|shower|housewarming|open day|all-hands|town hall|keynote|premiere|exhibition|10k|5k|swim meet|"
+    r"ultrasound|mri|biopsy|session|lesson|tour|cruise|ferry|inspection|audit|hackathon|bootcamp|camp|finals?|"
+    r"midterms?|"
+    r"quiz|prom|christening|shower|housewarming|open day|all-hands|town hall|keynote|premiere|exhibition|10k|5k|"
+    r"swim meet|"
     r"check-in|check-out|closing|webinar|hen do|stag do)\b",
     re.IGNORECASE,
 )
@@ -310,7 +312,8 @@ RULES: tuple[Rule, ...] = (
         has_event,
     ),
     i_rule(
-        r"(?:am|are) going to (?P<x>(?:see|visit|attend|watch|meet|run|host|present|speak|perform|compete|stay|fly|move|"
+        r"(?:am|are) going to (?P<x>(?:see|visit|attend|watch|meet|run|host|present|speak|perform|compete|stay|fly|"
+        r"move|"
         r"start|give) .+)",
         going,
     ),

@@ -95,7 +95,7 @@ _SWITCHED = re.compile(
     r"(?:I|we)(?: have| just| finally| recently)* (?:switched|migrated|moved|changed|upgraded|transitioned|converted|"
     r"went|gone|swapped|defected)(?P<mid> .{0,40}?)??(?: over| back)? (?:to|for) (?:an? |the |using )?(?P<x>[\w.+#-]"
     r"[\w.+# -]{1,40}?)"
-    r"(?=$|[.,!;]| (?:last|this|in|for|because|since|now|instead|and|so|a (?:week|month|year)|at)\b)",
+    r"(?=$|[,!;]|\.(?!\d)| (?:last|this|in|for|because|since|now|instead|and|so|a (?:week|month|year)|at)\b)",
     re.IGNORECASE,
 )
 _USED = re.compile(
