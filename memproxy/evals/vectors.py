@@ -14,6 +14,7 @@ import numpy as np
 
 from memproxy.errors import ConfigError
 from memproxy.models.embed import Vectors
+from memproxy.models.plain import WithoutTokens
 from memproxy.ports import Embedder
 
 _SCHEMA_VERSION = 1
@@ -87,7 +88,7 @@ class VectorCache:
             self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
 
 
-class CachedEmbedder:
+class CachedEmbedder(WithoutTokens):
     """`ports.Embedder` in front of another one: texts from the cache where they are there, queries always anew.
 
     A key stands for the text and the model: its name, and what it makes of a probe, so that other files under the same

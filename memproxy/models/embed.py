@@ -18,6 +18,7 @@ from memproxy.core.tokens import estimate
 from memproxy.errors import ConfigError, EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.batching import Batcher, QueryCache
+from memproxy.models.plain import WithoutTokens
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
 
@@ -106,7 +107,7 @@ def _unit(vector: "np.ndarray[Any, Any]") -> list[float]:
     return result
 
 
-class FastembedEmbedder:
+class FastembedEmbedder(WithoutTokens):
     """`ports.Embedder` on a local ONNX model: loaded in the background, one session, one worker thread.
 
     ``start`` returns at once, also without network, where fastembed retries for 39 s. Until the model is there (and
@@ -218,7 +219,7 @@ class FastembedEmbedder:
             )
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(WithoutTokens):
     """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API."""
 
     def __init__(self, settings: EmbeddingSettings, *, timeout_s: float = 10.0) -> None:
@@ -305,7 +306,7 @@ class OpenAIEmbedder:
         return vectors
 
 
-class NoEmbedder:
+class NoEmbedder(WithoutTokens):
     """`ports.Embedder` that has none: recall by words alone, as configured (``embedding.provider: none``)."""
 
     name = "none"

@@ -10,7 +10,6 @@ from memproxy.core.audit import Audited, AuditEntry
 from memproxy.core.choices import Choices
 from memproxy.core.scope import Scope
 
-
 ANSWERS_KEPT = timedelta(hours=24)
 """How long a call can be repeated by its idempotency key."""
 

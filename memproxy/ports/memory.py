@@ -76,12 +76,13 @@ class Candidate(msgspec.Struct, kw_only=True):
     """One memory found, with its raw scores; ``None`` when that side was not searched or has no vector for it.
 
     ``cosine`` lies in [-1, 1]; ``bm25`` is the sum of IDF-weighted term scores over the scope's own corpus, 0 when no
-    term matches. Both are filled for every candidate, whichever side found it.
+    term matches. Both are filled for every candidate, whichever side found it. ``tokens`` as in `Point`.
     """
 
     memory: Memory
     cosine: float | None = None
     bm25: float | None = None
+    tokens: bytes = b""
 
 
 class Page(msgspec.Struct, kw_only=True):

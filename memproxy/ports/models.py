@@ -5,8 +5,32 @@ from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from memproxy.ports.memory import SparseVector
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A text as it is searched by.
+
+    ``tokens`` holds a vector of length 1 for each of its tokens that has a letter or a digit, 32-bit floats of shape
+    [tokens, dimension]; None when the embedder gives none. ``words`` are these tokens' texts, as the model's tokenizer
+    writes them (``##ing`` goes on with a word), in the same order.
+    """
+
+    vector: list[float]
+    tokens: npt.NDArray[np.float32] | None = None
+    words: list[str] = []
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """A text as it is searched for: a vector for each of its parts (at least one), and the vectors of the tokens of all
+    parts (`core.tokenvectors`); empty when the embedder gives none.
+    """
+
+    parts: list[list[float]]
+    tokens: bytes = b""
 
 
 class Embedder(Protocol):
@@ -35,6 +59,12 @@ class Embedder(Protocol):
 
     async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
         """For each text the vectors of its parts (at least one). Raises `errors.EmbedderUnavailable`."""
+
+    async def embed_question(self, text: str) -> Question:
+        """As `embed_query`, with the vectors of its tokens."""
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
+        """As `embed_texts`, with the vectors of their tokens."""
 
 
 class LexicalEncoder(Protocol):

@@ -6,9 +6,10 @@ import pytest
 from memproxy.errors import ConfigError
 from memproxy.evals.vectors import CachedEmbedder, VectorCache, until_ready
 from memproxy.models.embed import NoEmbedder
+from memproxy.models.plain import WithoutTokens
 
 
-class LettersEmbedder:
+class LettersEmbedder(WithoutTokens):
     """Counts letters: a vector for each sentence, and the texts that were asked for."""
 
     dimension = 2

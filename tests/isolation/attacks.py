@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
+
 from tests.isolation.calling import Caller, must
 from tests.isolation.operations import LINES, memory_line
 from tests.isolation.people import QUESTIONS, Person, forged_tokens
@@ -89,11 +91,11 @@ async def cursors(caller: Caller, person: Person, victim: Person) -> None:
     if path in {"/v1/memory", "/v1/memory/export"}:
         moment, _ = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         other = base64.urlsafe_b64encode(json.dumps([moment, str(uuid.uuid4())], separators=(",", ":")).encode())
-        answers = [
-            await caller.call("another's cursor", person, "GET", path, params={"cursor": one, "limit": 5})
-            for one in (cursor, other.decode().rstrip("="))
-        ]
-        caller.watch.same("another's cursor", answers[0], answers[1], (cursor, cursor))
+
+        async def ask(place: str) -> httpx.Response:
+            return await caller.call("another's cursor", person, "GET", path, params={"cursor": place, "limit": 5})
+
+        await caller.compare("another's cursor", ask, (cursor, other.decode().rstrip("=")))
     wrong = caller.random.choice(["/v1/memory", "/v1/memory/palace", "/v1/memory/entities", "/v1/memory/export"])
     must(await caller.call("another's cursor anywhere", person, "GET", wrong, params={"cursor": cursor}), 200, 400)
 

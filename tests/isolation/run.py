@@ -78,7 +78,7 @@ async def _all(client: httpx.AsyncClient, watch: Watch, operations: int, seed: i
             step()
 
     async with asyncio.TaskGroup() as group:
-        for number in range(AT_ONCE):
+        for number in range(min(AT_ONCE, len(watch.world.people))):
             group.create_task(work(number))
     if leaks:
         raise leaks[0]

@@ -25,6 +25,7 @@ from memproxy.learn.summary import SUMMARY_MARK
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.plain import WithoutTokens
 from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
 from memproxy.settings import LearnSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
@@ -55,7 +56,7 @@ class TestClock:
         self.time += timedelta(seconds=seconds)
 
 
-class WordEmbedder:
+class WordEmbedder(WithoutTokens):
     """An embedder without a model: a text's vector counts its key terms in hashed places."""
 
     name = "test:words"

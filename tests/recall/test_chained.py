@@ -7,6 +7,7 @@ import msgspec
 
 from memproxy.core.gate import UNDECIDED
 from memproxy.core.memory import Trust
+from memproxy.models.plain import WithoutTokens
 from memproxy.recall.prototypes import GENERAL
 from memproxy.settings import Settings
 from tests.recall.making import DIMENSION, Bench, asking, bench, conversation, fact, turn
@@ -14,7 +15,7 @@ from tests.recall.making import DIMENSION, Bench, asking, bench, conversation, f
 PATIENT = {"deadline_ms": 5_000}
 
 
-class Directions:
+class Directions(WithoutTokens):
     """An embedder for which every text is either general or not."""
 
     name = "test:directions"

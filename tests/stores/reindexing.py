@@ -11,6 +11,7 @@ from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.reindex import Reindexer
 from memproxy.learn.vectors import adjacency, turn_key
 from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.plain import WithoutTokens
 from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, Point, RebuildableStore
 from memproxy.recall.documents import bm25_text, dense_text
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, memory, turn
@@ -19,7 +20,7 @@ OLD = {"dimension": 4, "embedder": "test:old"}
 NEW = {"dimension": 8, "embedder": "test:new"}
 
 
-class Lengths:
+class Lengths(WithoutTokens):
     """An embedder of so many dimensions: a text's vector tells its length. Goes away after ``most`` texts, and waits
     before each call while ``gate`` is not set.
     """

@@ -28,6 +28,7 @@ from memproxy.evals.bench.plan import Population
 from memproxy.evals.local import temporary_folder
 from memproxy.evals.progress import progress
 from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.plain import WithoutTokens
 from memproxy.ports import Point
 from memproxy.recall.documents import bm25_text
 from memproxy.recall.pipeline import Recall
@@ -49,7 +50,7 @@ _FULL = 1_000_000
 _USERS = (1, 10, 1_000)
 
 
-class Drawn:
+class Drawn(WithoutTokens):
     """`ports.Embedder` that draws a vector for each text, near one of `CLUSTERS` centres."""
 
     name = "drawn"

@@ -1,0 +1,86 @@
+"""The vectors of a text's tokens, packed small, and how near a question's tokens are to them (late interaction).
+
+A text's one vector is the mean of its tokens', in which a single matching word drowns. Late interaction keeps the
+tokens: for each token of the question the most similar token of the text counts (MaxSim; Khattab and Zaharia, 2020).
+
+Of each number one bit is kept, its sign: 48 bytes a token for 384 numbers. The question is compared in full. What
+that costs in recall is said in docs/recall.md.
+
+Packed: the format (one byte), the numbers of a vector (two bytes, little endian), then each token's bits.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+
+MOST_TOKENS = 512
+"""Tokens of one text that are kept, 24 KiB at most with 384 numbers each."""
+
+_FORMAT = 1
+_HEADER_BYTES = 3
+_MOST_NUMBERS = 2**16 - 1
+_AT_ONCE = 2048
+"""Tokens that are unpacked together: 3 MiB, which stays in the processor's cache."""
+
+_SIGNS: Vectors = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1
+"""The eight numbers that each byte stands for."""
+
+
+def pack(vectors: Vectors) -> bytes:
+    """The token vectors of one text, one row each, as `similarities` reads them; of more than `MOST_TOKENS` the first.
+
+    Raises:
+        ValueError: no table of at most 65,535 numbers in a row.
+    """
+    if vectors.ndim != 2 or vectors.shape[1] > _MOST_NUMBERS:
+        raise ValueError(f"token vectors have the shape {vectors.shape}; give one row of numbers for each token")
+    if not vectors.size:
+        return b""
+    header = bytes([_FORMAT]) + vectors.shape[1].to_bytes(2, "little")
+    return header + np.packbits(vectors[:MOST_TOKENS] > 0, axis=1).tobytes()
+
+
+def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float64]:
+    """For each text (row) and each token of the question (column) the cosine of the nearest token of the text, in
+    [-1, 1]. ``question`` has a unit vector in each row. NaN where a text has no tokens, or those of another format or
+    another model (another number of numbers).
+    """
+    result = np.full((len(packed), len(question)), np.nan)
+    readable = [place for place, one in enumerate(packed) if _tokens(one, question)]
+    if not readable or not len(question):
+        return result
+    bits = np.frombuffer(b"".join(packed[place][_HEADER_BYTES:] for place in readable), np.uint8)
+    counts = [_tokens(packed[place], question) for place in readable]
+    near = _products(bits.reshape(sum(counts), -1), question)
+    starts = np.cumsum([0, *counts[:-1]])
+    result[readable] = np.maximum.reduceat(near, starts, axis=0)
+    return result
+
+
+def _tokens(one: bytes, question: Vectors) -> int:
+    """How many tokens are packed; 0 where they cannot be compared with the question."""
+    numbers = question.shape[1]
+    if len(one) <= _HEADER_BYTES or one[0] != _FORMAT or int.from_bytes(one[1:_HEADER_BYTES], "little") != numbers:
+        return 0
+    width = _width(numbers)
+    tokens, rest = divmod(len(one) - _HEADER_BYTES, width)
+    return 0 if rest else tokens
+
+
+def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:
+    """The cosine of every packed token (row) and every token of the question (column)."""
+    width = _width(question.shape[1])
+    wide = np.zeros((width * 8, len(question)), np.float32)
+    wide[: question.shape[1]] = question.T / np.sqrt(question.shape[1])
+    found = np.empty((len(bits), len(question)), np.float32)
+    for start in range(0, len(bits), _AT_ONCE):
+        some = bits[start : start + _AT_ONCE]
+        found[start : start + _AT_ONCE] = _SIGNS.take(some, axis=0).reshape(len(some), -1) @ wide
+    return found
+
+
+def _width(numbers: int) -> int:
+    return -(-numbers // 8)
