@@ -39,8 +39,8 @@ def pack(vectors: Vectors) -> bytes:
         raise ValueError(f"token vectors have the shape {vectors.shape}; give one row of numbers for each token")
     if not vectors.size:
         return b""
-    header = bytes([_FORMAT]) + vectors.shape[1].to_bytes(2, "little")
-    return header + np.packbits(vectors[:MOST_TOKENS] > 0, axis=1).tobytes()
+    bits: NDArray[np.uint8] = np.packbits(vectors[:MOST_TOKENS] > 0, axis=1)
+    return bytes([_FORMAT]) + int(vectors.shape[1]).to_bytes(2, "little") + bits.tobytes()
 
 
 def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float64]:
