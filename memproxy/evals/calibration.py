@@ -32,7 +32,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
 from memproxy.evals import locomo, logistic
-from memproxy.models.embed import load_fastembed
+from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
 from memproxy.recall.batch import Array
@@ -81,7 +81,9 @@ class Workshop:
     """Makes documents and examples; embeds every text once."""
 
     def __init__(self, model_path: Path) -> None:
-        self._encode, _ = load_fastembed(EmbeddingSettings(model_path=model_path, threads=2), model_path)
+        self._encode, _ = load_fastembed(
+            EmbeddingSettings(model_path=model_path, threads=2, token_vectors=False), model_path
+        )
         self._vectors: dict[str, Any] = {}
         self._lexical = Bm25Encoder()
         self._ranker = Ranker(self._lexical, DEFAULT)
@@ -96,7 +98,8 @@ class Workshop:
     def embed(self, texts: Sequence[str]) -> Any:
         """The vectors of these texts, one row each."""
         missing = sorted({text for text in texts if text not in self._vectors}, key=len)
-        self._vectors.update(zip(missing, map(np.asarray, self._encode(missing)), strict=True) if missing else ())
+        made = [np.asarray(one.vector) for one in self._encode(missing)] if missing else []
+        self._vectors.update(zip(missing, made, strict=True))
         return np.stack([self._vectors[text] for text in texts])
 
     def example(

@@ -4,36 +4,53 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
+from memproxy.ports import Question
 from memproxy.tasks import TaskOwner
 
 MAX_BATCH = 32
 """Queries embedded in one go."""
 
 CACHED_QUERIES = 1024
-"""Query vectors kept: 1.5 MB of floats at 384 dimensions (about ten times that as Python lists)."""
+"""Queries kept."""
 
-Vector = list[float]
+CACHED_BYTES = 32_000_000
+"""What these may take: 1.5 KB for each token at 384 dimensions, and 12 KB for the vector of the whole (a Python list of
+floats). So about a thousand questions of a sentence, or 80 of the greatest length.
+"""
+
+_FLOAT_BYTES = 32
+"""A number of a list: a Python float and the pointer to it."""
 
 
 class QueryCache:
-    """The vectors of the last queries, by text."""
+    """What was made of the last queries, by text."""
 
-    def __init__(self, size: int = CACHED_QUERIES) -> None:
+    def __init__(self, size: int = CACHED_QUERIES, most_bytes: int = CACHED_BYTES) -> None:
         self._size = size
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._most_bytes = most_bytes
+        self._questions: OrderedDict[str, Question] = OrderedDict()
+        self._bytes = 0
 
-    def get(self, text: str) -> Vector | None:
-        """The vector of a text that was asked for before, None if it is not (or no longer) there."""
-        if text in self._vectors:
-            self._vectors.move_to_end(text)
-        return self._vectors.get(text)
+    def get(self, text: str) -> Question | None:
+        """What was made of a text that was asked for before, None if it is not (or no longer) there."""
+        if text in self._questions:
+            self._questions.move_to_end(text)
+        return self._questions.get(text)
 
-    def put(self, text: str, vector: Vector) -> None:
-        """Keep it; the one that was not asked for longest goes when there are too many."""
-        self._vectors[text] = vector
-        self._vectors.move_to_end(text)
-        if len(self._vectors) > self._size:
-            self._vectors.popitem(last=False)
+    def put(self, text: str, question: Question) -> None:
+        """Keep it; those that were not asked for longest go when it is too much."""
+        if (before := self._questions.pop(text, None)) is not None:
+            self._bytes -= _bytes(before)
+        self._questions[text] = question
+        self._bytes += _bytes(question)
+        while self._questions and (len(self._questions) > self._size or self._bytes > self._most_bytes):
+            _, gone = self._questions.popitem(last=False)
+            self._bytes -= _bytes(gone)
+
+
+def _bytes(question: Question) -> int:
+    tokens = question.tokens.nbytes if question.tokens is not None else 0
+    return len(question.vector) * _FLOAT_BYTES + tokens
 
 
 class Batcher:
@@ -43,15 +60,15 @@ class Batcher:
     arrive meanwhile form the next batch. A failure reaches everybody in its batch.
     """
 
-    def __init__(self, tasks: TaskOwner, encode: Callable[[Sequence[str]], Awaitable[list[Vector]]]) -> None:
+    def __init__(self, tasks: TaskOwner, encode: Callable[[Sequence[str]], Awaitable[list[Question]]]) -> None:
         self._tasks = tasks
         self._encode = encode
-        self._waiting: list[tuple[str, asyncio.Future[Vector]]] = []
+        self._waiting: list[tuple[str, asyncio.Future[Question]]] = []
         self._running: asyncio.Task[None] | None = None
 
-    async def submit(self, text: str) -> Vector:
-        """The vector of one text; whoever stops waiting does not disturb the others."""
-        future: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+    async def submit(self, text: str) -> Question:
+        """What is made of one text; whoever stops waiting does not disturb the others."""
+        future: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
         self._waiting.append((text, future))
         if self._running is None or self._running.done():
             self._running = self._tasks.start(self._run(), "queries")
@@ -64,10 +81,10 @@ class Batcher:
             if wanted:
                 await self._embed(wanted)
 
-    async def _embed(self, wanted: list[tuple[str, "asyncio.Future[Vector]"]]) -> None:
+    async def _embed(self, wanted: list[tuple[str, "asyncio.Future[Question]"]]) -> None:
         texts = list(dict.fromkeys(text for text, _ in wanted))
         try:
-            vectors = dict(zip(texts, await self._encode(texts), strict=True))
+            made = dict(zip(texts, await self._encode(texts), strict=True))
         except asyncio.CancelledError:
             for _, future in wanted:
                 future.cancel()
@@ -77,10 +94,10 @@ class Batcher:
             return
         for text, future in wanted:
             if not future.done():
-                future.set_result(vectors[text])
+                future.set_result(made[text])
 
 
-def _fail(wanted: list[tuple[str, "asyncio.Future[Vector]"]], error: Exception) -> None:
+def _fail(wanted: list[tuple[str, "asyncio.Future[Question]"]], error: Exception) -> None:
     for _, future in wanted:
         if not future.done():
             future.set_exception(error)

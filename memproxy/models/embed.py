@@ -5,20 +5,20 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import openai
-from fastembed import TextEmbedding
-from fastembed.common.model_description import ModelSource, PoolingType
-from loguru import logger as fastembed_log
 
 from memproxy.core.text import split_parts
 from memproxy.core.tokens import estimate
+from memproxy.core.tokenvectors import MOST_TOKENS, pack
 from memproxy.errors import ConfigError, EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.batching import Batcher, QueryCache
+from memproxy.models.encoder import TEXT_BATCH, Encoder, Floats, load_fastembed, unit
 from memproxy.models.plain import WithoutTokens
+from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
 
@@ -27,87 +27,10 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 300.0
 """How long after a failed load the model is tried again."""
 
-TEXT_BATCH = 4
-"""Parts embedded in one go when turns are indexed: a query that arrives meanwhile waits for one such batch at most."""
-
 Vectors = list[list[float]]
 
 
-class Encoder(Protocol):
-    """A loaded model: texts to vectors, blocking. Raises whatever the library does."""
-
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """One vector of length 1 for each text."""
-
-
-def load_fastembed(
-    settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool = False
-) -> tuple[Encoder, int]:
-    """Load the local model (downloading it once, unless ``local_files_only``): the encoder and its dimension. Blocking,
-    slow; without a network the library tries for 39 s to download.
-
-    Raises:
-        EmbedderUnavailable: it cannot be had; the message says why and what to do.
-    """
-    fastembed_log.disable("fastembed")  # it tells of each of its retries; what matters is in the error we raise
-    model = _open_fastembed(settings, cache_dir, local_files_only=local_files_only)
-
-    def encode(texts: Sequence[str]) -> Vectors:
-        return [_unit(vector) for vector in model.embed(list(texts), batch_size=TEXT_BATCH)]
-
-    return encode, len(encode(["dimension"])[0])
-
-
-def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool) -> TextEmbedding:
-    name, options = settings.model, dict[str, Any](local_files_only=True) if local_files_only else dict[str, Any]()
-    if settings.model_path is not None:
-        name, options = _local_model(settings, settings.model_path)
-    try:
-        return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, **options)
-    except (ValueError, OSError, RuntimeError) as error:
-        remedy = "allow the download, or put the files on this machine and set embedding.model_path"
-        if settings.model_path is not None:
-            remedy = "check that embedding.model_path holds model.onnx, tokenizer.json and config.json of that model"
-        raise EmbedderUnavailable(
-            f"embedding model {settings.model} could not be loaded ({error}); {remedy}"
-        ) from error
-
-
-def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[str, Any]]:
-    """The name and options under which fastembed loads a folder: as the model it knows when the file is where it looks
-    for it, else as a custom one (mean pooling, as sentence-transformers models have it).
-    """
-    known = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
-    model = known.get(settings.model.lower())
-    options = {"specific_model_path": str(folder)}
-    if model is not None and (folder / model["model_file"]).is_file():
-        return settings.model, options
-    file = next((name for name in ("model.onnx", "onnx/model.onnx") if (folder / name).is_file()), None)
-    if file is None:
-        raise EmbedderUnavailable(
-            f"no ONNX model in embedding.model_path ({folder}); it must hold model.onnx (or onnx/model.onnx), "
-            "tokenizer.json and config.json"
-        )
-    custom = f"local/{settings.model}#{file}"
-    if custom.lower() not in known:
-        TextEmbedding.add_custom_model(
-            custom,
-            pooling=PoolingType.MEAN,
-            normalization=True,
-            sources=ModelSource(url="file:///"),
-            dim=settings.dimension or (model["dim"] if model else 0),
-            model_file=file,
-        )
-    return custom, options
-
-
-def _unit(vector: "np.ndarray[Any, Any]") -> list[float]:
-    length = float(np.linalg.norm(vector))
-    result: list[float] = (vector / length if length else vector).astype(np.float32).tolist()
-    return result
-
-
-class FastembedEmbedder(WithoutTokens):
+class FastembedEmbedder:
     """`ports.Embedder` on a local ONNX model: loaded in the background, one session, one worker thread.
 
     ``start`` returns at once, also without network, where fastembed retries for 39 s. Until the model is there (and
@@ -161,23 +84,32 @@ class FastembedEmbedder(WithoutTokens):
         self._state = "unavailable: closed"
 
     async def embed_query(self, text: str) -> list[float]:
+        return (await self.embed_question(text)).vector
+
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
+        return [passage.parts for passage in await self.embed_passages(texts)]
+
+    async def embed_question(self, text: str) -> Question:
         self._require()
         if (cached := self._cache.get(text)) is not None:
             return cached
-        vector = await self._queries.submit(split_parts(text, max_parts=1)[0])
-        self._cache.put(text, vector)
-        return vector
+        question = await self._queries.submit(split_parts(text, max_parts=1)[0])
+        self._cache.put(text, question)
+        return question
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         self._require()
         parts = [split_parts(text) for text in texts]
-        flat = [part for own in parts for part in own]
-        vectors: Vectors = []
-        for start in range(0, len(flat), TEXT_BATCH):
-            vectors.extend(await self._encode(flat[start : start + TEXT_BATCH]))
-        return _regroup(vectors, parts)
+        made = [_Making(len(own)) for own in parts]
+        due = [(making, part) for making, own in zip(made, parts, strict=True) for part in own]
+        for start in range(0, len(due), TEXT_BATCH):
+            some = due[start : start + TEXT_BATCH]
+            encoded = await self._encode([part for _, part in some])
+            for (making, _), one in zip(some, encoded, strict=True):
+                making.add(one)
+        return [making.passage() for making in made]
 
-    async def _encode(self, texts: Sequence[str]) -> Vectors:
+    async def _encode(self, texts: Sequence[str]) -> list[Question]:
         encoder = self._require()
         return await asyncio.get_running_loop().run_in_executor(self._worker, encoder, texts)
 
@@ -230,7 +162,7 @@ class OpenAIEmbedder(WithoutTokens):
         self._dimension = settings.dimension
         self._state = "ready"
         self._cache = QueryCache()
-        self._queries = Batcher(self._tasks, self._encode)
+        self._queries = Batcher(self._tasks, self._questions)
 
     @property
     def name(self) -> str:
@@ -260,10 +192,13 @@ class OpenAIEmbedder(WithoutTokens):
 
     async def embed_query(self, text: str) -> list[float]:
         if (cached := self._cache.get(text)) is not None:
-            return cached
-        vector = await self._queries.submit(split_parts(text, max_parts=1)[0])
-        self._cache.put(text, vector)
-        return vector
+            return cached.vector
+        question = await self._queries.submit(split_parts(text, max_parts=1)[0])
+        self._cache.put(text, question)
+        return question.vector
+
+    async def _questions(self, texts: Sequence[str]) -> list[Question]:
+        return [Question(vector=vector) for vector in await self._encode(texts)]
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
         parts = [split_parts(text) for text in texts]
@@ -294,7 +229,7 @@ class OpenAIEmbedder(WithoutTokens):
 
     def _read(self, answer: openai.types.CreateEmbeddingResponse, expected: int) -> Vectors:
         rows = sorted(answer.data or [], key=lambda row: row.index)
-        vectors = [_unit(np.asarray(row.embedding, dtype=np.float32)) for row in rows]
+        vectors = [unit(np.asarray(row.embedding, dtype=np.float32)) for row in rows]
         lengths = {len(vector) for vector in vectors}
         if len(vectors) != expected or lengths != {self._dimension or max(lengths, default=0)}:
             self._state = "unavailable: unexpected answer"
@@ -335,3 +270,26 @@ class NoEmbedder(WithoutTokens):
 def _regroup(vectors: Vectors, parts: Sequence[Sequence[str]]) -> list[Vectors]:
     remaining = iter(vectors)
     return [[next(remaining) for _ in own] for own in parts]
+
+
+class _Making:
+    """A passage whose parts are encoded one after another."""
+
+    def __init__(self, parts: int) -> None:
+        self._expected = parts
+        self._parts: Vectors = []
+        self._tokens: list[Floats] = []
+        self._packed = b""
+
+    def add(self, part: Question) -> None:
+        """The next part; with the last one the tokens are packed, so that of few texts they are held in full."""
+        self._parts.append(part.vector)
+        if part.tokens is not None and sum(map(len, self._tokens)) < MOST_TOKENS:
+            self._tokens.append(part.tokens)
+        if len(self._parts) == self._expected and self._tokens:
+            self._packed = pack(np.concatenate(self._tokens))
+            self._tokens.clear()
+
+    def passage(self) -> Passage:
+        """The whole, when all parts are there."""
+        return Passage(parts=self._parts, tokens=self._packed)

@@ -62,11 +62,16 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     """One search by vector and by words at once. ``dense`` None searches by words alone, ``bm25`` None by vector.
 
+    ``tokens`` and ``words`` as in `Question`: nothing is searched by them, but candidates are compared with them. Without
+    them the candidates' tokens need not be read.
+
     ``background``: no request waits for it, so the store need not put off other work for what may follow it.
     """
 
     dense: list[float] | None = None
     bm25: SparseVector | None = None
+    tokens: npt.NDArray[np.float32] | None = None
+    words: Sequence[str] = ()
     limit: int = 100
     where: MemoryFilter = MemoryFilter()
     background: bool = False

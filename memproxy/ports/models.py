@@ -11,7 +11,7 @@ import numpy.typing as npt
 from memproxy.ports.memory import SparseVector
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A text as it is searched by.
 
     ``tokens`` holds a vector of length 1 for each of its tokens that has a letter or a digit, 32-bit floats of shape

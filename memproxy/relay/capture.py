@@ -102,6 +102,7 @@ class Journal:
 
     async def _commit(self, exchange: Exchange, messages: list[Message], answer: str) -> None:
         entry = _entry(exchange, messages)
+        self._tasks.start(self._remember(exchange, answer), "remember")  # shares the turn's commit
         try:
             await self._state.append(entry)
         except StateUnavailable as error:
@@ -110,7 +111,6 @@ class Journal:
             return
         metrics().turns_captured.inc(len(messages))
         self._engine.captured(Captured(scope=exchange.scope, access=exchange.access))
-        self._tasks.start(self._remember(exchange, answer), "remember")
 
     async def _remember(self, exchange: Exchange, answer: str) -> None:
         try:

@@ -22,8 +22,8 @@ from memproxy.relay.engine import EngineClient
 from memproxy.relay.gate import Gate
 from memproxy.relay.limits import ChatLimits
 from memproxy.relay.request import RawHeaders
-from memproxy.relay.sessions import Conversation, Sessions, new_session
-from memproxy.relay.sticky import Given, Sticky
+from memproxy.relay.sessions import Conversation, Sessions
+from memproxy.relay.sticky import Given, NewBlock, Sticky
 from memproxy.tasks import TaskOwner
 from memproxy.wire.request import RequestBody
 
@@ -130,9 +130,10 @@ class Decider:
             return Decision(result="skipped", reason=full)
         conversation = await self._conversation(owner, controls.session, chat)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        decision = await self._recall(controls, scope, chat, request_id)
+        decision = await self._recall(controls, scope, chat, request_id, begins=conversation.begins)
         captures = controls.mode.captures and full is None
-        self._keep(decision, scope, None if captures or controls.session else conversation)
+        if not captures and not controls.session and decision.answer.result == "injected":
+            self._tasks.start(self._note(scope, conversation), "note session")  # nobody else does
         return msgspec.structs.replace(
             decision, reason=decision.reason or full, scope=scope, conversation=conversation, captures=captures
         )
@@ -177,8 +178,8 @@ class Decider:
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.sessions").inc()
             log.warning("sessions cannot be looked up, this request begins a new one: %s", error.message)
-            found = Conversation(session=new_session(), said_at=now)
-        return msgspec.structs.replace(found, session=named) if named else found
+            found = Conversation.beginning(now)
+        return msgspec.structs.replace(found, session=named, begins=False) if named else found
 
     async def _known(self, owner: Scope, chat: RequestBody, now: datetime) -> Conversation:
         if chat.chain is not None:
@@ -192,14 +193,17 @@ class Decider:
             now=now,
         )
 
-    async def _recall(self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str) -> Decision:
+    async def _recall(
+        self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str, *, begins: bool
+    ) -> Decision:
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
         began = time.perf_counter()
         verdict = self._gate.judge(chat) if chat.user_texts else Verdict(searched=True, reason="tool_loop")
         timings = {"gate": _ms_since(began)}
         budget = self._budgets.of(scope, controls.limits.max_tokens)
-        given = (await self._sticky.given(scope, chat, shadow=not controls.mode.injects)).within(budget.total)
+        given = await self._sticky.given(scope, chat, shadow=not controls.mode.injects, begins=begins)
+        given = given.within(budget.total)
         decision = Decision(result="empty", timings=timings, given=given, injects=controls.mode.injects)
         if chat.is_tool_followup:
             return _followed_up(decision, given, verdict)
@@ -238,13 +242,14 @@ class Decider:
             chained=chat.chain is not None,
         )
 
-    def _keep(self, decision: Decision, scope: Scope, unnamed: Conversation | None) -> None:
-        """Keep a new block for the session's next requests; ``unnamed`` is a conversation that nobody else notes."""
-        if decision.given is None or decision.answer.result != "injected":
-            return
-        self._sticky.keep(scope, decision.given)
-        if unnamed is not None:
-            self._tasks.start(self._note(scope, unnamed), "note session")
+    def new_block(self, decision: Decision) -> NewBlock:
+        """What the session's next requests are to repeat. It is kept at once where no turn will be captured."""
+        if decision.scope is None or decision.given is None or decision.answer.result != "injected":
+            return NewBlock()
+        block = self._sticky.new_block(decision.scope, decision.given)
+        if not decision.captures:
+            block.keep()
+        return block
 
     async def _note(self, scope: Scope, conversation: Conversation) -> None:
         try:

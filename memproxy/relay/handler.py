@@ -18,6 +18,7 @@ from memproxy.relay.position import Positions
 from memproxy.relay.receipt import decided
 from memproxy.relay.refusal import Refusal, refusal_of
 from memproxy.relay.request import Request
+from memproxy.relay.sticky import NewBlock
 from memproxy.relay.stream import Keep, Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.relay.upstreams import Upstreams
@@ -112,27 +113,30 @@ class ChatHandler:
     async def _exchange(self, asked: _Asked, decision: Decision, sent: bytes) -> int:
         request, chat = asked.request, asked.chat
         began = time.perf_counter()
+        block = self._decider.new_block(decision)
         answer = await _send(asked, sent)
         try:
             refusal = await refusal_of(answer) if decision.blocks else None
             if refusal is not None:
                 answer.close()
-                decision = self._decider.refused(decision, answer.status)
+                decision, block = self._decider.refused(decision, answer.status), NewBlock()
                 decision.count()
                 answer = await _send(asked, chat.rebuild(None))
                 self._learn(refusal, asked, decision, answer)
             _count_injected(decision)
             exchange = self._to_capture(asked, decision, answer)
-            tap = None if exchange is None else Tap(answer, asked.wire, asked.request_id, self._keeper(exchange))
+            tap = None if exchange is None else Tap(answer, asked.wire, asked.request_id, self._keeper(exchange, block))
             await request.begin(answer.status, [*answer.headers, *decision.headers(asked.request_id)])
             await relay_body(request, answer, tap)
         finally:
+            block.keep()
             answer.close()
             metrics().upstream.observe(time.perf_counter() - began)
         return answer.status
 
-    def _keeper(self, exchange: Exchange) -> Keep:
+    def _keeper(self, exchange: Exchange, block: NewBlock) -> Keep:
         async def keep(answer: Answer) -> None:
+            block.keep()  # in the commit of the turn, which is asked for next
             if answer.begun:
                 await self._journal.begin(exchange, answer.response_id or "")
             else:

@@ -25,11 +25,20 @@ CACHE_SIZE = 20_000
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A request's session: its id, the time its last user message first came, and the keys to remember it by."""
+    """A request's session: its id, the time its last user message first came, and the keys to remember it by.
+
+    ``begins`` says that nothing can be known of it yet: its id was made for this request.
+    """
 
     session: str
     said_at: datetime
     keys: tuple[str, ...] = ()
+    begins: bool = False
+
+    @classmethod
+    def beginning(cls, now: datetime, keys: tuple[str, ...] = ()) -> "Conversation":
+        """A new one."""
+        return cls(session=new_session(), said_at=now, keys=keys, begins=True)
 
     def followed_by(self, response_id: str) -> "Conversation":
         """The same, to be known by the response that follows too: a later request may name nothing else."""
@@ -78,8 +87,9 @@ class Sessions:
         Raises:
             StateUnavailable: the state store does not answer.
         """
-        known = (await self._look_up(scope, [chain])).get(chain)
-        return Conversation(session=known[0].session if known else new_session(), said_at=now, keys=(chain,))
+        if known := (await self._look_up(scope, [chain])).get(chain):
+            return Conversation(session=known[0].session, said_at=now, keys=(chain,))
+        return Conversation.beginning(now, (chain,))
 
     async def known(self, scope: Scope, key: str) -> KnownSession | None:
         """What was noted last for this key.
@@ -101,11 +111,11 @@ class Sessions:
             StateUnavailable: the state store does not answer.
         """
         if not texts:
-            return Conversation(session=new_session(), said_at=now)
+            return Conversation.beginning(now)
         keys = prefix_keys(texts)
         remembered = tuple(key for key in (keys.whole, keys.pair) if key)
         if len(texts) == 1 and not tool_followup:
-            return Conversation(session=new_session(), said_at=now, keys=remembered)
+            return Conversation.beginning(now, remembered)
         wanted = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
         known = await self._look_up(scope, wanted)
         if same := known.get(keys.whole):
@@ -113,7 +123,7 @@ class Sessions:
         for key in wanted[1:]:
             if candidates := known.get(key):
                 return Conversation(session=_choose(candidates, answer).session, said_at=now, keys=remembered)
-        return Conversation(session=new_session(), said_at=now, keys=remembered)
+        return Conversation.beginning(now, remembered)
 
     async def _look_up(self, scope: Scope, keys: list[str]) -> dict[str, list[KnownSession]]:
         owner = scope.owner

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -114,9 +114,9 @@ class Sticky:
         self._repeats = repeats
         self._patience_s = deadline_s * STATE_SHARE
 
-    async def given(self, scope: Scope, chat: RequestBody, *, shadow: bool) -> Given:
+    async def given(self, scope: Scope, chat: RequestBody, *, shadow: bool, begins: bool) -> Given:
         """What the session's earlier blocks give to this request. One without a user's message, which the upstream
-        has, gets what its turn was given.
+        has, gets what its turn was given. A session that ``begins`` has none: they are not looked for.
 
         The blocks of shadow mode, which no model ever saw, are kept apart.
         """
@@ -130,7 +130,7 @@ class Sticky:
             if not chat.has_tools and not chat.is_tool_followup:
                 return given
             users, names = users[-1:], names[-1:] if chat.is_tool_followup else []
-        found = await self._find(scope, names)
+        found = await self._find(scope, [] if begins else names)
         if found is None:
             return given
         blocks = {index: found.blocks[name] for index, name in zip(users, names, strict=False) if name in found.blocks}
@@ -148,11 +148,14 @@ class Sticky:
             log.warning("a session's blocks cannot be read, its request goes on without: %s", error.message)
         return None
 
-    def keep(self, scope: Scope, given: Given) -> None:
-        """Keep the block of the last user message, in the background; not if a memory was erased since it was read."""
-        lines = given.blocks[given.place]
-        if given.erasures is not None:
-            self._tasks.start(self._save(scope, given, lines), "keep block")
+    def new_block(self, scope: Scope, given: Given) -> "NewBlock":
+        """The block of the last user message, to be kept; not if a memory was erased since it was read."""
+
+        def keep() -> None:
+            if given.erasures is not None:
+                self._tasks.start(self._save(scope, given, given.blocks[given.place]), "keep block")
+
+        return NewBlock(keep)
 
     def take_back(self, scope: Scope, given: Given) -> None:
         """The upstream refused the block of the last user message: it was never given."""
@@ -167,6 +170,20 @@ class Sticky:
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.blocks").inc()
             log.warning("a block could not be kept, its session will not repeat it: %s", error.message)
+
+
+class NewBlock:
+    """A block that is kept once: with the captured turn, in the same commit, or else when its exchange is over."""
+
+    def __init__(self, keep: Callable[[], None] | None = None) -> None:
+        """Without ``keep`` there is none."""
+        self._keep = keep
+
+    def keep(self) -> None:
+        """Keep it, in the background; the second time nothing happens."""
+        keep, self._keep = self._keep, None
+        if keep is not None:
+            keep()
 
 
 def names_of(scope: Scope, digests: Sequence[str], *, shadow: bool) -> list[str]:

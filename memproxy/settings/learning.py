@@ -72,3 +72,6 @@ class EmbeddingSettings(Section):
     base_url: HttpAddress | None = Field(None, description="Base URL of provider `openai`.")
     api_key: SecretStr | None = Field(None, description="Key of provider `openai`.")
     threads: Positive = Field(1, description="Threads of the local model.")
+    token_vectors: bool = Field(
+        True, description="Keep token vectors, which rank better: 65 bytes a token (`fastembed` alone)."
+    )

@@ -37,7 +37,6 @@ from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable
 from memproxy.stores.sqlite_data_keys import MOST_KNOWN, DataKeys, Owner, owners
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
-from memproxy.stores.sqlite_group import SharedCommit
 from memproxy.stores.sqlite_sealing import NAMED_IN_WORDS, SEALED_TABLES, seal_owner, slot_name
 from memproxy.stores.sqlite_state import SEALED, SqliteState
 from memproxy.stores.thread import Apart
@@ -61,7 +60,6 @@ class SealedState(SqliteState):
     ) -> None:
         super().__init__(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart)
         self._keys = DataKeys(masters)
-        self._appends = SharedCommit(self._file, self._tasks, self._insert)
         self._current: dict[Owner, DataKey] = {}
         self._destroyed = 0
         self._listeners: list[Callable[[], None]] = []
@@ -153,8 +151,8 @@ class SealedState(SqliteState):
     def _made(self, db: sqlite3.Connection, owner: Owner) -> DataKey:
         return self._keys.made(db, owner, datetime.now(UTC))
 
-    def _insert(self, db: sqlite3.Connection, entries: Sequence[JournalEntry]) -> list[int]:
-        return journal.insert(db, [self._sealed_entry(db, entry) for entry in entries])
+    def _insert(self, db: sqlite3.Connection, entry: JournalEntry) -> int:
+        return super()._insert(db, self._sealed_entry(db, entry))
 
     def _sealed_entry(self, db: sqlite3.Connection, entry: JournalEntry) -> JournalEntry:
         key = self._made(db, entry.scope.owner)

@@ -1,9 +1,9 @@
-"""Writes of one kind that come together share one transaction."""
+"""Writes that come together share one transaction."""
 
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from memproxy.errors import RequestError, StateUnavailable
 from memproxy.stores.sqlite_file import SqliteFile
@@ -75,6 +75,24 @@ class SharedCommit(Generic[Item, Answer]):
             for (_, waiting), answer in zip(batch, answers, strict=True):
                 if not waiting.done():
                     waiting.set_result(answer)
+
+
+class SharedWork:
+    """The same for writes of any kind: what is asked for in one turn of the event loop is one commit."""
+
+    def __init__(self, file: SqliteFile, tasks: TaskOwner) -> None:
+        self._commits: SharedCommit[Work, object] = SharedCommit(file, tasks, _all)
+
+    async def add(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """Durable when it returns; what ``work`` answered. Raises as `SharedCommit.add`."""
+        return cast(Answer, await self._commits.add(work))
+
+
+Work = Callable[[sqlite3.Connection], object]
+
+
+def _all(db: sqlite3.Connection, works: Sequence[Work]) -> list[object]:
+    return [work(db) for work in works]
 
 
 def _fail(batch: Sequence[tuple[Item, asyncio.Future[Answer]]], error: BaseException) -> None:

@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 import msgspec
 
@@ -140,21 +139,6 @@ def find_sessions(db: sqlite3.Connection, owner: tuple[str, str], keys: Sequence
             known = KnownSession(session=session, said_at=moment(said_at), answer=answer)
             found.setdefault(key, []).append(known)
     return found
-
-
-class Remembered(NamedTuple):
-    """A session to be noted under keys."""
-
-    owner: tuple[str, str]
-    keys: Sequence[str]
-    known: KnownSession
-
-
-def remember_sessions(db: sqlite3.Connection, items: Sequence[Remembered]) -> list[None]:
-    """Note several, in their order (`remember_session`)."""
-    for item in items:
-        remember_session(db, *item)
-    return [None] * len(items)
 
 
 def remember_session(db: sqlite3.Connection, owner: tuple[str, str], keys: Sequence[str], known: KnownSession) -> None:

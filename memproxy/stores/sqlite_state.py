@@ -41,7 +41,7 @@ from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores import sqlite_tokens as tokens
 from memproxy.stores.sqlite_access import SqliteAccess
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
-from memproxy.stores.sqlite_group import SharedCommit
+from memproxy.stores.sqlite_group import SharedCommit, SharedWork
 from memproxy.stores.thread import Apart
 from memproxy.tasks import TaskOwner
 
@@ -70,11 +70,8 @@ class SqliteState(SqliteAccess):
         self._file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart)
         self._tasks = TaskOwner("state")
         super().__init__(self._file, self._tasks)
-        self._appends: SharedCommit[JournalEntry, int] = SharedCommit(self._file, self._tasks, journal.insert)
+        self._exchanges = SharedWork(self._file, self._tasks)
         self._ends: SharedCommit[journal.End, None] = SharedCommit(self._file, self._tasks, journal.remove)
-        self._remembers: SharedCommit[sessions.Remembered, None] = SharedCommit(
-            self._file, self._tasks, sessions.remember_sessions
-        )
         self._remembered = 0
         self._saved_blocks = 0
         self._receipts = 0
@@ -95,7 +92,10 @@ class SqliteState(SqliteAccess):
         await self._file.close()
 
     async def append(self, entry: JournalEntry) -> int:
-        return await self._appends.add(entry)
+        return await self._exchanges.add(lambda db: self._insert(db, entry))
+
+    def _insert(self, db: sqlite3.Connection, entry: JournalEntry) -> int:
+        return journal.insert(db, [entry])[0]
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         return await self._file.write(lambda db: journal.recover(db, max_attempts, now))
@@ -220,11 +220,11 @@ class SqliteState(SqliteAccess):
         return await self._file.read(lambda db: tokens.spent(db, tenant, since))
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
-        return await self._file.read(lambda db: sessions.find_sessions(db, scope.owner, keys))
+        return await self._file.glance(lambda db: sessions.find_sessions(db, scope.owner, keys))
 
     async def remember_session(self, scope: Scope, keys: Sequence[str], known: KnownSession) -> None:
         self._remembered += 1
-        await self._remembers.add(sessions.Remembered(scope.owner, keys, known))
+        await self._exchanges.add(lambda db: sessions.remember_session(db, scope.owner, keys, known))
         if self._remembered % PRUNE_EVERY == 1:
             await self._file.write(lambda db: sessions.prune_sessions(db, known.said_at))
 
@@ -251,7 +251,7 @@ class SqliteState(SqliteAccess):
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
         now = datetime.now(UTC)
-        return await self._file.read(lambda db: blocks.find(db, scope, messages, now))
+        return await self._file.glance(lambda db: blocks.find(db, scope, messages, now))
 
     async def save_block(
         self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
@@ -264,7 +264,7 @@ class SqliteState(SqliteAccess):
                 blocks.prune(db, at)
             return blocks.save(db, scope, message, lines, erasures=erasures, at=at)
 
-        return await self._file.write(work)
+        return await self._exchanges.add(work)
 
     async def drop_from_blocks(self, scope: Scope, memory_ids: Sequence[str] | None) -> int:
         return await self._file.write(lambda db: blocks.drop_lines(db, scope.owner, memory_ids))

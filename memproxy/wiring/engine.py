@@ -14,7 +14,8 @@ from memproxy.learn.budget import TokenMeter
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of
-from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder, load_fastembed
+from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder
+from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Clock, Embedder, RebuildableStore
 from memproxy.recall.pipeline import Recall

@@ -16,6 +16,7 @@ from memproxy.home import secret
 from memproxy.installation import holding, installation
 from memproxy.settings import EmbeddingSettings, Settings, StoreSettings
 from memproxy.supervisor import AlreadyServed
+from memproxy.upkeep import Show
 from tests.house.test_cli_upkeep import served, settings, told
 
 
@@ -40,6 +41,12 @@ async def texts(user: str = "ann") -> set[str]:
     return {memory["content"] for memory in page["data"]}
 
 
+async def taken_over(path: Path, show: Show = quiet, user: str | None = None) -> transfers.Taken:
+    return await transfers.import_file(
+        settings(), path, show, file_format="memproxy", tenant=None, user=user, dry_run=False
+    )
+
+
 async def filled() -> None:
     await told(("ann", "s1", "I moved to Porto"), ("ann", "s2", "Biscuit is a beagle"), ("bob", "s1", "I like tea"))
 
@@ -55,15 +62,7 @@ async def test_what_export_prints_import_takes_over_in_another_home(
     with (tmp_path / "ann.jsonl").open("wb") as out:
         assert await transfers.export(settings(), out, quiet, tenant=None, user="ann", vectors=False) == 2
     monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path / "other"))
-    taken = await transfers.import_file(
-        settings(),
-        tmp_path / "ann.jsonl",
-        quiet,
-        file_format="memproxy",
-        tenant=None,
-        user=None,
-        dry_run=False,
-    )
+    taken = await taken_over(tmp_path / "ann.jsonl")
     assert (taken.imported, taken.rejected) == (2, 0)
     assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
     assert await texts("bob") == set()
@@ -74,15 +73,7 @@ async def test_export_and_import_work_through_a_running_server(home: Path, tmp_p
         await filled()
         with (tmp_path / "ann.jsonl").open("wb") as out:
             done = await transfers.export(settings(), out, quiet, tenant=None, user="ann", vectors=True)
-        taken = await transfers.import_file(
-            settings(),
-            tmp_path / "ann.jsonl",
-            quiet,
-            file_format="memproxy",
-            tenant=None,
-            user="eve",
-            dry_run=False,
-        )
+        taken = await taken_over(tmp_path / "ann.jsonl", user="eve")
         assert taken.imported == done
         assert await texts("eve") >= {"I moved to Porto", "Biscuit is a beagle"}
 
@@ -91,30 +82,29 @@ async def test_a_large_export_comes_and_goes_in_pieces(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memories = [
-        {"memory": {"id": f"m{n}", "content": f"fact number {n} " * 4_000, "created_at": 1_700_000_000 + n, "user_id": "ann"}}
+        {
+            "memory": {
+                "id": f"m{n}",
+                "content": f"fact number {n} " * 4_000,
+                "created_at": 1_700_000_000 + n,
+                "user_id": "ann",
+            }
+        }
         for n in range(300)
     ]
     path, copy = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in memories), "utf-8")
     told_of: list[tuple[int, int]] = []
 
-    async def take(path: Path) -> transfers.Taken:
-        return await transfers.import_file(
-            settings(),
-            path,
-            lambda done, total: told_of.append((done, total)),
-            file_format="memproxy",
-            tenant=None,
-            user=None,
-            dry_run=False,
-        )
+    def show(done: int, total: int) -> None:
+        told_of.append((done, total))
 
-    assert (await take(path)).imported == 300
+    assert (await taken_over(path, show)).imported == 300
     assert len(told_of) == 2
     assert told_of[-1][0] == told_of[-1][1] == path.stat().st_size
     with copy.open("wb") as out:
         assert await transfers.export(settings(), out, quiet, tenant=None, user="ann", vectors=False) == 300
-    assert (await take(copy)).unchanged == 300
+    assert (await taken_over(copy)).unchanged == 300
 
 
 def test_import_tells_wrong_lines_and_ends_with_1(home: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from random import Random
 import httpx
 
 from tests.isolation.attacks import ATTACKS
-from tests.isolation.calling import Caller
+from tests.isolation.calling import Caller, imagined
 from tests.isolation.model import listen
 from tests.isolation.operations import OPERATIONS
 from tests.isolation.people import Mode, Person, make_world
@@ -19,6 +19,9 @@ from tests.support.upstream import scripted_upstream
 AT_ONCE = 8
 _ATTACKS = 0.35
 """Share of the operations that are attacks."""
+
+_TIMED = 25
+"""For so many operations one pair of calls is timed in the end, when nothing else is asked."""
 
 _SERVER = {"recall": {"deadline_ms": 5000}, "telemetry": {"metrics": True}}
 
@@ -43,6 +46,7 @@ async def fuzz(
         ):
             await _ready(Caller(client, world, watch, Random(seed)), world.people[0])
             await _all(client, watch, operations, seed, step)
+            await _timed(Caller(client, world, watch, Random(seed)), max(10, operations // _TIMED))
             metrics = (await client.get("/metrics")).text
         names = {person.user for person in world.people} | {person.tenant for person in world.people}
         watch.nowhere("/metrics", metrics, names)
@@ -82,6 +86,23 @@ async def _all(client: httpx.AsyncClient, watch: Watch, operations: int, seed: i
             group.create_task(work(number))
     if leaks:
         raise leaks[0]
+
+
+async def _timed(caller: Caller, pairs: int) -> None:
+    """Calls about another's and about nothing, one after the other; about nothing and nothing, too: that is the noise."""
+    random, people = caller.random, caller.world.people
+    victims = [one for one in people if one.memories and one.receipts]
+    for _ in range(pairs if victims else 0):
+        victim = random.choice(victims)
+        person = random.choice([one for one in people if one.tenant != victim.tenant])
+        memory, receipt = random.choice(list(victim.memories)), random.choice(victim.receipts)
+        if memory in person.taken:
+            continue
+        await caller.pair("quiet: GET memory", person, memory, "GET", "/v1/memory/ID")
+        await caller.pair("quiet: GET nothing", person, imagined(memory, random), "GET", "/v1/memory/ID")
+        await caller.pair("quiet: DELETE memory", person, memory, "DELETE", "/v1/memory/ID")
+        await caller.pair("quiet: PATCH memory", person, memory, "PATCH", "/v1/memory/ID", json={"content": "mine"})
+        await caller.pair("quiet: GET receipt", person, receipt, "GET", "/v1/memory/receipts/ID")
 
 
 async def _one(caller: Caller) -> None:

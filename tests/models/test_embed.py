@@ -10,7 +10,9 @@ from aiohttp.test_utils import TestServer
 
 from memproxy.errors import EmbedderUnavailable
 from memproxy.models.batching import QueryCache
-from memproxy.models.embed import Encoder, FastembedEmbedder, NoEmbedder, OpenAIEmbedder, load_fastembed
+from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder
+from memproxy.models.encoder import Encoder, load_fastembed
+from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 from tests.recall.waiting import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
@@ -30,11 +32,11 @@ class Model:
     def load(self, _settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
         return self.encode, 2
 
-    def encode(self, texts: Sequence[str]) -> list[list[float]]:
+    def encode(self, texts: Sequence[str]) -> list[Question]:
         self.calls.append(list(texts))
         self.busy.set()
         assert self.free.wait(10)
-        return [[1.0, 0.0] for _ in texts]
+        return [Question(vector=[1.0, 0.0]) for _ in texts]
 
 
 @asynccontextmanager
@@ -157,11 +159,11 @@ async def test_a_long_text_has_a_vector_for_each_part() -> None:
 def test_the_cache_forgets_what_was_not_asked_for_longest() -> None:
     cache = QueryCache(size=2)
     for text in ("a", "b"):
-        cache.put(text, [1.0])
+        cache.put(text, Question(vector=[1.0]))
     cache.get("a")
-    cache.put("c", [1.0])
+    cache.put("c", Question(vector=[2.0]))
     assert cache.get("b") is None
-    assert cache.get("a") == cache.get("c") == [1.0]
+    assert [one.vector for text in "ac" if (one := cache.get(text))] == [[1.0], [2.0]]
 
 
 @needs_model
@@ -186,7 +188,7 @@ async def test_the_real_model_is_loaded_from_a_folder(tmp_path: Path) -> None:
 def test_a_folder_of_a_model_that_fastembed_does_not_know_is_loaded_too(tmp_path: Path) -> None:
     settings = EmbeddingSettings(model="example/own-model", model_path=MODEL_PATH, dimension=384)
     encode, dimension = load_fastembed(settings, tmp_path)
-    assert dimension == len(encode(["hello"])[0]) == 384
+    assert dimension == len(encode(["hello"])[0].vector) == 384
 
 
 def test_a_folder_without_a_model_says_what_belongs_there(tmp_path: Path) -> None:

@@ -107,7 +107,12 @@ _COMMON = frozenset(
 )
 
 
-_CLAUSE = re.compile(r"(?:I|we|he|she|they|it|you)\b(?! ?$)", re.IGNORECASE)
+_NO_VALUE = re.compile(
+    r"^(?:I|we|he|she|they|it|you)\b(?! ?$)|\b(?:is|are|was|were|am|do|does|did|have|has|can|will)$", re.IGNORECASE
+)
+"""A clause, or the verb before its "not" ("my name is not Dana"): nothing that could take a value's place."""
+
+_POINTS_BACK = re.compile(r"\b(?:it|that|this|them|these|those)\b", re.IGNORECASE)
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -137,9 +142,9 @@ def _read(clause: Clause) -> Iterator[_Said]:
     text = clause.text.strip(" .!,")
     for pattern in _INSTEAD:
         match = pattern.search(text)
-        if match is not None and len(match["wrong"].split()) <= 5 and not _CLAUSE.match(match["x"]):
+        if match is not None and len(match["wrong"].split()) <= 5 and not _NO_VALUE.search(match["x"]):
             yield _Said(match["x"], match["wrong"])
-    if (match := _CHANGED.match(text)) is not None:
+    if (match := _CHANGED.match(text)) is not None and _names_what(match, clause):
         yield _Said(match["x"], _from(match["mid"]), _topic(f"{match['before']} {match['mid']}"))
     for pattern in _ALONE:
         if (match := pattern.match(text)) is not None and (clause.is_correction or pattern is not _ALONE[0]):
@@ -151,6 +156,15 @@ def _read(clause: Clause) -> Iterator[_Said]:
     for part in dict.fromkeys((text, text.rpartition(", ")[2])):
         if (match := _BARE.match(part)) is not None and has_sort(match["x"], clause):
             yield _Said(match["x"])
+
+
+def _names_what(match: re.Match[str], clause: Clause) -> bool:
+    """Whether a change is one of something said: by its name, by "it", or by a value that tells its sort.
+
+    "I moved to Seattle" and "I converted to Judaism" change nothing that happens to hold another name.
+    """
+    around = f"{match['before']} {match['mid']}"
+    return bool(_topic(around)) or _POINTS_BACK.search(around) is not None or has_sort(match["x"], clause)
 
 
 def _from(text: str) -> str | None:

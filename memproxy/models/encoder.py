@@ -1,0 +1,152 @@
+"""A local ONNX model through fastembed: texts to their vectors and to those of their tokens, blocking."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from fastembed import TextEmbedding
+from fastembed.common.model_description import ModelSource, PoolingType
+from fastembed.common.onnx_model import OnnxOutputContext
+from fastembed.text.onnx_text_model import OnnxTextModel
+from loguru import logger as fastembed_log
+
+from memproxy.errors import EmbedderUnavailable
+from memproxy.ports import Question
+from memproxy.settings import EmbeddingSettings
+
+TEXT_BATCH = 4
+"""Parts embedded in one go when turns are indexed: a query that arrives meanwhile waits for one such batch at most."""
+
+Floats = npt.NDArray[np.float32]
+
+
+class Encoder(Protocol):
+    """A loaded model: texts to vectors, blocking. Raises whatever the library does."""
+
+    def __call__(self, texts: Sequence[str]) -> list[Question]:
+        """For each text its vector, of length 1, and those of its tokens."""
+
+
+def load_fastembed(
+    settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool = False
+) -> tuple[Encoder, int]:
+    """Load the local model (downloading it once, unless ``local_files_only``): the encoder and its dimension. Blocking,
+    slow; without a network the library tries for 39 s to download.
+
+    Raises:
+        EmbedderUnavailable: it cannot be had; the message says why and what to do.
+    """
+    fastembed_log.disable("fastembed")  # it tells of each of its retries; what matters is in the error we raise
+    model = _open_fastembed(settings, cache_dir, local_files_only=local_files_only)
+    inner = model.model
+    encode: Encoder = _Whole(model)
+    if settings.token_vectors and isinstance(inner, OnnxTextModel):
+        encode = _WithTokens(inner)
+    return encode, len(encode(["dimension"])[0].vector)
+
+
+class _Whole:
+    """`Encoder` that gives no vectors of tokens."""
+
+    def __init__(self, model: TextEmbedding) -> None:
+        self._model = model
+
+    def __call__(self, texts: Sequence[str]) -> list[Question]:
+        return [Question(vector=unit(vector)) for vector in self._model.embed(list(texts), batch_size=TEXT_BATCH)]
+
+
+class _WithTokens:
+    """`Encoder` that takes both from one inference. The texts' vectors are those of `_Whole`, bit for bit."""
+
+    def __init__(self, model: "OnnxTextModel[Any]") -> None:
+        self._model = model
+        tokenizer = model.tokenizer
+        if tokenizer is None:
+            raise EmbedderUnavailable("the embedding model has no tokenizer; check that tokenizer.json is there")
+        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+        self._words = [""] * (max(vocabulary.values()) + 1)
+        for word, number in vocabulary.items():
+            self._words[number] = word
+        special = set(model.special_token_to_id.values())
+        # punctuation is in every text: it says nothing of which one is meant, and would take a tenth of the room
+        tells = [number not in special and any(map(str.isalnum, word)) for number, word in enumerate(self._words)]
+        self._tells = np.array(tells)
+
+    def __call__(self, texts: Sequence[str]) -> list[Question]:
+        found: list[Question] = []
+        for start in range(0, len(texts), TEXT_BATCH):
+            found += self._batch(list(texts[start : start + TEXT_BATCH]))
+        return found
+
+    def _batch(self, texts: list[str]) -> list[Question]:
+        output = self._model.onnx_embed(texts)
+        # what `embed` does with an output, which it does not give away
+        vectors = self._model._post_process_onnx_output(output)  # noqa: SLF001
+        return [self._question(unit(vector), output, place) for place, vector in enumerate(vectors)]
+
+    def _question(self, vector: list[float], output: OnnxOutputContext, place: int) -> Question:
+        states, ids, mask = output.model_output, output.input_ids, output.attention_mask
+        if states.ndim != 3 or ids is None or mask is None:
+            return Question(vector=vector)
+        kept = np.flatnonzero(self._tells[ids[place]] & (mask[place] > 0))
+        words = [self._words[number] for number in ids[place][kept]]
+        return Question(vector=vector, tokens=_units(states[place][kept]), words=words)
+
+
+def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool) -> TextEmbedding:
+    name, options = settings.model, dict[str, Any](local_files_only=True) if local_files_only else dict[str, Any]()
+    if settings.model_path is not None:
+        name, options = _local_model(settings, settings.model_path)
+    try:
+        return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, **options)
+    except (ValueError, OSError, RuntimeError) as error:
+        remedy = "allow the download, or put the files on this machine and set embedding.model_path"
+        if settings.model_path is not None:
+            remedy = "check that embedding.model_path holds model.onnx, tokenizer.json and config.json of that model"
+        raise EmbedderUnavailable(
+            f"embedding model {settings.model} could not be loaded ({error}); {remedy}"
+        ) from error
+
+
+def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[str, Any]]:
+    """The name and options under which fastembed loads a folder: as the model it knows when the file is where it looks
+    for it, else as a custom one (mean pooling, as sentence-transformers models have it).
+    """
+    known = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
+    model = known.get(settings.model.lower())
+    options = {"specific_model_path": str(folder)}
+    if model is not None and (folder / model["model_file"]).is_file():
+        return settings.model, options
+    file = next((name for name in ("model.onnx", "onnx/model.onnx") if (folder / name).is_file()), None)
+    if file is None:
+        raise EmbedderUnavailable(
+            f"no ONNX model in embedding.model_path ({folder}); it must hold model.onnx (or onnx/model.onnx), "
+            "tokenizer.json and config.json"
+        )
+    custom = f"local/{settings.model}#{file}"
+    if custom.lower() not in known:
+        TextEmbedding.add_custom_model(
+            custom,
+            pooling=PoolingType.MEAN,
+            normalization=True,
+            sources=ModelSource(url="file:///"),
+            dim=settings.dimension or (model["dim"] if model else 0),
+            model_file=file,
+        )
+    return custom, options
+
+
+def unit(vector: "np.ndarray[Any, Any]") -> list[float]:
+    """The vector at length 1; nothing but zeros stay so."""
+    length = float(np.linalg.norm(vector))
+    result: list[float] = (vector / length if length else vector).astype(np.float32).tolist()
+    return result
+
+
+def _units(rows: "np.ndarray[Any, Any]") -> Floats:
+    """Each row at length 1."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    result: Floats = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return result

@@ -1,0 +1,92 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastembed import TextEmbedding
+
+from memproxy.core.text import split_parts
+from memproxy.core.tokenvectors import similarities
+from memproxy.models.batching import QueryCache
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.encoder import TEXT_BATCH, load_fastembed, unit
+from memproxy.ports import Question
+from memproxy.settings import EmbeddingSettings
+from tests.recall.waiting import until_ready
+from tests.support.shared import MODEL_PATH, needs_model
+
+TEXTS = [
+    "What's my budget for the trip?",
+    "User's budget for the Hawaii vacation is $10,000.",
+    "Ja, und was kostet das?! \U0001f600",
+    "",
+    "... !?",
+    "a long one " * 200,
+]
+
+
+@pytest.fixture
+async def embedder(tmp_path: Path) -> AsyncIterator[FastembedEmbedder]:
+    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path)
+    await made.start()
+    await until_ready(made)
+    yield made
+    await made.close()
+
+
+@needs_model
+@pytest.mark.model
+def test_the_vector_of_a_text_is_what_it_was_without_those_of_its_tokens(tmp_path: Path) -> None:
+    encode, _ = load_fastembed(EmbeddingSettings(model_path=MODEL_PATH), tmp_path)
+    model = TextEmbedding(EmbeddingSettings().model, specific_model_path=str(MODEL_PATH), threads=1)
+    before = [unit(vector) for vector in model.embed(TEXTS, batch_size=TEXT_BATCH)]
+    assert [one.vector for one in encode(TEXTS)] == before
+
+
+@needs_model
+@pytest.mark.model
+async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedder: FastembedEmbedder) -> None:
+    question = await embedder.embed_question("What's my budget, for snorkeling?")
+    assert question.words == ["what", "s", "my", "budget", "for", "s", "##nor", "##kel", "##ing"]
+    assert question.tokens is not None
+    assert question.tokens.shape == (9, 384)
+    assert question.tokens.dtype == np.float32
+    assert np.linalg.norm(question.tokens, axis=1) == pytest.approx(1)
+    assert await embedder.embed_question("What's my budget, for snorkeling?") is question
+    assert await embedder.embed_query("What's my budget, for snorkeling?") is question.vector
+
+
+@needs_model
+@pytest.mark.model
+async def test_a_passage_has_the_tokens_of_all_its_parts(embedder: FastembedEmbedder) -> None:
+    long = "The trip to Hawaii is in May. " * 40 + "My dog is named Biscuit."
+    short, whole, empty, marks = await embedder.embed_passages(["We fly in May.", long, "", "?!"])
+    assert len(whole.parts) == len(split_parts(long)) > 1
+    assert [[short.parts], [whole.parts]] == [await embedder.embed_texts([text]) for text in ("We fly in May.", long)]
+    assert empty.tokens == marks.tokens == b""
+    asked = (await embedder.embed_question("Biscuit")).tokens
+    assert asked is not None
+    (there,), (not_there,) = similarities(asked, [whole.tokens, short.tokens])
+    assert there > not_there + 0.2
+
+
+@needs_model
+@pytest.mark.model
+async def test_without_token_vectors_there_are_none(tmp_path: Path) -> None:
+    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=False), tmp_path)
+    await made.start()
+    await until_ready(made)
+    (passage,) = await made.embed_passages(["We fly in May."])
+    question = await made.embed_question("We fly in May.")
+    await made.close()
+    assert (passage.tokens, question.tokens, question.words) == (b"", None, [])
+    assert passage.parts == [question.vector]
+
+
+def test_the_cache_is_bounded_by_what_its_vectors_take() -> None:
+    cache = QueryCache(most_bytes=9_000)
+    for text in ("a", "b", "b", "c"):
+        cache.put(text, Question(vector=[1.0], tokens=np.ones((10, 100), np.float32)))
+    assert [cache.get(text) is not None for text in "abc"] == [False, True, True]
+    cache.put("d", Question(vector=[1.0], tokens=np.ones((30, 100), np.float32)))
+    assert [cache.get(text) is not None for text in "bcd"] == [False, False, False]
