@@ -1,6 +1,7 @@
 """`GET /v1/memory/export` and `POST /v1/memory/import`: a user's memories as JSON Lines (`core.transfer`)."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from typing import Any
@@ -194,7 +195,7 @@ class Transfer:
             return None
         if given.dense and (header.embedder != here.embedder or not self._fits(given)):
             told.note(f"Vectors of {header.embedder} do not fit {here.embedder} here: texts are embedded anew.")
-            return msgspec.structs.replace(given, dense=[])
+            return msgspec.structs.replace(given, dense=[], tokens="")
         return given
 
     def _fits(self, given: GivenVectors) -> bool:
@@ -284,5 +285,6 @@ def _memory_line(point: Point, *, dense: bool) -> bytes:
         dense=[packed(part) for part in point.dense] if dense else [],
         indices=point.bm25.indices,
         values=point.bm25.values,
+        tokens=base64.b64encode(point.tokens).decode() if dense else "",
     )
     return line({"memory": to_public(point.memory), "vectors": given})

@@ -12,7 +12,16 @@ from memproxy.api.schemas import Body, DescribedFields, NewTurns
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.redact import redact
-from memproxy.core.transfer import FORMAT, VERSION, GivenVectors, Header, PalaceRow, checked
+from memproxy.core.transfer import (
+    FORMAT,
+    MOST_TOKEN_BYTES,
+    VERSION,
+    GivenVectors,
+    Header,
+    PalaceRow,
+    checked,
+    unpacked_bytes,
+)
 from memproxy.errors import RequestError
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -124,6 +133,8 @@ def _vectors(value: object) -> GivenVectors:
         vectors = msgspec.convert(value, GivenVectors)
         for part in vectors.dense:
             checked(part)
+        if len(unpacked_bytes(vectors.tokens)) > MOST_TOKEN_BYTES:
+            raise ValueError(f"tokens must be at most {MOST_TOKEN_BYTES} bytes")
     except (msgspec.ValidationError, ValueError) as error:
         raise RequestError(f"vectors: {error}") from error
     if len(vectors.indices) != len(vectors.values) or not all(0 <= index < 2**32 for index in vectors.indices):

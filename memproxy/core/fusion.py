@@ -23,6 +23,12 @@ Array = NDArray[np.float64]
 PRIOR_CANDIDATES = 10
 """With fewer candidates than this, what is usual counts for more than what is seen."""
 
+NEAR_TOKENS = 0.55
+SAME_TOKENS = 0.9
+"""Cosines (one side of which is packed, which takes a fifth off them) from which on a token counts as partly, and as
+wholly, the same as one of the question.
+"""
+
 PRIOR_DOCUMENTS = 50
 """The same for how rare a word is: it is counted as if that many more memories, none having it, were there."""
 
@@ -36,6 +42,9 @@ GENERIC_WEIGHT = 0.3
 FUNCTION_WEIGHT = 0.3
 """The same of a word without a topic ("when", "did"), where those are looked at."""
 
+LATE = ("late", "late_standing", "late_window")
+"""What `late_columns` names."""
+
 _NO_SPREAD = 1e-9
 
 
@@ -47,6 +56,8 @@ class _Usual(msgspec.Struct, frozen=True):
 
 
 USUAL_COSINE = _Usual(0.2, 0.13)
+USUAL_LATE = _Usual(0.29, 0.066)
+USUAL_LATE_WINDOW = _Usual(0.34, 0.07)
 USUAL_BM25 = _Usual(0.5, 0.6)
 
 _MOST_ODDS = 30.0
@@ -88,6 +99,25 @@ def columns(cosine: Array, bm25: Array, coverage: Array, query_terms: int) -> di
         "other_words": other_words,
         "other_words_cosine": other_words * plain,
     }
+
+
+def late_columns(similarities: Array, window: Array, functional: Sequence[bool]) -> dict[str, Array]:
+    """How near the tokens of each candidate are to those of the question, by name, one value per candidate.
+
+    ``similarities`` has a row for each candidate and a column for each token of the question (`tokenvectors`), NaN in
+    the rows of candidates without tokens, which get 0; ``window`` is the best of a candidate and of those beside it.
+    ``functional`` tokens have no topic. A token that few candidates have anything near to counts more.
+    """
+    seen: NDArray[np.bool_] = np.any(np.isfinite(similarities), axis=1)
+    found = {name: np.zeros(len(seen)) for name in LATE}
+    if not seen.any():
+        return found
+    parts = shares(np.clip((similarities[seen] - NEAR_TOKENS) / (SAME_TOKENS - NEAR_TOKENS), 0.0, 1.0), functional)
+    own = similarities[seen] @ parts
+    found["late"][seen] = own
+    found["late_standing"][seen] = _standings(own, USUAL_LATE)
+    found["late_window"][seen] = _standings(window[seen] @ parts, USUAL_LATE_WINDOW)
+    return found
 
 
 def _small_corpus(candidates: int) -> float:
@@ -132,18 +162,19 @@ def term_weights(query_terms: Set[int], generic: Set[int], documents: Sequence[S
     }
 
 
-def shares(held: NDArray[np.bool_], functional: Sequence[bool]) -> Array:
+def shares(held: NDArray[np.bool_] | Array, functional: Sequence[bool]) -> Array:
     """How much each word of a query says (see `term_weights`), as parts that sum to 1. ``held`` has a row for each
-    candidate and a column for each word; ``functional`` words have no topic.
+    candidate and a column for each word, 1 where it has the word, less where it has something near; ``functional``
+    words have no topic.
     """
     total = len(held) + PRIOR_DOCUMENTS
-    rarity = np.array([_rarity(max(1, int(count)), total) for count in held.sum(axis=0)])
+    rarity = np.array([_rarity(max(1.0, float(count)), total) for count in held.sum(axis=0)])
     weights: Array = rarity * np.where(functional, FUNCTION_WEIGHT, 1.0)
     parts: Array = weights / weights.sum()
     return parts
 
 
-def _rarity(documents_with: int, total: int) -> float:
+def _rarity(documents_with: float, total: int) -> float:
     return math.log(1 + (total - documents_with + 0.5) / (documents_with + 0.5))
 
 

@@ -22,6 +22,9 @@ VERSION = 1
 MEDIA_TYPE = "application/x-ndjson"
 MEDIA_TYPES = frozenset({MEDIA_TYPE, "application/jsonl", "application/json-lines"})
 
+MOST_TOKEN_BYTES = 300_000
+"""Of one memory's token vectors: 512 tokens of a model whose vectors have 4,096 numbers, and a little more."""
+
 _FLOAT_BYTES = 4
 
 
@@ -38,12 +41,14 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 class GivenVectors(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Vectors that come with a memory. ``dense`` holds one vector for each part of its text, each the base64 of its
-    little-endian 32-bit floats; empty when it was not embedded. ``indices`` and ``values`` are BM25's half.
+    little-endian 32-bit floats; empty when it was not embedded. ``indices`` and ``values`` are BM25's half. ``tokens``
+    is the base64 of what `tokenvectors.pack` makes of its tokens' vectors; they belong to ``dense``.
     """
 
     dense: list[str] = []
     indices: list[int] = []
     values: list[float] = []
+    tokens: str = ""
 
 
 class PalaceRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,16 +87,25 @@ def checked(text: str) -> npt.NDArray[np.float32]:
     Raises:
         ValueError: it is not base64 of whole 32-bit floats, or holds one that is not finite.
     """
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError("must be base64") from error
-    if len(raw) % _FLOAT_BYTES:
+    packed_bytes = unpacked_bytes(text)
+    if len(packed_bytes) % _FLOAT_BYTES:
         raise ValueError("must hold 32-bit floats")
-    numbers = np.frombuffer(raw, dtype="<f4")
+    numbers = np.frombuffer(packed_bytes, dtype="<f4")
     if not np.isfinite(numbers).all():
         raise ValueError("must hold finite numbers")
     return numbers
+
+
+def unpacked_bytes(text: str) -> bytes:
+    """The bytes that a text packs.
+
+    Raises:
+        ValueError: it is not base64.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError("must be base64") from error
 
 
 def length_of(text: str) -> int:

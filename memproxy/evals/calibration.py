@@ -16,6 +16,7 @@ LoCoMo has no assistant, and nothing there asks for the latest: what those colum
 chosen on LongMemEval's development questions and is taken over as it is.
 """
 
+import functools
 import random
 import re
 from collections import Counter, defaultdict
@@ -30,11 +31,12 @@ from rich.console import Console
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
+from memproxy.core.tokenvectors import pack
 from memproxy.core.turn import Message, make_turns
 from memproxy.evals import locomo, logistic
 from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Candidate, HybridQuery
+from memproxy.ports import Candidate, HybridQuery, Question
 from memproxy.recall.batch import Array
 from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.recall.recipes import BIAS, DEFAULT, Weights
@@ -54,6 +56,8 @@ ORDER_WEIGHT = 20.0
 not fitted on, and what passes the floor stays the same."""
 
 SET_BY_HAND = ("assistant", "your_words", "not_your_words", "newest")
+_QUESTIONS = 16
+_AT_ONCE = 256
 _SEED = 7
 _WITH_ANSWER = 0.75
 
@@ -81,10 +85,10 @@ class Workshop:
     """Makes documents and examples; embeds every text once."""
 
     def __init__(self, model_path: Path) -> None:
-        self._encode, _ = load_fastembed(
-            EmbeddingSettings(model_path=model_path, threads=2, token_vectors=False), model_path
-        )
+        self._encode, _ = load_fastembed(EmbeddingSettings(model_path=model_path, threads=2), model_path)
         self._vectors: dict[str, Any] = {}
+        self._tokens: dict[str, bytes] = {}
+        self._question = functools.lru_cache(_QUESTIONS)(lambda text: self._encode([text])[0])
         self._lexical = Bm25Encoder()
         self._ranker = Ranker(self._lexical, DEFAULT)
 
@@ -98,8 +102,11 @@ class Workshop:
     def embed(self, texts: Sequence[str]) -> Any:
         """The vectors of these texts, one row each."""
         missing = sorted({text for text in texts if text not in self._vectors}, key=len)
-        made = [np.asarray(one.vector) for one in self._encode(missing)] if missing else []
-        self._vectors.update(zip(missing, made, strict=True))
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            for text, made in zip(some, self._encode(some), strict=True):
+                self._vectors[text] = np.asarray(made.vector)
+                self._tokens[text] = b"" if made.tokens is None else pack(made.tokens)
         return np.stack([self._vectors[text] for text in texts])
 
     def example(
@@ -111,7 +118,9 @@ class Workshop:
         """
         sparse = self._lexical.encode_query(query)
         words = _bm25(corpus, sparse.indices)
-        cosines = self.embed([dense_text(one.memory) for one in corpus]) @ self.embed([query])[0] if dense else None
+        asked = self._question(query) if dense else Question(vector=[])
+        texts = [dense_text(one.memory) for one in corpus]
+        cosines = self.embed(texts) @ np.asarray(asked.vector) if dense else None
         found = {int(place) for place in np.argsort(-words)[: DEFAULT.candidates] if words[place] > 0}
         if cosines is not None:
             found.update(int(place) for place in np.argsort(-cosines)[: DEFAULT.candidates])
@@ -123,11 +132,13 @@ class Workshop:
                 memory=corpus[place].memory,
                 cosine=None if cosines is None else float(cosines[place]),
                 bm25=float(words[place]) if shared_words else 0.0,
+                tokens=self._tokens[texts[place]] if dense else b"",
             )
             for place in places
         ]
         now = max(one.memory.created_at for one in corpus)
-        batch = self._ranker.batch(query, HybridQuery(bm25=sparse if shared_words else None), candidates, now)
+        hybrid = HybridQuery(bm25=sparse if shared_words else None, tokens=asked.tokens, words=asked.words)
+        batch = self._ranker.batch(query, hybrid, candidates, now)
         labels = np.array([float(bool(corpus[place].sources & gold)) for place in places])
         return Example(columns=self._ranker.columns(batch), labels=labels)
 

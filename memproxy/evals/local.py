@@ -24,7 +24,8 @@ from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.embed import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
+from memproxy.ports import Candidate, Embedder, HybridQuery, JournalEntry, JournalKind, MemoryFilter
+from memproxy.recall.documents import dense_text
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import named
 from memproxy.settings import LearnSettings, RecallSettings, Settings
@@ -45,6 +46,27 @@ _ROOM = 2 * 1024**3
 
 _PATIENCE_S = 600.0
 _GRACE_S = 5.0
+
+
+class EvaluationStore(EdgeStore):
+    """The product's store. Where texts came from the cache without their tokens, those of candidates are made when they
+    are found.
+    """
+
+    def __init__(self, folder: Path, embedder: Embedder) -> None:
+        name = None if isinstance(embedder, NoEmbedder) else embedder.name
+        super().__init__(folder, dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
+        self._source = embedder
+
+    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
+        """As the product's; all candidates have tokens where the query has."""
+        found = await super().search(scope, query)
+        without = [one for one in found if not one.tokens]
+        if query.tokens is not None and isinstance(self._source, CachedEmbedder):
+            tokens = await self._source.tokens([dense_text(one.memory) for one in without])
+            for one, made in zip(without, tokens, strict=True):
+                one.tokens = made
+        return found
 
 
 class QuestionClock:
@@ -127,8 +149,7 @@ async def local_memory(embedder: Embedder, recipes: Sequence[str]) -> AsyncItera
     settings = Settings(learn=LearnSettings(enabled=False), recall=RecallSettings(deadline_ms=_DEADLINE_MS))
     lexical, clock, access = Bm25Encoder(), QuestionClock(), ModelAccess(settings)
     with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=temporary_folder()) as folder:
-        name = None if isinstance(embedder, NoEmbedder) else embedder.name
-        store = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
+        store = EvaluationStore(Path(folder, "store"), embedder)
         parts: dict[str, Any] = {"settings": settings, "store": store, "embedder": embedder, "lexical": lexical}
         recalls = {recipe: Recall(**parts, clock=clock, recipe=named(recipe)) for recipe in recipes}
         state = SqliteState(Path(folder, "state.db"), sync="normal")

@@ -1,21 +1,22 @@
 """Vectors kept on disk between evaluations, so that only the first run pays for the embedding model.
 
 What is kept is the embedding of stored texts. Queries are always embedded anew: what that takes is one of the figures.
+The vectors of tokens are made where they are first needed, for the few texts that become candidates.
 """
 
 import asyncio
 import hashlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from memproxy.errors import ConfigError
 from memproxy.models.embed import Vectors
-from memproxy.models.plain import WithoutTokens
-from memproxy.ports import Embedder
+from memproxy.ports import Embedder, Passage, Question
 
 _SCHEMA_VERSION = 1
 _BATCH = 64
@@ -35,7 +36,8 @@ _PROBE = " ".join(
 class VectorCache:
     """A SQLite file of vectors by key; several processes may use it at once. Blocking.
 
-    A row is ``key`` (32 bytes), the number of ``parts`` and ``data``, their vectors as consecutive float32.
+    A row is ``key`` (32 bytes), the number of ``parts`` and ``data``, their vectors as consecutive float32; in the
+    second table ``data`` are the packed vectors of the tokens (`core.tokenvectors`, whose format is in them).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -49,6 +51,9 @@ class VectorCache:
                 self._connection.execute(
                     "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, parts INTEGER, data BLOB) WITHOUT ROWID"
                 )
+                self._connection.execute(
+                    "CREATE TABLE IF NOT EXISTS tokens (key BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID"
+                )
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(
                 f"--cache {folder} cannot be used ({error}); name a folder that can be written"
@@ -60,35 +65,34 @@ class VectorCache:
 
     def known(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
         """The vectors of those keys that are there."""
-        found: dict[bytes, Vectors] = {}
-        for start in range(0, len(keys), _MOST_VARIABLES):
-            some = keys[start : start + _MOST_VARIABLES]
-            marks = ",".join("?" * len(some))
-            rows = self._connection.execute(f"SELECT key, parts, data FROM vectors WHERE key IN ({marks})", some)  # noqa: S608 - question marks only
-            for key, parts, data in rows:
-                found[key] = np.frombuffer(data, np.float32).reshape(parts, -1).tolist()
-        return found
+        rows = self._rows("SELECT key, parts, data FROM vectors", keys)
+        return {key: np.frombuffer(data, np.float32).reshape(parts, -1).tolist() for key, parts, data in rows}
+
+    def known_tokens(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The packed vectors of the tokens of those keys that are there."""
+        return dict(self._rows("SELECT key, data FROM tokens", keys))
 
     def missing(self, keys: Sequence[bytes]) -> set[bytes]:
         """Which of the keys are not there."""
-        absent = set(keys)
+        return set(keys).difference(key for (key,) in self._rows("SELECT key FROM vectors", keys))
+
+    def _rows(self, select: str, keys: Sequence[bytes]) -> Iterator[Any]:
         for start in range(0, len(keys), _MOST_VARIABLES):
             some = keys[start : start + _MOST_VARIABLES]
-            marks = ",".join("?" * len(some))
-            absent.difference_update(
-                key
-                for (key,) in self._connection.execute(f"SELECT key FROM vectors WHERE key IN ({marks})", some)  # noqa: S608 - question marks only
-            )
-        return absent
+            yield from self._connection.execute(f"{select} WHERE key IN ({','.join('?' * len(some))})", some)
 
-    def add(self, vectors: Iterable[tuple[bytes, Vectors]]) -> None:
+    def add(self, passages: Iterable[tuple[bytes, Passage]]) -> None:
         """Keep these."""
-        rows = [(key, len(parts), np.asarray(parts, np.float32).tobytes()) for key, parts in vectors]
+        made = list(passages)
+        rows = [(key, len(one.parts), np.asarray(one.parts, np.float32).tobytes()) for key, one in made]
         with self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO tokens VALUES (?, ?)", [(key, one.tokens) for key, one in made]
+            )
 
 
-class CachedEmbedder(WithoutTokens):
+class CachedEmbedder:
     """`ports.Embedder` in front of another one: texts from the cache where they are there, queries always anew.
 
     A key stands for the text and the model: its name, and what it makes of a probe, so that other files under the same
@@ -135,12 +139,15 @@ class CachedEmbedder(WithoutTokens):
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32, key=self._model).digest()
 
     async def embed_query(self, text: str) -> list[float]:
+        return (await self.embed_question(text)).vector
+
+    async def embed_question(self, text: str) -> Question:
         start = time.perf_counter()
-        vector = await self._inner.embed_query(text)
+        question = await self._inner.embed_question(text)
         spent = (time.perf_counter() - start) * 1000
         self._spent_ms += spent
         self._cost_ms += self._query_ms.setdefault(text, spent)
-        return vector
+        return question
 
     def meter(self) -> tuple[float, float]:
         """Milliseconds since the last call that embedding queries took, and would have taken without memory of
@@ -151,16 +158,38 @@ class CachedEmbedder(WithoutTokens):
         return spent
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
+        return [passage.parts for passage in await self.embed_passages(texts)]
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
+        """As the product does; no tokens for texts whose vectors are known and whose tokens are not (see `tokens`)."""
         keys = [self.key(text) for text in texts]
         async with self._lock:
-            known = await asyncio.to_thread(self._cache.known, keys)
+            vectors = await asyncio.to_thread(self._cache.known, keys)
+            tokens = await asyncio.to_thread(self._cache.known_tokens, keys)
+        known = {key: Passage(parts=parts, tokens=tokens.get(key, b"")) for key, parts in vectors.items()}
         absent = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        if absent:
-            made = dict(zip(absent, await self._inner.embed_texts(list(absent.values())), strict=True))
-            known |= made
-            async with self._lock:
-                await asyncio.to_thread(self._cache.add, made.items())
+        known |= await self._made(absent)
         return [known[key] for key in keys]
+
+    async def tokens(self, texts: Sequence[str]) -> list[bytes]:
+        """The packed vectors of these texts' tokens; making them is no part of a recall's time."""
+        start = time.perf_counter()
+        keys = [self.key(text) for text in texts]
+        async with self._lock:
+            known = await asyncio.to_thread(self._cache.known_tokens, keys)
+        absent = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        known |= {key: passage.tokens for key, passage in (await self._made(absent)).items()}
+        self._spent_ms += (time.perf_counter() - start) * 1000
+        return [known[key] for key in keys]
+
+    async def _made(self, absent: Mapping[bytes, str]) -> dict[bytes, Passage]:
+        """Embedded by the model, and kept."""
+        if not absent:
+            return {}
+        made = dict(zip(absent, await self._inner.embed_passages(list(absent.values())), strict=True))
+        async with self._lock:
+            await asyncio.to_thread(self._cache.add, made.items())
+        return made
 
     async def missing(self, texts: Iterable[str]) -> list[str]:
         """Those texts that are not in the cache, each once, short ones first: texts of one length make good batches."""
@@ -172,8 +201,8 @@ class CachedEmbedder(WithoutTokens):
         """Embed texts with ``by`` (the same model, for bulk work) into the cache; ``step`` hears of characters done."""
         for start in range(0, len(texts), _BATCH):
             some = texts[start : start + _BATCH]
-            vectors = await by.embed_texts(some)
-            await asyncio.to_thread(self._cache.add, list(zip(map(self.key, some), vectors, strict=True)))
+            passages = await by.embed_passages(some)
+            await asyncio.to_thread(self._cache.add, list(zip(map(self.key, some), passages, strict=True)))
             step(sum(map(len, some)))
 
 

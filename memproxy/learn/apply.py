@@ -11,7 +11,7 @@ from memproxy.core.chain import begins
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import GivenVectors, unpacked, vector_key
+from memproxy.core.transfer import GivenVectors, unpacked, unpacked_bytes, vector_key
 from memproxy.learn.forgotten import of_session, of_turns
 from memproxy.learn.known import tombstone
 from memproxy.learn.palace import Palace, places_of
@@ -201,7 +201,8 @@ def _is_whole(given: GivenVectors | None) -> bool:
 
 def _given_point(memory: Memory, given: GivenVectors) -> Point:
     words = SparseVector(indices=given.indices, values=given.values)
-    return Point(memory=memory, dense=[unpacked(part) for part in given.dense], bm25=words)
+    dense = [unpacked(part) for part in given.dense]
+    return Point(memory=memory, dense=dense, bm25=words, tokens=unpacked_bytes(given.tokens))
 
 
 def _with_words(point: Point, given: GivenVectors | None) -> Point:

@@ -18,7 +18,7 @@ from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.locks import Owner
 from memproxy.learn.vectors import Around, adjacency, turn_key
-from memproxy.ports import Embedder, Kept, LexicalEncoder, Point, Rebuild, SparseVector
+from memproxy.ports import Embedder, Kept, LexicalEncoder, Passage, Point, Rebuild, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,9 @@ MOST_ROUNDS = 20
 
 FLUSH_EVERY_S = 5.0
 """What a crash may cost. A flush holds up searches (docs/decisions/0008), so not after every batch."""
+
+_ANY_TEXT = "memory"
+"""Embedded to see whether the embedder gives token vectors."""
 
 _NEXT_TO_NOTHING: Around = (None, None)
 
@@ -76,6 +79,7 @@ class Reindexer:
         self._page = page
         self._batch = batch
         self._flushed = now()
+        self._late = False
         self.progress = Progress(total=rebuild.total)
         self.owners: set[Owner] = set()
         """Whose memories there are."""
@@ -87,6 +91,8 @@ class Reindexer:
             StoreUnavailable: the store fails; what was copied is kept for the next run.
             EmbedderUnavailable: the same, of the embedder.
         """
+        if self._rebuild.resumed:
+            self._late = bool((await self._embedded([_ANY_TEXT]))[0].tokens)
         await self._copy()
         if self._rebuild.resumed:
             await self._rebuild.remove_strays()
@@ -189,10 +195,10 @@ class Reindexer:
             self.progress.kept += len(made) - len(missing)
             made = missing
         if made:
-            dense = await self._embedded([dense_text(memory) for memory, _ in made])
+            passages = await self._embedded([dense_text(memory) for memory, _ in made])
             points = [
-                Point(memory=memory, dense=vectors, bm25=words)
-                for (memory, words), vectors in zip(made, dense, strict=True)
+                Point(memory=memory, dense=passage.parts, bm25=words, tokens=passage.tokens)
+                for (memory, words), passage in zip(made, passages, strict=True)
             ]
             await self._rebuild.write(points)
 
@@ -202,13 +208,15 @@ class Reindexer:
     def _is_kept(self, made: tuple[Memory, SparseVector], kept: Kept | None) -> bool:
         if kept is None or kept.memory != made[0] or kept.embedded != (self._embedder.state != "off"):
             return False
+        if kept.late != self._late:  # an earlier version, or other settings, wrote it
+            return False
         return _alike(kept.bm25, made[1])
 
-    async def _embedded(self, texts: Sequence[str]) -> list[list[list[float]]]:
+    async def _embedded(self, texts: Sequence[str]) -> list[Passage]:
         if self._embedder.state == "off":
-            return [[] for _ in texts]
+            return [Passage(parts=[]) for _ in texts]
         try:
-            return await self._embedder.embed_texts(texts)
+            return await self._embedder.embed_passages(texts)
         except EmbedderUnavailable as error:
             raise EmbedderUnavailable(
                 f"The reindex ended early: {error.message}. Run `memproxy reindex` again when the embedder is there: "

@@ -13,7 +13,7 @@ from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.locks import Owner, OwnerLocks
-from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Point, StateStore
+from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Passage, Point, StateStore
 from memproxy.recall.documents import bm25_text, dense_text
 
 log = logging.getLogger(__name__)
@@ -77,12 +77,13 @@ class Vectors:
 
         ``around`` gives the turns next to a turn; what is not given has none.
         """
-        dense = await self._embed(scope.owner, [dense_text(memory) for memory in memories])
+        passages = await self._embed(scope.owner, [dense_text(memory) for memory in memories])
         points = []
-        for memory, vectors in zip(memories, dense, strict=True):
+        for memory, passage in zip(memories, passages, strict=True):
             before, after = (around or {}).get(turn_key(memory), (None, None))
             text = bm25_text(memory, before, after)
-            points.append(Point(memory=memory, dense=vectors, bm25=self._lexical.encode_document(text)))
+            words = self._lexical.encode_document(text)
+            points.append(Point(memory=memory, dense=passage.parts, bm25=words, tokens=passage.tokens))
         return points
 
     async def with_neighbours(self, scope: Scope, memories: Sequence[Memory]) -> list[Point]:
@@ -104,16 +105,16 @@ class Vectors:
         if self._meter is not None and tenant is not None and texts:
             await self._meter.note_texts(tenant, "embed", texts)
 
-    async def _embed(self, owner: Owner, texts: Sequence[str]) -> list[list[list[float]]]:
+    async def _embed(self, owner: Owner, texts: Sequence[str]) -> list[Passage]:
         if not texts:
             return []
         try:
-            vectors = await self._embedder.embed_texts(texts)
+            passages = await self._embedder.embed_passages(texts)
         except EmbedderUnavailable:
             await self._note(owner)
-            return [[] for _ in texts]
+            return [Passage(parts=[]) for _ in texts]
         await self._count(owner[0], texts)
-        return vectors
+        return passages
 
     async def _note(self, owner: Owner) -> None:
         async with self._noting:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
@@ -23,12 +25,14 @@ class Point(msgspec.Struct, kw_only=True):
     """A memory with its vectors, as it is written to a store.
 
     ``dense`` holds one vector per part of the text (long messages are split for the embedder and scored by their best
-    part); empty when it is not embedded yet. ``bm25`` is always there.
+    part); empty when it is not embedded yet. ``bm25`` is always there. ``tokens`` are the vectors of its single tokens
+    (`core.tokenvectors`); empty when there are none.
     """
 
     memory: Memory
     dense: list[list[float]] = []
     bm25: SparseVector
+    tokens: bytes = b""
 
 
 class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,8 +66,8 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     """One search by vector and by words at once. ``dense`` None searches by words alone, ``bm25`` None by vector.
 
-    ``tokens`` and ``words`` as in `Question`: nothing is searched by them, but candidates are compared with them. Without
-    them the candidates' tokens need not be read.
+    ``tokens`` and ``words`` as in `Question`: nothing is searched by them, but candidates are compared with them.
+    Without them the candidates' tokens need not be read.
 
     ``background``: no request waits for it, so the store need not put off other work for what may follow it.
     """
@@ -138,7 +142,9 @@ class MemoryStore(Protocol):
         """Insert or replace by memory id (for turns: by session and id). Durable only after `flush`."""
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Change payload fields (JSON types) of memories by id, vectors untouched. Unknown ids are passed over."""
+        """Change payload fields (JSON types) of memories by id, vectors untouched; where the content changes its token
+        vectors go. Unknown ids are passed over.
+        """
 
     async def get(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """The memories of this owner with these ids; missing ones are simply not in the answer."""

@@ -23,11 +23,12 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory as the new collection holds it; ``embedded``: it has a dense vector."""
+    """A memory as the new collection holds it; ``embedded``: it has a dense vector, ``late``: vectors of its tokens."""
 
     memory: Memory
     bm25: SparseVector
     embedded: bool
+    late: bool = False
 
 
 class Rebuild(Protocol):

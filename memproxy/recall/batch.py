@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.tokenvectors import similarities
 from memproxy.ports import Candidate
 from memproxy.recall.reading import Asking, Reading, asking, names_in, phrases
 
@@ -20,7 +21,7 @@ NOBODY = -1
 """Where a turn has no neighbour among the candidates."""
 
 _OF_QUERY = ("asking", "named")
-_OF_TEXTS = ("phrases", "is_turn", "by_assistant", "not_my_words")
+_OF_TEXTS = ("phrases", "is_turn", "by_assistant", "not_my_words", "similarities")
 """Properties that say the same of the query, and of a candidate, whoever the others are."""
 
 _ADJOINING_SECONDS = 1800
@@ -30,7 +31,8 @@ _ADJOINING_SECONDS = 1800
 class Batch:
     """What is known of the candidates of one query. All arrays have one value per candidate.
 
-    ``documents`` are the query's terms that each candidate's own text has.
+    ``documents`` are the query's terms that each candidate's own text has; ``tokens`` and ``words`` are the query's as
+    in `HybridQuery`.
     """
 
     def __init__(
@@ -43,8 +45,12 @@ class Batch:
         readings: Sequence[Reading],
         documents: Sequence[frozenset[int]],
         now: datetime,
+        tokens: NDArray[np.float32] | None = None,
+        words: Sequence[str] = (),
     ) -> None:
         self.text = text
+        self.tokens = tokens
+        self.words = words
         self.terms = terms
         self.now = now
         self._generic = generic
@@ -68,6 +74,8 @@ class Batch:
             readings=[self.readings[place] for place in places],
             documents=[self._documents[place] for place in places],
             now=self.now,
+            tokens=self.tokens,
+            words=self.words,
         )
         chosen = np.array(places, dtype=np.int64)
         part._signs = {name: signs[chosen] for name, signs in self._signs.items()}
@@ -90,6 +98,21 @@ class Batch:
         """How many of the query's pairs of words each candidate has word for word."""
         pairs = phrases(self.text)
         return np.array([sum(map(one.letters.__contains__, pairs)) for one in self.readings], dtype=float)
+
+    @cached_property
+    def similarities(self) -> Array:
+        """How near the tokens of each candidate come to each of the query's; NaN for candidates without tokens, no
+        columns where the query has none.
+        """
+        if self.tokens is None or not any(candidate.tokens for candidate in self._candidates):
+            return np.full((len(self.memories), 0), np.nan)
+        return similarities(self.tokens, [candidate.tokens for candidate in self._candidates])
+
+    @cached_property
+    def has_tokens(self) -> NDArray[np.bool_]:
+        """Which candidates were compared token by token."""
+        compared: NDArray[np.bool_] = np.any(np.isfinite(self.similarities), axis=1)
+        return compared
 
     @cached_property
     def columns(self) -> dict[str, Array]:
@@ -139,6 +162,13 @@ class Batch:
             if one[0] == other[0] and _adjoin(one, other):
                 before[other[3]], after[one[3]] = one[3], other[3]
         return before, after
+
+    def with_beside(self, values: Array) -> Array:
+        """The best of each candidate's row and of those of its neighbours."""
+        best = values
+        for places in self.around:
+            best = np.fmax(best, np.where((places == NOBODY)[:, None], np.nan, values[places]))
+        return best
 
     def beside(self, values: Array, places: NDArray[np.int64]) -> Array:
         """The values of the neighbours at these places, 0 where there is none."""

@@ -17,7 +17,17 @@ from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable, ModelError, ModelRefused, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Candidate, Clock, Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Reranker
+from memproxy.ports import (
+    Candidate,
+    Clock,
+    Embedder,
+    HybridQuery,
+    LexicalEncoder,
+    MemoryFilter,
+    MemoryStore,
+    Question,
+    Reranker,
+)
 from memproxy.recall import hops, preferences
 from memproxy.recall.aside import asks_again, set_aside
 from memproxy.recall.assemble import Block, assemble
@@ -284,7 +294,7 @@ class Recall:
             return candidates
         where = msgspec.structs.replace(hybrid.where, kinds=kinds)
         bm25 = self._lexical.encode_query(words)
-        more = HybridQuery(dense=hybrid.dense, bm25=bm25, limit=preferences.MOST_FOUND, where=where)
+        more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, where=where)
         return preferences.joined(candidates, await self._store.search(scope, more))
 
     def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
@@ -295,13 +305,17 @@ class Recall:
 
     async def _query(self, text: str, patience_s: float, *, limit: int, where: MemoryFilter) -> HybridQuery:
         """Both halves of the query; without the vector when the embedder is not there or late."""
-        dense: list[float] | None = None
+        asked: Question | None = None
         try:
             async with asyncio.timeout(patience_s):
-                dense = await self._embedder.embed_query(text)
+                asked = await self._embedder.embed_question(text)
         except (TimeoutError, EmbedderUnavailable):
             pass  # words alone are what is left to search by; the embedder says itself what is wrong with it
-        return HybridQuery(dense=dense, bm25=self._lexical.encode_query(text), limit=limit, where=where)
+        bm25 = self._lexical.encode_query(text)
+        if asked is None:
+            return HybridQuery(bm25=bm25, limit=limit, where=where)
+        tokens = asked.tokens if "late" in self._recipe.stages else None
+        return HybridQuery(dense=asked.vector, bm25=bm25, tokens=tokens, words=asked.words, limit=limit, where=where)
 
     def _judged(
         self, request: RecallRequest, found: Sequence[Scored], stable: Sequence[Scored], limits: Limits

@@ -15,7 +15,9 @@ BIAS = "bias"
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """Ordered stages and the weights of their columns, for candidates with a vector and for those without.
+    """Ordered stages and the weights of their columns: for candidates with a vector (``hybrid``), for those without
+    (``lexical``), and for those with the vectors of their tokens where the stage ``late`` looks at them (``late``;
+    None: as ``hybrid``).
 
     ``calibrated``: the weighted sum is log odds, and the score the probability of it; else the sum itself is the
     score, cut to [0, 1]. ``candidates`` are asked for on each side (by vector, by words), at least.
@@ -25,6 +27,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[str, ...]
     hybrid: Weights
     lexical: Weights
+    late: Weights | None = None
     candidates: int = 60
     calibrated: bool = False
 
@@ -104,6 +107,7 @@ DEFAULT = Recipe(
     name="default",
     stages=(
         "fused",
+        "late",
         "phrases",
         "neighbours",
         "sessions",

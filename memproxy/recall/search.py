@@ -81,6 +81,8 @@ class Ranker:
             readings=readings,
             documents=self._reader.found(text, terms, readings),
             now=now,
+            tokens=query.tokens,
+            words=query.words,
         )
 
     def columns(self, batch: Batch) -> Columns:
@@ -93,6 +95,8 @@ class Ranker:
     def _scores(self, batch: Batch, columns: Columns) -> Array:
         by_words = np.isnan(batch.cosine)
         sums = weighted(columns, self._recipe.hybrid, len(by_words))
+        if batch.has_tokens.any() and self._recipe.late is not None and "late" in self._recipe.stages:
+            sums = np.where(batch.has_tokens, weighted(columns, self._recipe.late, len(by_words)), sums)
         if by_words.any():
             sums = np.where(by_words, weighted(columns, self._recipe.lexical, len(by_words)), sums)
         return fusion.probability(sums) if self._recipe.calibrated else np.clip(sums, 0.0, 1.0)
@@ -116,7 +120,7 @@ def best_first(scored: Sequence[Scored]) -> list[Scored]:
     return sorted(scored, key=place)
 
 
-_SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match")
+_SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late")
 """Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from memproxy.core import fusion, timerange
 from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.text import STOPWORDS
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.preferences import is_preference
@@ -56,6 +57,12 @@ def average(batch: Batch) -> Columns:
 def reciprocal_ranks(batch: Batch) -> Columns:
     """1 / (k + rank) by vector and by words, scaled so that the first of both has 1 in each."""
     return {"rank_dense": _reciprocal(np.nan_to_num(batch.cosine, nan=-1.0)), "rank_bm25": _reciprocal(batch.bm25)}
+
+
+def late(batch: Batch) -> Columns:
+    """Token by token: the nearest that each candidate has to each token of the query, and with the turns beside it."""
+    functional = [word in STOPWORDS for word in batch.words]
+    return fusion.late_columns(batch.similarities, batch.with_beside(batch.similarities), functional)
 
 
 def phrases(batch: Batch) -> Columns:
@@ -168,6 +175,7 @@ STAGES: MappingProxyType[str, Stage] = MappingProxyType(
         "bm25": bm25,
         "average": average,
         "rrf": reciprocal_ranks,
+        "late": late,
         "phrases": phrases,
         "preferences": preferences,
         "neighbours": neighbours,

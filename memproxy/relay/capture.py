@@ -17,6 +17,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.sessions import Conversation, Sessions
+from memproxy.relay.sticky import NO_BLOCK, NewBlock
 from memproxy.tasks import TaskOwner
 from memproxy.wire.responses import background_key
 
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be captured of one request, known before the answer comes. ``decided`` goes into its receipt;
-    ``answer_id`` names the answer's turn, where it may come again.
+    ``answer_id`` names the answer's turn, where it may come again; ``block`` is kept behind the turn.
     """
 
     scope: Scope
@@ -35,6 +36,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     access: UpstreamAccess
     decided: Decided | None = None
     answer_id: str | None = None
+    block: NewBlock = NO_BLOCK
 
 
 class Journal:
@@ -102,7 +104,6 @@ class Journal:
 
     async def _commit(self, exchange: Exchange, messages: list[Message], answer: str) -> None:
         entry = _entry(exchange, messages)
-        self._tasks.start(self._remember(exchange, answer), "remember")  # shares the turn's commit
         try:
             await self._state.append(entry)
         except StateUnavailable as error:
@@ -111,6 +112,8 @@ class Journal:
             return
         metrics().turns_captured.inc(len(messages))
         self._engine.captured(Captured(scope=exchange.scope, access=exchange.access))
+        exchange.block.keep()  # in one commit with the session, behind the turn's: the answer's end waits for the turn
+        self._tasks.start(self._remember(exchange, answer), "remember")
 
     async def _remember(self, exchange: Exchange, answer: str) -> None:
         try:

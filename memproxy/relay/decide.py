@@ -23,7 +23,7 @@ from memproxy.relay.gate import Gate
 from memproxy.relay.limits import ChatLimits
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.sessions import Conversation, Sessions
-from memproxy.relay.sticky import Given, NewBlock, Sticky
+from memproxy.relay.sticky import NO_BLOCK, Given, NewBlock, Sticky
 from memproxy.tasks import TaskOwner
 from memproxy.wire.request import RequestBody
 
@@ -245,7 +245,7 @@ class Decider:
     def new_block(self, decision: Decision) -> NewBlock:
         """What the session's next requests are to repeat. It is kept at once where no turn will be captured."""
         if decision.scope is None or decision.given is None or decision.answer.result != "injected":
-            return NewBlock()
+            return NO_BLOCK
         block = self._sticky.new_block(decision.scope, decision.given)
         if not decision.captures:
             block.keep()

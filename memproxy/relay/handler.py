@@ -18,7 +18,7 @@ from memproxy.relay.position import Positions
 from memproxy.relay.receipt import decided
 from memproxy.relay.refusal import Refusal, refusal_of
 from memproxy.relay.request import Request
-from memproxy.relay.sticky import NewBlock
+from memproxy.relay.sticky import NO_BLOCK, NewBlock
 from memproxy.relay.stream import Keep, Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.relay.upstreams import Upstreams
@@ -119,13 +119,13 @@ class ChatHandler:
             refusal = await refusal_of(answer) if decision.blocks else None
             if refusal is not None:
                 answer.close()
-                decision, block = self._decider.refused(decision, answer.status), NewBlock()
+                decision, block = self._decider.refused(decision, answer.status), NO_BLOCK
                 decision.count()
                 answer = await _send(asked, chat.rebuild(None))
                 self._learn(refusal, asked, decision, answer)
             _count_injected(decision)
-            exchange = self._to_capture(asked, decision, answer)
-            tap = None if exchange is None else Tap(answer, asked.wire, asked.request_id, self._keeper(exchange, block))
+            exchange = self._to_capture(asked, decision, answer, block)
+            tap = None if exchange is None else Tap(answer, asked.wire, asked.request_id, self._keeper(exchange))
             await request.begin(answer.status, [*answer.headers, *decision.headers(asked.request_id)])
             await relay_body(request, answer, tap)
         finally:
@@ -134,9 +134,8 @@ class ChatHandler:
             metrics().upstream.observe(time.perf_counter() - began)
         return answer.status
 
-    def _keeper(self, exchange: Exchange, block: NewBlock) -> Keep:
+    def _keeper(self, exchange: Exchange) -> Keep:
         async def keep(answer: Answer) -> None:
-            block.keep()  # in the commit of the turn, which is asked for next
             if answer.begun:
                 await self._journal.begin(exchange, answer.response_id or "")
             else:
@@ -153,7 +152,9 @@ class ChatHandler:
         elif refusal is Refusal.LENGTH:
             self._decider.too_long(decision)
 
-    def _to_capture(self, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> Exchange | None:
+    def _to_capture(
+        self, asked: _Asked, decision: Decision, answer: UpstreamAnswer, block: NewBlock
+    ) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures:
             return None
         if not 200 <= answer.status < 300:
@@ -170,6 +171,7 @@ class ChatHandler:
             request_id=asked.request_id,
             access=access,
             decided=decided(decision, status=answer.status, model=asked.chat.model),
+            block=block,
         )
 
 

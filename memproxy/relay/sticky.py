@@ -3,7 +3,8 @@
 A block is kept with the user's message it stands before, and that message is known by the chain of digests of all the
 user's messages up to it. A client that drops or edits an old message makes another chain, so nothing of what came after
 is repeated: it is recalled anew where it is needed. The state store is the only place where blocks are kept; it takes
-erased memories out of them, and a copy in memory could miss that.
+erased memories out of them, and a copy in memory could miss that. They are read with every request, which is a glance
+(`stores.sqlite_file`).
 """
 
 import asyncio
@@ -113,6 +114,7 @@ class Sticky:
         self._tasks = tasks
         self._repeats = repeats
         self._patience_s = deadline_s * STATE_SHARE
+        self._saving: dict[tuple[str, str, str], asyncio.Task[None]] = {}
 
     async def given(self, scope: Scope, chat: RequestBody, *, shadow: bool, begins: bool) -> Given:
         """What the session's earlier blocks give to this request. One without a user's message, which the upstream
@@ -139,6 +141,8 @@ class Sticky:
     async def _find(self, scope: Scope, names: Sequence[str]) -> SessionBlocks | None:
         try:
             async with asyncio.timeout(self._patience_s):
+                if (saving := self._saving.get(_session(scope))) is not None:
+                    await asyncio.wait({saving})
                 return await self._state.find_blocks(scope, names)
         except TimeoutError:
             metrics().internal_errors.labels(where="relay.blocks_late").inc()
@@ -153,16 +157,33 @@ class Sticky:
 
         def keep() -> None:
             if given.erasures is not None:
-                self._tasks.start(self._save(scope, given, given.blocks[given.place]), "keep block")
+                self._start_saving(scope, given, given.blocks[given.place])
 
         return NewBlock(keep)
+
+    def _start_saving(self, scope: Scope, given: Given, lines: list[BlockLine]) -> None:
+        """In the background; the session's next request waits for it, for what it reads is not asked for in order."""
+        name = _session(scope)
+        earlier = self._saving.get(name)
+        saving = self._tasks.start(self._save(scope, given, lines, earlier), "save block")
+        self._saving[name] = saving
+
+        def saved(task: asyncio.Task[None]) -> None:
+            if self._saving.get(name) is task:
+                del self._saving[name]
+
+        saving.add_done_callback(saved)
 
     def take_back(self, scope: Scope, given: Given) -> None:
         """The upstream refused the block of the last user message: it was never given."""
         if given.erasures is not None:
-            self._tasks.start(self._save(scope, given, []), "take block back")
+            self._start_saving(scope, given, [])
 
-    async def _save(self, scope: Scope, given: Given, lines: list[BlockLine]) -> None:
+    async def _save(
+        self, scope: Scope, given: Given, lines: list[BlockLine], earlier: asyncio.Task[None] | None
+    ) -> None:
+        if earlier is not None:
+            await asyncio.wait({earlier})
         now, erasures = datetime.now(UTC), given.erasures or 0
         try:
             for name in filter(None, (given.name, given.turn_name)):
@@ -173,7 +194,7 @@ class Sticky:
 
 
 class NewBlock:
-    """A block that is kept once: with the captured turn, in the same commit, or else when its exchange is over."""
+    """A block that is kept once: behind the captured turn, or else when its exchange is over."""
 
     def __init__(self, keep: Callable[[], None] | None = None) -> None:
         """Without ``keep`` there is none."""
@@ -184,6 +205,14 @@ class NewBlock:
         keep, self._keep = self._keep, None
         if keep is not None:
             keep()
+
+
+NO_BLOCK = NewBlock()
+"""There is none to keep."""
+
+
+def _session(scope: Scope) -> tuple[str, str, str]:
+    return (*scope.owner, scope.session or "")
 
 
 def names_of(scope: Scope, digests: Sequence[str], *, shadow: bool) -> list[str]:

@@ -14,6 +14,7 @@ StageName = Literal[
     "bm25",
     "average",
     "rrf",
+    "late",
     "phrases",
     "preferences",
     "neighbours",

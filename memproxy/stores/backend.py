@@ -36,6 +36,16 @@ TIME_FIELDS = ("created_at", "valid_from", "valid_to", "expires_at")
 FLAG_FIELDS = ("active", "quarantined")
 ORDER_FIELD = "created_at"
 
+TOKEN_VECTORS = "token_vectors"  # noqa: S105 - a field's name
+"""Payload field of a point's token vectors, base64; not there when it has none."""
+
+SEALED_ONE = "sealed_"
+"""How the payload fields begin that hold one field, encrypted."""
+
+NOT_SCROLLED = (TOKEN_VECTORS, f"{SEALED_ONE}{TOKEN_VECTORS}")
+"""Fields that only the candidates of a search are read with: longer than all others together, and no part of a memory.
+"""
+
 
 class Written(msgspec.Struct, frozen=True):
     """A point as it is written."""
@@ -106,7 +116,8 @@ class Backend(Protocol):
         after_id: str | None = None,
     ) -> list[Found]:
         """Points that match: in the order of their ids, ``after_id`` excluded, or by ``created_at`` (``order`` is
-        ``asc`` or ``desc``; points of one time come in any order). ``fields`` None is the whole payload.
+        ``asc`` or ``desc``; points of one time come in any order). ``fields`` None is the whole payload without
+        `NOT_SCROLLED`.
         """
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:

@@ -14,6 +14,7 @@ from memproxy.stores.backend import (
     DENSE,
     FLAG_FIELDS,
     KEYWORD_FIELDS,
+    NOT_SCROLLED,
     ORDER_FIELD,
     OWNER_FIELDS,
     TIME_FIELDS,
@@ -29,6 +30,8 @@ from memproxy.stores.stored import unstorable
 Result = TypeVar("Result")
 
 _NOBODY = str(UUID(int=0))
+
+_ALL_SCROLLED = edge.PayloadSelector.Exclude(list(NOT_SCROLLED))
 
 INDEXING_THRESHOLD_KB = 100_000_000
 """No HNSW below this: a user's few thousand points are filtered by index and compared directly, in under 1 ms."""
@@ -140,7 +143,7 @@ class EdgeBackend:
             filter=translated(where),
             limit=limit + (after_id is not None),  # the engine's offset is the first point answered
             offset=after_id,
-            with_payload=True if fields is None else list(fields),
+            with_payload=_ALL_SCROLLED if fields is None else list(fields),
             with_vector=False,
             order_by=_ordered(order),
         )

@@ -17,6 +17,7 @@ from memproxy.stores.backend import (
     DENSE,
     FLAG_FIELDS,
     KEYWORD_FIELDS,
+    NOT_SCROLLED,
     ORDER_FIELD,
     OWNER_FIELDS,
     TIME_FIELDS,
@@ -32,6 +33,7 @@ from memproxy.stores.qdrant_filters import translated
 Result = TypeVar("Result")
 
 DELETE_BATCH = 1000
+_ALL_SCROLLED = models.PayloadSelectorExclude(exclude=list(NOT_SCROLLED))
 IDENTITY_ID = "00000000-0000-4000-8000-6d656d70726f"
 IDENTITY_KEY = "memproxy_store"
 
@@ -191,7 +193,7 @@ class Collection:
                 limit=limit + (after_id is not None),  # the server's offset is the first point answered
                 offset=after_id,
                 order_by=_ordered(order),
-                with_payload=True if fields is None else list(fields),
+                with_payload=_ALL_SCROLLED if fields is None else list(fields),
             )
         )
         return [one for one in _found(records) if one.id != after_id][:limit]

@@ -14,7 +14,7 @@ from memproxy.stores.backend import Backend, Written
 from memproxy.stores.filters import HasId, Missing, Where, turns_of
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
-from memproxy.stores.stored import memories, place_of, placed
+from memproxy.stores.stored import memories, place_of, placed, tokens_of
 from memproxy.stores.writers import Writers
 
 EVERYBODY = Where((), must_not=(Missing("tenant"),))
@@ -77,7 +77,13 @@ class CollectionRebuild:
         found = {one.id: one for one in await self._new.stored(list(places))}
         read = placed([one.found for one in found.values()])
         return {
-            place: Kept(memory=memory, bm25=found[place].bm25, embedded=found[place].embedded) for place, memory in read
+            place: Kept(
+                memory=memory,
+                bm25=found[place].bm25,
+                embedded=found[place].embedded,
+                late=bool(tokens_of(found[place].found)),
+            )
+            for place, memory in read
         }
 
     async def write(self, points: Sequence[Point]) -> None:

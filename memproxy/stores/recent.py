@@ -7,11 +7,11 @@ something was written is not kept.
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
-from memproxy.core.memory import Memory
+from memproxy.stores.stored import Read
 
 MOST_MEMORIES = 10_000
 MOST_CHARACTERS = 16_000_000
-"""Of text, all together: about 50 MB with everything around it."""
+"""Of text and bytes of token vectors, all together: about 50 MB with everything around it."""
 
 
 class RecentMemories:
@@ -20,7 +20,7 @@ class RecentMemories:
     def __init__(self, *, most: int = MOST_MEMORIES, most_characters: int = MOST_CHARACTERS) -> None:
         self._most = most
         self._most_characters = most_characters
-        self._kept: OrderedDict[str, Memory] = OrderedDict()
+        self._kept: OrderedDict[str, Read] = OrderedDict()
         self._characters = 0
         self._writes = 0
 
@@ -29,24 +29,24 @@ class RecentMemories:
         """Changes so far: what is read is kept only if there were none since the reading began."""
         return self._writes
 
-    def get(self, places: Iterable[str]) -> dict[str, Memory]:
+    def get(self, places: Iterable[str]) -> dict[str, Read]:
         """Those of these that are known."""
         found = {place: self._kept[place] for place in places if place in self._kept}
         for place in found:
             self._kept.move_to_end(place)
         return found
 
-    def add(self, read: Sequence[tuple[str, Memory]], *, writes: int) -> None:
+    def add(self, read: Sequence[tuple[str, Read]], *, writes: int) -> None:
         """What was read since there were so many ``writes``."""
         if writes != self._writes:
             return
-        for place, memory in read:
+        for place, one in read:
             self._drop(place)
-            self._kept[place] = memory
-            self._characters += len(memory.content)
+            self._kept[place] = one
+            self._characters += _size(one)
         while self._kept and (len(self._kept) > self._most or self._characters > self._most_characters):
-            _, memory = self._kept.popitem(last=False)
-            self._characters -= len(memory.content)
+            _, one = self._kept.popitem(last=False)
+            self._characters -= _size(one)
 
     def forget(self, places: Iterable[str]) -> None:
         """These were written."""
@@ -61,6 +61,10 @@ class RecentMemories:
         self._characters = 0
 
     def _drop(self, place: str) -> None:
-        memory = self._kept.pop(place, None)
-        if memory is not None:
-            self._characters -= len(memory.content)
+        one = self._kept.pop(place, None)
+        if one is not None:
+            self._characters -= _size(one)
+
+
+def _size(one: Read) -> int:
+    return len(one.memory.content) + len(one.tokens)

@@ -1,8 +1,9 @@
 """A vector engine whose payloads are encrypted: between `vector_store` and the engine.
 
 Everything that is text, or made of it, goes into one sealed field. What is filtered by keeps a keyed hash in its place.
-A change of single fields adds a sealed field of each, which counts before the first one. Payloads that are not sealed
-(written before encryption was switched on) are read as they are and stay so until `memproxy reindex`.
+A change of single fields adds a sealed field of each, which counts before the first one; token vectors always have one
+of their own. Payloads that are not sealed (written before encryption was switched on) are read as they are and stay so
+until `memproxy reindex`.
 """
 
 import logging
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from memproxy.metrics import metrics
-from memproxy.stores.backend import Backend, Found, Ranking, Stored, Written
+from memproxy.stores.backend import SEALED_ONE, TOKEN_VECTORS, Backend, Found, Ranking, Stored, Written
 from memproxy.stores.filters import AnyOf, Condition, OneOf, Where
 from memproxy.stores.sealing import TOKEN_MARK, DataKey, Unreadable
 
@@ -21,14 +22,14 @@ log = logging.getLogger(__name__)
 SEALED = "sealed"
 """The payload field with everything that is sealed at once."""
 
-_ONE = "sealed_"
-"""How the fields begin that hold one changed field."""
-
 COMPARED = frozenset({"category", "tags", "entities", "subject", "slot", "wing", "closet"})
 """Fields that filters ask for: a keyed hash stands in their place."""
 
-HIDDEN = COMPARED | {"content", "predicate", "object", "aspect", "stance", "relations", "metadata"}
-"""Fields that are sealed."""
+HIDDEN = COMPARED | {"content", "predicate", "object", "aspect", "stance", "relations", "metadata", TOKEN_VECTORS}
+"""Fields that are sealed. A token's vector tells the word."""
+
+_APART = frozenset({TOKEN_VECTORS})
+"""Fields that are sealed each on its own from the beginning, so that a memory can be read without them."""
 
 
 class Keys(Protocol):
@@ -131,10 +132,11 @@ class SealedBackend:
 
 def sealed_payload(key: DataKey, payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload as it is stored."""
-    hidden = {name: value for name, value in payload.items() if name in HIDDEN}
+    hidden = {name: value for name, value in payload.items() if name in HIDDEN - _APART}
     shown = {name: value for name, value in payload.items() if name not in HIDDEN}
     tokens = {name: _token(key, name, value) for name, value in hidden.items() if name in COMPARED}
-    return shown | tokens | {SEALED: _sealed_json(key, SEALED, hidden)}
+    apart = {f"{SEALED_ONE}{name}": _sealed_json(key, name, payload[name]) for name in _APART & payload.keys()}
+    return shown | tokens | apart | {SEALED: _sealed_json(key, SEALED, hidden)}
 
 
 def sealed_changes(key: DataKey, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def sealed_changes(key: DataKey, fields: Mapping[str, Any]) -> dict[str, Any]:
         if name not in HIDDEN:
             changes[name] = value
             continue
-        changes[f"{_ONE}{name}"] = _sealed_json(key, name, value)
+        changes[f"{SEALED_ONE}{name}"] = _sealed_json(key, name, value)
         if name in COMPARED:
             changes[name] = _token(key, name, value)
     return changes
@@ -155,14 +157,14 @@ def opened_payload(key: DataKey, payload: Mapping[str, Any]) -> dict[str, Any]:
     shown = {
         name: value
         for name, value in payload.items()
-        if name != SEALED and not name.startswith(_ONE) and not (name in COMPARED and _is_token(value))
+        if name != SEALED and not name.startswith(SEALED_ONE) and not (name in COMPARED and _is_token(value))
     }
     if SEALED in payload:
         shown |= _opened_json(key, SEALED, payload[SEALED])
     changed = {
-        name.removeprefix(_ONE): _opened_json(key, name.removeprefix(_ONE), value)
+        name.removeprefix(SEALED_ONE): _opened_json(key, name.removeprefix(SEALED_ONE), value)
         for name, value in payload.items()
-        if name.startswith(_ONE)
+        if name.startswith(SEALED_ONE)
     }
     gone = {name for name, value in changed.items() if value is None}
     return {name: value for name, value in (shown | changed).items() if name not in gone}

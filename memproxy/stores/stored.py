@@ -1,5 +1,7 @@
 """The stored form of a memory: written slim, read back with care."""
 
+import base64
+import binascii
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +12,16 @@ from memproxy.core.memory import Kind, Memory, from_payload, to_payload
 from memproxy.core.turn import point_id
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics
-from memproxy.stores.backend import Found
+from memproxy.stores.backend import TOKEN_VECTORS, Found
 
 log = logging.getLogger(__name__)
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What is read of a point for a search: the memory, and its token vectors (empty when it has none)."""
+
+    memory: Memory
+    tokens: bytes = b""
 
 
 def unstorable() -> RequestError:
@@ -35,14 +44,16 @@ def encoded(value: Any) -> bytes:
         raise unstorable() from error
 
 
-def slim_payload(memory: Memory) -> dict[str, Any]:
-    """The payload without nulls and empty lists, which read back as the defaults: halves the time to read it.
+def slim_payload(memory: Memory, tokens: bytes = b"") -> dict[str, Any]:
+    """The payload without nulls and empty lists, which read back as the defaults: halves the time to read it. With its
+    token vectors, where it has some.
 
     Raises:
         RequestError: it cannot be stored.
     """
     encoded(memory)
-    return {name: value for name, value in to_payload(memory).items() if value is not None and value not in ([], {})}
+    slim = {name: value for name, value in to_payload(memory).items() if value is not None and value not in ([], {})}
+    return slim | {TOKEN_VECTORS: base64.b64encode(tokens).decode()} if tokens else slim
 
 
 def place_of(memory: Memory) -> str:
@@ -67,3 +78,21 @@ def placed(found: Sequence[Found]) -> list[tuple[str, Memory]]:
 def memories(found: Sequence[Found]) -> list[Memory]:
     """The memories read."""
     return [memory for _, memory in placed(found)]
+
+
+def tokens_of(found: Found) -> bytes:
+    """The token vectors of a point; empty when it has none (stored before there were any, or without an embedder)."""
+    text = found.payload.get(TOKEN_VECTORS) or ""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        # the memory itself can be read, and is found without them
+        metrics().internal_errors.labels(where="store.payload").inc()
+        log.error("the token vectors of the stored point %s cannot be read: %s", found.id, error)
+        return b""
+
+
+def for_search(found: Sequence[Found]) -> list[tuple[str, Read]]:
+    """The memories read with their token vectors, each with its point id."""
+    tokens = {one.id: tokens_of(one) for one in found}
+    return [(place, Read(memory, tokens[place])) for place, memory in placed(found)]

@@ -13,14 +13,14 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point, PointPage
-from memproxy.stores.backend import Backend, Found, Ranking, Written
+from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Ranking, Written
 from memproxy.stores.dated_backend import DatedBackend, TimeToLive
 from memproxy.stores.filters import HasId, OneOf, Where, counted, erasable, owned, readable
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
 from memproxy.stores.recent import RecentMemories
 from memproxy.stores.sealed_backend import Keys, SealedBackend
-from memproxy.stores.stored import encoded, memories, place_of, placed, slim_payload
+from memproxy.stores.stored import Read, encoded, for_search, memories, place_of, placed, slim_payload, tokens_of
 from memproxy.stores.writers import Writers
 
 BATCH = 256
@@ -75,7 +75,7 @@ class VectorStore:
                 await backend.upsert(written[start : start + BATCH])
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        plain = {name: msgspec.to_builtins(dict(fields)) for name, fields in changes.items()}
+        plain = {name: _without_old_tokens(msgspec.to_builtins(dict(fields))) for name, fields in changes.items()}
         groups = _alike(plain)
         changed: set[str] = set()
         async with self._changing("set_fields", changed) as backend:
@@ -104,7 +104,12 @@ class VectorStore:
             found, following = await newest(backend, readable(scope, MemoryFilter()), limit=limit, cursor=begin)
             stored = {one.id: one for one in await backend.stored([one.id for one in found])}
         points = [
-            Point(memory=memory, dense=stored[place].dense, bm25=stored[place].bm25)
+            Point(
+                memory=memory,
+                dense=stored[place].dense,
+                bm25=stored[place].bm25,
+                tokens=tokens_of(stored[place].found),
+            )
             for place, memory in placed(found)
             if place in stored
         ]
@@ -122,17 +127,22 @@ class VectorStore:
         dense, bm25 = best[0] | more[0], best[1] | more[1]
         by_words = query.bm25 is not None
         return [
-            Candidate(memory=memory, cosine=dense.get(place), bm25=bm25.get(place, 0.0) if by_words else None)
-            for place, memory in found
+            Candidate(
+                memory=one.memory,
+                cosine=dense.get(place),
+                bm25=bm25.get(place, 0.0) if by_words else None,
+                tokens=one.tokens,
+            )
+            for place, one in found
         ]
 
-    async def _read(self, backend: Backend, places: list[str]) -> list[tuple[str, Memory]]:
+    async def _read(self, backend: Backend, places: list[str]) -> list[tuple[str, Read]]:
         """The memories at these places, in their order; missing ones are left out."""
         if self._recent is None:
-            return placed(await backend.retrieve(places))
+            return for_search(await backend.retrieve(places))
         writes, known = self._recent.writes, self._recent.get(places)
         missing = [place for place in places if place not in known]
-        read = placed(await backend.retrieve(missing)) if missing else []
+        read = for_search(await backend.retrieve(missing)) if missing else []
         self._recent.add(read, writes=writes)
         known.update(read)
         return [(place, known[place]) for place in places if place in known]
@@ -208,7 +218,7 @@ class VectorStore:
         for part in point.dense:
             if len(part) != self._dimension:
                 raise ConfigError(self._wrong_dimension(len(part)))
-        return Written(place_of(memory), slim_payload(memory), point.dense, point.bm25)
+        return Written(place_of(memory), slim_payload(memory, point.tokens), point.dense, point.bm25)
 
     def _wrong_dimension(self, got: int) -> str:
         return (
@@ -265,6 +275,11 @@ async def _all(backend: Backend, where: Where, fields: Sequence[str]) -> AsyncIt
         if len(found) < BATCH:
             return
         last = found[-1].id
+
+
+def _without_old_tokens(fields: dict[str, Any]) -> dict[str, Any]:
+    """A changed text's token vectors are another text's, and would tell what it was."""
+    return {**fields, TOKEN_VECTORS: None} if "content" in fields else fields
 
 
 def _alike(changes: Mapping[str, dict[str, Any]]) -> list[tuple[list[str], dict[str, Any]]]:

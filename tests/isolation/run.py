@@ -89,7 +89,7 @@ async def _all(client: httpx.AsyncClient, watch: Watch, operations: int, seed: i
 
 
 async def _timed(caller: Caller, pairs: int) -> None:
-    """Calls about another's and about nothing, one after the other; about nothing and nothing, too: that is the noise."""
+    """Calls about another's and about nothing, one after the other; and about nothing twice, which is the noise."""
     random, people = caller.random, caller.world.people
     victims = [one for one in people if one.memories and one.receipts]
     for _ in range(pairs if victims else 0):

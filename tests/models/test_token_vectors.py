@@ -66,7 +66,7 @@ async def test_a_passage_has_the_tokens_of_all_its_parts(embedder: FastembedEmbe
     assert empty.tokens == marks.tokens == b""
     asked = (await embedder.embed_question("Biscuit")).tokens
     assert asked is not None
-    (there,), (not_there,) = similarities(asked, [whole.tokens, short.tokens])
+    there, not_there = similarities(asked, [whole.tokens, short.tokens]).mean(axis=1)
     assert there > not_there + 0.2
 
 

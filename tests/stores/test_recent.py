@@ -2,18 +2,19 @@
 
 from datetime import UTC, datetime
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.stores.recent import RecentMemories
+from memproxy.stores.stored import Read
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def memory(name: str, content: str = "text") -> Memory:
-    return Memory(id=name, tenant="t", user_id="u", kind=Kind.SEMANTIC, content=content, created_at=NOW, updated_at=NOW)
+def memory(name: str, content: str = "text", tokens: bytes = b"") -> Read:
+    made = Memory(id=name, tenant="t", user_id="u", kind=Kind.SEMANTIC, content=content, created_at=NOW, updated_at=NOW)
+    return Read(made, tokens)
 
 
 def test_what_was_read_is_known_until_it_is_written() -> None:
@@ -42,17 +43,17 @@ def test_what_was_read_while_something_was_written_is_not_kept() -> None:
 def test_bounds_hold_and_the_newest_state_is_given(reads: list[tuple[str, int]], most: int, characters: int) -> None:
     recent, newest = RecentMemories(most=most, most_characters=characters), {}
     for name, size in reads:
-        newest[name] = memory(name, "x" * size)
+        newest[name] = memory(name, "x" * (size // 2), b"x" * (size - size // 2))
         recent.add([(name, newest[name])], writes=recent.writes)
         known = recent.get(list("abcdef"))
         assert len(known) <= most
-        assert sum(len(one.content) for one in known.values()) <= characters
+        assert sum(len(one.memory.content) + len(one.tokens) for one in known.values()) <= characters
         assert all(newest[place] is one for place, one in known.items())
 
 
 def test_a_changed_copy_replaces_the_former() -> None:
     recent, first = RecentMemories(), memory("a")
     recent.add([("a", first)], writes=recent.writes)
-    changed = msgspec.structs.replace(first, content="other")
+    changed = memory("a", "other")
     recent.add([("a", changed)], writes=recent.writes)
     assert recent.get(["a"])["a"] is changed

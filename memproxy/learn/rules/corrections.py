@@ -14,7 +14,7 @@ from memproxy.learn.rules.exchange import exchange, with_value
 from memproxy.learn.rules.ledger import Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.projects import tool
-from memproxy.learn.rules.typed import replaced
+from memproxy.learn.rules.typed import has_sort, replaced
 from memproxy.learn.rules.values import slug, third_person, trimmed
 
 _BARE_VALUE = re.compile(
@@ -102,7 +102,8 @@ def _of_named(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
     wrong = match.groupdict().get("wrong")
     if match["what"].lower() == "it":
         said = (
-            next(iter(_replaced(one.statement, match["x"], clause, wrong)), None) for one in _candidates(ledger, turn)
+            next(iter(_replaced(one.statement, match["x"], clause, wrong)), None)
+            for one in _candidates(match["x"], clause, ledger, turn)
         )
         yield from [found for found in said if found is not None][:1]
         return
@@ -188,7 +189,7 @@ def _of_last(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
         if found is not None:
             yield found
         return
-    for one in _candidates(ledger, turn):
+    for one in _candidates(value, clause, ledger, turn):
         found = next(iter(_replaced(one.statement, value, clause, None)), None)
         if found is not None:
             yield found
@@ -245,10 +246,9 @@ def _plain(value: str) -> str | None:
     return trimmed(re.sub(r"^(?:on|in|at|for|called|named) ", "", value.strip()), "long")
 
 
-def _candidates(ledger: Ledger, turn: int) -> list[Known]:
-    """What can be meant without a name: what this conversation said last, else what was known, newest first."""
-    near = [one for one in ledger.newest() if one.turn >= 0]
-    return near or [one for one in ledger.newest() if turn == 0][:3]
+def _candidates(value: str, clause: Clause, ledger: Ledger, turn: int) -> list[Known]:
+    """What can be meant without a name."""
+    return ledger.pointed_at(turn, is_name=not has_sort(value, clause))
 
 
 def _replaced(known: Extracted, said: str, clause: Clause, wrong: str | None) -> Iterable[Extracted]:

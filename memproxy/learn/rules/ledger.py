@@ -22,6 +22,9 @@ from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.model import SURE
 
+_JUST_SAID = 2
+"""Turns back to what was said before the answer that a correction follows."""
+
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """A statement that can be corrected; ``turn`` is the place of its turn, -1 for what was known before."""
@@ -51,6 +54,17 @@ class Ledger:
     def newest(self) -> list[Known]:
         """All, the newest first."""
         return self._held[::-1]
+
+    def pointed_at(self, turn: int, *, is_name: bool) -> list[Known]:
+        """What "it" can mean in a turn: what this conversation stated, the newest first; at its beginning, what was
+        learned last. A value that is but a name fits nearly everything, so what it takes the place of was just said:
+        "No, it's Canberra" after "Sydney." is not about a dog that was named before.
+        """
+        newest = self.newest()
+        if is_name:
+            return [one for one in newest if one.turn >= 0 and turn - one.turn <= _JUST_SAID]
+        near = [one for one in newest if one.turn >= 0]
+        return near or (newest[:3] if turn == 0 else [])
 
     def same_slot(self, statement: Extracted) -> Extracted | None:
         """What holds the slot of this statement with another value."""

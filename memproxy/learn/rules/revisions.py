@@ -25,7 +25,8 @@ _PREPOSITION = r"(?:in |on |at |for |to |by |with |from |as |a |an |the |called 
 _VALUE = r"[\w$€£¥][\w$€£¥@+%'’./:, -]{0,60}?"
 _INSTEAD = (
     re.compile(
-        rf"^(?:it is |that is |they are |I am |is |was )?not {_PREPOSITION}(?P<wrong>[^,;]{{1,40}}?)"
+        rf"^(?:it is |that is |they are |I am |is |was |(?:my|our|the|his|her) [\w' -]{{1,40}}? (?:is|are|was|were) )?"
+        rf"not {_PREPOSITION}(?P<wrong>[^,;]{{1,40}}?)"
         rf"(?:,| -| but)(?: but| it is| it's| I am| they are)? {_PREPOSITION}(?P<x>{_VALUE})[.!]?$",
         re.IGNORECASE,
     ),
@@ -181,12 +182,16 @@ def _applied(said: _Said, clause: Clause, ledger: Ledger, place: int) -> list[Ex
         found = _exchanged(said, ledger)
         if found or not said.topic:
             return found
-    near = _about(said.topic, ledger) if said.topic else _last(ledger, place)
+    near = _about(said.topic, ledger) if said.topic else _meant(said.new, clause, ledger, place)
     for one in near:
         changed = replaced(one, said.new, clause)
         if changed is not None and changed.content != one.content:
             return [changed]
     return _noun_for_noun(said, near[:1], clause) if said.topic else []
+
+
+def _meant(new: str, clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+    return [one.statement for one in ledger.pointed_at(place, is_name=not has_sort(new, clause))]
 
 
 def _noun_for_noun(said: _Said, near: list[Extracted], clause: Clause) -> list[Extracted]:
@@ -258,12 +263,6 @@ def _about(topic: frozenset[str], ledger: Ledger) -> list[Extracted]:
 
 def _told(statement: Extracted) -> frozenset[str]:
     return terms(f"{statement.content} {statement.predicate or ''}".replace("_", " "))
-
-
-def _last(ledger: Ledger, place: int) -> list[Extracted]:
-    """What this conversation stated, the newest first; at its beginning, what was learned last."""
-    near = [one.statement for one in ledger.newest() if one.turn >= 0]
-    return near or ([one.statement for one in ledger.newest()][:3] if place == 0 else [])
 
 
 def _of_kind(clause: Clause, ledger: Ledger) -> Extracted | None:

@@ -78,7 +78,8 @@ def has_sort(text: str, clause: Clause) -> bool:
         _AMOUNT.match,
         _COLOUR.match,
     )
-    return any(form(text) for form in forms) or day_in(text, clause) is not None
+    plain = re.sub(r"^the (?=\d)", "", text, flags=re.IGNORECASE)
+    return any(form(plain) for form in forms) or day_in(text, clause) is not None
 
 
 def _swap(known: Extracted, old: str, new: str) -> Extracted | None:
