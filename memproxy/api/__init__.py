@@ -14,7 +14,7 @@ Where the contract is silent:
 - A turn's content cannot be edited. ``session_id`` tells apart two turns of one id when reading or forgetting by id.
 - A request has a receipt when it was searched for or captured; a receipt of another project is missing as well.
 - Activity tells what learning did and what calls wrote (``reason`` says by which way it came). Statistics and queues
-  are the user's alone; costs are the tenant's.
+  are the user's alone; costs are the tenant's, for callers with ``admin`` or ``act_as_user``, and null for others.
 - The palace shows one level a call: wings, a wing's rooms, a room's closets, a closet's drawers. Memories of no session
   stand in the room ``direct``. Wings and rooms can be named by pointer, wings by any alias ("my dog" for ``biscuit``).
 - Entities, timelines and categories are counted over the newest 10,000 memories.

@@ -221,7 +221,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             kinds={"type": "object", "additionalProperties": _COUNTS},
         ),
         queues={"type": "object", "additionalProperties": _COUNTS},
-        cost=_object(["today", "year"], today=_COST, year=_COST),
+        cost={"anyOf": [_object(["today", "year"], today=_COST, year=_COST), {"type": "null"}]},
         erasure={"enum": ["complete", "pending"]},
     ),
     "Choices": _object(

@@ -13,7 +13,7 @@ from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.core.version import digest
-from memproxy.errors import RequestError
+from memproxy.errors import Forbidden, RequestError
 
 
 class ChoicesApi:
@@ -40,6 +40,8 @@ class ChoicesApi:
         read_query(request, NoQuery)
         body = await read_body(request, SettingsBody, self._max_bytes)
         scope = _place(identity, body.user_id, body.agent_id)
+        if identity.bound_project:
+            raise Forbidden("Settings hold in all projects: a key that is bound to one cannot change them.")
         chosen = Choices(mode=body.mode, limit=body.limit, rerank=body.rerank, learning=body.learning)
         if chosen.rerank and self._backends.settings.recall.rerank == "none":
             raise RequestError("rerank: this server has no reranker (recall.rerank is none).", param="rerank")

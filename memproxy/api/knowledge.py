@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from memproxy.api.context import Backends, find
 from memproxy.api.http import answer, caller, read_query
-from memproxy.api.pages import each_page, number_after, read_cursor, write_cursor
+from memproxy.api.pages import each_page, number_after, opened_place, read_cursor, sealed_place, write_cursor
 from memproxy.api.schemas import EntitiesQuery, OneQuery, PlaceQuery, TimelineQuery
 from memproxy.api.versions import list_answer
 from memproxy.auth import resolve_scope
@@ -63,13 +63,25 @@ class Knowledge:
         identity = caller(request, "memory:read")
         query = read_query(request, EntitiesQuery)
         scope = resolve_scope(identity, user=query.user_id, project=query.project_id, agent=query.agent_id)
-        after = _count_after(query.cursor)
+        after = self._after(query.cursor)
         known = await self._census(scope)
         wanted = sorted((-one.count, key, one) for key, one in known.items() if _is_wanted(key, one, query))
         following = [each for each in wanted if each[:2] > after]
         page, more = following[: query.limit], following[query.limit :]
-        cursor = write_cursor("entities", *page[-1][:2]) if more else None
+        cursor = self._cursor(*page[-1][:2]) if more else None
         return answer({"data": [one for _, _, one in page], "next_cursor": cursor})
+
+    def _cursor(self, count: int, key: str) -> str:
+        # the key may be a name for it that was told in another project than the caller's
+        return write_cursor("entities", count, sealed_place(self._backends.secret, key))
+
+    def _after(self, cursor: str | None) -> tuple[int, str]:
+        place = read_cursor("entities", cursor)
+        if cursor is None:
+            return -(2**62), ""
+        if len(place) != 2 or not isinstance(place[0], int):
+            raise RequestError("cursor: is not one of this list; take next_cursor of its last page.", param="cursor")
+        return place[0], opened_place(self._backends.secret, place[1])
 
     async def _census(self, scope: Scope) -> dict[str, Entity]:
         self._backends.require_store()
@@ -138,13 +150,6 @@ def _is_wanted(key: str, one: Entity, query: EntitiesQuery) -> bool:
         return False
     prefix = slug(query.prefix) if query.prefix is not None else ""
     return key.startswith(prefix) or slug(one.name).startswith(prefix)
-
-
-def _count_after(cursor: str | None) -> tuple[int, str]:
-    place = read_cursor("entities", cursor) or [-(2**62), ""]
-    if len(place) != 2 or not isinstance(place[0], int) or not isinstance(place[1], str):
-        raise RequestError("cursor: is not one of this list; take next_cursor of its last page.", param="cursor")
-    return place[0], place[1]
 
 
 def _ended(edge: Edge, now: Any) -> bool:

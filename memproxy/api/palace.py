@@ -65,7 +65,9 @@ class PalaceView:
         shown, more = found[: query.limit], found[query.limit :]
         aliases = await self._aliases(scope) if level == "wing" else {}
         described = [await self._described(scope, level, parent, place, one) for one in shown]
-        data = [one | ({"aliases": aliases.get(one["name"], [])} if aliases else {}) for one in described if one]
+        data = [
+            one | ({"aliases": aliases.get(one["name"], [])} if level == "wing" else {}) for one in described if one
+        ]
         cursor = write_cursor(f"palace.{level}", shown[-1].number) if more else None
         return answer({"level": level, "data": data, "next_cursor": cursor})
 
@@ -84,7 +86,10 @@ class PalaceView:
         return found[0].number if found else None
 
     async def _aliases(self, scope: Scope) -> dict[str, list[str]]:
+        """The other names of each wing; none within a project (agent), for they were told in all of them."""
         found: dict[str, list[str]] = {}
+        if scope.project is not None or scope.agent is not None:
+            return found
         for name, wing in sorted((await self._backends.state.palace_names(scope)).items()):
             found.setdefault(wing, [])
             if name != wing:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from memproxy.api.context import Backends
 from memproxy.api.http import answer, caller, read_query
 from memproxy.api.schemas import ActivityQuery, OneQuery, SessionQuery
-from memproxy.auth import administered_user, resolve_scope
+from memproxy.auth import administered_user, resolve_scope, speaks_for_all
 from memproxy.core.memory import Kind
 from memproxy.core.receipt import Cited, Noted, Outcome, Receipt
 from memproxy.core.retention import is_expired
@@ -151,10 +151,16 @@ class Receipts:
         return answer({"retried": retried})
 
     async def stats(self, request: Request) -> Response:
-        """`GET /v1/memory/stats`: how many memories of each kind the user has, and what waits to be written."""
+        """`GET /v1/memory/stats`: how many memories of each kind the user has, and what waits to be written; what models
+        cost the tenant, for who speaks for all of it.
+        """
         identity = caller(request, "memory:read", "admin")
         query = read_query(request, SessionQuery)
-        scope = Scope(tenant=identity.tenant, user=administered_user(identity, query.user_id))
+        scope = Scope(
+            tenant=identity.tenant,
+            user=administered_user(identity, query.user_id),
+            project=identity.project if identity.bound_project else None,
+        )
         self._backends.require_store()
         self._backends.require_state()
         kinds = {kind.value: await self._counted(scope, kind) for kind in Kind}
@@ -163,7 +169,8 @@ class Receipts:
         queues = await self._backends.state.backlog(scope)
         memories = {"active": active, "total": total, "kinds": kinds}
         erasure = "pending" if self._backends.eraser.pending else "complete"
-        cost = await self._cost(scope.tenant)
+        # what a tenant's learning costs says how much its other users talk
+        cost = await self._cost(scope.tenant) if speaks_for_all(identity) else None
         return answer({"memories": memories, "queues": queues, "cost": cost, "erasure": erasure})
 
     async def _cost(self, tenant: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from memproxy.auth.users import (
     resolve_project,
     resolve_scope,
     resolve_user,
+    speaks_for_all,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "resolve_project",
     "resolve_scope",
     "resolve_user",
+    "speaks_for_all",
 ]

@@ -8,6 +8,9 @@ from memproxy.errors import RequestError, Unauthenticated
 MAX_ID_LENGTH = 256
 """Longest user, session, project or agent id, in characters."""
 
+_KEYS = (b"authorization", b"api-key", b"x-api-key")
+"""Headers that hold the caller's key, the first that does wins."""
+
 
 class Headers:
     """Request headers as they came: bytes pairs, looked up by lower-case name."""
@@ -75,10 +78,12 @@ def client_key(headers: Headers) -> str | None:
     """The caller's key: the Bearer token, else ``api-key`` (Azure), else ``x-api-key``.
 
     Raises:
-        Unauthenticated: there are two: which of them others go by cannot be known.
+        Unauthenticated: one of these headers is there twice with different values: which of them others (an upstream,
+            something on the way) go by cannot be known.
     """
-    if len(set(headers.all(b"authorization"))) > 1:
-        raise Unauthenticated("The header Authorization is given twice with different values.")
+    for name in _KEYS:
+        if len(set(headers.all(name))) > 1:
+            raise Unauthenticated(f"The header {name.decode()} is given twice with different values.")
     authorization = headers.get(b"authorization")
     if authorization is not None:
         scheme, _, token = authorization.partition(" ")

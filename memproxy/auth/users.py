@@ -58,6 +58,11 @@ def may_name(identity: Identity, user: str | None) -> None:
         raise Forbidden("This key may not name another user: it lacks the permission act_as_user.", param="user_id")
 
 
+def speaks_for_all(identity: Identity) -> bool:
+    """Whether what sums up all users of the tenant may be told to this caller: who administers it, or may name any."""
+    return bool(identity.permissions & {ADMIN, ACT_AS_USER})
+
+
 def resolve_scope(
     identity: Identity,
     *,

@@ -24,7 +24,7 @@ from memproxy.core.protocol import (
 )
 from memproxy.core.scope import Scope
 from memproxy.engine.backup import BackingUp
-from memproxy.engine.receipts import ReceiptKeeper
+from memproxy.engine.receipts import LEFT_OUT_SHOWN, ReceiptKeeper
 from memproxy.engine.reindex import Reindexing
 from memproxy.errors import ConfigError, MemoryUnavailable, NotBuilt, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
@@ -41,7 +41,7 @@ from memproxy.ports import (
     MemoryStore,
     StateStore,
 )
-from memproxy.recall.pipeline import Recall
+from memproxy.recall.pipeline import EXPLAINED, Recall
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
 from memproxy.retention.policies import Policies
@@ -198,14 +198,15 @@ class Engine:
         """The block for a request; degraded while the store is loading, away or refused. Its receipt is written
         behind the answer.
         """
-        explained = await self._recalled(msgspec.structs.replace(request, explain=True))
+        explained = await self._recalled(request)
         self._receipts.note(request, explained)
         self._accesses.note(request.scope, [line.memory_id for line in explained.citations])
         return explained if request.explain else msgspec.structs.replace(explained, candidates=[])
 
     async def _recalled(self, request: RecallRequest) -> RecallAnswer:
         if "store" in self._opened:
-            return await self._recall.recall(request)
+            most = EXPLAINED if request.explain else LEFT_OUT_SHOWN
+            return await self._recall.recall(msgspec.structs.replace(request, explain=True), explained=most)
         reason = "loading" if self._parts["store"] == LOADING else "store"
         return RecallAnswer(result="degraded", reason=reason)
 

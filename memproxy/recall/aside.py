@@ -27,8 +27,9 @@ _NEW_TERMS = 1
 
 def asks_again(query: str, memory: Memory) -> bool:
     """Whether a turn is a bare question about what is asked now: it was stored, but it tells nothing."""
-    said = memory.content.strip()
-    if memory.kind is not Kind.TURN or not said.endswith("?") or not _QUESTION.fullmatch(said):
+    if memory.kind is not Kind.TURN or not (said := memory.content.strip()).endswith("?"):
+        return False
+    if not _QUESTION.fullmatch(said):
         return False
     return len(set(key_terms(memory.content)) - set(key_terms(query))) <= _NEW_TERMS
 

@@ -1,7 +1,4 @@
-"""Several searches for one message. A follow-up with a word of its own ("And how much is my rent?") is searched as it
-is and completed by what was said before it: which of the two was meant shows in what is found. A message with several
-questions is searched once for each.
-"""
+"""Several searches for one message: one with several questions is searched once for each."""
 
 from collections.abc import Sequence
 

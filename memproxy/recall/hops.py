@@ -238,5 +238,5 @@ def strength(one: Scored) -> float:
     """The score as the floor looks at it: how far away a memory was found decides on its place, not on whether it
     answers.
     """
-    walked: float = DECAY ** one.signals.get(HOPS, 0.0)
-    return one.score / walked
+    walked = one.signals.get(HOPS)
+    return one.score if walked is None else one.score / float(DECAY**walked)

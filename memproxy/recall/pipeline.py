@@ -54,8 +54,8 @@ EMBED_SHARE = 0.6
 SEARCH_EMBED_SECONDS = 5.0
 """How long the search API waits for the embedder, which may be busy with a long import."""
 
-_EXPLAINED = 50
-"""Candidates that a receipt shows."""
+EXPLAINED = 50
+"""Candidates that an explained answer shows beside those in the block."""
 
 _EDGES = 30
 """Facts that are read to see whom a relation means."""
@@ -100,8 +100,11 @@ class Recall:
         """What is worth doing ahead of requests; called now and then."""
         await self._general.prepare()
 
-    async def recall(self, request: RecallRequest) -> RecallAnswer:
-        """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised."""
+    async def recall(self, request: RecallRequest, *, explained: int = EXPLAINED) -> RecallAnswer:
+        """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised.
+
+        ``explained`` is of how many candidates an explained answer tells beside those in the block.
+        """
         course = Course(self._settings.recall.deadline_ms / 1000)
         limits = Limits.of(self._settings, request.limits)
         if not request.queries or not limits.kinds or not limits.limit:
@@ -120,7 +123,7 @@ class Recall:
         with course.stage("assemble"):
             judged = self._judged(request, found, stable, limits)
             block = self._assemble(judged, query, request, limits)
-        return _answer(block, judged, query, course, explain=request.explain)
+        return _answer(block, judged, query, course, explained=explained if request.explain else 0)
 
     async def search(self, scope: Scope, query: str, *, limit: int, where: MemoryFilter) -> list[Scored]:
         """The ``limit`` best memories for a query: no gate, no floor, no budget.
@@ -164,18 +167,15 @@ class Recall:
                     return await self._rewriter.completed(request.scope.tenant, request.queries)
             except ModelError as error:
                 _note(course, "rewrite", error)
-        return with_context(request.queries)
+        return by_itself(request.queries) or with_context(request.queries)
 
     async def _found(
         self, request: RecallRequest, query: str, limits: Limits, course: Course
     ) -> tuple[str, list[Scored]]:
         """What was searched for in the end, and all that it found, best first."""
-        completed = with_context(request.queries)
         async with course.in_time():
             query = await self._dated(request.scope, query, self._clock.now())
             found = await self._asked(request, query, limits, course)
-            if query == completed and (alone := by_itself(request.queries)) is not None and alone != query:
-                found = averaged(await self._find(request.scope, alone, limits, course), found)
         if self._settings.rewrite.mode == "hyde" and all(one.score < limits.floor for one in found):
             query, found = await self._by_statement(request, query, found, limits, course)
         found = await self._beyond(request.scope, query, found, limits, course)
@@ -372,10 +372,10 @@ def _without(course: Course, result: str, reason: str | None = None, *, query: s
     return RecallAnswer(result=result, reason=reason, query=query, timings=timings, notes=notes)
 
 
-def _answer(block: Block, judged: list[Judged], query: str, course: Course, *, explain: bool) -> RecallAnswer:
+def _answer(block: Block, judged: list[Judged], query: str, course: Course, *, explained: int) -> RecallAnswer:
     shown = {citation.memory_id for citation in block.citations}
-    known = [one.scored.memory for one in judged]
-    explained = judged if explain else []
+    kept = [one.scored.memory for one in judged if one.rejected is None]
+    told = _told(judged, explained) if explained else []
     return RecallAnswer(
         result="injected" if block.text else "empty",
         context=block.text,
@@ -383,15 +383,16 @@ def _answer(block: Block, judged: list[Judged], query: str, course: Course, *, e
         citations=block.citations,
         timings=course.timings(),
         query=query,
-        candidates=[_explain(one, one.scored.memory, shown) for one in _told(explained)],
+        candidates=[_explain(one, one.scored.memory, shown) for one in told],
         notes=course.notes,
-        expiring={one.id: one.expires_at for one in known if one.id in shown and one.expires_at is not None},
+        expiring={one.id: one.expires_at for one in kept if one.expires_at is not None and one.id in shown},
     )
 
 
-def _told(judged: list[Judged]) -> list[Judged]:
-    """The first of them, and whatever is in the block."""
-    return [*judged[:_EXPLAINED], *(one for one in judged[_EXPLAINED:] if one.rejected is None)]
+def _told(judged: list[Judged], most: int) -> list[Judged]:
+    """So many of those left out, in order with whatever may be in the block."""
+    most += sum(one.rejected is None for one in judged)
+    return [*judged[:most], *(one for one in judged[most:] if one.rejected is None)]
 
 
 def _explain(judged: Judged, memory: Memory, shown: set[str]) -> dict[str, Any]:

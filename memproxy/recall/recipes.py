@@ -77,6 +77,40 @@ _HYBRID = MappingProxyType(
 )
 """For candidates with a vector. Both are fitted, and printed again, by ``python -m memproxy.evals.calibration``."""
 
+_LATE = MappingProxyType(
+    {
+        BIAS: -0.169,
+        "cosine": -1.939,
+        "cosine_standing": 0.153,
+        "bm25_standing": 0.09,
+        "crowd": -1.021,
+        "other_words": -0.568,
+        "other_words_cosine": 3.521,
+        "answers": 0.303,
+        "answers_match": 0.192,
+        "after_coverage": -0.117,
+        "session": 0.192,
+        "speaker": 1.482,
+        "near_time": 1.937,
+        "number": 0.537,
+        "name": 0.567,
+        "time_word": 0.62,
+        "turn": 1.704,
+        "length": 0.002,
+        "question": -0.608,
+        "first_person": 0.65,
+        "acknowledgement": -0.254,
+        "turn_crowd": -0.883,
+        "phrases": 0.072,
+        "late": 6.969,
+        "late_standing": -0.128,
+        "late_window": 0.895,
+        "coverage": 0.8,
+        **_BY_HAND,
+    }
+)
+"""For candidates with the vectors of their tokens."""
+
 _LEXICAL = MappingProxyType(
     {
         BIAS: 0.733,
@@ -119,6 +153,7 @@ DEFAULT = Recipe(
     ),
     hybrid=_HYBRID,
     lexical=_LEXICAL,
+    late=_LATE,
     calibrated=True,
 )
 

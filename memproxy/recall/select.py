@@ -1,7 +1,7 @@
 """Which of the found memories may be injected, and why the others may not."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -156,27 +156,35 @@ def _odds(one: Scored) -> float:
     return math.log(score / (1 - score))
 
 
-_CHECKS: tuple[tuple[str, Callable[[Memory, Limits, datetime], bool]], ...] = (
-    ("superseded", lambda memory, _limits, _now: memory.superseded_by is not None or not memory.active),
-    ("quarantined", lambda memory, _limits, _now: memory.quarantined),
-    ("expired", lambda memory, _limits, now: memory.expires_at is not None and memory.expires_at <= now),
-    ("ended", lambda memory, _limits, now: _has_ended(memory, now)),
-    ("kind", lambda memory, limits, _now: memory.kind not in limits.kinds),
-    ("trust", lambda memory, limits, _now: memory.trust.level < limits.min_trust.level),
-    ("confidence", lambda memory, limits, _now: memory.confidence < limits.min_confidence),
-)
-"""What may speak against a memory, whatever its score, in the order in which it is told."""
-
-
 def _reason(scored: Scored, limits: Limits, now: datetime, session: str | None) -> str | None:
+    """What speaks against a memory, the first in this order. Plain conditions, as this runs for every candidate."""
     memory = scored.memory
-    for reason, applies in _CHECKS:
-        if applies(memory, limits, now):
-            return reason
+    against = _is_gone(memory, now) or _is_unwanted(memory, limits)
+    if against is not None:
+        return against
     if strength(scored) < limits.floor:
         return "score"
     return None if tier_of(memory, session=session, now=now) in limits.tiers else "tier"
 
 
-def _has_ended(memory: Memory, now: datetime) -> bool:
-    return memory.kind is not Kind.TURN and memory.valid_to is not None and memory.valid_to <= now
+def _is_gone(memory: Memory, now: datetime) -> str | None:
+    """Why it is not true, or not to be used, any more."""
+    if memory.superseded_by is not None or not memory.active:
+        return "superseded"
+    if memory.quarantined:
+        return "quarantined"
+    if memory.expires_at is not None and memory.expires_at <= now:
+        return "expired"
+    if memory.valid_to is not None and memory.valid_to <= now and memory.kind is not Kind.TURN:
+        return "ended"
+    return None
+
+
+def _is_unwanted(memory: Memory, limits: Limits) -> str | None:
+    """Which of the limits it does not meet, whatever its score."""
+    if memory.kind not in limits.kinds:
+        return "kind"
+    # nobody is trusted more than the user, and a look at the levels is the dearest of these
+    if memory.trust is not Trust.USER and memory.trust.level < limits.min_trust.level:
+        return "trust"
+    return "confidence" if memory.confidence < limits.min_confidence else None

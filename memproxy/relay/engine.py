@@ -23,6 +23,7 @@ from memproxy.core.protocol import (
 from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
 from memproxy.metrics import metrics
+from memproxy.relay.pace import Pace, Run
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
@@ -36,6 +37,11 @@ LOADING = "loading"
 FAILURES_TO_OPEN = 3
 OPEN_S = 1.0
 """After this many failures in a row the engine is left alone for a second, so that a hung one costs no request."""
+
+LATE_S = 1.0
+"""So long after its deadline a recall's answer is still listened for. Nobody uses it, but it tells a busy engine from a
+hung one, and until it came the engine works at it, beside all that it is asked meanwhile.
+"""
 
 API_TIMEOUT_S = 70.0
 """For API calls: longer than the longest one (``/turns?wait=true`` answers after 55 s)."""
@@ -64,6 +70,9 @@ START_PATIENCE_S = 5.0
 _LOOK_AGAIN_S = 0.1
 _NEEDED = ("state", "store")
 """Parts without which no API call can be answered."""
+
+
+_LATE = RecallAnswer(result="degraded", reason="timeout")
 
 
 class Breaker:
@@ -101,8 +110,10 @@ class EngineClient:
     def __init__(self, socket: Path, *, deadline_s: float, start_patience_s: float = START_PATIENCE_S) -> None:
         self._socket = socket
         self._deadline = aiohttp.ClientTimeout(total=deadline_s + HOP_ALLOWANCE_S)
+        self._patience = aiohttp.ClientTimeout(total=deadline_s + HOP_ALLOWANCE_S + LATE_S)
         self._session: aiohttp.ClientSession | None = None
         self._breaker = Breaker()
+        self._pace = Pace(deadline_s)
         self._heard = -FRESH_S
         self._opened = 0.0
         self._start_patience_s = start_patience_s
@@ -133,26 +144,43 @@ class EngineClient:
         return self._session
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
-        """Ask for the block; whatever goes wrong is answered as ``degraded`` with its reason."""
+        """Ask for the block; whatever goes wrong is answered as ``degraded`` with its reason. What the engine would not
+        answer in time is not asked for, so that it can answer the rest: ``busy``.
+        """
         if self._breaker.open:
             return RecallAnswer(result="degraded", reason="engine")
+        if not self._pace.admits:
+            return RecallAnswer(result="degraded", reason="busy")
+        asking = self._tasks.start(self._asked(request, self._pace.begin()), "recall")
+        done, _ = await asyncio.wait({asking}, timeout=self._deadline.total)
+        return asking.result() if done else _LATE
+
+    async def _asked(self, request: RecallRequest, run: Run) -> RecallAnswer:
+        answered = False
         try:
-            async with self._pool.post(
-                _url(RECALL_PATH), data=self._encode.encode(request), timeout=self._deadline
-            ) as response:
-                body = await response.read()
-                if response.status != 200:
-                    raise EngineUnavailable(f"The engine answered recall with {response.status}.")
+            body = await self._block(self._encode.encode(request))
+            answered = True
             answer = self._answers.decode(body)
         except TimeoutError:
-            self._breaker.failed()
-            return RecallAnswer(result="degraded", reason="timeout")
+            answered = True  # not by this time
+            if self._heard < run.began:
+                self._breaker.failed()
+            return _LATE
         except (aiohttp.ClientError, OSError, msgspec.DecodeError, EngineUnavailable) as error:
             self._breaker.failed()
             log.warning("recall failed, the request goes on without memory: %s", type(error).__name__)
             return RecallAnswer(result="degraded", reason="engine")
+        finally:
+            self._pace.end(run, answered=answered)
         self._breaker.succeeded()
-        self._heard = time.monotonic()
+        return answer
+
+    async def _block(self, question: bytes) -> bytes:
+        async with self._pool.post(_url(RECALL_PATH), data=question, timeout=self._patience) as response:
+            answer = await response.read()
+            self._heard = time.monotonic()
+            if response.status != 200:
+                raise EngineUnavailable(f"The engine answered recall with {response.status}.")
         return answer
 
     async def full(self, scope: Scope) -> str | None:

@@ -73,5 +73,5 @@ class EmbeddingSettings(Section):
     api_key: SecretStr | None = Field(None, description="Key of provider `openai`.")
     threads: Positive = Field(1, description="Threads of the local model.")
     token_vectors: bool = Field(
-        True, description="Keep token vectors, which rank better: 65 bytes a token (`fastembed` alone)."
+        True, description="Keep token vectors, which rank better: 1.7 KB a turn (`fastembed` alone)."
     )

@@ -151,6 +151,7 @@ async def test_categories_are_counted(api: Api) -> None:
         ("entities", {"type": "thing"}, "type"),
         ("entities", {"cursor": "e"}, "cursor"),
         ("entities", {"cursor": "WyJlbnRpdGllcyIsInQiXQ"}, "cursor"),
+        ("entities", {"cursor": "WyJlbnRpdGllcyIsLTEsImNsZW8iXQ"}, "cursor"),  # ["entities",-1,"cleo"]
         ("entities/x/timeline", {"limit": "201"}, "limit"),
         ("categories", {"kind": "turn"}, "kind"),
         ("x/history", {"limit": "1"}, "limit"),

@@ -48,6 +48,21 @@ def test_the_bearer_token_comes_before_azures_key_and_that_before_x_api_key() ->
     assert client_key(headers()) is None
 
 
+@pytest.mark.parametrize("mode", ["passthrough", "keys", "jwt"])
+@pytest.mark.parametrize("name", ["authorization", "api-key", "x-api-key"])
+async def test_two_different_keys_in_one_header_prove_nobody(mode: str, name: str) -> None:
+    auth = {"mode": mode, "jwt": {"algorithms": ["HS256"], "key": "a key that is longer than thirty-two bytes"}}
+    twice = Headers([(name.encode(), b"Bearer a"), (name.title().encode(), b"Bearer b")])
+    with pytest.raises(Unauthenticated, match="given twice"):
+        await authenticator(auth=auth).identify(twice)
+
+
+async def test_the_same_key_twice_in_one_header_is_one_key() -> None:
+    known = authenticator()
+    once, twice = Headers([(b"x-api-key", b"a")]), Headers([(b"x-api-key", b"a")] * 2)
+    assert (await known.identify(twice)).tenant == (await known.identify(once)).tenant
+
+
 async def test_one_key_is_one_tenant_and_another_key_another() -> None:
     known = authenticator()
     first, again, other = [

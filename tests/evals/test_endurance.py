@@ -21,9 +21,9 @@ def test_the_slope_is_that_of_the_last_half() -> None:
 
 
 def test_a_short_run_reports_memory_and_streams(tmp_path: Path) -> None:
-    arguments = ["--requests", "320", "--streams", "3", "--workers", "0", "--no-hangups", "--json", "figures.json"]
+    arguments = ["--requests", "64", "--parts", "4", "--streams", "3", "--workers", "0", "--no-hangups"]
     done = subprocess.run(
-        [sys.executable, "-m", "memproxy.evals.bench.endurance", *arguments],
+        [sys.executable, "-m", "memproxy.evals.bench.endurance", *arguments, "--json", "figures.json"],
         cwd=tmp_path,
         env={**environment(tmp_path), "TMPDIR": str(tmp_path)},
         stdin=subprocess.DEVNULL,
@@ -36,5 +36,5 @@ def test_a_short_run_reports_memory_and_streams(tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "figures.json").read_bytes())
     assert figures["streams"]["complete"] == 3
     assert figures["streams"]["errors"] == figures["residence"]["errors"] == {}
-    assert figures["residence"]["outcomes"]["off"] == 320
-    assert len(figures["residence"]["relay_mb"]) == 20
+    assert figures["residence"]["outcomes"]["off"] == 64
+    assert len(figures["residence"]["relay_mb"]) == 4

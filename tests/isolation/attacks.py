@@ -161,6 +161,8 @@ async def headers(caller: Caller, person: Person, victim: Person) -> None:
     if victim.key != person.key:
         both = [*caller.proof(person), ("authorization", f"Bearer {victim.key}")]
         must(await caller.call("two keys", person, "GET", path, instead=both), 401)
+        name = caller.random.choice(["api-key", "x-api-key"])
+        must(await caller.call("two keys", person, "GET", path, instead=[(name, person.key), (name, victim.key)]), 401)
         # the Bearer token says who it is, whatever else is sent
         beside = [*caller.proof(person), ("api-key", victim.key), ("x-api-key", victim.key)]
         must(await caller.call("a key beside", person, "GET", path, instead=beside), 200)

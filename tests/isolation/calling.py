@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from tests.isolation.people import Person, World
-from tests.isolation.watching import Leak, Watch
+from tests.isolation.watching import NOT_NOW, Leak, NotNow, Watch
 
 Pairs = list[tuple[str, str]]
 
@@ -115,12 +115,24 @@ def imagined(name: str, random: Random) -> str:
     return made if made != name else imagined(name, random)
 
 
+def decided(response: httpx.Response) -> httpx.Response:
+    """The response, if it says anything but "not now".
+
+    Raises:
+        NotNow: it does not; of what was asked for nothing is known.
+    """
+    if response.status_code in NOT_NOW:
+        raise NotNow(f"{response.request.method} {response.request.url} {response.status_code}: {response.text[:300]}")
+    return response
+
+
 def must(response: httpx.Response, *statuses: int) -> httpx.Response:
     """The response, if it has one of these statuses.
 
     Raises:
         Leak: it has another.
+        NotNow: the server was too busy for an answer.
     """
-    if response.status_code not in statuses:
+    if decided(response).status_code not in statuses:
         raise Leak(f"{response.request.method} {response.request.url} {response.status_code}: {response.text[:300]}")
     return response

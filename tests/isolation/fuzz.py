@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import math
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--tenants", type=int, default=20)
     parser.add_argument("--users", type=int, default=20, help="of each tenant")
     parser.add_argument("--seed", type=int, default=1, help="what is chosen")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="in all: then it ends where it is")
     parser.add_argument("--modes", default=",".join(MODES), help="of identity, by commas")
     options = parser.parse_args()
     modes = [mode for mode in MODES if mode in options.modes.split(",")]
@@ -36,8 +38,8 @@ def main() -> None:
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         for mode in modes:
             began = time.monotonic()
-            watch = _run(mode, each, options, _steps(progress, mode, each))
-            told = {"mode": mode, "operations": each, **_told(watch, time.monotonic() - began)}
+            watch = _run(mode, each, options, _steps(progress, mode, each), options.minutes * 60 / len(modes))
+            told = {"mode": mode, **_told(watch, time.monotonic() - began)}
             print(json.dumps(told, indent=1), flush=True)
 
 
@@ -55,7 +57,7 @@ def _steps(progress: Progress, mode: str, operations: int) -> Step:
     return step
 
 
-def _run(mode: Mode, operations: int, options: argparse.Namespace, step: Step) -> Watch:
+def _run(mode: Mode, operations: int, options: argparse.Namespace, step: Step, seconds: float) -> Watch:
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(
             fuzz(
@@ -66,12 +68,14 @@ def _run(mode: Mode, operations: int, options: argparse.Namespace, step: Step) -
                 users=options.users,
                 seed=options.seed,
                 step=step,
+                seconds=seconds,
             )
         )
 
 
 def _told(watch: Watch, seconds: float) -> dict[str, Any]:
     return {
+        "operations": watch.counts["operations"],
         "seconds": round(seconds),
         "requests": sum(watch.statuses.values()),
         "counts": dict(sorted(watch.counts.items())),

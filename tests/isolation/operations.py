@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.isolation.calling import Caller, must
+from tests.isolation.calling import Caller, decided, must
 from tests.isolation.people import QUESTIONS, Person
 from tests.isolation.watching import Leak
 
@@ -114,7 +114,7 @@ async def read(caller: Caller, person: Person) -> None:
     if not person.memories:
         return
     name = caller.random.choice(list(person.memories))
-    response = await caller.call("read", person, "GET", f"/v1/memory/{name}")
+    response = decided(await caller.call("read", person, "GET", f"/v1/memory/{name}"))
     if response.status_code != 200 or response.json()["content"] != person.memories[name]:
         raise Leak(f"a memory of {person.user} of {person.tenant} is not what it was: {response.text[:300]}")
     caller.watch.counts["own memories intact"] += 1
@@ -185,8 +185,10 @@ async def edit(caller: Caller, person: Person) -> None:
         name = caller.random.choice(list(person.memories))
         content = f"{person.says(caller.random)} Edited."
         body = {"content": content}
-        must(await caller.call("edit", person, "PATCH", f"/v1/memory/{name}", json=body), 200)
+        edited = must(await caller.call("edit", person, "PATCH", f"/v1/memory/{name}", json=body), 200, 202)
         person.memories[name] = content
+        if edited.status_code == 202:  # queued: when it is done nobody tells
+            del person.memories[name]
 
 
 async def forget(caller: Caller, person: Person) -> None:
@@ -195,15 +197,15 @@ async def forget(caller: Caller, person: Person) -> None:
     chance = random.random()
     if chance < 0.7 and person.memories:
         name = random.choice(list(person.memories))
-        must(await caller.call("forget", person, "DELETE", f"/v1/memory/{name}"), 200)
+        must(await caller.call("forget", person, "DELETE", f"/v1/memory/{name}"), 200, 202)
         del person.memories[name]
     elif chance < 0.9:
         session = session_of(caller, person)
         path = f"/v1/memory/sessions/{session}" if chance < 0.8 else f"/v1/memory?session_id={session}"
-        must(await caller.call("forget session", person, "DELETE", path), 200)
+        must(await caller.call("forget session", person, "DELETE", path), 200, 202)
         person.memories.clear()  # some went with it: which ones is not what is asked here
     elif chance < 0.93:
-        must(await caller.call("forget user", person, "DELETE", f"/v1/memory/users/{person.user}"), 200)
+        must(await caller.call("forget user", person, "DELETE", f"/v1/memory/users/{person.user}"), 200, 202)
         person.memories.clear()
 
 

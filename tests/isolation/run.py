@@ -1,7 +1,9 @@
 """A run: a server, its people, and many calls at once."""
 
 import asyncio
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -12,7 +14,7 @@ from tests.isolation.calling import Caller, imagined
 from tests.isolation.model import listen
 from tests.isolation.operations import OPERATIONS
 from tests.isolation.people import Mode, Person, make_world
-from tests.isolation.watching import Leak, Watch
+from tests.isolation.watching import Leak, NotNow, Watch
 from tests.support.proxy import running_proxy
 from tests.support.upstream import scripted_upstream
 
@@ -29,9 +31,17 @@ Step = Callable[[], None]
 
 
 async def fuzz(
-    mode: Mode, folder: Path, *, operations: int, tenants: int, users: int, seed: int, step: Step = lambda: None
+    mode: Mode,
+    folder: Path,
+    *,
+    operations: int,
+    tenants: int,
+    users: int,
+    seed: int,
+    step: Step = lambda: None,
+    seconds: float = math.inf,
 ) -> Watch:
-    """Run so many operations against a server of this mode; what was seen.
+    """Run so many operations against a server of this mode, fewer when ``seconds`` have passed; what was seen.
 
     The choices are those of ``seed``; how calls overlap is the machine's. Raises `Leak` at the first sight of one.
     """
@@ -45,7 +55,7 @@ async def fuzz(
             httpx.AsyncClient(base_url=proxy.root_url, timeout=120, trust_env=False) as client,
         ):
             await _ready(Caller(client, world, watch, Random(seed)), world.people[0])
-            await _all(client, watch, operations, seed, step)
+            await _all(client, watch, _chances(operations, seconds), seed, step)
             await _timed(Caller(client, world, watch, Random(seed)), max(10, operations // _TIMED))
             metrics = (await client.get("/metrics")).text
         names = {person.user for person in world.people} | {person.tenant for person in world.people}
@@ -66,8 +76,15 @@ async def _ready(caller: Caller, person: Person) -> None:
     raise AssertionError(f"memory does not answer: {response.status_code} {response.text}")
 
 
-async def _all(client: httpx.AsyncClient, watch: Watch, operations: int, seed: int, step: Step) -> None:
-    chances = iter(range(operations))
+def _chances(operations: int, seconds: float) -> Iterator[int]:
+    until = time.monotonic() + seconds
+    for number in range(operations):
+        if time.monotonic() > until:
+            return
+        yield number
+
+
+async def _all(client: httpx.AsyncClient, watch: Watch, chances: Iterator[int], seed: int, step: Step) -> None:
     leaks: list[Leak] = []
 
     async def work(number: int) -> None:
@@ -77,8 +94,11 @@ async def _all(client: httpx.AsyncClient, watch: Watch, operations: int, seed: i
                 await _one(caller)
             except Leak as leak:
                 leaks.append(leak)
+            except NotNow:
+                watch.counts["operations broken off"] += 1
             if leaks:
                 return
+            watch.counts["operations"] += 1
             step()
 
     async with asyncio.TaskGroup() as group:
@@ -117,6 +137,9 @@ async def _one(caller: Caller) -> None:
         else:
             operation = random.choices([one for one, _ in OPERATIONS], [often for _, often in OPERATIONS])[0]
             await operation(caller, person)
+    except NotNow:
+        person.memories.clear()  # which of them it reached is not known
+        raise
     finally:
         person.busy = False
 

@@ -1,5 +1,7 @@
 """A key of one project, or for administration alone: what its calls say beside the memories themselves."""
 
+import base64
+
 import msgspec
 import pytest
 
@@ -68,6 +70,69 @@ async def test_an_export_of_one_project_names_no_places_of_another(own_api: Api)
     seen = await own_api.call("GET", "/v1/memory/export", identity=APOLLO)
     assert "armstrong" in seen.text.lower()
     assert "hera" not in seen.text.lower()
+
+
+async def test_a_palace_shown_to_one_project_tells_no_names_that_were_told_in_another(own_api: Api) -> None:
+    for subject in ("My dog Biscuit", "the user's dog"):
+        await own_api.store("It barks", identity=ALICE, project_id="zeus", subject=subject)
+    await own_api.store("Biscuit is a beagle", identity=ALICE, project_id="apollo", subject="Biscuit")
+    asked = {ALICE: ["dog"], APOLLO: [], msgspec.structs.replace(ALICE, project="apollo"): []}
+    for identity, aliases in asked.items():
+        wings = (await own_api.call("GET", "/v1/memory/palace", identity=identity)).json()["data"]
+        assert [(wing["name"], wing["aliases"]) for wing in wings] == [("biscuit", aliases)]
+
+
+async def test_a_cursor_among_entities_holds_no_name_that_was_told_in_another_project(own_api: Api) -> None:
+    await own_api.store("It barks", identity=ALICE, project_id="zeus", subject="My dog Biscuit")
+    for name in ("dog", "Rex"):
+        await own_api.store(f"{name} sleeps", identity=ALICE, project_id="apollo", entities=[name], subject=name)
+    path, found, cursors = "/v1/memory/entities?limit=1", [], []
+    page = (await own_api.call("GET", path, identity=APOLLO)).json()
+    while page["next_cursor"] is not None:
+        cursors.append(page["next_cursor"])
+        found += page["data"]
+        page = (await own_api.call("GET", f"{path}&cursor={cursors[-1]}", identity=APOLLO)).json()
+    assert [one["name"] for one in (*found, *page["data"])] == ["dog", "Rex"]
+    opened = base64.urlsafe_b64decode(cursors[0] + "=" * (-len(cursors[0]) % 4))
+    assert opened.startswith(b'["entities",-1,')
+    assert b"biscuit" not in opened
+    assert b"biscuit" not in base64.urlsafe_b64decode(msgspec.json.decode(opened)[2])
+
+
+@pytest.mark.parametrize("agent", [None, "coder"])
+async def test_a_key_of_one_project_changes_no_settings_that_hold_in_all(own_api: Api, agent: str | None) -> None:
+    body = {"mode": "off", "agent_id": agent}
+    refused = await own_api.call("PUT", "/v1/memory/settings", identity=APOLLO, json=body)
+    assert refused.status_code == 403
+    seen = await own_api.call("GET", "/v1/memory/settings", identity=APOLLO)
+    assert (seen.status_code, seen.json()["mode"]) == (200, "on")
+    assert (await own_api.call("PUT", "/v1/memory/settings", identity=ALICE, json=body)).status_code == 200
+
+
+async def test_statistics_for_a_key_of_one_project_count_what_it_sees(own_api: Api) -> None:
+    for project in ("apollo", "zeus", None):
+        await own_api.store("A word", identity=ALICE, project_id=project)
+    counted = {
+        identity: (await own_api.call("GET", "/v1/memory/stats", identity=identity)).json()["memories"]["total"]
+        for identity in (ALICE, APOLLO)
+    }
+    assert counted == {ALICE: 3, APOLLO: 2}
+
+
+@pytest.mark.parametrize(
+    ("permissions", "told"),
+    [({"memory:read"}, False), ({"memory:read", "act_as_user"}, True), ({"admin"}, True)],
+)
+async def test_a_tenants_cost_is_told_to_who_speaks_for_all_of_it(
+    own_api: Api, permissions: set[str], told: bool
+) -> None:
+    clock = own_api.engine.backends().clock
+    await own_api.engine.backends().state.note_tokens("acme", "extract", given=100, made=20, at=clock.now())
+    someone = Identity(tenant="acme", default_user="alice", bound_user=True, permissions=frozenset(permissions))
+    seen = await own_api.call("GET", "/v1/memory/stats", identity=someone)
+    assert seen.status_code == 200
+    cost = {"extract": {"input_tokens": 100, "output_tokens": 20}}
+    assert seen.json()["cost"] == ({"today": cost, "year": cost} if told else None)
 
 
 async def test_an_idempotency_key_of_another_project_answers_nothing(own_api: Api) -> None:

@@ -19,12 +19,19 @@ _SENDER = re.compile(r"sender-(\d+)-of-this-message")
 _OF_THE_ANSWER_ALONE = frozenset({"x-memproxy-request-id", "server-timing", "date"})
 """Headers that are another with every answer."""
 
-_PASSING = frozenset({202, 429, 503})
-"""Statuses that say "not now": two of the same call may differ by them on a busy machine."""
+NOT_NOW = frozenset({429, 503})
+"""Statuses that say "not now", as a busy machine's server does: they tell nothing about what was asked for."""
+
+_DONE = frozenset({200, 202})
+"""Done, or queued: two of the same call may differ by them on a busy machine."""
 
 
 class Leak(AssertionError):
     """Somebody was shown what is another's."""
+
+
+class NotNow(Exception):
+    """The server was too busy for an answer; the operation is broken off, and counted."""
 
 
 @dataclass
@@ -46,7 +53,7 @@ class Watch:
             Leak: it holds another's words.
         """
         self.statuses[f"{what} {response.status_code}"] += 1
-        if response.status_code >= 500 and response.status_code not in _PASSING:
+        if response.status_code >= 500 and response.status_code not in NOT_NOW:
             raise Leak(f"{what}: {response.status_code} {response.text[:300]}")
         headers = "\n".join(f"{name}: {value}" for name, value in response.headers.multi_items())
         self.text(f"the answer of {what} ({response.status_code})", person, f"{headers}\n{response.text}", carried)
@@ -81,14 +88,14 @@ class Watch:
         """In what two answers to the same call differ, about what is another's (by ``names[0]``) and about what is not
         there (``names[1]``); empty when in nothing: not status, nor headers, nor body.
         """
-        if {theirs.status_code, nobodys.status_code} & _PASSING:
+        if _undecided(theirs, nobodys):
             return ""
         one, other = _comparable(theirs, names[0]), _comparable(nobodys, names[1])
         return "" if one == other else f"{one}"[:1000] + " and " + f"{other}"[:1000]
 
     def alike(self, what: str, theirs: httpx.Response, nobodys: httpx.Response) -> None:
         """Two answers that do not differ: count them, and note how long they took."""
-        if {theirs.status_code, nobodys.status_code} & _PASSING:
+        if _undecided(theirs, nobodys):
             self.counts["pairs not decided"] += 1
             return
         self.counts["pairs compared"] += 1
@@ -130,6 +137,11 @@ def _decoded(encoded: str) -> str:
     except (binascii.Error, ValueError):
         return ""
     return raw.decode("latin-1")
+
+
+def _undecided(theirs: httpx.Response, nobodys: httpx.Response) -> bool:
+    statuses = {theirs.status_code, nobodys.status_code}
+    return bool(statuses & NOT_NOW) or statuses == _DONE
 
 
 def _comparable(response: httpx.Response, name: str) -> tuple[int, list[tuple[str, str]], str]:

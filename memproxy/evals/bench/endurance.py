@@ -25,7 +25,7 @@ from memproxy.evals.bench.machine import Pinning, cpu_seconds
 from memproxy.evals.bench.stage import Stage, open_stage
 
 PARTS = 20
-"""Resident memory is read after each of so many parts of the requests."""
+"""Resident memory is read after each of so many parts of the requests; the slope needs four."""
 
 AT_ONCE = 16
 MEMORIES = 1_000
@@ -107,17 +107,17 @@ class Endurance:
         finally:
             await instance.stop()
 
-    async def residence(self, requests: int) -> None:
-        """Resident memory over many requests of all modes."""
+    async def residence(self, requests: int, parts: int) -> None:
+        """Resident memory over many requests of all modes, read so many times."""
         counts, sizes = [], []
         outcomes: dict[str, int] = {}
         errors: dict[str, int] = {}
         async with self._instance("many-requests") as instance:
             await instance.ingest(USER, 0, min(MEMORIES, requests))
             done = 0
-            for part in range(PARTS):
+            for part in range(parts):
                 for mode, share in MODES:
-                    result = await self._stage.client.run(_job(instance, mode, requests // PARTS * share // 20, part))
+                    result = await self._stage.client.run(_job(instance, mode, requests // parts * share // 20, part))
                     done += result.answered
                     _add(outcomes, result.outcomes)
                     _add(errors, result.errors)
@@ -237,7 +237,7 @@ def _peak_mb(instance: Instance) -> float:
     return round(found, 1)
 
 
-async def measure(console: Console, *, requests: int, streams: int, workers: int, hangups: bool) -> Figures:
+async def measure(console: Console, *, requests: int, parts: int, streams: int, workers: int, hangups: bool) -> Figures:
     """What is asked for; a count of 0 leaves its part out."""
     async with open_stage(Pinning(wanted=False)) as stage:
         endurance = Endurance(stage, console)
@@ -248,20 +248,23 @@ async def measure(console: Console, *, requests: int, streams: int, workers: int
         if streams:
             await endurance.streams(streams)
         if requests:
-            await endurance.residence(requests)
+            await endurance.residence(requests, parts)
     return endurance.figures
 
 
 def main(
     *,
     requests: Annotated[int, typer.Option(min=0, help="Requests over which resident memory is watched.")] = 100_000,
+    parts: Annotated[int, typer.Option(min=4, help="How often it is read.")] = PARTS,
     streams: Annotated[int, typer.Option(min=0, help="Streams open at once.")] = 1_000,
     workers: Annotated[int, typer.Option(min=0, help="Relay processes to compare one with.")] = 2,
     hangups: Annotated[bool, typer.Option(help="Measure clients that leave or do not read.")] = True,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
 ) -> None:
     """Measure what shows in the long run, offline."""
-    found = asyncio.run(measure(Console(), requests=requests, streams=streams, workers=workers, hangups=hangups))
+    found = asyncio.run(
+        measure(Console(), requests=requests, parts=parts, streams=streams, workers=workers, hangups=hangups)
+    )
     if json is not None:
         json.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
 

@@ -2,13 +2,16 @@
 
 Memories of a made-up world (short and long turns, every tenth a fact) go straight into an embedded store in a temporary
 folder, with vectors that are drawn, not computed; what is measured is `Recall.recall`, from the question to the block.
+With ``--model-path`` the questions are embedded by a model, and its share of each time is told apart.
 """
 
 import asyncio
 import json
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,12 +30,14 @@ from memproxy.evals.bench.figures import Times
 from memproxy.evals.bench.plan import Population
 from memproxy.evals.local import temporary_folder
 from memproxy.evals.progress import progress
+from memproxy.evals.vectors import until_ready
+from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.plain import WithoutTokens
-from memproxy.ports import Point
+from memproxy.ports import Embedder, Point
 from memproxy.recall.documents import bm25_text
 from memproxy.recall.pipeline import Recall
-from memproxy.settings import RecallSettings, Settings
+from memproxy.settings import EmbeddingSettings, RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.wiring.engine import SystemClock
 
@@ -45,9 +50,17 @@ _BATCH = 1_000
 _WARMUP = 20
 _BEGINNING = datetime(2024, 1, 1, tzinfo=UTC)
 _DEADLINE_MS = 60_000
-_EACH = (1_000, 10_000, 100_000)
-_FULL = 1_000_000
-_USERS = (1, 10, 1_000)
+_STANDARD = tuple(Population(memories=size, users=users) for size in (10_000, 100_000) for users in (1, 10))
+_FULL = tuple(
+    Population(memories=size, users=users)
+    for size in (1_000, 10_000, 100_000, 1_000_000)
+    for users in (1, 10, 1_000)
+    if users < size
+)
+"""All users of a population are one tenant's."""
+
+_NOISE_ROWS = 5_000
+"""Rows drawn once and used again with other centres: drawing all would take longer than storing them."""
 
 
 class Drawn(WithoutTokens):
@@ -59,7 +72,8 @@ class Drawn(WithoutTokens):
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(7)
-        self._centres = self._random.normal(size=(CLUSTERS, DIMENSION))
+        self._centres = self._random.standard_normal((CLUSTERS, DIMENSION), np.float32)
+        self._noise = self._random.standard_normal((_NOISE_ROWS, DIMENSION), np.float32)
 
     async def start(self) -> None:
         """Nothing to load."""
@@ -77,18 +91,22 @@ class Drawn(WithoutTokens):
 
     def draw(self, topic: int, parts: int) -> list[list[float]]:
         """So many unit vectors of one topic."""
-        rows = 0.6 * self._centres[topic % CLUSTERS] + self._random.normal(size=(parts, DIMENSION))
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        result: list[list[float]] = rows.astype(np.float32).tolist()
+        drawn = self._random.integers(_NOISE_ROWS, size=parts)
+        rows = np.float32(0.6) * self._centres[topic % CLUSTERS] + self._noise[drawn]
+        rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+        result: list[list[float]] = rows.tolist()
         return result
 
 
 class EngineRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Recall in one population: from the question to the block, and its stages' medians, in milliseconds."""
+    """Recall in one population, from the question to the block: ``recall`` without the time of the stage ``embed``,
+    ``with_embedding`` with it (None: the vectors were drawn), and the medians of all stages, in milliseconds.
+    """
 
     memories: int
     users: int
     recall: Times
+    with_embedding: Times | None
     stages: dict[str, float]
 
 
@@ -129,29 +147,58 @@ async def _fill(store: EdgeStore, population: Population, embedder: Drawn, conso
     await store.optimize()
 
 
-async def measure(population: Population, questions: int, console: Console) -> EngineRow:
-    """Fill a throw-away store with the population and ask so many questions, of at most twenty of its users."""
-    embedder, each = Drawn(), population.memories // population.users
-    settings = Settings(recall=RecallSettings(deadline_ms=_DEADLINE_MS))
+async def measure(
+    population: Population, questions: int, console: Console, *, model_path: Path | None = None
+) -> EngineRow:
+    """Fill a throw-away store with the population and ask so many questions, of at most twenty of its users.
+
+    Raises:
+        ConfigError, EmbedderUnavailable: the model cannot be loaded.
+    """
+    drawn = Drawn()
     with tempfile.TemporaryDirectory(prefix="memproxy-bench-", dir=temporary_folder()) as folder:
-        store = EdgeStore(Path(folder, "store"), dimension=DIMENSION, embedder_name=embedder.name, lull_s=0)
+        store = EdgeStore(Path(folder, "store"), dimension=DIMENSION, embedder_name=drawn.name, lull_s=0)
         await store.open(None)
         try:
-            await _fill(store, population, embedder, console)
-            lexical, clock = Bm25Encoder(), SystemClock()
-            recall = Recall(settings=settings, store=store, embedder=embedder, lexical=lexical, clock=clock)
-            times, stages = await _asked(recall, population, each, questions)
+            await _fill(store, population, drawn, console)
+            async with _embedder(model_path, Path(folder, "model")) as embedder:
+                answers = await _asked(_recall(store, embedder or drawn), population, questions)
         finally:
             await store.close()
-    medians = {name: Times.of(some).p50_ms for name, some in stages.items()}
-    return EngineRow(memories=population.memories, users=population.users, recall=Times.of(times), stages=medians)
+    names = sorted({name for timings in answers for name in timings})
+    times = {name: Times.of([timings.get(name, 0.0) for timings in answers]) for name in names}
+    return EngineRow(
+        memories=population.memories,
+        users=population.users,
+        recall=Times.of([timings["recall"] - timings["embed"] for timings in answers]),
+        with_embedding=None if model_path is None else times["recall"],
+        stages={name: some.p50_ms for name, some in times.items()},
+    )
 
 
-async def _asked(
-    recall: Recall, population: Population, each: int, questions: int
-) -> tuple[list[float], dict[str, list[float]]]:
-    times: list[float] = []
-    stages: dict[str, list[float]] = {}
+@asynccontextmanager
+async def _embedder(model_path: Path | None, cache: Path) -> AsyncIterator[FastembedEmbedder | None]:
+    """The model, loaded; None without a path."""
+    if model_path is None:
+        yield None
+        return
+    embedder = FastembedEmbedder(EmbeddingSettings(model_path=str(model_path)), cache)
+    try:
+        await until_ready(embedder)
+        yield embedder
+    finally:
+        await embedder.close()
+
+
+def _recall(store: EdgeStore, embedder: Embedder) -> Recall:
+    settings = Settings(recall=RecallSettings(deadline_ms=_DEADLINE_MS))
+    return Recall(settings=settings, store=store, embedder=embedder, lexical=Bm25Encoder(), clock=SystemClock())
+
+
+async def _asked(recall: Recall, population: Population, questions: int) -> list[dict[str, float]]:
+    """The stages' milliseconds of each answer; ``recall`` is all of it, as its caller sees it."""
+    answers: list[dict[str, float]] = []
+    each = population.memories // population.users
     for place in range(questions + _WARMUP):
         user = place % min(20, population.users)
         text = payloads.question(user * each + place * 37 % each)
@@ -159,32 +206,43 @@ async def _asked(
         begin = time.perf_counter()
         answer = await recall.recall(RecallRequest(request_id="bench", scope=scope, queries=[text], nonce="0" * 12))
         if place >= _WARMUP:
-            times.append((time.perf_counter() - begin) * 1000)
-            for name, milliseconds in answer.timings.items():
-                stages.setdefault(name, []).append(milliseconds)
-    return times, stages
+            answers.append({**answer.timings, "recall": (time.perf_counter() - begin) * 1000})
+    return answers
 
 
 def main(
     *,
-    full: Annotated[bool, typer.Option("--full", help="Also 1,000,000 memories.")] = False,
-    most: Annotated[int, typer.Option(min=1_000, help="No population of more memories than this.")] = _FULL,
+    full: Annotated[bool, typer.Option("--full", help="From 1,000 to 1,000,000 memories, to 1,000 users.")] = False,
+    most: Annotated[int, typer.Option(min=1_000, help="No population of more memories than this.")] = 1_000_000,
     questions: Annotated[int, typer.Option(min=1, help="Questions for each population.")] = 400,
+    model_path: Annotated[
+        Path | None,
+        typer.Option(help="Folder of an ONNX embedding model of 384 dimensions: the questions are embedded by it."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
 ) -> None:
-    """Measure recall in the engine, embedding excluded, by how many memories there are and of how many users."""
+    """Measure recall in the engine, embedding excluded and included, by how many memories the tenant has."""
     console = Console(stderr=True)
-    sizes = [size for size in (*_EACH, *([_FULL] if full else [])) if size <= most]
-    populations = [Population(memories=size, users=users) for size in sizes for users in _USERS if users < size]
-    rows = [asyncio.run(measure(population, questions, console)) for population in populations]
-    table = Table("memories", "users", "p50 ms", "p95 ms", "p99 ms", "search", "rank", "assemble", title="recall")
-    for row in rows:
-        shown = (row.recall.p50_ms, row.recall.p95_ms, row.recall.p99_ms)
-        parts = (row.stages.get(name, 0.0) for name in ("search", "rank", "assemble"))
-        table.add_row(f"{row.memories:,}", f"{row.users:,}", *(f"{one:.2f}" for one in (*shown, *parts)))
-    Console().print(table)
+    populations = [one for one in (_FULL if full else _STANDARD) if one.memories <= most]
+    rows = [asyncio.run(measure(one, questions, console, model_path=model_path)) for one in populations]
+    Console(width=None if sys.stdout.isatty() else 160).print(_table(rows))
     if out is not None:
         out.write_text(json.dumps(msgspec.to_builtins(rows), indent=2))
+
+
+_STAGES = ("embed", "search", "rank", "assemble")
+
+
+def _table(rows: Sequence[EngineRow]) -> Table:
+    table = Table("memories", "users", "p50 / p95 / p99", "with embedding", *_STAGES, title="recall, milliseconds")
+    for row in rows:
+        stages = (f"{row.stages.get(name, 0.0):.2f}" for name in _STAGES)
+        table.add_row(f"{row.memories:,}", f"{row.users:,}", _shown(row.recall), _shown(row.with_embedding), *stages)
+    return table
+
+
+def _shown(times: Times | None) -> str:
+    return "" if times is None else f"{times.p50_ms:.2f} / {times.p95_ms:.2f} / {times.p99_ms:.2f}"
 
 
 if __name__ == "__main__":

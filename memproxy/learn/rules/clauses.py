@@ -235,12 +235,20 @@ def without_leads(text: str) -> tuple[str, bool]:
     return normalised(text), corrects
 
 
+_IS_NOT = re.compile(r"\b(?:is|are|was)(?:n[’']t| not) [^,;.!?]{1,40}$", re.IGNORECASE)
+_BUT_IS = re.compile(r"(?:it|that)(?:[’']s| is) (?!not\b)[^,;]{1,40}$", re.IGNORECASE)
+"""“It isn't Rex, it's Max”: one statement, of what is wrong and what is right."""
+
+
 def _pieces(text: str) -> list[str]:
     """The sentence cut where a new statement begins; what leaves out its "I" gets it back."""
     found: list[str] = []
     for part in (one for cut in _CUT.split(text) for one in _run_on(cut)):
         piece = part
         if not piece.strip():
+            continue
+        if found and _IS_NOT.search(found[-1]) and _BUT_IS.match(piece):
+            found[-1] = f"{found[-1]}, {piece.strip()}"
             continue
         if found and _LEFT_OUT.match(piece) and not re.match(r"(?:do not|never|have|are)\b.{0,12}\byou\b", piece):
             piece = _completed(found[-1], piece)

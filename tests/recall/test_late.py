@@ -1,0 +1,85 @@
+"""Late interaction: candidates compared with a question token by token."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pytest
+
+from memproxy.core.memory import Memory
+from memproxy.core.tokenvectors import Vectors, pack
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.ports import Candidate, HybridQuery
+from memproxy.recall.recipes import DEFAULT
+from memproxy.recall.search import Ranker, Scored
+from tests.recall.making import NOW, conversation, fact, turn
+
+LEXICAL = Bm25Encoder()
+WORDS = ["where", "is", "the", "harbour"]
+SOURCE = np.random.default_rng(5)
+
+
+def units(rows: int) -> Vectors:
+    made = SOURCE.normal(size=(rows, 384)).astype(np.float32)
+    found: Vectors = made / np.linalg.norm(made, axis=1, keepdims=True)
+    return found
+
+
+ASKED = units(len(WORDS))
+NEAR, FAR = pack(np.concatenate([ASKED, units(6)])), pack(units(10))
+
+
+def ranked(candidates: Sequence[Candidate], tokens: Vectors | None = ASKED) -> list[Scored]:
+    query = HybridQuery(dense=[1.0], bm25=LEXICAL.encode_query("where is the harbour"), tokens=tokens, words=WORDS)
+    return Ranker(LEXICAL, DEFAULT).rank("where is the harbour", query, candidates, now=NOW)
+
+
+def candidate(memory: Memory, tokens: bytes) -> Candidate:
+    return Candidate(memory=memory, cosine=0.3, bm25=0.0, tokens=tokens)
+
+
+def scores(found: Sequence[Scored]) -> dict[str, float]:
+    return {one.memory.content: one.score for one in found}
+
+
+def test_of_equal_vectors_the_one_with_the_questions_tokens_comes_first() -> None:
+    others = [candidate(turn(f"remark {number}"), pack(units(10))) for number in range(20)]
+    found = ranked([*others, candidate(turn("the port lies to the east"), NEAR)])
+    assert found[0].memory.content == "the port lies to the east"
+    assert found[0].signals["late"] > found[1].signals["late"]
+
+
+def test_a_turn_beside_one_that_is_near_is_lifted() -> None:
+    talk = conversation("a", "b", "c", "d", "e")
+    apart = msgspec.structs.replace(turn("elsewhere"), session_id="s9")
+    found = scores(
+        ranked(
+            [candidate(one, NEAR if place == 1 else FAR) for place, one in enumerate(talk)] + [candidate(apart, FAR)]
+        )
+    )
+    assert found["b"] > found["c"] > found["e"]
+    assert found["a"] > found["e"]
+
+
+@pytest.mark.parametrize("tokens", [None, np.zeros((0, 384), np.float32), units(3)[:, :200]])
+def test_without_comparable_tokens_of_the_question_candidates_rank_as_without_any(tokens: Vectors | None) -> None:
+    plain = [Candidate(memory=fact(text), cosine=cosine, bm25=1.0) for text, cosine in (("x", 0.5), ("y", 0.2))]
+    with_tokens = [msgspec.structs.replace(one, tokens=NEAR) for one in plain]
+    assert scores(ranked(with_tokens, tokens)) == scores(ranked(plain, None))
+
+
+def test_a_candidate_without_tokens_is_judged_by_its_vector_and_words() -> None:
+    """While the tokens of older memories are being made."""
+    old, new = candidate(fact("old"), b""), candidate(fact("new"), NEAR)
+    assert scores(ranked([old, new]))["old"] == pytest.approx(scores(ranked([old, new], None))["old"])
+    assert scores(ranked([old, new]))["new"] != pytest.approx(scores(ranked([old, new], None))["new"])
+
+
+def test_a_part_of_the_candidates_is_compared_as_it_is_by_itself() -> None:
+    candidates = [candidate(turn(f"remark {number}"), pack(units(10))) for number in range(6)]
+    query = HybridQuery(bm25=LEXICAL.encode_query("harbour"), tokens=ASKED, words=WORDS)
+    ranker = Ranker(LEXICAL, DEFAULT)
+    whole = ranker.batch("harbour", query, candidates, NOW)
+    assert np.isfinite(whole.similarities).all()
+    part = ranker.batch("harbour", query, candidates[:3], NOW)
+    np.testing.assert_allclose(whole.only([0, 1, 2]).similarities, part.similarities, atol=1e-6)

@@ -1,0 +1,112 @@
+"""More recalls than the engine can answer: as many as it can are answered, the others do not wait."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memproxy.core.protocol import RecallAnswer, RecallRequest
+from memproxy.relay.engine import FAILURES_TO_OPEN
+from memproxy.relay.pace import Pace, Run
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.rig import running_relay
+from tests.support.upstream import ScriptedUpstream
+
+BUSY = "degraded; reason=busy"
+
+
+def fill(pace: Pace) -> list[Run]:
+    """Begin as many recalls as are allowed."""
+    running = []
+    while pace.admits:
+        running.append(pace.begin())
+    return running
+
+
+def end(pace: Pace, running: list[Run]) -> None:
+    """All of them are answered."""
+    for run in running:
+        pace.end(run, answered=True)
+
+
+@given(at_once=st.floats(0, 300))
+def test_as_many_are_sent_as_were_answered_in_time_and_one_in_any_case(at_once: float) -> None:
+    pace = Pace(60, at_once=at_once)
+    running = fill(pace)
+    assert len(running) == max(1, int(at_once))
+    end(pace, running)
+    assert len(fill(pace)) >= len(running)
+
+
+def test_answers_in_time_let_more_through_only_where_as_many_as_allowed_were_sent() -> None:
+    pace = Pace(60, at_once=3)
+    for _ in range(20):
+        end(pace, [pace.begin()])
+    assert len(fill(pace)) == 3
+    pace = Pace(60, at_once=3)
+    for _ in range(4):
+        end(pace, fill(pace))
+    assert 4 <= len(fill(pace)) <= 7
+
+
+def test_late_answers_let_fewer_through_once_for_all_that_were_sent_together() -> None:
+    pace = Pace(0, at_once=10)
+    end(pace, fill(pace))
+    assert len(fill(pace)) == 8
+
+
+def test_what_failed_at_once_says_nothing_of_the_time_that_answers_take() -> None:
+    pace = Pace(60, at_once=3)
+    for _ in range(20):
+        for run in fill(pace):
+            pace.end(run, answered=False)
+    assert len(fill(pace)) == 3
+
+
+async def test_what_the_engine_cannot_answer_in_time_goes_on_at_once_and_the_rest_is_answered(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    release = asyncio.Event()
+
+    async def slow(_request: RecallRequest) -> RecallAnswer:
+        await release.wait()
+        return RecallAnswer(result="empty")
+
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 10_000}) as relay:
+        relay.engine.recall = slow
+        relay.process._engine._pace = Pace(10, at_once=3)
+        told: list[str] = []
+        async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
+
+            async def ask(number: int) -> None:
+                answer = await relay.chat(f"What is my budget for {number}?")
+                told.append(answer.headers["x-memproxy-recall"])
+                if len(told) == 7:
+                    release.set()
+
+            for number in range(10):
+                tasks.create_task(ask(number))
+    assert told[:7] == [BUSY] * 7, "they did not wait for the engine, which had answered none by then"
+    assert Counter(told) == {BUSY: 7, "empty": 3}
+    assert len(relay.engine.asked) == 3
+
+
+async def test_an_engine_that_is_late_but_lives_is_asked_again(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    never = asyncio.Event()
+    late = [False, *[True] * FAILURES_TO_OPEN, False]
+
+    async def now_and_then(_request: RecallRequest) -> RecallAnswer:
+        if late.pop(0):
+            await never.wait()
+        return RecallAnswer(result="empty")
+
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 20}) as relay:
+        relay.engine.recall = now_and_then
+        questions = [f"What is my budget for {number}?" for number in range(FAILURES_TO_OPEN + 2)]
+        told = [(await relay.chat(question)).headers["x-memproxy-recall"] for question in questions]
+        never.set()
+    assert told == ["empty", *["degraded; reason=timeout"] * FAILURES_TO_OPEN, "empty"]
