@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from memproxy.evals.bench.engine import main, measure
 from memproxy.evals.bench.plan import Population
+from tests.support.shared import MODEL_PATH, needs_model
 
 
 @pytest.mark.timeout(60)
@@ -20,6 +21,18 @@ async def test_every_population_is_asked_and_timed() -> None:
     assert 0 < row.recall.p50_ms <= row.recall.p95_ms <= row.recall.p99_ms
     assert {"embed", "search", "rank", "assemble", "recall"} <= row.stages.keys()
     assert row.stages["search"] > 0
+    assert row.with_embedding is None
+
+
+@needs_model
+@pytest.mark.model
+@pytest.mark.timeout(60)
+async def test_the_time_of_a_model_is_told_apart() -> None:
+    console = Console(file=io.StringIO())
+    row = await measure(Population(memories=40, users=2), 5, console, model_path=Path(MODEL_PATH))
+    assert row.with_embedding is not None
+    assert row.with_embedding.count == row.recall.count == 5
+    assert row.with_embedding.p50_ms > row.recall.p50_ms
 
 
 @pytest.mark.timeout(60)
@@ -27,6 +40,6 @@ def test_the_figures_are_written_for_each_population(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(main)
     out = tmp_path / "figures.json"
-    done = CliRunner().invoke(app, ["--most", "1000", "--questions", "5", "--json", str(out)])
+    done = CliRunner().invoke(app, ["--full", "--most", "1000", "--questions", "5", "--json", str(out)])
     assert done.exit_code == 0, done.output
     assert [(row["memories"], row["users"]) for row in json.loads(out.read_text())] == [(1_000, 1), (1_000, 10)]

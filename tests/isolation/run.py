@@ -56,7 +56,7 @@ async def fuzz(
         ):
             await _ready(Caller(client, world, watch, Random(seed)), world.people[0])
             await _all(client, watch, _chances(operations, seconds), seed, step)
-            await _timed(Caller(client, world, watch, Random(seed)), max(10, operations // _TIMED))
+            await _timed(Caller(client, world, watch, Random(seed)), max(10, watch.counts["operations"] // _TIMED))
             metrics = (await client.get("/metrics")).text
         names = {person.user for person in world.people} | {person.tenant for person in world.people}
         watch.nowhere("/metrics", metrics, names)

@@ -12,7 +12,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable
 from memproxy.models.embed import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Embedder, Point
+from memproxy.ports import Embedder, Passage, Point
 from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import Settings
@@ -70,18 +70,20 @@ class Bench:
     async def put(self, *memories: Memory, scope: Scope = ANN) -> None:
         """Store memories as the worker would; turns stand next to each other in the order given."""
         try:
-            vectors = await self.embedder.embed_texts([dense_text(memory) for memory in memories])
+            passages = await self.embedder.embed_passages([dense_text(memory) for memory in memories])
         except EmbedderUnavailable:
-            vectors = [[] for _ in memories]
-        await self.store.upsert(scope, [self._point(memories, place, vectors[place]) for place in range(len(memories))])
+            passages = [Passage(parts=[]) for _ in memories]
+        points = [self._point(memories, place, passage) for place, passage in enumerate(passages)]
+        await self.store.upsert(scope, points)
 
-    def _point(self, memories: Sequence[Memory], place: int, dense: list[list[float]]) -> Point:
+    def _point(self, memories: Sequence[Memory], place: int, passage: Passage) -> Point:
         near = [memories[other] if 0 <= other < len(memories) else None for other in (place - 1, place + 1)]
         is_turn = memories[place].kind is Kind.TURN
         before, after = (one if is_turn and one is not None and one.kind is Kind.TURN else None for one in near)
         return Point(
             memory=memories[place],
-            dense=dense,
+            dense=passage.parts,
+            tokens=passage.tokens,
             bm25=self.lexical.encode_document(bm25_text(memories[place], before, after)),
         )
 

@@ -26,7 +26,7 @@ _ELLIPTIC = (
     r"run|was born|"
     r"grew up|moved|need|never|dislike|adore|collect|got|bought|adopted|take|weigh|wear|no longer|stopped|quit|"
     r"became|switched|started (?=at|work|with|as)|teach|turned|joined|release|bake|swim|cycle|dabble|sell|rent|"
-    r"maintain|tutor|coach|volunteer"
+    r"maintain|tutor|coach(?! \w+ed\b)|volunteer"
     r"|smoke|commute|freelance)\b"
 )
 _ANOTHER = (
@@ -61,6 +61,11 @@ _LEAD = re.compile(
     r"(?:I|we) (?:should|must|forgot to|have to|want to|wanted to|would like to|need to) (?:mention|say|add|tell "
     r"you|let you know|point out|admit)(?: that)?|I have to say(?: that)?|"
     r"you should (?:also )?know(?: that)?|you (?:can|should|may) remember(?: that)?|let me tell you(?: that)?|"
+    r"(?:weirdly|strangely|surprisingly|oddly|happily|sadly|thankfully|oddly enough|plot twist|slight change|small fix|"
+    r"quick fix|change of plans?|changed plans|new plan|plan b|good thing)(?=[,:]? \w)|"
+    r"(?:from|since|as of|starting) (?:this|next|last|the)? ?(?:january|february|march|april|may|june|july|august|"
+    r"september|october|november|december|monday|tuesday|wednesday|thursday|friday|week|month|year|today|then|spring|"
+    r"summer|autumn|fall|winter)(?=,? (?:I|we|my|our)\b)|"
     r"honestly|personally|in fact|basically|anyway|unfortunately|sadly|luckily|fortunately|"
     r"since|because|given that|now|currently|right now|at the moment|these days|nowadays|recently|lately|plus|then|"
     r"correction|sorry|update|edit|ps|p\.s|good news|great news|bad news|big news|guess what|my bad"
@@ -83,7 +88,8 @@ _LEAD = re.compile(
 )
 _CORRECTING = re.compile(
     r"(?:no|nope|nah|actually|correction|sorry|wait|update|my bad|my mistake|my error|oops|whoops|ups|edit|I mean|"
-    r"I meant|typo|misspoke|I misspoke|hang on|hold on|scratch that|strike that|turns out|it turns out|rather)\b",
+    r"I meant|typo|misspoke|I misspoke|hang on|hold on|scratch that|strike that|turns out|it turns out|rather|"
+    r"slight change|small fix|quick fix|change of plans?|changed plans|new plan|plan b)\b",
     re.IGNORECASE,
 )
 _ONLY_CORRECTS = re.compile(
@@ -111,8 +117,9 @@ _SUBJECTLESS = re.compile(
     re.IGNORECASE,
 )
 _POLITE = re.compile(
-    r"(?:(?:hi|hey|hello|so|and|also|ok|please|thanks|thank you|great|sorry),? )*(?:can|could|would|will) you "
-    r"(?:please |just )*(?=(?:forget|delete|remove|erase|"
+    r"(?:(?:hi|hey|hello|so|and|also|ok|please|thanks|thank you|great|sorry),? )*(?:(?:can|could|would|will) you |may "
+    r"I ask you to |(?:I would|I'd|we would|we'd) (?:like|want|prefer|appreciate it if) (?:for )?you (?:to )?|"
+    r"(?:I|we) (?:want|need) you to )(?:please |just )*(?=avoid|use|(?:forget|delete|remove|erase|"
     r"always|never|from now on|in future|call me|keep (?:your|the)|remember that)\b)",
     re.IGNORECASE,
 )
@@ -271,7 +278,7 @@ def _run_on(text: str) -> Iterator[str]:
     """“my birthday is june 3 I am turning 16”, written without a stop, is two clauses."""
     begin = 0
     for found in _RUNS_ON.finditer(text):
-        if found["before"].lower() not in _LEADS_ON and found.start() - begin > 8:
+        if found["before"].lower() not in _LEADS_ON and found.start() - begin > 5:
             yield text[begin : found.end()]
             begin = found.end()
     yield text[begin:]

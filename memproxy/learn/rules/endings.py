@@ -41,7 +41,8 @@ _ENDING = (
     r"dropped(?: out of)?|left|ended|returned|rehomed|rehome|lost|donated|done with|finished with|through with|broke "
     r"off|unsubscribed from|deleted|uninstalled|ditched|abandoned|scrapped|resigned from|retired from|moved out of|"
     r"got out of|threw (?:out|away)|backed out of|pulled out of|closed|shut down|withdrew from|terminated|let go of|"
-    r"stepped down from|no longer (?:have|own|use|do|play|go to|take|need|live in|work (?:at|for|in|as)|in|at|on|with|"
+    r"stepped down (?:from|as)|stepping down (?:from|as)|let me go from|took me off|no longer (?:have|own|use|"
+    r"do|play|go to|take|need|live in|work (?:at|for|in|as)|in|at|on|with|"
     r"a|an|the|part of|into|attend|teach|see|want|plan(?:ning)?(?: on| to)?))"
 )
 _VERB_FIRST = re.compile(
@@ -59,6 +60,7 @@ _OVER = (
     r"closed down|expired|ran out|not on anymore|dead|outdated|out of date|wrong)(?: (?:now|anymore|any more|after "
     r"all))?"
 )
+_NO_MORE = re.compile(r"(?:(?:so|and|there (?:is|are|will be)|it is) )*no more (?P<x>[^,;.]+)", re.IGNORECASE)
 _NOUN_FIRST = re.compile(
     rf"(?P<x>(?:(?:my|our|the|that|this|those) )?[\w'’-]+(?: [\w'’-]+){{0,6}}?) {_OVER}"
     r"(?=$|[.,!;]| (?:so|because|since|last|this|yesterday|in|and|too|unfortunately|due|as|when|after)\b)",
@@ -109,6 +111,8 @@ _MOST_ENDED = 6
 def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     """What a clause takes back or ends; nothing where nothing known is clearly meant."""
     text = clause.text.strip()
+    if text.startswith("more ") and re.search(r"\bno more\b", clause.evidence, re.IGNORECASE):
+        text = f"no {text}"  # "no" was taken for the word of a correction
     if _LAST.match(text) is not None:
         yield from _last_said(ledger)
         return
@@ -118,7 +122,7 @@ def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
         return
     if _DOES_NOT_END.search(text) is not None:
         return
-    for pattern in (_NOT_ANYMORE, _VERB_FIRST, _NOUN_FIRST):
+    for pattern in (_NOT_ANYMORE, _NO_MORE, _VERB_FIRST, _NOUN_FIRST):
         match = pattern.match(text)
         said = next((part for part in match.groups() if part), None) if match is not None else None
         if said is not None:
@@ -156,7 +160,16 @@ def _known(said: str, ledger: Ledger) -> Iterator[Extracted]:
     held = [one for one, words in told if wanted <= words]
     if not held and len(wanted) > 1:
         held = [one for one, words in told if len(wanted & words) * 3 >= len(wanted) * 2]
+    if not held:
+        held = _by_head(plain, told)
     yield from (forgotten(one) for one in held[:_MOST_ENDED])
+
+
+def _by_head(plain: str, told: list[tuple[Extracted, frozenset[str]]]) -> list[Extracted]:
+    """The one thing that the last noun names ("the Tuscany house": the house)."""
+    head = terms(plain.rsplit(maxsplit=1)[-1]) - _TOO_COMMON | (terms("house") & terms(plain.rsplit(maxsplit=1)[-1]))
+    held = [one for one, words in told if head and head <= words and _HELD.match(one.predicate or "")]
+    return held if len(held) == 1 else []
 
 
 def _told(statement: Extracted) -> frozenset[str]:

@@ -129,6 +129,7 @@ _HAD = re.compile(
     r"|(?-i:[A-Z]))",
     re.IGNORECASE,
 )
+_COUNT = re.compile(r"(two|three|four|five|six|seven|eight|nine|ten|\d{1,3}) (?=[a-z])", re.IGNORECASE)
 _HEAD_ENDS = re.compile(
     r"\s+(?:in|on|at|with|for|from|of|to|that|which|who|called|named|about|since|by|near|and|so"
     r"|because|due|coming|left|now|here|down|up|open|pending|running|ready|online)\b|[,(:]",
@@ -157,6 +158,14 @@ def has(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
             return
         if value.lower().startswith("the ") and not names_in(value):
             return
+        if (count := _COUNT.match(value)) is not None and last.endswith("s") and not last.endswith("ss"):
+            yield fact(
+                f"User has {third_person(value)}.",
+                f"number_of_{slug(head[count.end() :])}",
+                count[1].lower(),
+                "possessions/things",
+            )
+            continue
         plain = re.sub(r"^(?:some|no|the) ", "", bare(value), flags=re.IGNORECASE)
         no = value.lower().startswith("no ")
         yield fact(

@@ -98,6 +98,8 @@ _PAST = frozenset(
 def third_verb(said: str) -> str:
     """The words with their first verb in the third person."""
     first, _, rest = said.partition(" ")
+    if first.lower() in ("only", "also", "still", "mostly", "mainly", "usually", "now") and rest:
+        return f"{first} {third_verb(rest)}"
     if first.endswith("ed") or first.lower() in _PAST:
         return said
     irregular = {"go": "goes", "do": "does", "have": "has", "am": "is", "are": "is"}

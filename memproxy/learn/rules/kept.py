@@ -64,7 +64,11 @@ def _is_kept(said: str) -> bool:
 def _of_user(said: str) -> Iterable[Extracted]:
     verb = said.split(maxsplit=1)[0].lower()
     if verb in ("am", "are"):
-        if not _DOING.match(said) and not re.search(r"\b(?:late|early|short|over|ahead|behind)$", said):
+        if (
+            not _DOING.match(said)
+            and not re.match(r"(?:am|are) (?!allergic|coming from)\w+ing\b", said)
+            and not re.search(r"\b(?:late|early|short|over|ahead|behind)$", said)
+        ):
             yield _statement(f"User is {said.split(' ', 1)[1]}", said)
     elif verb not in PASSING_VERBS and verb.isalpha() and not verb.endswith(("ly", "ing", "ed")) and verb != "have":
         yield _statement(f"User {third_verb(said)}", said)

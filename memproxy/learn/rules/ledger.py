@@ -40,6 +40,8 @@ class Ledger:
         facts = [memory for memory in known if memory.kind is not Kind.TURN and memory.active]
         facts.sort(key=lambda memory: memory.created_at)
         self._held = [Known(statement=_of_memory(memory), turn=-1) for memory in facts]
+        self.heard: list[frozenset[str]] = []
+        """The terms of each sentence that was read, in order: what was spoken of, whether a rule read it or not."""
 
     def add(self, statement: Extracted, turn: int) -> None:
         """Note what a turn stated; what it takes back or replaces is known no more."""

@@ -114,6 +114,9 @@ PASSING_NOUNS = _set(
     nodes dataframe dictionary dict object objects element elements button form input output field fields regex pattern
     conversation argument fight dinner lunch breakfast party visitor visitors someone somebody people evening morning
     weekend afternoon night month months year years sec second seconds moment
+    div span modal tab popup component cron loop tuple enum struct pointer
+    thread process socket request header cookie token page widget dropdown sidebar navbar layout grid footer iframe
+    svg canvas chart plot histogram dataframe notebook cell formula macro pivot
     """
 )
 """Of these nobody says "I have a ..." for long."""

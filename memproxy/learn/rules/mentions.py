@@ -235,7 +235,7 @@ _GIVEAWAYS = (
     (re.compile(r"\b(?:my|our) patients\b|\bmy ward\b", re.IGNORECASE), "User works with patients.", "works_with"),
     (re.compile(r"\b(?:my|our) (?:tenants?|lodger)\b", re.IGNORECASE), "User has a tenant.", "has_tenant"),
     (
-        re.compile(r"\b(?:my|our) (?:gigs?|bandmates?|band practice|rehearsal|drummer|bassist|band)\b", re.IGNORECASE),
+        re.compile(r"\b(?:my|our) (?:gigs?|bandmates?|band practice|rehearsal)\b", re.IGNORECASE),
         "User plays gigs with a band.",
         "plays_in",
     ),

@@ -40,6 +40,13 @@ _OPINION = re.compile(
 )
 
 
+_IS_GENERAL = re.compile(
+    r"(?!(?:the|this|that|these|those|it|its|you|your|there|they|he|she|his|her|my|our|we|what|which|how|one|both|all|"
+    r"some|any|most|no|an?|each|every|something|everything|things?)\b)[a-z][a-z-]+(?: [a-z][a-z-]+){0,2}s$"
+)
+"""Things in general ("async standups"), which are no part of what is worked on."""
+
+
 def opinion(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """What the user finds of a named thing or person ("Henrik is terrible at giving feedback", "I find Rust hard")."""
     thing = trimmed(groups["x"], "long")
@@ -47,7 +54,7 @@ def opinion(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     if (
         thing is None
         or (groups.get("aspect") and aspect is None)
-        or not (names_in(thing) and thing.split()[-1][:1].isupper())
+        or not ((names_in(thing) and thing.split()[-1][:1].isupper()) or (aspect is None and _IS_GENERAL.match(thing)))
     ):
         return
     how = groups["how"].lower()

@@ -16,6 +16,13 @@ _DIET = re.compile(r"\b(?:vegan|vegetarian|pescatarian)\b", re.IGNORECASE)
 _COUPLE = frozenset(
     {"family_boyfriend", "family_girlfriend", "family_wife", "family_husband", "family_partner", "family_fiance"}
 )
+_CLOSENESS = {
+    **dict.fromkeys(("boyfriend", "girlfriend"), 1),
+    **dict.fromkeys(("fiance", "fiancé", "fiancee", "fiancée"), 2),
+    **dict.fromkeys(("husband", "wife"), 3),
+}
+"""Whoever is a husband is no boyfriend any more."""
+
 _PAIRED = frozenset({"boyfriend", "girlfriend", "wife", "husband", "partner"})
 
 
@@ -45,6 +52,8 @@ def _denies(stated: Extracted, known: Extracted) -> bool:
         )
         or (stated.predicate == "smokes" and known.predicate == "quit_smoking")
         or _breaks_diet(stated, known)
+        or _breaks_diet(known, stated)
+        or _is_closer(stated, known)
         or _ends_single(stated, known)
         or _prefers_now(stated, known)
     )
@@ -71,6 +80,14 @@ def _breaks_diet(stated: Extracted, known: Extracted) -> bool:
         or (kind != "pescatarian" and _FISH.search(eaten))
         or (kind == "vegan" and _ANIMAL.search(eaten))
     )
+
+
+def _is_closer(stated: Extracted, known: Extracted) -> bool:
+    """“My husband Mateo” after “my boyfriend Mateo”."""
+    one, other = (part.predicate or "" for part in (stated, known))
+    closer = _CLOSENESS.get(one.removeprefix("family_"), 0) > _CLOSENESS.get(other.removeprefix("family_"), 9)
+    named = "family_" in other or value_name(stated.object or "") == value_name(known.object or "")
+    return closer and named
 
 
 def _ends_single(stated: Extracted, known: Extracted) -> bool:

@@ -9,7 +9,7 @@ from memproxy.learn.rules.model import Clause
 
 _BROKE_UP = re.compile(
     r"(?:(?P<x>[A-Z]\w+) and I|we|I) (?:have )?(?:broke up|broken up|split up|split|separated|are over|are done|are "
-    r"through|are no longer together|called it quits|got divorced|are "
+    r"through|are no longer together|called it quits|called off (?:the|our) (?:engagement|wedding)|got divorced|are "
     r"divorced)(?: with (?P<y>\w+(?: \w+)?))?",
     re.IGNORECASE,
 )

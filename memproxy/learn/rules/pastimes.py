@@ -15,6 +15,7 @@ from memproxy.learn.rules.model import (
     my_rule,
 )
 from memproxy.learn.rules.values import (
+    is_name,
     items,
     last_words,
     one_of,
@@ -39,7 +40,8 @@ def speaks(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     for value in items(said):
         language = value or ""
         language = language.split(" ")[0] if language.split(" ")[0].lower() in LANGUAGES else language
-        if language.lower() in LANGUAGES:
+        beside = any((one or "").lower() in LANGUAGES for one in items(said))
+        if language.lower() in LANGUAGES or (beside and is_name(language) and " " not in language):
             predicate_name = f"{predicate}_{language.lower()}" if predicate == "learning" else predicate
             yield Extracted(
                 content=f"User {verb} {language}.",

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules import dates
+from memproxy.learn.rules.general import OFTEN_SAID
+from memproxy.learn.rules.habits import third_verb
 from memproxy.learn.rules.model import (
     LESS_SURE,
     SURE,
@@ -206,6 +208,41 @@ def _on_day(form: str, said: str, clause: Clause) -> Iterable[Extracted]:
     )
 
 
+_STARTS = (
+    r"(?:start|begin|fly|leave|move|launch|cut over|migrate|arrive|depart|travel|return|graduate|retire|get|sign|open|"
+    r"close|release|ship|present|submit|defend|finish|on sabbatical|on leave|on holiday|on vacation|away|"
+    r"in (?-i:[A-Z])\w+)"
+)
+
+
+def starts(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“We cut over to the new load balancer on 24 June at 02:00”, “I start at Verdant on 1 July”."""
+    said = re.split(r",? (?:not|instead of|because|so|but|since) ", groups["x"])[0].strip(" .!")
+    lead = groups.get("lead", "").strip()
+    day = dates.find(said, clause.said_at) or (dates.find(lead, clause.said_at) if lead else None)
+    if day is None or dates.midnight(day.end) <= clause.said_at or len(said.split()) > 20 or OFTEN_SAID.search(said):
+        return
+    if re.match(r"(?:get|start) (?:an? )?(?:error|to \w+)|leave (?:it|that|this)\b", said):
+        return
+    verb = re.match(rf"{_STARTS}", said, re.IGNORECASE)
+    place = said.find(day.text)
+    noted = said if place < 0 else said[:place] + day.noted + said[place + len(day.text) :]
+    being = "will be " if verb is not None and verb.group().split()[0] in ("on", "away", "in") else ""
+    content = f"User {being}{third_person(noted if being else third_verb(noted))}"
+    about = said[: max(0, place)] if place > 0 else said
+    yield Extracted(
+        content=f"{content}{f', {third_person(lead)}' if lead and place < 0 else ''}.",
+        subject="user",
+        predicate=f"date_of_{topic_slug(about)}"[:80],
+        object=day.value,
+        category="plans/dates",
+        tags=("plans", "dates"),
+        entities=tuple(names_in(said)),
+        confidence=LESS_SURE,
+        importance=0.6,
+    )
+
+
 def planned(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """“Planning a trip to Japan in May”, “training for a marathon”."""
     what = trimmed(groups["x"], "whole")
@@ -298,6 +335,17 @@ RULES: tuple[Rule, ...] = (
         noted_event,
     ),
     i_rule(r"(?:am|are|will be) (?P<x>[a-z]+ing .+)", doing),
+    any_rule(
+        r"(?P<what>(?!(?:the|my|our|he|she|it|that|this|they|there|we|you) )[\w'-]+(?: [\w'-]+){0,2}?) (?:is|"
+        r"are|takes place)"
+        r"(?: now)? (?P<x>(?:on|at|this|next|in) .+)",
+        event,
+    ),
+    any_rule(
+        rf"(?P<lead>(?:from|on|in|until) [^,]{{3,40}}? )?(?:I|we) (?:will |will be |have to |need to |must )?"
+        rf"(?P<x>{_STARTS}\b.+)",
+        starts,
+    ),
     any_rule(
         r"(?P<what>the .+?) (?:is|takes place|is scheduled|is due|is set)(?: (?:for|on))? (?P<x>(?:on |in |for )?.+)",
         event,

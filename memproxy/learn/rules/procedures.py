@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+import msgspec
+
 from memproxy.core.memory import Kind
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.habits import third_verb
@@ -107,6 +109,13 @@ def recipe(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         confidence=SURE,
         importance=0.7,
     )
+
+
+def standing(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“Sundays I batch cook: rice on, vegetables in the oven, portion it all”."""
+    when = groups["when"].strip().lower().removeprefix("on ")
+    for one in recipe(groups, clause):
+        yield msgspec.structs.replace(one, content=f"{one.content.rstrip('.')} ({when}).")
 
 
 def _is_ordered(steps: str) -> bool:
@@ -215,6 +224,17 @@ RULES: tuple[Rule, ...] = (
         r"(?:(?:my|our|the) )(?P<goal>[\w -]{3,50}?) (?:process|procedure|workflow|routine|checklist|steps?|"
         r"pipeline)(?: for [\w -]+?)?(?: is| are|:| goes)(?: like this| as follows)?:?\s*(?P<x>.+)",
         procedure,
+    ),
+    any_rule(r"how (?:I|we) (?P<goal>[\w' -]{3,50}?):\s+(?P<x>[^?]+,[^?]+,[^?]+)", recipe),
+    any_rule(
+        r"(?:I|we) (?:always |usually |normally )?(?P<goal>[\w' -]{3,50}?)(?: always)? (?:the same way|like this|"
+        r"this way|as follows|in this order|like so):\s+(?P<x>[^?]+,[^?]+)",
+        recipe,
+    ),
+    any_rule(
+        r"(?P<when>(?:on |every )?(?:mon|tues|wednes|thurs|fri|satur|sun)days?|every \w+|weekends|before \w+) (?P<who>I"
+        r"|we) (?P<goal>[\w' -]{3,40}?):\s+(?P<x>[^?]+,[^?]+,[^?]+)",
+        standing,
     ),
     any_rule(
         r"(?:the way|how) (?:I|we) (?P<goal>[\w -]{3,50}?) is(?: like this| as follows)?[:,]?\s*(?P<x>.+)",

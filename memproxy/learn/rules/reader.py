@@ -40,24 +40,29 @@ from memproxy.learn.rules import (
     work,
 )
 from memproxy.learn.rules import states as states_rules
+from memproxy.learn.rules.answers import in_its_place, succeeded
 from memproxy.learn.rules.antecedents import resolved
 from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.clauses import without_leads
 from memproxy.learn.rules.corrections import corrections
 from memproxy.learn.rules.endings import endings
 from memproxy.learn.rules.kept import kept
-from memproxy.learn.rules.ledger import Ledger, slot_of, unique
+from memproxy.learn.rules.ledger import Ledger, forgotten, slot_of, terms, unique
 from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
 from memproxy.learn.rules.opposed import opposed
 from memproxy.learn.rules.partings import parted
+from memproxy.learn.rules.restated import CHANGE, restated
 from memproxy.learn.rules.retractions import is_retraction, retractions
-from memproxy.learn.rules.revisions import exchanged_kind, in_its_place, revised, succeeded
+from memproxy.learn.rules.revisions import exchanged_kind, revised
 from memproxy.learn.rules.said import Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.values import names_in
 
 _CONTEXT = 300
 """Characters before a clause in which it is looked for whom "she" means."""
+
+_MOST_SEARCHED = 4_000
+"""Characters of a turn in which it is looked for words of change."""
 
 _MOST_CANDIDATES = 50
 """Candidates of one turn; a message that states more was pasted."""
@@ -152,18 +157,35 @@ def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
     """The candidates of one turn; the ledger has them when it is done."""
     found: list[Extracted] = []
     before = ""
+    changed = CHANGE.search(turn.content[:_MOST_SEARCHED]) is not None
     for sentence in sentences_said(turn):
-        for candidate in _of_sentence(sentence, ledger, place, before):
+        for candidate in _of_sentence(sentence, ledger, place, before, changed=changed):
             if rejection(candidate) is None:
                 ledger.add(candidate, place)
             found.append(candidate)
+        ledger.heard.append(terms(sentence.whole.text))
         before = f"{before} {sentence.whole.text}"[-_CONTEXT:]
         if len(found) >= _MOST_CANDIDATES:
             break
+    if not found and _SCRATCHED.search(turn.content[:_MOST_SEARCHED]) is not None:
+        found = _last_told(ledger, turn)
     return _settled(unique(found))[:_MOST_CANDIDATES]
 
 
-def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str) -> Iterator[Extracted]:
+_SCRATCHED = re.compile(
+    r"(?:^|[.,!?] ?|\b(?:ok|okay|haha|lol|oh|no|actually|wait) )(?:scratch|strike|undo|cancel|forget) that(?=$|[.,!])",
+    re.IGNORECASE,
+)
+
+
+def _last_told(ledger: Ledger, turn: Memory) -> list[Extracted]:
+    """What the conversation stated last, taken back by a message that puts nothing in its place."""
+    said = [one for one in ledger.newest() if one.turn >= 0]
+    last = [one.statement for one in said if one.turn == said[0].turn]
+    return [msgspec.structs.replace(forgotten(one), evidence=(turn.content[:200],)) for one in last[:1]]
+
+
+def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *, changed: bool) -> Iterator[Extracted]:
     whole = _of_whole(sentence)
     yield from (
         *whole,
@@ -174,13 +196,15 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str) ->
     for said in () if whole else sentence.clauses:
         clause = _in_context(said, sentence, ledger, told)
         told = f"{told} {clause.text}"
-        for candidate in _of_clause(clause, ledger, place):
+        for candidate in _of_clause(clause, ledger, place, changed=changed):
             takes_back = takes_back or candidate.intent is Intent.FORGET or is_retraction(clause)
             evident = _evident(candidate, clause)
             ledger.add(evident, place)
             yield evident
     if not takes_back:
-        yield from (_evident(one, sentence.whole) for one in pets.mentioned(sentence.whole.text))
+        for one in pets.mentioned(sentence.whole.text):
+            yield from (_evident(ended, sentence.whole) for ended in opposed(one, ledger))
+            yield _evident(one, sentence.whole)
         for one in (*fragments.listed(sentence.whole.text), *mentions(sentence.whole.text, ledger)):
             evident = _evident(one, sentence.whole)
             ledger.add(evident, place)
@@ -216,7 +240,7 @@ def _evident(candidate: Extracted, clause: Clause) -> Extracted:
     return msgspec.structs.replace(candidate, evidence=(clause.evidence,))
 
 
-def _of_clause(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> list[Extracted]:
     taken_back = unique([*retractions(clause, ledger, states), *endings(clause, ledger)])
     if taken_back or is_retraction(clause):
         return taken_back
@@ -229,6 +253,8 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     if corrected:
         return corrected
     stated = [_as_correction(one, clause, ledger) for one in states(clause)]
+    if not stated:
+        return restated(clause, ledger, place, changed=changed)
     return [*(ended for one in stated for ended in opposed(one, ledger)), *stated]
 
 
@@ -308,16 +334,20 @@ _OF_THE_TALK = re.compile(
     r"User (?:does not like|likes|loves|dislikes|hates|prefers|is a fan of) (?:the (?!(?:outdoors|beach|sea|ocean|"
     r"mountains|cold|heat|rain|dark|snow|sun|gym|theat(?:re|er)|opera|office|countryside|city|arts|wind|water|desert|"
     r"forest|"
-    r"winter|summer|autumn|spring|fall|guitar|piano|violin|beatles|cure|who|simpsons|wire)\b)[a-z]+|big|huge)\.$"
+    r"winter|summer|autumn|spring|fall|guitar|piano|violin|beatles|cure|who|simpsons|wire)\b)[\w-]+|big|huge)\.$"
 )
 """What is liked of a draft that both have before them ("I don't like the anchors"), not in general."""
+
+
+_DANGLES = re.compile(r"^User (?:(?!says|wants).)* (?:it|this|that|them|these|those)\.$")
+"""What it speaks of stands elsewhere."""
 
 
 def _is_of_assistant(stated: Extracted) -> bool:
     """Whether it speaks to whom it is said ("our goal is to grow your business" was not written by the user), or of
     what lies before both.
     """
-    if _OF_THE_TALK.match(stated.content):
+    if _OF_THE_TALK.match(stated.content) or _DANGLES.search(stated.content):
         return True
     return not (stated.predicate or "").startswith("answer_") and _YOU.search(stated.content) is not None
 

@@ -9,6 +9,7 @@ from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.denials import States, not_so_of_others
 from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 from memproxy.learn.rules.model import SURE, Clause
+from memproxy.learn.rules.topics import plain_topic
 from memproxy.learn.rules.values import third_person, trimmed
 from memproxy.learn.rules.words import PEOPLE, PETS
 
@@ -134,12 +135,22 @@ def _last(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted
     if _LAST.match(clause.text) is None:
         return
     said = [one for one in ledger.newest() if one.turn >= 0]
+    if not said and ledger.heard:
+        held = [one.statement for one in ledger.newest() if _repeats(one.statement, ledger.heard[-1])]
+        yield from (forgotten(one) for one in held[:1])
+        return
     if said:
         newest = said[0].turn
         evidence = said[0].statement.evidence
         yield from (
             forgotten(one.statement) for one in said if one.turn == newest and one.statement.evidence == evidence
         )
+
+
+def _repeats(statement: Extracted, heard: frozenset[str]) -> bool:
+    """Whether a sentence says over again what is known."""
+    told = terms(statement.content)
+    return len(told) > 1 and len(told & heard) * 3 >= len(told) * 2
 
 
 def _about(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted]:
@@ -157,7 +168,7 @@ def _topic(said: str, ledger: Ledger) -> Iterable[Extracted]:
         said,
     )[0]
     said = re.sub(r"\s+(?:from|in) (?:your |the )?(?:memory|memories|records|notes).*$", "", said)
-    topic = trimmed(re.sub(r"^(?:my|our|the|me|that) ", "", said.strip()), "whole")
+    topic = trimmed(re.sub(r"^(?:my|our|the|me|that) ", "", plain_topic(said.strip())), "whole")
     if topic is None:
         return
     topic = re.sub(
@@ -185,8 +196,20 @@ def _that(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracted]
         yield from _topic(match["x"], ledger)
 
 
+_FORGET_WHAT = re.compile(
+    rf"{_ASKED}(?:forget|delete|do not (?:keep|store|save|remember|hold on to|retain|use|note)|remove|erase)"
+    r"(?: about)? "
+    r"(?P<x>(?:how|where|who|whom|what|when) (?:much |old )?(?:I|we) .+)",
+    re.IGNORECASE,
+)
+
+
 def _mine(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted]:
     """“Please delete my address”: only what memory could hold."""
+    asked_what = _FORGET_WHAT.match(clause.text)
+    if asked_what is not None and (named := plain_topic(asked_what["x"])) != asked_what["x"]:
+        yield from (forgotten(one) for one in ledger.all_about(named))
+        return
     match = _FORGET_MINE.match(clause.text) or _NEVER_MIND.match(clause.text)
     if match is None or len(match["x"].split()) > 8:
         return

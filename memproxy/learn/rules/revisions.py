@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from memproxy.core.slots import has_many, predicate_name, value_name
+from memproxy.core.slots import value_name
 from memproxy.learn.candidates import Extracted
-from memproxy.learn.rules import dates
 from memproxy.learn.rules.exchange import with_value
 from memproxy.learn.rules.kinds import kind_of, named_of
 from memproxy.learn.rules.ledger import Ledger, terms
@@ -31,7 +30,8 @@ _INSTEAD = (
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?:^|\b(?:is|are|was|were|be|meant|mean|say|said|to|in|on|at|for|called|named|,|it's|with|from) )"
+        rf"(?:^|\b(?:is|are|was|were|be|meant|mean|say|said|to|in|on|at|for|called|named|,|it's|with|from|see|use|using|"
+        rf"drive|take|have|play|eat|drink|prefer|want|go to) )"
         rf"{_PREPOSITION}(?P<x>{_VALUE}),? (?:and )?(?:not|instead of|rather than) {_PREPOSITION}"
         rf"(?P<wrong>[^,;.!?]{{1,40}}?)(?: any ?more)?[.!]?$",
         re.IGNORECASE,
@@ -297,74 +297,3 @@ def _other_version(new: str, ledger: Ledger) -> Extracted | None:
 
 def _is_past(statement: Extracted) -> bool:
     return re.search(r"\b(?:bought|used to|learned|visited|hates?|dislikes?)\b", statement.content) is not None
-
-
-_SAME_MOST = 0.5
-_STATED_CHANGE = re.compile(
-    r"\b(?:now|these days|nowadays|any ?more|instead|since|new|currently|changed|switched|moved|started|just)\b",
-    re.IGNORECASE,
-)
-
-
-def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
-    """The known statement that answers what this one answers, with another value; None when none clearly does.
-
-    With a word of change: the same subject, and at least half of the words that are no values. Without one: all words
-    the same but for one value of the same sort.
-    """
-    if not stated.predicate or stated.stance is not None or _listed(stated) or stated.predicate.startswith("did_"):
-        return None
-    marked = clause.is_correction or _STATED_CHANGE.search(clause.evidence) is not None
-    for one in ledger.newest():
-        known = one.statement
-        if known.subject != stated.subject or known.kind is not stated.kind or known.stance is not None:
-            continue
-        if _listed(known) or known.content == stated.content or not known.predicate:
-            continue
-        if _same_question(stated, known, clause, marked=marked):
-            return known
-    return None
-
-
-def in_its_place(stated: Extracted, known: Extracted) -> Extracted:
-    """The statement as the next answer to what the known one answers; its value is all that it says where both name the
-    same ("every morning" of "runs 5k every morning").
-    """
-    same = value_name(stated.object or "") == value_name(known.object or "")
-    value = stated.content.removeprefix("User ").rstrip(".") if same else stated.object
-    return msgspec.structs.replace(stated, predicate=known.predicate, object=value)
-
-
-def _same_question(stated: Extracted, known: Extracted, clause: Clause, *, marked: bool) -> bool:
-    new, old = _frame(stated, clause), _frame(known, clause)
-    said, held = _values(stated), _values(known)
-    if not new & old or (said and said == held):
-        return False
-    if not marked:
-        return bool(said and held) and new == old
-    share = len(new & old) / max(len(new), len(old))
-    return share >= _SAME_MOST if said and held else share > _SAME_MOST or (share == _SAME_MOST and len(new) == 2)
-
-
-def _listed(statement: Extracted) -> bool:
-    return has_many(predicate_name(statement.predicate or "")[0])
-
-
-_TYPED = re.compile(
-    r"[$€£¥]?\d[\w.,:%]*|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|june|july|"
-    r"august|september|october|november|december)\b",
-    re.IGNORECASE,
-)
-
-
-def _values(statement: Extracted) -> frozenset[str]:
-    return frozenset(found.casefold() for found in _TYPED.findall(statement.content))
-
-
-def _frame(statement: Extracted, clause: Clause) -> frozenset[str]:
-    """The words of a statement that are no values: what it answers."""
-    text = statement.content
-    day = dates.find(text, clause.said_at)
-    if day is not None:
-        text = text.replace(day.text, " ")
-    return terms(_TYPED.sub(" ", text))

@@ -29,7 +29,7 @@ _FOREIGN_TEXT = (
 )
 _QUOTED = re.compile(
     r"“[^”\n]{1,2000}”|«[^»\n]{1,2000}»|„[^“\n]{1,2000}“|(?<!\w)\"[^\"\n]{1,2000}\"(?!\w)|"
-    r"(?<!\w)'[^'\n]{25,2000}'(?!\w)"
+    r"(?<!\w)'[^'\n]{12,2000}'(?!\w)"
 )
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i’m|me|my|we|our|ich|mein|yo|mi|je|mon)\b", re.IGNORECASE)
 _SPEAKER = re.compile(r"(?m)^[ \t]*(?:\[[^\]\n]{1,30}\]\s*)?(?P<who>[A-Z][\w.]{0,20})(?: \w{1,20})?\s?:[ \t].*$")

@@ -154,7 +154,7 @@ def items(text: str) -> list[str | None]:
         return [trimmed(whole, "long")]
     pieces = [piece for piece in _JOIN.split(whole) if piece.strip()]
     if _ONE_DOING.match(pieces[0]) and not all(_GERUND.match(piece) for piece in pieces[1:]):
-        return [trimmed(whole, "long")]
+        return [trimmed(whole, "list" if all(piece[:1].isupper() for piece in pieces[1:]) else "long")]
     kept = [pieces[0]]
     for piece in pieces[1:]:
         if _FILLED_ITEM.match(piece) or len(piece.split()) > 5:
