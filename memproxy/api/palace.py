@@ -63,11 +63,11 @@ class PalaceView:
             return answer({"level": level, "data": [], "next_cursor": None})
         found = await self._backends.state.palace(scope, parent, after=after, limit=query.limit + 1)
         shown, more = found[: query.limit], found[query.limit :]
-        aliases = await self._aliases(scope) if level == "wing" else {}
         described = [await self._described(scope, level, parent, place, one) for one in shown]
-        data = [
-            one | ({"aliases": aliases.get(one["name"], [])} if level == "wing" else {}) for one in described if one
-        ]
+        data = [one for one in described if one is not None]
+        if level == "wing":
+            aliases = await self._aliases(scope)
+            data = [one | {"aliases": aliases.get(one["name"], [])} for one in data]
         cursor = write_cursor(f"palace.{level}", shown[-1].number) if more else None
         return answer({"level": level, "data": data, "next_cursor": cursor})
 

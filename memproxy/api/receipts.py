@@ -151,8 +151,8 @@ class Receipts:
         return answer({"retried": retried})
 
     async def stats(self, request: Request) -> Response:
-        """`GET /v1/memory/stats`: how many memories of each kind the user has, and what waits to be written; what models
-        cost the tenant, for who speaks for all of it.
+        """`GET /v1/memory/stats`: how many memories of each kind the user has, and what waits to be written; and what
+        models cost the tenant, for who speaks for all of it.
         """
         identity = caller(request, "memory:read", "admin")
         query = read_query(request, SessionQuery)

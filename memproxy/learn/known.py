@@ -17,7 +17,9 @@ from memproxy.ports import MemoryFilter, MemoryStore, SlotChange, StateStore
 
 _LONGEST_CHAIN = 100
 _GONE = "gone"
-_MOST_PAST = 100
+MOST_PAST = 100
+"""Of a slot's history so much is read at once."""
+
 GONE_PREFIX = f"{_GONE}|"
 """How the register's entries for deleted memories begin."""
 
@@ -82,16 +84,23 @@ class Known:
 
     async def past(self, slot: str) -> list[Memory]:
         """What holds or held a slot, newest first; of a long history the newest part."""
-        page = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=_MOST_PAST)
+        page = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
         stored = [self.current(memory) for memory in page.memories]
         known = {memory.id for memory in stored}
         new = [memory for memory in self._new.values() if memory.slot == slot and memory.id not in known]
         return [one for one in (*new, *stored) if one.id not in self._deletes]
 
+    async def told(self, slot: str, turns: Sequence[str]) -> list[Memory]:
+        """What held a slot and was told by one of these turns, however long ago: beyond the newest part of `past`."""
+        where = MemoryFilter(slots=(slot,), turn_ids=tuple(turns))
+        page = await self._store.page(self.owner, where, limit=MOST_PAST)
+        stored = [self.current(memory) for memory in page.memories]
+        return [one for one in stored if one.id not in self._deletes]
+
     async def chain_of(self, memory: Memory) -> list[Memory]:
-        """The whole chain that a memory stands in, oldest first."""
+        """The chain that a memory stands in, oldest first; of a long one the part around it."""
         last, seen = memory, {memory.id}
-        while last.superseded_by is not None and last.superseded_by not in seen:
+        while last.superseded_by is not None and last.superseded_by not in seen and len(seen) < _LONGEST_CHAIN // 2:
             later = await self.memory(last.superseded_by)
             if later is None:
                 break

@@ -10,7 +10,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, lexical_overlap
 from memproxy.core.supersede import told_already
-from memproxy.learn.known import Known
+from memproxy.learn.known import MOST_PAST, Known
 from memproxy.learn.traces import is_trace
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 
@@ -39,6 +39,8 @@ class Nearby:
             return []
         for slot in (candidate.slot, *(known.aliases.slots(candidate) if known.aliases is not None else ())):
             past = await known.past(slot)
+            if len(past) >= MOST_PAST:
+                past += await known.told(slot, candidate.turn_ids)
             if (again := told_already(candidate, past)) is not None:
                 return await known.chain_of(again)
             ended = segment(candidate, past)

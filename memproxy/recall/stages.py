@@ -11,7 +11,7 @@ import numpy as np
 
 from memproxy.core import fusion, timerange
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.text import STOPWORDS
+from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.preferences import is_preference
@@ -31,6 +31,8 @@ BEST_OF_SESSION = 3
 
 MOST_PHRASES = 3
 """Pairs of words beyond this say nothing more: a question that was pasted has them all."""
+
+_WITHOUT_TOPIC = STOPWORDS | GENERIC_WORDS
 
 
 def fused(batch: Batch) -> Columns:
@@ -61,7 +63,7 @@ def reciprocal_ranks(batch: Batch) -> Columns:
 
 def late(batch: Batch) -> Columns:
     """Token by token: the nearest that each candidate has to each token of the query, and with the turns beside it."""
-    functional = [word in STOPWORDS for word in batch.words]
+    functional = [word in _WITHOUT_TOPIC for word in batch.words]
     return fusion.late_columns(batch.similarities, batch.with_beside(batch.similarities), functional)
 
 

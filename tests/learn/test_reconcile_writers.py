@@ -52,6 +52,22 @@ async def test_parallel_writers_leave_one_active_and_the_whole_history(tmp_path:
         assert await r.state.slots(ANN, [SLOT]) == {SLOT: active}
 
 
+async def test_a_turn_read_again_after_a_long_history_adds_nothing(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1000) as r:
+        said = "My budget for Hawaii is $1 now"
+        await r.teach(said, budget("$1", said))
+        later = [budget(f"${number}") for number in range(2, 132)]
+        for number, triple in enumerate(later):
+            plain = {key: value for key, value in triple.items() if key not in ("confidence", "kind")}
+            row = await r.submit(PlanBody(upserts=[fact(f"w{number}", **plain)]))
+        assert await r.worker.applied(row, PATIENCE_S * 30)
+        before = await everything(r)
+        r.server.default = {"candidates": [budget("$1", said)]}
+        assert await r.worker.mine(ANN, PATIENCE_S * 10)
+        assert {memory.id for memory in await everything(r)} == {memory.id for memory in before}
+        assert len(before) == len(later) + 1
+
+
 def _answer(prompt: str) -> dict[str, list[dict[str, object]]]:
     """What the window's new message says."""
     amount = prompt.rpartition("Hawaii is ")[2].partition(" ")[0]

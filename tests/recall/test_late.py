@@ -10,7 +10,7 @@ from memproxy.core.memory import Memory
 from memproxy.core.tokenvectors import Vectors, pack
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
-from memproxy.recall.recipes import DEFAULT
+from memproxy.recall.recipes import named
 from memproxy.recall.search import Ranker, Scored
 from tests.recall.making import NOW, conversation, fact, turn
 
@@ -31,7 +31,7 @@ NEAR, FAR = pack(np.concatenate([ASKED, units(6)])), pack(units(10))
 
 def ranked(candidates: Sequence[Candidate], tokens: Vectors | None = ASKED) -> list[Scored]:
     query = HybridQuery(dense=[1.0], bm25=LEXICAL.encode_query("where is the harbour"), tokens=tokens, words=WORDS)
-    return Ranker(LEXICAL, DEFAULT).rank("where is the harbour", query, candidates, now=NOW)
+    return Ranker(LEXICAL, named("late")).rank("where is the harbour", query, candidates, now=NOW)
 
 
 def candidate(memory: Memory, tokens: bytes) -> Candidate:
@@ -78,7 +78,7 @@ def test_a_candidate_without_tokens_is_judged_by_its_vector_and_words() -> None:
 def test_a_part_of_the_candidates_is_compared_as_it_is_by_itself() -> None:
     candidates = [candidate(turn(f"remark {number}"), pack(units(10))) for number in range(6)]
     query = HybridQuery(bm25=LEXICAL.encode_query("harbour"), tokens=ASKED, words=WORDS)
-    ranker = Ranker(LEXICAL, DEFAULT)
+    ranker = Ranker(LEXICAL, named("late"))
     whole = ranker.batch("harbour", query, candidates, NOW)
     assert np.isfinite(whole.similarities).all()
     part = ranker.batch("harbour", query, candidates[:3], NOW)

@@ -10,8 +10,8 @@ import pytest
 from memproxy.core.scope import Scope
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder, MemoryFilter
-from memproxy.settings import EmbeddingSettings
-from tests.recall.making import bench, conversation, fact
+from memproxy.settings import EmbeddingSettings, Settings
+from tests.recall.making import UNHURRIED, bench, conversation, fact
 from tests.recall.waiting import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
 
@@ -89,9 +89,20 @@ TALKED = [
 ]
 
 
-@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
-async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Embedder | None]:
-    if request.param == "words":
+LATE = Settings.model_validate({"recall": {"deadline_ms": 5_000, "recipe": "late"}})
+
+
+@pytest.fixture(
+    params=["words", *(pytest.param(name, marks=[needs_model, pytest.mark.model]) for name in ("model", "late"))]
+)
+def searched(request: pytest.FixtureRequest) -> str:
+    """By words alone, by vectors and words, or token by token as well."""
+    return str(request.param)
+
+
+@pytest.fixture
+async def embedder(searched: str, tmp_path: Path) -> AsyncIterator[Embedder | None]:
+    if searched == "words":
         yield None
         return
     made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
@@ -102,8 +113,9 @@ async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 
 @pytest.fixture
-async def probe(tmp_path: Path, embedder: Embedder | None) -> AsyncIterator[Probe]:
-    async with bench(tmp_path / "store", embedder=embedder) as it:
+async def probe(searched: str, tmp_path: Path, embedder: Embedder | None) -> AsyncIterator[Probe]:
+    settings = LATE if searched == "late" else UNHURRIED
+    async with bench(tmp_path / "store", embedder=embedder, settings=settings) as it:
 
         async def scores(memories: list[str], question: str) -> dict[str, float]:
             """The scores of a new user's memories for a question; ``TALK`` is told as a conversation."""

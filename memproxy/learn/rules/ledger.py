@@ -27,10 +27,24 @@ _JUST_SAID = 2
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement that can be corrected; ``turn`` is the place of its turn, -1 for what was known before."""
+    """A statement that can be corrected; ``turn`` is the place of its turn, -1 for what was known before.
+
+    Its slot, its text made comparable and its terms are kept with it: every clause is compared with them.
+    """
 
     statement: Extracted
     turn: int
+    slot: tuple[str, ...] | None
+    name: str
+    told: frozenset[str]
+
+    @classmethod
+    def of(cls, statement: Extracted, turn: int) -> "Known":
+        """The statement as it is told in a turn."""
+        told = terms(f"{statement.content} {statement.predicate or ''}".replace("_", " "))
+        return cls(
+            statement=statement, turn=turn, slot=slot_of(statement), name=value_name(statement.content), told=told
+        )
 
 
 class Ledger:
@@ -39,7 +53,7 @@ class Ledger:
     def __init__(self, known: Sequence[Memory]) -> None:
         facts = [memory for memory in known if memory.kind is not Kind.TURN and memory.active]
         facts.sort(key=lambda memory: memory.created_at)
-        self._held = [Known(statement=_of_memory(memory), turn=-1) for memory in facts]
+        self._held = [Known.of(_of_memory(memory), -1) for memory in facts]
         self.heard: list[frozenset[str]] = []
         """The terms of each sentence that was read, in order: what was spoken of, whether a rule read it or not."""
 
@@ -50,8 +64,9 @@ class Ledger:
             return
         if any(one.statement.content == statement.content and one.turn == turn for one in self._held):
             return
-        self._held = [one for one in self._held if not _replaces(statement, one.statement)]
-        self._held.append(Known(statement=statement, turn=turn))
+        new = Known.of(statement, turn)
+        self._held = [one for one in self._held if not _replaces(new, one)]
+        self._held.append(new)
 
     def newest(self) -> list[Known]:
         """All, the newest first."""
@@ -72,7 +87,7 @@ class Ledger:
         """What holds the slot of this statement with another value."""
         wanted = slot_of(statement)
         for one in self.newest():
-            if wanted is not None and slot_of(one.statement) == wanted:
+            if wanted is not None and one.slot == wanted:
                 return one.statement if not _same(one.statement, statement) else None
         return None
 
@@ -81,7 +96,7 @@ class Ledger:
         wanted = terms(topic)
         best: tuple[float, Extracted] | None = None
         for one in self.newest():
-            shared = len(wanted & terms(f"{one.statement.content} {one.statement.predicate or ''}".replace("_", " ")))
+            shared = len(wanted & one.told)
             if shared >= least and shared * 2 >= len(wanted) and (best is None or shared > best[0]):
                 best = (shared, one.statement)
         return best[1] if best else None
@@ -89,20 +104,13 @@ class Ledger:
     def all_about(self, topic: str) -> list[Extracted]:
         """The statements that hold every term of a topic."""
         wanted = terms(topic)
-        held = (
-            (
-                one.statement,
-                terms(f"{one.statement.content} {one.statement.predicate or ''}".replace("_", " ")),
-            )
-            for one in self.newest()
-        )
-        return [statement for statement, known in held if wanted and wanted <= known]
+        return [one.statement for one in self.newest() if wanted and wanted <= one.told]
 
     def holding(self, value: str) -> Extracted | None:
         """The newest statement that holds a value."""
         wanted = value_name(value)
         for one in self.newest():
-            if wanted and f"_{wanted}_" in f"_{value_name(one.statement.content)}_":
+            if wanted and f"_{wanted}_" in f"_{one.name}_":
                 return one.statement
         return None
 
@@ -187,12 +195,12 @@ def _same(one: Extracted, other: Extracted) -> bool:
     )
 
 
-def _replaces(new: Extracted, old: Extracted) -> bool:
-    slot = slot_of(new)
-    if slot is not None and slot == slot_of(old):
+def _replaces(new: Known, old: Known) -> bool:
+    if new.slot is not None and new.slot == old.slot:
         return True
-    replaced = new.intent is Intent.CORRECT and new.replaces and new.predicate == old.predicate
-    return bool(replaced) and value_name(new.replaces or "") == value_name(old.object or "")
+    said, held = new.statement, old.statement
+    replaced = said.intent is Intent.CORRECT and said.replaces and said.predicate == held.predicate
+    return bool(replaced) and value_name(said.replaces or "") == value_name(held.object or "")
 
 
 def _is_about(old: Extracted, forgotten: Extracted) -> bool:

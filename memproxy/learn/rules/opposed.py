@@ -86,8 +86,9 @@ def _is_closer(stated: Extracted, known: Extracted) -> bool:
     """“My husband Mateo” after “my boyfriend Mateo”."""
     one, other = (part.predicate or "" for part in (stated, known))
     closer = _CLOSENESS.get(one.removeprefix("family_"), 0) > _CLOSENESS.get(other.removeprefix("family_"), 9)
-    named = "family_" in other or value_name(stated.object or "") == value_name(known.object or "")
-    return closer and named
+    if not closer:
+        return False
+    return "family_" in other or value_name(stated.object or "") == value_name(known.object or "")
 
 
 def _ends_single(stated: Extracted, known: Extracted) -> bool:

@@ -15,7 +15,7 @@ from memproxy.core.slots import value_name
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.exchange import with_value
 from memproxy.learn.rules.kinds import kind_of, named_of
-from memproxy.learn.rules.ledger import Ledger, terms
+from memproxy.learn.rules.ledger import Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.typed import has_sort, replaced
 from memproxy.learn.rules.values import names_in, slug, trimmed
@@ -222,7 +222,7 @@ def _exchanged(said: _Said, ledger: Ledger) -> list[Extracted]:
     for one in ledger.newest():
         if at is not None and one.turn != at:
             break
-        if _holds(one.statement, wrong) and not _holds(one.statement, new):
+        if _holds(one, wrong) and not _holds(one, new):
             changed = _with(one.statement, wrong, new)
             if changed is not None:
                 at = one.turn
@@ -249,20 +249,16 @@ def _repredicated(changed: Extracted, wrong: str, new: str) -> Extracted:
     return msgspec.structs.replace(changed, predicate=f"_{predicate}_".replace(f"_{old}_", f"_{slug(new)}_").strip("_"))
 
 
-def _holds(statement: Extracted, value: str) -> bool:
+def _holds(known: Known, value: str) -> bool:
     name = value_name(value)
-    return bool(name) and f"_{name}_" in f"_{value_name(statement.content)}_"
+    return bool(name) and f"_{name}_" in f"_{known.name}_"
 
 
 def _about(topic: frozenset[str], ledger: Ledger) -> list[Extracted]:
     """The statements that share the most of the topic, at least half of it; the newest first of equals."""
-    shared = [(len(topic & _told(one.statement)), one.statement) for one in ledger.newest()]
+    shared = [(len(topic & one.told), one.statement) for one in ledger.newest()]
     most = max((count for count, _ in shared), default=0)
     return [one for count, one in shared if count == most] if most * 2 >= len(topic) and most else []
-
-
-def _told(statement: Extracted) -> frozenset[str]:
-    return terms(f"{statement.content} {statement.predicate or ''}".replace("_", " "))
 
 
 def _of_kind(clause: Clause, ledger: Ledger) -> Extracted | None:
