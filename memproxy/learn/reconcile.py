@@ -157,7 +157,7 @@ class Reconciler:
             chain = await known.chain_of(decision.target)
             for name, fields in repeat(decision.target, candidate, chain, now=case.now).items():
                 await known.change(name, fields)
-            await self._succession.hide_late(known, decision.target.id, case.now)
+            await self._succession.hide_late(known, decision.target.id)
         elif decision.operation is Operation.UPDATE and decision.target is not None:
             if case.grounded.candidate.intent is Intent.CORRECT:
                 candidate = in_place_of(candidate, decision.target)

@@ -59,7 +59,7 @@ class Succession:
         await known.add(ended)
         await self._hide(known, ended, str(ended.metadata[RETRACTED_BY]), retracted_at(ended) or now)
 
-    async def hide_late(self, known: Known, name: str, now: datetime) -> None:
+    async def hide_late(self, known: Known, name: str) -> None:
         """Hide the turns that state what was taken back after they were said, and were not known by then."""
         memory = await known.memory(name)
         if memory is not None and not memory.active and (at := retracted_at(memory)) is not None:

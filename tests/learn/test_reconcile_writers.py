@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 
 from memproxy.core.memory import Kind, Memory
@@ -56,10 +57,13 @@ async def test_a_turn_read_again_after_a_long_history_adds_nothing(tmp_path: Pat
     async with rig(tmp_path, every_turns=1000) as r:
         said = "My budget for Hawaii is $1 now"
         await r.teach(said, budget("$1", said))
+        begin = r.clock.now() + timedelta(hours=1)
         later = [budget(f"${number}") for number in range(2, 132)]
         for number, triple in enumerate(later):
             plain = {key: value for key, value in triple.items() if key not in ("confidence", "kind")}
-            row = await r.submit(PlanBody(upserts=[fact(f"w{number}", **plain)]))
+            row = await r.submit(
+                PlanBody(upserts=[fact(f"w{number}", **plain, created_at=begin + timedelta(hours=number))])
+            )
         assert await r.worker.applied(row, PATIENCE_S * 30)
         before = await everything(r)
         r.server.default = {"candidates": [budget("$1", said)]}

@@ -104,7 +104,7 @@ def test_the_settings_allow_exactly_the_recipes_and_stages_that_there_are() -> N
 
 
 def test_an_unknown_name_is_refused_with_the_allowed_ones() -> None:
-    with pytest.raises(ConfigError, match=r"'best'.*default, dense, rrf, average, bm25"):
+    with pytest.raises(ConfigError, match=r"'best'.*default, late, dense, rrf, average, bm25"):
         named("best")
     unchecked: dict[str, Any] = {"recipe": "default", "stages": ["fused", "rerank"]}
     with pytest.raises(ConfigError, match=r"'rerank'.*fused, dense"):
