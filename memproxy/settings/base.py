@@ -29,8 +29,16 @@ def expanded(value: Path) -> Path:
         raise ValueError("must be a path; the home folder of its `~` is not known") from error
 
 
+def existing_folder(value: Path) -> Path:
+    """``value`` itself. Raises ValueError if there is no such folder."""
+    if not value.is_dir():
+        raise ValueError("must be a folder that is there")
+    return value
+
+
 HttpAddress = Annotated[str, AfterValidator(http_address)]
 FilePath = Annotated[Path, AfterValidator(expanded)]
+FolderPath = Annotated[Path, AfterValidator(expanded), AfterValidator(existing_folder)]
 
 
 def plain_types(annotation: Any) -> frozenset[Any]:

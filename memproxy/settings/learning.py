@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from memproxy.settings.base import FilePath, HttpAddress, Positive, Seconds, Section, Unit
+from memproxy.settings.base import FilePath, FolderPath, HttpAddress, Positive, Seconds, Section, Unit
 
 
 class LearnSettings(Section):
@@ -22,7 +22,7 @@ class LearnSettings(Section):
         "document", description="Least trust of what is injected."
     )
     model_tokens_per_hour: Positive | None = Field(None, description="Budget of model tokens per tenant and hour.")
-    prompts_dir: FilePath | None = Field(None, description="Prompts in place of the built-in ones.")
+    prompts_dir: FolderPath | None = Field(None, description="Prompts in place of the built-in ones.")
     max_attempts: Positive = Field(5, description="Tries before a job is parked (an outage does not count).")
 
 

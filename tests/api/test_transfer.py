@@ -57,7 +57,7 @@ def memory(name: str, content: str, **fields: Any) -> dict[str, Any]:
 
 async def lived_in(api: Api) -> None:
     """A user with facts, a history, a deleted fact, a conversation and a palace with gaps."""
-    home = {"subject": "user", "predicate": "lives_in", "aspect": None}
+    home: dict[str, Any] = {"subject": "user", "predicate": "lives_in", "aspect": None}
     await api.store("User lives in Berlin", **home, object="Berlin", valid_from="2020-01-01T00:00:00Z")
     await api.store("User lives in Porto", **home, object="Porto", valid_from="2023-05-01T00:00:00Z")
     gone = await api.store("Rex is a cat", subject="Rex", predicate="is_a", object="cat")
@@ -109,7 +109,7 @@ async def test_what_is_there_in_an_older_form_is_replaced_and_a_newer_form_stays
 
 
 async def test_an_active_statement_of_a_file_and_one_that_is_there_leave_one_active(own_api: Api) -> None:
-    home = {"subject": "user", "predicate": "lives_in"}
+    home: dict[str, Any] = {"subject": "user", "predicate": "lives_in"}
     await own_api.store("User lives in Porto", **home, object="Porto", valid_from="2023-05-01T00:00:00Z")
     old = memory("m1", "User lives in Bonn", **home, object="Bonn", valid_from="2019-01-01T00:00:00Z")
     await take(own_api, lines(old))

@@ -146,6 +146,7 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
         ("store: {backend: qdrant}", "store.url: must be the address of the Qdrant server"),
         ("store: {url: 'http://x'}", "store.url: is for a server; set store.backend: qdrant"),
         ("store: {backend: qdrant, url: x}", "store.url: 'x' cannot be used; must be an address"),
+        ("learn: {prompts_dir: /no/such}", "learn.prompts_dir: '/no/such' cannot be used; must be a folder"),
         ("store: {collection: 'a/b'}", "store.collection: 'a/b' cannot be used"),
         ("embedding: {provider: openai}", "embedding.model: must name a model"),
         ("dedup: {related_above: 0.95}", "dedup.related_above: 0.95 is above dedup.update_above (0.9)"),

@@ -48,7 +48,10 @@ def choices(*deltas: tuple[int, str], **more: Any) -> bytes:
 
 
 STOP = chunk({}, "stop")
-LOGPROBS: dict[str, Any] = {"content": [{"token": "Ten", "logprob": -0.1, "bytes": None, "top_logprobs": []}], "refusal": None}
+LOGPROBS: dict[str, Any] = {
+    "content": [{"token": "Ten", "logprob": -0.1, "bytes": None, "top_logprobs": []}],
+    "refusal": None,
+}
 STREAMS: dict[str, tuple[list[bytes], list[str]]] = {
     "several choices": ([choices((0, "Ten "), (1, "No")), choices((1, "ne"), (0, "thousand.")), STOP, DONE],
                         ["Ten thousand."]),

@@ -11,7 +11,8 @@ from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES
-from tests.stores.test_sqlite_state import ANN, NOON, entry
+from tests.stores.making import ANN, NOON
+from tests.stores.test_sqlite_state import entry
 
 
 async def test_no_transaction_is_open_while_the_store_is_flushed(tmp_path: Path) -> None:
