@@ -10,6 +10,7 @@ from memproxy.api.http import answer, caller, read_optional_body, read_query
 from memproxy.api.schemas import NoQuery, PruneBody
 from memproxy.auth import resolve_scope
 from memproxy.core.retention import Due
+from memproxy.errors import Forbidden
 
 SHOWN = 1_000
 """Memories that a dry run names, those that would go first."""
@@ -31,6 +32,8 @@ class Pruning:
         self._backends.require_store()
         self._backends.require_state()
         if not body.dry_run:
+            if identity.bound_project:
+                raise Forbidden("Pruning concerns all projects: a key that is bound to one can only ask (dry_run).")
             gone = await self._backends.pruner.prune(scope)
             self._backends.quotas.forgotten(scope)
             return answer({"pruned": gone.total(), "reasons": dict(gone), "dry_run": False})

@@ -51,7 +51,7 @@ is right in LoCoMo's long conversations and puts the turn after the answer first
 
 WITHOUT_SHARED_WORDS = ("first person", "few", "few turns", "others", "few others", "few others' turns")
 ORDERED = ("turns", "turns and facts", "first person")
-ORDER_WEIGHT = 20.0
+ORDER_WEIGHT = {"hybrid": 20.0, "late": 150.0, "lexical": 20.0}
 """What a question's order counts against its rows. From 5 on both recalls are better, also of conversations that were
 not fitted on, and what passes the floor stays the same."""
 
@@ -281,7 +281,9 @@ def _few(corpus: Sequence[Document], gold: frozenset[str], chance: random.Random
         yield few
 
 
-def fit(examples: Situations, columns: Sequence[str], positive_weight: float, held: Weights) -> dict[str, float]:
+def fit(
+    examples: Situations, columns: Sequence[str], positive_weight: float, order_weight: float, held: Weights
+) -> dict[str, float]:
     """The weights that explain the labels best beside those ``held``, every situation weighing the same."""
     rows, labels, weights, offsets, lists, start = [], [], [], [], [], 0
     for situation, group in examples.items():
@@ -292,7 +294,7 @@ def fit(examples: Situations, columns: Sequence[str], positive_weight: float, he
             weights.append(np.where(example.labels > 0, positive_weight, 1.0) * 1000 / len(group))
             end = start + len(example.labels)
             if situation in ORDERED and example.labels.any():
-                lists.append(logistic.Ordered(start, end, ORDER_WEIGHT * 1000 / len(group)))
+                lists.append(logistic.Ordered(start, end, order_weight * 1000 / len(group)))
             start = end
     table = [np.concatenate(column) for column in (rows, labels, weights)]
     found = logistic.fit(table[0], table[1], table[2], lists, np.concatenate(offsets))
@@ -321,7 +323,7 @@ def main(shared: Annotated[Path, typer.Option(help="Folder with eval/ and models
         ("lexical", by_words, WITH_TOKENS.lexical),
     ):
         columns = [column for column in model if column not in (BIAS, *SET_BY_HAND, *HELD[name])]
-        found = fit(examples, columns, POSITIVE_WEIGHT[name], HELD[name])
+        found = fit(examples, columns, POSITIVE_WEIGHT[name], ORDER_WEIGHT[name], HELD[name])
         console.print(f"{name}: {found}")
         for situation, group in examples.items():
             figures = ", ".join(f"{key} {value:.2f}" for key, value in quality(found, group).items())

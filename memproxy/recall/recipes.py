@@ -79,37 +79,39 @@ _HYBRID = MappingProxyType(
 
 _LATE = MappingProxyType(
     {
-        BIAS: 0.342,
-        "cosine": -1.822,
-        "cosine_standing": 0.154,
-        "bm25_standing": 0.006,
-        "crowd": -1.031,
-        "other_words": -0.63,
-        "other_words_cosine": 3.936,
-        "answers": 0.305,
-        "answers_match": 0.204,
-        "after_coverage": -0.083,
-        "session": 0.196,
-        "speaker": 1.444,
-        "near_time": 1.982,
-        "number": 0.569,
-        "name": 0.544,
-        "time_word": 0.572,
-        "turn": 1.701,
-        "length": -0.017,
-        "question": -0.624,
-        "first_person": 0.687,
-        "acknowledgement": -0.275,
-        "turn_crowd": -0.881,
-        "phrases": 0.062,
-        "late": 5.95,
-        "late_standing": -0.129,
-        "late_window": 0.939,
+        BIAS: 1.289,
+        "cosine": -0.197,
+        "cosine_standing": -0.002,
+        "bm25_standing": -0.012,
+        "crowd": -1.102,
+        "other_words": -0.481,
+        "other_words_cosine": 3.26,
+        "answers": 0.234,
+        "answers_match": 0.2,
+        "after_coverage": -0.11,
+        "session": 0.231,
+        "speaker": 1.705,
+        "near_time": 2.175,
+        "number": 0.609,
+        "name": 0.673,
+        "time_word": 0.843,
+        "turn": 1.649,
+        "length": -0.037,
+        "question": -0.533,
+        "first_person": 0.593,
+        "acknowledgement": -0.215,
+        "turn_crowd": -0.886,
+        "phrases": 0.083,
+        "late": 1.967,
+        "late_standing": 0.048,
+        "late_window": 0.982,
         "coverage": 1.6,
         **_BY_HAND,
     }
 )
-"""For candidates with the vectors of their tokens."""
+"""For candidates with the vectors of their tokens: what late interaction tells takes the place of most of what the one
+vector and single words tell.
+"""
 
 _LEXICAL = MappingProxyType(
     {
@@ -165,7 +167,7 @@ DEFAULT = Recipe(
 WITH_TOKENS = msgspec.structs.replace(
     DEFAULT, name="late", stages=("fused", "late", *DEFAULT.stages[1:]), candidates=_WITH_TOKENS
 )
-"""The default with late interaction; not the default yet, see docs/decisions/0017."""
+"""The default with late interaction. Not the default: see docs/decisions/0017-late-interaction.md."""
 
 
 def _plain(name: str, stage: str, weights: Weights, lexical: Weights | None = None) -> Recipe:

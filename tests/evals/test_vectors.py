@@ -7,6 +7,7 @@ from memproxy.errors import ConfigError
 from memproxy.evals.vectors import CachedEmbedder, VectorCache, until_ready
 from memproxy.models.embed import NoEmbedder
 from memproxy.models.plain import WithoutTokens
+from memproxy.ports import Passage
 
 
 class LettersEmbedder(WithoutTokens):
@@ -59,6 +60,30 @@ async def test_a_text_is_embedded_once_whoever_asks(cache: VectorCache) -> None:
     assert inner.asked == ["banana.ape", "fig"]
     assert await (await started(inner, cache)).embed_texts(["fig", "banana.ape"]) == [first[1], first[0]]
     assert inner.asked == []
+
+
+class SpellingEmbedder(LettersEmbedder):
+    """Gives tokens too."""
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
+        return [
+            Passage(parts=parts, tokens=text.encode())
+            for parts, text in zip(await self.embed_texts(texts), texts, strict=True)
+        ]
+
+
+async def test_tokens_of_texts_that_were_kept_without_are_made_when_asked_for(cache: VectorCache) -> None:
+    first = await started(LettersEmbedder(), cache)
+    await first.embed_texts(["fig"])
+    with cache._connection as db:  # as a cache of the time before tokens
+        db.execute("DELETE FROM tokens")
+    inner = SpellingEmbedder()
+    embedder = await started(inner, cache)
+    known, new = await embedder.embed_passages(["fig", "kiwi"])
+    assert (known.tokens, new.tokens, inner.asked) == (b"", b"kiwi", ["kiwi"])
+    assert await embedder.tokens(["kiwi", "fig"]) == [b"kiwi", b"fig"]
+    assert await embedder.tokens(["kiwi", "fig"]) == [b"kiwi", b"fig"]
+    assert inner.asked == ["kiwi", "fig"]
 
 
 async def test_another_model_has_vectors_of_its_own(cache: VectorCache) -> None:

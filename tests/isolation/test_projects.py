@@ -165,3 +165,10 @@ async def test_administration_may_erase_a_user_with_and_without_an_idempotency_k
         gone = await own_api.call("DELETE", "/v1/memory/users/alice", identity=operator, headers=headers)
         assert gone.status_code == 200, gone.text
     assert await own_api.page(identity=ALICE) == []
+
+
+async def test_a_projects_key_asks_what_would_be_pruned_and_prunes_nothing(own_api: Api) -> None:
+    asked = await own_api.call("POST", "/v1/memory/prune", identity=APOLLO, json={"dry_run": True})
+    assert asked.status_code == 200
+    refused = await own_api.call("POST", "/v1/memory/prune", identity=APOLLO, json={"dry_run": False})
+    assert refused.status_code == 403
