@@ -85,7 +85,9 @@ class Workshop:
     """Makes documents and examples; embeds every text once."""
 
     def __init__(self, model_path: Path) -> None:
-        self._encode, _ = load_fastembed(EmbeddingSettings(model_path=model_path, threads=2), model_path)
+        self._encode, _ = load_fastembed(
+            EmbeddingSettings(model_path=model_path, threads=2, token_vectors=True), model_path
+        )
         self._vectors: dict[str, Any] = {}
         self._tokens: dict[str, bytes] = {}
         self._question = functools.lru_cache(_QUESTIONS)(lambda text: self._encode([text])[0])

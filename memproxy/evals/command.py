@@ -163,5 +163,5 @@ async def _fill(embedder: CachedEmbedder, dataset: Dataset, options: Options, co
 
 
 def _model(options: Options, *, threads: int) -> FastembedEmbedder:
-    settings = EmbeddingSettings(model_path=options.model_path, threads=threads)
+    settings = EmbeddingSettings(model_path=options.model_path, threads=threads, token_vectors=True)
     return FastembedEmbedder(settings, home_dir() / "models")

@@ -167,7 +167,7 @@ DEFAULT = Recipe(
 WITH_TOKENS = msgspec.structs.replace(
     DEFAULT, name="late", stages=("fused", "late", *DEFAULT.stages[1:]), candidates=_WITH_TOKENS
 )
-"""The default with late interaction. Not the default: see docs/decisions/0017-late-interaction.md."""
+"""Not the default, as LongMemEval loses by it: docs/decisions/0017-late-interaction.md."""
 
 
 def _plain(name: str, stage: str, weights: Weights, lexical: Weights | None = None) -> Recipe:

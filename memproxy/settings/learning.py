@@ -72,6 +72,8 @@ class EmbeddingSettings(Section):
     base_url: HttpAddress | None = Field(None, description="Base URL of provider `openai`.")
     api_key: SecretStr | None = Field(None, description="Key of provider `openai`.")
     threads: Positive = Field(1, description="Threads of the local model.")
-    token_vectors: bool = Field(
-        True, description="Keep token vectors, which rank better: 1.7 KB a turn (`fastembed` alone)."
+    token_vectors: bool | None = Field(
+        None,
+        description="Keep token vectors for `recall.recipe: late`: 1.7 KB a turn (`fastembed` alone). Default: where "
+        "the recipe or the stages use them.",
     )

@@ -20,7 +20,7 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Clock, Embedder, RebuildableStore
 from memproxy.recall.pipeline import Recall
 from memproxy.retention.policies import Policies
-from memproxy.settings import Settings
+from memproxy.settings import RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.thread import Apart
 from memproxy.wiring.roles import make_roles
@@ -39,15 +39,26 @@ class SystemClock:
         return datetime.now(UTC)
 
 
+LATE = "late"
+"""The recipe, and the stage, that read token vectors."""
+
+
 def make_embedder(settings: Settings, home: Path, *, local_files_only: bool = False) -> Embedder:
     """The embedder of these settings; with ``local_files_only`` it downloads nothing."""
     embedding = settings.embedding
+    if embedding.token_vectors is None:
+        embedding = embedding.model_copy(update={"token_vectors": _ranks_by_tokens(settings.recall)})
     if embedding.provider == "none":
         return NoEmbedder(dimension_of(embedding))
     if embedding.provider == "openai":
         return OpenAIEmbedder(embedding)
     load = partial(load_fastembed, local_files_only=local_files_only)
     return FastembedEmbedder(embedding, home / "models", load)
+
+
+def _ranks_by_tokens(recall: RecallSettings) -> bool:
+    """Whether what is recalled is ranked by token vectors."""
+    return LATE in (recall.stages or (recall.recipe,))
 
 
 def make_store(

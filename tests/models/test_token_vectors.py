@@ -1,5 +1,6 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from memproxy.models.batching import QueryCache
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.encoder import TEXT_BATCH, load_fastembed, unit
 from memproxy.ports import Question
-from memproxy.settings import EmbeddingSettings
+from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.wiring.engine import make_embedder
 from tests.recall.waiting import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
 
@@ -27,7 +29,7 @@ TEXTS = [
 
 @pytest.fixture
 async def embedder(tmp_path: Path) -> AsyncIterator[FastembedEmbedder]:
-    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path)
+    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path)
     await made.start()
     await until_ready(made)
     yield made
@@ -37,7 +39,7 @@ async def embedder(tmp_path: Path) -> AsyncIterator[FastembedEmbedder]:
 @needs_model
 @pytest.mark.model
 def test_the_vector_of_a_text_is_what_it_was_without_those_of_its_tokens(tmp_path: Path) -> None:
-    encode, _ = load_fastembed(EmbeddingSettings(model_path=MODEL_PATH), tmp_path)
+    encode, _ = load_fastembed(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path)
     model = TextEmbedding(EmbeddingSettings().model, specific_model_path=str(MODEL_PATH), threads=1)
     before = [unit(vector) for vector in model.embed(TEXTS, batch_size=TEXT_BATCH)]
     assert [one.vector for one in encode(TEXTS)] == before
@@ -90,3 +92,23 @@ def test_the_cache_is_bounded_by_what_its_vectors_take() -> None:
     assert [cache.get(text) is not None for text in "abc"] == [False, True, True]
     cache.put("d", Question(vector=[1.0], tokens=np.ones((30, 100), np.float32)))
     assert [cache.get(text) is not None for text in "bcd"] == [False, False, False]
+
+
+@needs_model
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("recall", "kept"),
+    [({}, False), ({"recipe": "late"}, True), ({"stages": ["fused", "late"]}, True), ({"stages": ["fused"]}, False)],
+)
+async def test_tokens_are_kept_where_recall_ranks_by_them(
+    tmp_path: Path, recall: dict[str, Any], *, kept: bool
+) -> None:
+    embedding = {"model_path": str(MODEL_PATH)}
+    made = make_embedder(Settings.model_validate({"recall": recall, "embedding": embedding}), tmp_path)
+    await made.start()
+    try:
+        await until_ready(made)
+        (passage,) = await made.embed_passages(["I adopted a beagle named Biscuit"])
+    finally:
+        await made.close()
+    assert bool(passage.tokens) is kept

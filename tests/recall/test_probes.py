@@ -105,7 +105,7 @@ async def embedder(searched: str, tmp_path: Path) -> AsyncIterator[Embedder | No
     if searched == "words":
         yield None
         return
-    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
+    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path / "cache")
     await made.start()
     await until_ready(made)
     yield made
