@@ -131,6 +131,9 @@ class ScriptedUpstream:
         watch = asyncio.get_running_loop().create_task(_watch(reader, received))
         try:
             return await _send(answer, received, writer)
+        except ConnectionError:
+            received.left.set()  # a failed write may tell of it before the reader does
+            raise
         finally:
             watch.cancel()
 
