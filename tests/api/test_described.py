@@ -27,7 +27,7 @@ from memproxy.core.transfer import MEDIA_TYPE
 from tests.support.proxy import Proxy, base_config, free_port, merged
 from tests.support.waiting import eventually
 
-EXAMPLES = int(os.environ.get("MEMPROXY_TEST_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("MEMPROXY_TEST_EXAMPLES", "3"))
 KEY, KEY_ID = new_key()
 SCHEMA = schemathesis.openapi.from_dict(describe())
 CHECKS: list[Any] = [
