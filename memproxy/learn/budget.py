@@ -48,6 +48,11 @@ def charged_to(owner: tuple[str, str]) -> Iterator[None]:
 _LEARNING = frozenset({"extract", "judge", "summary"})
 """Sources that the budget is for: what recall asks a model, and embedding, has no part in it."""
 
+SOURCES = _LEARNING | {"rewrite", "rerank", "embed"}
+"""Everything that asks a model."""
+
+_DIRECTIONS = ("input", "output")
+
 
 class TokenMeter:
     """Counts tokens by tenant and source, and says when a tenant's hour is used up.
@@ -65,6 +70,10 @@ class TokenMeter:
         self._per_hour = per_hour
         self._per_user = per_user
         self._told: dict[str, datetime] = {}
+        # A label's counter is there from the start, at zero: a dashboard tells "nothing spent" from "not measured".
+        for source in sorted(SOURCES):
+            for direction in _DIRECTIONS:
+                metrics().model_tokens.labels(source=source, direction=direction)
 
     async def admit(self, tenant: str) -> None:
         """Return when the tenant may make another call.
@@ -135,6 +144,14 @@ class TokenMeter:
             StateUnavailable: it could not be written down.
         """
         await self._write(tenant, source, sum(estimate(text) for text in texts), 0)
+
+    async def note_given(self, tenant: str, source: str, tokens: int) -> None:
+        """Count input tokens that were added up before; the metric is the caller's.
+
+        Raises:
+            StateUnavailable: it could not be written down.
+        """
+        await self._write(tenant, source, tokens, 0)
 
     async def _write(self, tenant: str, source: str, given: int, made: int) -> None:
         if (tally := _TALLY.get()) is not None:

@@ -5,6 +5,9 @@ from memproxy.core.scope import Scope
 from memproxy.learn.writes import Writes
 from memproxy.ports import JournalRow, MemoryFilter, MemoryStore, StateStore
 
+_AT_ONCE = 200
+"""Memories read in one call."""
+
 
 class Erasure:
     """Completes deletions of a user, a session or a project."""
@@ -16,7 +19,8 @@ class Erasure:
 
     async def complete(self, row: JournalRow, asked: PlanBody) -> None:
         """Erase what the state holds of the user or the session, up to this row (which goes too: the deletion is
-        flushed before), and names of wings in which nothing is left. Does nothing where single memories were deleted.
+        flushed before), and names of wings (after the deletion of a project: of closets, too) in which nothing is left.
+        Does nothing where single memories were deleted.
 
         Raises:
             StoreUnavailable, StateUnavailable: the row is done again.
@@ -27,6 +31,8 @@ class Erasure:
         owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
         await self._writes.flush()
         await self._leave_empty_wings(owner)
+        if gone is not None and gone.project_ids:
+            await self._leave_empty_closets(owner)
         if asked.undo_session is not None:
             await self._state.forget(owner, session=asked.undo_session, until=row.number)
         elif gone is not None and not gone.project_ids:
@@ -39,3 +45,17 @@ class Erasure:
         empty = [name for name in names if not await self._store.count(owner, MemoryFilter(wings=(name,)))]
         if empty:
             await self._state.leave_palace(owner, empty)
+
+    async def _leave_empty_closets(self, owner: Scope) -> None:
+        """Topics are words that were said. Which ones a project had cannot be told any more when the row is done again
+        after a crash, so that all memories that are left are looked at.
+        """
+        closets = {(row.parent, row.name) for row in await self._state.palace_rows(owner) if row.kind == "closet"}
+        cursor = None
+        while closets:
+            page = await self._store.page(owner, MemoryFilter(), limit=_AT_ONCE, cursor=cursor)
+            closets -= {("/".join((one.pointer or "").split("/")[:2]), one.closet or "") for one in page.memories}
+            if (cursor := page.next_cursor) is None:
+                break
+        if closets:
+            await self._state.leave_closets(owner, sorted(closets))

@@ -1,6 +1,7 @@
 """The index lane: verbatim turns become searchable, and what the API wrote is carried out. Needs no chat model."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -22,7 +23,7 @@ from memproxy.learn.vectors import Vectors, adjacency, turn_key
 from memproxy.learn.writes import Writes
 from memproxy.learn.written import written
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, JournalRow, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import Clock, JournalKind, JournalRow, MemoryFilter, MemoryStore, StateStore
 
 _T = TypeVar("_T")
 _MOST_IDS = 200
@@ -226,3 +227,12 @@ def _is_beside(pair: tuple[Memory | None, Memory | None], fresh: set[tuple[str |
 def _is_between(turn: Memory, order: Sequence[Memory]) -> bool:
     placed = in_order([order[0], turn, order[-1]])
     return len(order) > 1 and placed[1] is turn
+
+
+def together(rows: Sequence[JournalRow]) -> Iterator[list[JournalRow]]:
+    """Rows in their order, those of turns of one scope together."""
+    for (kind, _), group in itertools.groupby(rows, key=lambda row: (row.entry.kind, row.entry.scope)):
+        if kind is JournalKind.TURNS:
+            yield list(group)
+        else:
+            yield from ([row] for row in group)

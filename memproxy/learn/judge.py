@@ -18,10 +18,10 @@ from memproxy.core.supersede import Bands, Decision, Operation, in_gray_zone, ma
 from memproxy.errors import ModelError, ModelRefused
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
-from memproxy.learn.extract import Prompt
+from memproxy.learn.extract import Prompt, load_prompt
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel
-from memproxy.settings import ModelSettings
+from memproxy.settings import ModelSettings, Settings
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +85,20 @@ class Judge:
             return None
         await self._meter.note(tenant, "judge", reply, system + user)
         return read_verdict(reply.text)
+
+
+def configured_judge(
+    model: ChatModel | None, settings: Settings, access: ModelAccess, meter: TokenMeter
+) -> Judge | None:
+    """The judge of the settings; None without a model.
+
+    Raises:
+        ConfigError: ``learn.prompts_dir`` cannot be read.
+    """
+    if model is None:
+        return None
+    prompt = load_prompt(settings.learn.prompts_dir, JUDGE_PROMPT)
+    return Judge(model, settings.models.judge, access=access, meter=meter, prompt=prompt)
 
 
 def _line(name: str, memory: Memory) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 
 from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
@@ -20,8 +20,8 @@ from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.drift import Drift
 from memproxy.learn.endings import POLL_S, Endings, state_trouble
 from memproxy.learn.extract import Extractor, load_prompt
-from memproxy.learn.index import Indexer
-from memproxy.learn.judge import JUDGE_PROMPT, Judge
+from memproxy.learn.index import Indexer, together
+from memproxy.learn.judge import configured_judge
 from memproxy.learn.learner import END, MINE, Learner
 from memproxy.learn.locks import Owner, OwnerLocks
 from memproxy.learn.reading import Reader
@@ -53,9 +53,9 @@ _LANES = ("index", "learn")
 _INDEX_WIDTH = 8
 """Owners whose turns are indexed at once; of those that are learned from ``learn.concurrency`` says how many."""
 
-_RUN = {"index": 32, "learn": 1}
-"""Rows of one owner that are claimed, and acknowledged, together: a flush of the store takes longer than all else that
-a row of turns needs."""
+_RUN = 32
+"""Rows of one owner that are claimed, and acknowledged, together: a flush of the store waits for searches to pause, and
+takes longer than all else that a row needs. But one that asks a model: after a crash it would be asked again."""
 
 _MOST_HELD = 1024
 """Rows that are claimed at once, most of them waiting for a flush: bounds memory, and what a crash does again."""
@@ -97,7 +97,7 @@ class Worker:
             lexical=lexical,
             vectors=self._vectors,
             dedup=settings.dedup,
-            judge=_judge(judge, settings, access, meter),
+            judge=configured_judge(judge, settings, access, meter),
         )
         applier = self._applier = Applier(store=store, state=state, vectors=self._vectors)
         self._indexer = Indexer(
@@ -146,6 +146,7 @@ class Worker:
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
         self._width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
+        self._run = {"index": _RUN, "learn": _RUN if settings.learn.mode == "verbatim" else 1}
         self._running = dict.fromkeys(_LANES, 0)
         self._wakes = {name: asyncio.Event() for name in (*_LANES, "triggers", "vectors")}
         self._endings = Endings(
@@ -311,7 +312,7 @@ class Worker:
         free = self._width[lane] - self._running[lane]
         if free <= 0 or self._endings.held >= _MOST_HELD:
             return 0
-        rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=_RUN[lane])
+        rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=self._run[lane])
         for row in rows:
             self._endings.hold(row)
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
@@ -332,7 +333,7 @@ class Worker:
     async def _applied(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
         """Handle rows in their order; answers those that were applied. Behind one that must wait none goes on."""
         applied: list[JournalRow] = []
-        groups = deque(_together(rows))
+        groups = deque(together(rows))
         while groups:
             group, keys = groups.popleft(), self._endings.new_keys
             try:
@@ -394,19 +395,3 @@ class Worker:
         elif row.entry.kind is not JournalKind.LEARN:
             self._index_ended.set()
             self._index_ended = asyncio.Event()
-
-
-def _together(rows: Sequence[JournalRow]) -> Iterator[list[JournalRow]]:
-    """Rows in their order, those of turns of one scope together."""
-    for (kind, _), group in itertools.groupby(rows, key=lambda row: (row.entry.kind, row.entry.scope)):
-        if kind is JournalKind.TURNS:
-            yield list(group)
-        else:
-            yield from ([row] for row in group)
-
-
-def _judge(model: ChatModel | None, settings: Settings, access: ModelAccess, meter: TokenMeter) -> Judge | None:
-    if model is None:
-        return None
-    prompt = load_prompt(settings.learn.prompts_dir, JUDGE_PROMPT)
-    return Judge(model, settings.models.judge, access=access, meter=meter, prompt=prompt)

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from memproxy.core.protocol import PlanBody, TurnsBody
+from memproxy.core.protocol import LearnBody, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.errors import MemproxyError, RequestError, StoreUnavailable
@@ -59,6 +60,25 @@ async def test_rows_that_wait_share_a_flush(tmp_path: Path) -> None:
             assert await r.worker.applied(number, PATIENCE_S)
         assert [turn.content for turn in reversed(await r.turns())] == [f"remark {number}" for number in range(12)]
         assert len(await r.facts()) == 12
+        assert store.flushes == 1
+
+
+async def test_sessions_that_wait_to_be_learned_by_rules_share_a_flush(tmp_path: Path) -> None:
+    sessions = [msgspec.structs.replace(ANN, session=f"s{number}") for number in range(6)]
+    async with rig(tmp_path, enabled=False) as r:
+        for place, session in enumerate(sessions):
+            told = TurnsBody(messages=[Message(role="user", content=f"I have a cat named Momo{place}.")], said_at=NOON)
+            assert await r.worker.applied(await r.submit(told, session), PATIENCE_S)
+    store = Watched(tmp_path)
+    async with rig(tmp_path, store=store, mode="verbatim", started=False) as r:
+        body = msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
+        rows = [
+            await r.state.append(JournalEntry(kind=JournalKind.LEARN, scope=session, body=body)) for session in sessions
+        ]
+        await r.worker.start()
+        for row in rows:
+            assert await r.worker.applied(row, PATIENCE_S)
+        assert len(await r.facts()) == len(sessions)
         assert store.flushes == 1
 
 

@@ -10,11 +10,9 @@ from memproxy.learn.candidates import Extracted, Intent, Window
 from memproxy.learn.rules import extract
 from memproxy.learn.statement import memory_of
 from tests.learn.rig import ANN, NOON
+from tests.learn.rules_rig import said
 
 CHANGED = [
-    ("My flight to Boston is at 9 on Friday.", "Actually it's at 11 now.", "at 11"),
-    ("The team offsite is on Tuesday.", "it got moved to Thursday", "Thursday"),
-    ("Our wedding budget is 12,000 euros.", "no, 15,000", "15,000 euros"),
     ("I do all my design work in Sketch.", "I switched to Figma last month.", "in Figma"),
     ("We have a dog named Rex.", "we renamed the dog to Max", "dog named Max"),
     ("I'm going to Lyon for the conference in May.", "not Lyon, Marseille", "going to Marseille"),
@@ -27,10 +25,8 @@ CHANGED = [
     ("I go to the gym on Mondays and Wednesdays.", "I changed my gym days to Tuesdays and Thursdays.", "Thursdays"),
     ("My email is ann@old.example.", "my email changed, it's ann@new.example now", "ann@new.example"),
     ("My car is red.", "I meant blue, not red.", "is blue"),
-    ("The party is for 20 people.", "make that 25", "for 25 people"),
     ("Our office is on the 4th floor.", "we moved to the 7th floor", "on the 7th floor"),
     ("My daughter is in 3rd grade.", "My daughter just started 4th grade.", "4th grade"),
-    ("My dentist appointment is on June 12 at 2pm.", "oh wait, I looked it up, June 14.", "June 14 at 2pm"),
     ("I'm using Python 3.9 for this project.", "We upgraded the project to Python 3.12.", "Python 3.12"),
     ("I weigh 85 kg.", "Down to 80 kg now!", "80 kg"),
     ("I'm studying biology.", "I changed my major to chemistry.", "chemistry"),
@@ -38,11 +34,19 @@ CHANGED = [
 ]
 """What is known, what is said then, and what the new statement holds."""
 
+NAMED_NOTHING = [
+    ("The team offsite is on Tuesday.", "it got moved to Thursday", "Thursday"),
+    ("My flight to Boston is at 9 on Friday.", "Actually it's at 11 now.", "at 11"),
+    ("Our wedding budget is 12,000 euros.", "no, 15,000", "15,000 euros"),
+    ("The party is for 20 people.", "make that 25", "for 25 people"),
+    ("My dentist appointment is on June 12 at 2pm.", "oh wait, I looked it up, June 14.", "June 14 at 2pm"),
+]
+"""The same, of changes that do not name what they change: they are about what was said in the same conversation."""
+
 ENDED = [
     ("My locker code is 4417.", "Forget my locker code."),
     ("I'm dating Tom.", "Tom and I broke up."),
     ("I work at Starbucks.", "I quit my job."),
-    ("I own a motorcycle.", "I sold it."),
     ("I'm allergic to cats.", "That cat allergy thing isn't true any more, I got desensitised."),
     ("I drive a Toyota Corolla.", "I no longer have a car."),
     ("My phone number is 555-0142.", "I'd rather you didn't keep my phone number."),
@@ -95,21 +99,44 @@ def _ends(memory: Memory, said: Extracted) -> bool:
 
 @pytest.mark.parametrize(("known", "then", "holds"), CHANGED)
 def test_a_change_makes_a_whole_statement_in_the_old_ones_place(known: str, then: str, holds: str) -> None:
-    before, said = later(known, then)
-    new = [one for one in said if holds in one.content]
-    assert new, [one.content for one in said]
+    before, read = later(known, then)
+    new = [one for one in read if holds in one.content]
+    assert new, [one.content for one in read]
     assert any(_ends(memory, one) for memory in before for one in new)
+
+
+@pytest.mark.parametrize(("known", "then", "holds"), NAMED_NOTHING)
+def test_a_change_that_names_nothing_is_about_what_was_just_said(known: str, then: str, holds: str) -> None:
+    read = said(("user", known), ("assistant", "Noted."), ("user", then))
+    old, new = read[0], read[-1]
+    assert holds in new.content
+    assert new.intent is Intent.CORRECT
+    assert new.predicate == old.predicate
+
+
+@pytest.mark.parametrize(
+    ("known", "then"), [*((one, then) for one, then, _ in NAMED_NOTHING), ("I own a boat.", "I sold it.")]
+)
+def test_a_change_that_names_nothing_ends_nothing_of_another_conversation(known: str, then: str) -> None:
+    before, read = later(known, then)
+    assert before
+    assert not [one for one in read for memory in before if _ends(memory, one)]
+
+
+def test_it_means_the_thing_that_this_conversation_named() -> None:
+    read = said(("user", "I own a motorcycle."), ("assistant", "Nice."), ("user", "I sold it."))
+    assert [one.intent for one in read] == [Intent.STATE, Intent.FORGET]
 
 
 @pytest.mark.parametrize(("known", "then"), ENDED)
 def test_an_ending_takes_back_what_it_is_about(known: str, then: str) -> None:
-    before, said = later(known, then)
-    assert any(one.intent is Intent.FORGET and _ends(memory, one) for memory in before for one in said)
+    before, read = later(known, then)
+    assert any(one.intent is Intent.FORGET and _ends(memory, one) for memory in before for one in read)
 
 
 @pytest.mark.parametrize(("known", "then"), KEPT)
 def test_something_else_ends_nothing(known: str, then: str) -> None:
-    before, said = later(known, then)
+    before, read = later(known, then)
     assert before
-    listed = [one for one in said if one.intent is not Intent.STATE]
+    listed = [one for one in read if one.intent is not Intent.STATE]
     assert not any(_ends(memory, one) for memory in before for one in listed)

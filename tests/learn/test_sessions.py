@@ -11,6 +11,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
+from memproxy.learn import rules
 from memproxy.learn.drift import centroid_cosine, shared_terms
 from memproxy.learn.windows import cut
 from memproxy.ports import JournalEntry, JournalKind
@@ -289,7 +290,7 @@ async def test_without_a_model_every_exchange_is_learned_by_rules_and_needs_no_k
         await r.say("My name is Ann.", "I live in Berlin.", scope=nobody)
         await eventually(lambda: r.facts(nobody))
         assert any("Berlin" in one.content for one in await r.facts(nobody))
-        assert {one.metadata["extractor"] for one in await r.facts(nobody)} == {"rules/1"}
+        assert {one.metadata["extractor"] for one in await r.facts(nobody)} == {rules.VERSION}
         assert await r.worker.end_session(nobody, PATIENCE_S)
         assert any(one.kind is Kind.EPISODIC for one in await r.facts(nobody))
         assert not r.server.prompts

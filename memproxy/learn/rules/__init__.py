@@ -2,14 +2,15 @@
 
 What the user states about himself and his world is read sentence by sentence (`said`, `clauses`); patterns with
 builders make candidates of clauses (`people`, `home`, `work`, `tastes`, ..., each a table of rules), `corrections` and
-`retractions` find what they are about in a `ledger` of what was stated before. Precision comes before recall: a
-sentence that fits no pattern says nothing. English; a few sure forms in German, Spanish and French (`foreign`).
+`retractions` find what they are about in a `ledger` of what was stated before, also where nothing marks a change
+(`frames`) or only a value is put right (`repairs`, `recovered`). Precision comes before recall: a sentence that fits no
+pattern says nothing. English; a few sure forms in German, Spanish and French (`foreign`).
 """
 
 from memproxy.learn.candidates import Read, Window
 from memproxy.learn.rules.reader import read
 
-VERSION = "rules/1"
+VERSION = "rules/2"
 """Name and version of the rules, for whoever notes which extractor a memory is from."""
 
 

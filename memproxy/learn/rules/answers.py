@@ -10,8 +10,10 @@ import msgspec
 from memproxy.core.slots import has_many, predicate_name, value_name
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules import dates
+from memproxy.learn.rules.frames import NUMBER_WORDS, same_question
 from memproxy.learn.rules.ledger import Ledger, terms
 from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.values import names_in
 
 _SAME_MOST = 0.5
 _STATED_CHANGE = re.compile(
@@ -31,6 +33,8 @@ def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | 
     told = clause.is_correction or _SAYS_NOW.search(clause.text) is not None
     if told and (only := _one_word_apart(stated, ledger) or _same_verb(stated, ledger)) is not None:
         return only
+    if (only := _other_answer(stated, clause, ledger)) is not None:
+        return only
     if _listed(stated):
         return None
     marked = clause.is_correction or _STATED_CHANGE.search(clause.evidence) is not None
@@ -43,6 +47,44 @@ def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | 
         if _same_question(stated, known, clause, marked=marked):
             return known
     return None
+
+
+ADDS = re.compile(
+    r"\b(?:also|too|as well|either|additionally|another|besides|second|both|sometimes|in addition|plus)\b",
+    re.IGNORECASE,
+)
+"""Words that put a statement beside what is known, not in its place."""
+
+
+def _other_answer(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
+    """The only statement to whose question this one is another answer by its form."""
+    if ADDS.search(clause.evidence) is not None:
+        return None
+    held = [
+        one.statement
+        for one in ledger.newest()
+        if one.statement.stance is None
+        and one.statement.subject == stated.subject
+        and same_question(stated.content, one.statement.content)
+    ]
+    return held[0] if len(held) == 1 else _in_one_place(stated, clause, ledger)
+
+
+def _in_one_place(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
+    """“I play drums in Peat since August” after “I play bass in Peat”: the same verb, within the same named thing."""
+    names, verb = frozenset(names_in(stated.content.partition(" ")[2])), stated.content.split()[1:2]
+    if _STATED_CHANGE.search(clause.evidence) is None or not names:
+        return None
+    held = [
+        one.statement
+        for one in ledger.newest()
+        if one.statement.subject == stated.subject
+        and one.statement.stance is None
+        and one.statement.content.split()[1:2] == verb
+        and names & frozenset(names_in(one.statement.content.partition(" ")[2]))
+        and one.statement.content != stated.content
+    ]
+    return held[0] if len(held) == 1 else None
 
 
 _SAYS_NOW = re.compile(r"\b(?:now|these days|nowadays|instead|from now on)\b", re.IGNORECASE)
@@ -114,7 +156,7 @@ def _listed(statement: Extracted) -> bool:
 
 
 _TYPED = re.compile(
-    r"[$€£¥]?\d[\w.,:%]*|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|june|july|"
+    rf"[$€£¥]?\d[\w.,:%]*|\b(?:{NUMBER_WORDS})\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|june|july|"
     r"august|september|october|november|december)\b",
     re.IGNORECASE,
 )

@@ -40,7 +40,7 @@ _CUT = re.compile(
     rf"|,\s+(?=[\w-]+(?: [\w-]+)? (?:is|are) now )|,\s+(?=(?:[$€£]?\d[\w.,:]*|(?-i:[A-Z])[\w.+#-]*(?: "
     rf"(?-i:[A-Z])[\w.+#-]*)?) (?:now|instead|actually)\b)"
     rf"|,\s*(?=(?:now |then |these days )?{_BEGINS})|\s+and\s+(?={_ANOTHER})|,\s*(?:and |but |so |because |as "
-    rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?={_ELLIPTIC})|:\s+(?={_BEGINS})|:\s+(?=(?-i:[A-Z])\w+ "
+    rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?=(?:now |then )?{_ELLIPTIC})|:\s+(?={_BEGINS})|:\s+(?=(?-i:[A-Z])\w+ "
     rf"(?:costs|is|are|starts|ends|takes|has)\b)|\s+(?=please note (?:that )?(?:I|my|we|"
     rf"our)\b)",
     re.IGNORECASE,
@@ -51,7 +51,8 @@ _APPOSITION = re.compile(
     re.IGNORECASE,
 )
 _LEAD = re.compile(
-    r"(?:hi there|hi|hello|hey there|hey|well|so|and|but|also|oh|ah|ok|okay|yes|yeah|yep|yup|no|nope|actually|btw|"
+    r"(?:hi there|hi|hello|hey there|hey|bro|dude|mate|man|guys|folks|well|so|therefore|thus|and|but|also|oh|ah|ok|"
+    r"okay|yes|yeah|yep|yup|no|nope|actually|btw|"
     r"by the way|fyi|"
     r"just so you know|just to let you know|for the record|for context|for reference|for your information|note that|"
     r"please note that|"
@@ -81,6 +82,8 @@ _LEAD = re.compile(
     r"helps|if you ask me|if you must know|"
     r"to be honest|tbh|I mean|I meant to say(?: that)?|speaking of which|good morning|good evening|good afternoon|"
     r"as of (?:today|now)|as for me|"
+    r"(?:the|my|our) [\w ]{3,25}? (?:showed|shows|confirmed|confirms|proved|proves|revealed)(?: that)?(?= (?:I|my|"
+    r"we|our)\b)|"
     r"last (?:week|month|year|night|summer|winter|spring|autumn|fall|weekend)|this (?:week|month|year|morning|weekend)|"
     r"yesterday|today|in (?:19|20)\d\d|a (?:week|month|year|few (?:days|weeks|months|years)) ago|for (?:me|us|"
     r"years))(?:\s*[,:!.…-]+\s*|\s+(?=\S))",
@@ -101,7 +104,8 @@ _ASKS = re.compile(
     r"(?:(?:and|but|so|ok|okay|hey|hi|hello|well|please|also|now|then|sorry)\b[,!]?\s+)*(?:should|can"
     r"|could|do(?! not)|does|"
     r"did|is|are|was|were|what|what's|who|who's|where|when (?:is|was|did|do|does|are|will|can|should)|why|"
-    r"how|which|whose|would|will|am|have (?:I|you|we)|has|had|shall|may I|might|tell me|show me|give me|remind me "
+    r"how(?! (?:I|we) [^?]*:)|which|whose|would|will|am|have (?:I|you|we)|has|had|shall|may I|might|tell me|show me|"
+    r"give me|remind me "
     r"(?:what|who|where|when|how|why|of)|guess(?! what)|isn't|aren't|don't you)\b",
     re.IGNORECASE,
 )
@@ -136,7 +140,8 @@ _CONDITION = re.compile(
     re.IGNORECASE,
 )
 _UNREAL = re.compile(
-    r"\b(?:would|could|might|almost|nearly (?=\w+ed\b|bought)|if only|(?:I|we)'d|joking|just kidding|kidding|"
+    r"\b(?:would|could|might|almost|nearly (?=\w+ed\b|bought)|if only|(?:I|we)'d|(?:joking|just kidding|kidding)(?! "
+    r"about)|"
     r"sarcas\w+|not really|lol jk|jk|/s|"
     r"supposedly|hypothetical\w*|i wish|in theory|in a perfect world|one day maybe)(?=\W|$)",
     re.IGNORECASE,
@@ -144,13 +149,15 @@ _UNREAL = re.compile(
 _REPORTED = re.compile(
     r"\b(?:say|says|said|saying|tell|tells|told|thinks?|thought|believes?|believed|claims?|claimed|asks?|asked|"
     r"wrote|writes|insists?|"
-    r"(?<!direct )reports?|reported|argues?|replied|answered|texted|goes|suggested|suggests|according to|heard|read "
+    r"(?<!direct )reports?|reported|argues?|replied|answered|texted|goes(?=[,:] )|suggested|suggests|according to|"
+    r"heard|read "
     r"that|quote|"
     r"quoting|dreamed|dreamt|complained)\b",
     re.IGNORECASE,
 )
 _OWN_REPORT = re.compile(
-    r"\b(?:(?:I|we) (?:said|told|mentioned|asked|thought|heard|say|think|already|forgot)|as (?:I|you) (?:said|"
+    r"\b(?:(?:I|we) (?:should have said|said|told|mentioned|asked|thought|heard|say|think|already|forgot)|as (?:I|"
+    r"you) (?:said|"
     r"mentioned|told)|forget|doctor (?:says|said|told)|not true|you asked|like I said|did I (?:say|tell|mention)|"
     r"have I told|you said)\b",
     re.IGNORECASE,
@@ -203,7 +210,7 @@ def clauses_of(whole: Clause) -> Iterator[Clause]:
         if _REPORTED.search(piece) and not _OWN_REPORT.search(piece):
             return
         plain, corrects = without_leads(piece)
-        marked = marked or corrects
+        marked = marked or corrects or _ADMITS_WRONG.search(piece) is not None
         whole_again = restored(plain)
         plain = normalised(whole_again) if whole_again != plain else plain
         if plain and not _UNREAL.search(plain) and not _CONDITION.match(plain):
@@ -216,6 +223,18 @@ def clauses_of(whole: Clause) -> Iterator[Clause]:
                 about=whole.about,
             )
 
+
+_ADMITS_WRONG = re.compile(
+    r"\b(?:I|we|you) (?:\w+ ){0,2}?(?:counted|said|wrote|typed|got|had|remembered|read|heard|told you|gave you|put|"
+    r"entered|"
+    r"spelled)"
+    r" (?:(?:it|that|this|them|the \w+|you the) )?(?:\w+ )?(?:wrong|wrongly|incorrectly|by mistake)\b"
+    r"|\b(?:I|we) (?:must have |may have )?(?:misspoke|miscounted|misread|mistyped|misremembered|misheard|mixed|"
+    r"confused|"
+    r"swapped)\b|\b(?:you|I) (?:swapped|mixed)\b|\b(?:is|was|were) (?:wrong|a typo|a mistake|my mistake)\b",
+    re.IGNORECASE,
+)
+"""Whoever says this says next what is right."""
 
 _TAKES_BACK = re.compile(r"(?:scratch|strike) that", re.IGNORECASE)
 """Before other words it marks a correction; alone it takes back."""
@@ -235,16 +254,21 @@ def _before_question(pieces: list[str]) -> list[str]:
 
 def without_leads(text: str) -> tuple[str, bool]:
     """The clause without what leads into it ("btw,", "no, actually"), and whether that marks a correction."""
-    corrects = False
+    corrects, as_it_was = False, text
     while (lead := _LEAD.match(text)) is not None and lead.end() < len(text):
         corrects = corrects or _CORRECTING.match(text) is not None
         text = text[lead.end() :]
-    return normalised(text), corrects
+    return text if text is as_it_was else normalised(text), corrects
 
 
 _IS_NOT = re.compile(r"\b(?:is|are|was)(?:n[’']t| not) [^,;.!?]{1,40}$", re.IGNORECASE)
 _BUT_IS = re.compile(r"(?:it|that)(?:[’']s| is) (?!not\b)[^,;]{1,40}$", re.IGNORECASE)
 """“It isn't Rex, it's Max”: one statement, of what is wrong and what is right."""
+
+
+_NOT_THAT = re.compile(r"\bnot [^,;.!?]{1,40}$", re.IGNORECASE)
+_MEANT = re.compile(r"I (?:meant|mean) (?P<x>[^,;]{1,40})$", re.IGNORECASE)
+"""“Not Portuguese, I meant Romanian”."""
 
 
 def _pieces(text: str) -> list[str]:
@@ -256,6 +280,9 @@ def _pieces(text: str) -> list[str]:
             continue
         if found and _IS_NOT.search(found[-1]) and _BUT_IS.match(piece):
             found[-1] = f"{found[-1]}, {piece.strip()}"
+            continue
+        if found and (wrong := _NOT_THAT.search(found[-1])) and (right := _MEANT.match(piece)):
+            found[-1] = f"{wrong.group()}, but {right['x'].strip()}"
             continue
         if found and _LEFT_OUT.match(piece) and not re.match(r"(?:do not|never|have|are)\b.{0,12}\byou\b", piece):
             piece = _completed(found[-1], piece)

@@ -11,10 +11,11 @@ import msgspec
 
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.exchange import exchange, with_value
+from memproxy.learn.rules.frames import at_other_times
 from memproxy.learn.rules.ledger import Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.projects import tool
-from memproxy.learn.rules.typed import has_sort, replaced
+from memproxy.learn.rules.typed import has_sort, is_ambiguous, replaced
 from memproxy.learn.rules.values import slug, third_person, trimmed
 
 _BARE_VALUE = re.compile(
@@ -108,7 +109,7 @@ def _of_named(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
         yield from [found for found in said if found is not None][:1]
         return
     known = _named(match["what"], ledger) or (ledger.holding(wrong) if wrong else None)
-    if known is not None:
+    if known is not None and not at_other_times(match["x"], known.content):
         yield from _replaced(known, match["x"], clause, wrong)
 
 
@@ -192,7 +193,8 @@ def _of_last(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
     for one in _candidates(value, clause, ledger, turn):
         found = next(iter(_replaced(one.statement, value, clause, None)), None)
         if found is not None:
-            yield found
+            if not is_ambiguous(value, " ".join(one.statement.evidence), clause):
+                yield found
             return
 
 
@@ -248,7 +250,7 @@ def _plain(value: str) -> str | None:
 
 def _candidates(value: str, clause: Clause, ledger: Ledger, turn: int) -> list[Known]:
     """What can be meant without a name."""
-    return ledger.pointed_at(turn, is_name=not has_sort(value, clause))
+    return ledger.pointed_at(turn, clause.evidence, is_name=not has_sort(value, clause))
 
 
 def _replaced(known: Extracted, said: str, clause: Clause, wrong: str | None) -> Iterable[Extracted]:

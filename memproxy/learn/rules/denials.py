@@ -21,8 +21,30 @@ _OF_OTHERS = re.compile(
 )
 
 
+_GONE = re.compile(
+    r"(?:(?:my|our) )?(?P<who>(?:[\w-]+ ){0,2}(?-i:[A-Z])[\w-]+|(?:my|our) [\w-]+) (?:(?:does not|no longer) "
+    r"(?:live|lives|share|"
+    r"shares|work|works|stay|stays)(?: \w+)? with (?:me|us)|(?:has )?moved out|moved away|is no longer (?:my|our) "
+    r"[\w-]+)",
+    re.IGNORECASE,
+)
+"""Somebody who is no longer near."""
+
+_NEAR_ONLY = re.compile(r"\b(?:flat|room|house)mates?|lodgers?|tenants?|roomies?|au pair|subtenants?\b", re.IGNORECASE)
+
+
+def _of_somebody(who: str, ledger: Ledger) -> list[Extracted]:
+    """What is known of a flatmate, a lodger: of those who are family the kinship stays."""
+    name = who.rsplit(maxsplit=1)[-1]
+    held = [one.statement for one in ledger.newest() if re.search(rf"\b{re.escape(name)}\b", one.statement.content)]
+    return held if any(_NEAR_ONLY.search(one.content) for one in held) else []
+
+
 def not_so_of_others(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracted]:
     """The denial of what is known of somebody near ("Mina isn't allergic to dogs")."""
+    if (gone := _GONE.match(clause.text)) is not None:
+        yield from (forgotten(one) for one in _of_somebody(gone["who"], ledger))
+        return
     match = _OF_OTHERS.match(clause.text)
     if match is None:
         yield from _others_quit(clause, ledger)

@@ -32,7 +32,13 @@ _FORMS = (
     (re.compile(rf"(?=(?:just |also |already )?{_HAVE}\b)", re.IGNORECASE), "I have "),
     (re.compile(rf"(?={_DID})", re.IGNORECASE), "I "),
     (re.compile(r"(?=not [a-z]+ing .*\banymore\b)", re.IGNORECASE), "I am "),
-    (re.compile(rf"(?=(?:currently |also |still |now |just )?{_DOING}\b)", re.IGNORECASE), "I am "),
+    (
+        re.compile(
+            rf"(?=(?:currently |also |still |now |just )?{_DOING}\b(?! (?:goes|is|was|went|has|takes)\b))",
+            re.IGNORECASE,
+        ),
+        "I am ",
+    ),
 )
 
 

@@ -12,7 +12,8 @@ from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 from memproxy.learn.rules.model import Clause
 
 _POLITE = (
-    r"(?:(?:please|can you|could you|you can|kindly|just|so|also|and|actually|oh|I want you to|I would like you to) )*"
+    r"(?:(?:please|can you|could you|you can|kindly|just|now|then|so|also|and|actually|oh|I want you to|I would like "
+    r"you to) )*"
 )
 _KEEP = r"(?:keep|store|save|remember|retain|note|record|hold on to|memori[sz]e)"
 _NOT_KEEP = (
@@ -22,9 +23,11 @@ _NOT_KEEP = (
     r"forget|ignore|disregard|delete|remove|erase|scrap|drop|discard|wipe|clear|never mind|strike|undo)"
 )
 _LAST = re.compile(
-    rf"{_POLITE}{_NOT_KEEP}(?: about)? (?:that|this|it|that one|what I just (?:said|told you|wrote)|my last "
+    rf"{_POLITE}{_NOT_KEEP}(?: about)? (?:that|this|it|all (?:of )?(?:that|this|it)|that one|what I just (?:said|"
+    rf"told you|wrote)|my last "
     r"(?:message|sentence|statement|comment)|that last (?:bit|part|thing|one|message))"
-    r"(?:,? (?:please|again|ok|okay|thanks|sorry|from (?:your )?memory|in (?:your )?memory|either|anymore))*[.!]?$",
+    r"(?:,? (?:please|again|ok|okay|thanks|sorry|from (?:your )?memory|in (?:your )?memory|either|"
+    r"anymore))*(?:[.!]?$|[,.:;-] .+)",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
@@ -35,18 +38,27 @@ _NAMED = re.compile(
     r"(?P<x>(?:(?:my|our|the|that|his|her|their) )?\w.*)",
     re.IGNORECASE,
 )
+_JOKED = re.compile(
+    r"(?:I|we) (?:was|were|am) (?:only |just |obviously )*(?:joking|kidding|lying|exaggerating|messing) about "
+    r"(?P<x>.+)",
+    re.IGNORECASE,
+)
 _OURS = re.compile(r"\b(?:my|our|about|told|said|know|the (?:thing|bit|part|stuff|comment|fact|note))\b", re.IGNORECASE)
 _ENDING = (
     r"(?:quit|stopped|gave up(?: on)?|given up(?: on)?|cancel+ed|called off|sold|got rid of|gave away|given away|"
     r"dropped(?: out of)?|left|ended|returned|rehomed|rehome|lost|donated|done with|finished with|through with|broke "
     r"off|unsubscribed from|deleted|uninstalled|ditched|abandoned|scrapped|resigned from|retired from|moved out of|"
     r"got out of|threw (?:out|away)|backed out of|pulled out of|closed|shut down|withdrew from|terminated|let go of|"
-    r"stepped down (?:from|as)|stepping down (?:from|as)|let me go from|took me off|no longer (?:have|own|use|"
+    r"wound (?:down|up)|wrapped up|packed in|folded|discontinued|axed|shelved|bowed out of|pulled the plug on|"
+    r"handed in|"
+    r"dissolved|stepped down (?:from|as)|stepping down (?:from|as)|let me go from|took me off|no longer (?:have|own|"
+    r"use|"
     r"do|play|go to|take|need|live in|work (?:at|for|in|as)|in|at|on|with|"
     r"a|an|the|part of|into|attend|teach|see|want|plan(?:ning)?(?: on| to)?))"
 )
 _VERB_FIRST = re.compile(
-    rf"(?:(?:I|we|(?:my|our) (?:\w+ ){{1,2}}?|they|he|she|(?-i:[A-Z])[\w.]+(?: (?-i:[A-Z])\w+)?)\s?(?:have |had to |"
+    rf"(?:(?:I|we|(?:my|our|the) (?:\w+ ){{1,2}}?|they|he|she|(?-i:[A-Z])[\w.]+(?: (?-i:[A-Z])\w+)?)\s?(?:have |had "
+    rf"to |"
     rf"am |are |just |finally |recently |has |was "
     rf"|were |decided to |got )*)?{_ENDING} (?P<x>.+)",
     re.IGNORECASE,
@@ -63,7 +75,8 @@ _OVER = (
 _NO_MORE = re.compile(r"(?:(?:so|and|there (?:is|are|will be)|it is) )*no more (?P<x>[^,;.]+)", re.IGNORECASE)
 _NOUN_FIRST = re.compile(
     rf"(?P<x>(?:(?:my|our|the|that|this|those) )?[\w'’-]+(?: [\w'’-]+){{0,6}}?) {_OVER}"
-    r"(?=$|[.,!;]| (?:so|because|since|last|this|yesterday|in|and|too|unfortunately|due|as|when|after)\b)",
+    r"(?=$|[.,!;]| (?:so|because|since|last|this|yesterday|in|and|too|unfortunately|due|as|when|after|over the|"
+    r"during|at the|before|on)\b)",
     re.IGNORECASE,
 )
 _NOT_ANYMORE = re.compile(
@@ -75,6 +88,12 @@ _NOT_ANYMORE = re.compile(
     r"|(?:I|we) (?:am|are) not anymore (?:in |at |a |an |with |on |the )*(?P<y>[^,;]+)",
     re.IGNORECASE,
 )
+_TAKEN = re.compile(
+    r"(?:somebody|someone|they|a [\w ]{2,20}?|(?-i:[A-Z])\w+) (?:has |have |just |finally )*(?:bought|took over|"
+    r"took|stole|"
+    r"collected|picked up|adopted) (?P<x>(?:my|our) .+)",
+    re.IGNORECASE,
+)
 _IT = re.compile(
     r"(?:it|them|that|this|that one|him|her|those)(?=$|[.,!;]| (?:yesterday|last|this|already|because|so|when|in|on|"
     r"for|"
@@ -83,7 +102,8 @@ _IT = re.compile(
 )
 _CUT = re.compile(
     r"[,;:!?.](?:\s|$)|\s+(?:in|on|at|last|this|because|after|when|for|btw|since|so|and|but|yesterday|today|again|as|"
-    r"with|until|during|before|from|to|cold turkey|completely|entirely|thing|stuff|now|anymore|please|already|ages|"
+    r"with|until|during|before|from|to|cold turkey|completely|entirely|thing|stuff|business|bit|part|of course|now|"
+    r"anymore|please|already|ages|"
     r"years|months|weeks|a (?:week|month|year|while|few))\b",
     re.IGNORECASE,
 )
@@ -97,6 +117,26 @@ _TOO_COMMON = frozenset(
     {"thing", "stuff", "one", "home", "house", "time", "money", "day", "work", "message", "question", "file", "code"}
     | {"user", "draft", "line", "row", "column", "function", "branch", "tab", "page", "image", "section", "answer"}
 )
+_GENERIC = frozenset(
+    {"group", "programme", "program", "course", "club", "order", "kit", "class", "membership", "subscription", "lesson"}
+    | {
+        "contract",
+        "plan",
+        "project",
+        "full",
+        "whole",
+        "entire",
+        "old",
+        "diet",
+        "series",
+        "team",
+        "deal",
+        "lease",
+        "gig",
+    }
+)
+"""Nouns that say of what sort something is, and need not have been said when it was first told."""
+
 _HELD = re.compile(
     r"(?:owns|drives|has_|subscription|member|renting|planning|booked|trip|date_of|plays|takes|uses|car|phone|laptop|"
     r"bought|got|taking|runs|lease)",
@@ -116,13 +156,17 @@ def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     if _LAST.match(text) is not None:
         yield from _last_said(ledger)
         return
+    joked = _JOKED.match(text)
+    if joked is not None:
+        yield from _known(joked["x"], ledger)
+        return
     asked = _NAMED.match(text)
     if asked is not None and _OURS.search(text[: asked.start("x") + 5]) is not None:
         yield from _known(asked["x"], ledger)
         return
     if _DOES_NOT_END.search(text) is not None:
         return
-    for pattern in (_NOT_ANYMORE, _NO_MORE, _VERB_FIRST, _NOUN_FIRST):
+    for pattern in (_TAKEN, _NOT_ANYMORE, _NO_MORE, _VERB_FIRST, _NOUN_FIRST):
         match = pattern.match(text)
         said = next((part for part in match.groups() if part), None) if match is not None else None
         if said is not None:
@@ -142,7 +186,7 @@ def _last_said(ledger: Ledger) -> Iterator[Extracted]:
 
 def _thing(ledger: Ledger) -> Iterator[Extracted]:
     """The thing stated last that can be sold, cancelled or given up."""
-    for one in ledger.newest()[:3]:
+    for one in [held for held in ledger.newest() if held.turn >= 0][:3]:
         if _HELD.match(one.statement.predicate or ""):
             yield forgotten(one.statement)
             return
@@ -160,6 +204,8 @@ def _known(said: str, ledger: Ledger) -> Iterator[Extracted]:
     held = [one for one, words in told if wanted <= words]
     if not held and len(wanted) > 1:
         held = [one for one, words in told if len(wanted & words) * 3 >= len(wanted) * 2]
+    if not held and (named := wanted - _GENERIC) and named != wanted:
+        held = [one for one, words in told if named <= words]
     if not held:
         held = _by_head(plain, told)
     yield from (forgotten(one) for one in held[:_MOST_ENDED])
@@ -173,5 +219,8 @@ def _by_head(plain: str, told: list[tuple[Extracted, frozenset[str]]]) -> list[E
 
 
 def _told(statement: Extracted) -> frozenset[str]:
-    named = f"{statement.content} {statement.predicate or ''} {' '.join(statement.tags)}"
+    asked = (
+        "" if (statement.predicate or "").startswith("told_") else statement.predicate or ""
+    )  # which is what was said
+    named = f"{statement.content} {asked} {' '.join(statement.tags)}"
     return terms(named.replace("_", " "))

@@ -20,7 +20,7 @@ from memproxy.core.slots import (
 from memproxy.core.slots import words as slot_words
 from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Intent
-from memproxy.learn.rules.model import SURE
+from memproxy.learn.rules.model import SURE, Clause
 
 _JUST_SAID = 2
 """Turns back to what was said before the answer that a correction follows."""
@@ -41,7 +41,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, statement: Extracted, turn: int) -> "Known":
         """The statement as it is told in a turn."""
-        told = terms(f"{statement.content} {statement.predicate or ''}".replace("_", " "))
+        asked = "" if (statement.predicate or "").startswith("told_") else statement.predicate or ""
+        told = terms(f"{statement.content} {asked}".replace("_", " "))
         return cls(
             statement=statement, turn=turn, slot=slot_of(statement), name=value_name(statement.content), told=told
         )
@@ -56,6 +57,10 @@ class Ledger:
         self._held = [Known.of(_of_memory(memory), -1) for memory in facts]
         self.heard: list[frozenset[str]] = []
         """The terms of each sentence that was read, in order: what was spoken of, whether a rule read it or not."""
+        self.told: list[tuple[int, Clause]] = []
+        """The clauses that the user said in this conversation, each with the place of its turn."""
+        self.answered = ""
+        """What the assistant said last."""
 
     def add(self, statement: Extracted, turn: int) -> None:
         """Note what a turn stated; what it takes back or replaces is known no more."""
@@ -72,16 +77,20 @@ class Ledger:
         """All, the newest first."""
         return self._held[::-1]
 
-    def pointed_at(self, turn: int, *, is_name: bool) -> list[Known]:
-        """What "it" can mean in a turn: what this conversation stated, the newest first; at its beginning, what was
-        learned last. A value that is but a name fits nearly everything, so what it takes the place of was just said:
-        "No, it's Canberra" after "Sydney." is not about a dog that was named before.
+    def pointed_at(self, turn: int, sentence: str, *, is_name: bool) -> list[Known]:
+        """What "it" can mean in a turn: what this conversation stated, the newest first, as long as it is spoken of: in
+        the exchange before, or by a word of the answer before; of other days only what the sentence itself names ("my
+        email changed, it's ann@new.example now"). A value that is
+        but a name fits nearly everything, so what it takes the place of was just said: "No, it's Canberra" after
+        "Sydney." is not about a dog that was named before.
         """
         newest = self.newest()
         if is_name:
             return [one for one in newest if one.turn >= 0 and turn - one.turn <= _JUST_SAID]
-        near = [one for one in newest if one.turn >= 0]
-        return near or (newest[:3] if turn == 0 else [])
+        spoken_of = terms(self.answered)
+        near = [one for one in newest if one.turn >= 0 and (turn - one.turn <= _JUST_SAID or one.told & spoken_of)]
+        named = frozenset(term for term in terms(sentence) if term.isalpha()) - NAMES_NOTHING
+        return near or [one for one in newest if one.turn < 0 and one.told & named]
 
     def same_slot(self, statement: Extracted) -> Extracted | None:
         """What holds the slot of this statement with another value."""
@@ -114,6 +123,15 @@ class Ledger:
                 return one.statement
         return None
 
+
+NAMES_NOTHING = frozenset(
+    """
+    changed actually now instead sorry wrong mistake moved new old day time week month year monday tuesday wednesday
+    thursday friday saturday sunday january february march april may june july august september october november
+    december one two three four five six seven eight nine ten go get got make like have live work meant mean
+    """.split()  # noqa: SIM905 - a list of many quoted words reads worse
+)
+"""Terms by which no statement is meant."""
 
 _SAME_TOPIC = {
     "vacation": "trip",

@@ -77,12 +77,21 @@ _THING = re.compile(
     rf"|app|store|sim|club|insurance|game|games))",
     re.IGNORECASE,
 )
+_AT_WORK = re.compile(
+    r"\bmy (?P<shift>(?:night |early |late |day |evening |morning )?shifts?) (?:at|in) (?:the |a |our "
+    r")?(?P<x>[\w' -]{3,30}?)"
+    r"(?=$|[.,;!?]| (?:and|so|what|how|is|was|i)\b)",
+    re.IGNORECASE,
+)
 _ILLNESS = re.compile(
     rf"\b(?:my|with my|because of my) (?:(?:mild|severe|chronic|bad|stupid|damn) "
     rf")*(?P<x>{_any(CONDITIONS - {'ms', 'add'})})\b",
     re.IGNORECASE,
 )
-_MEDICINE = re.compile(rf"\b(?:my|taking my|forgot my) (?:(?:daily|morning|evening) )?(?P<x>{DRUGS})\b", re.IGNORECASE)
+_MEDICINE = re.compile(
+    rf"\b(?:my|taking my|forgot my) (?:(?:daily|morning|evening) )?(?P<x>{DRUGS})\b(?! (?:pump|pen|patch))",
+    re.IGNORECASE,
+)
 _PET_WORDS = sorted(PETS.keys() - {"pet", "chicken", "snake"}, key=len, reverse=True)
 _PET = re.compile(
     rf"\b(?:my|our) {_ADJECTIVES}(?:rescue |senior |indoor "
@@ -207,6 +216,17 @@ def _things(text: str, ledger: Ledger) -> Iterator[Extracted]:
             yield _is_there(f"User is writing a {what}.", f"writes_{what}", what, "study", "user-profile/education")
         else:
             yield _is_there(f"User has {_one(what)}.", "owns", what, "possessions", "possessions/things")
+    for match in _AT_WORK.finditer(text):
+        where = match["x"].strip()
+        yield Extracted(
+            content=f"User works {match['shift'].rstrip('s')}s at the {where}.",
+            subject="user",
+            predicate=f"shift_at_{slug(where)}",
+            object=where,
+            category="user-profile/work",
+            tags=("work",),
+            confidence=LESS_SURE,
+        )
     for match in _ILLNESS.finditer(text):
         if is_condition(match["x"]):
             yield _is_there(

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules import dates
+from memproxy.learn.rules.general import fact
 from memproxy.learn.rules.lexicon import PASSING_NOUNS
 from memproxy.learn.rules.model import LESS_SURE, Clause, Groups, Rule, any_rule
 from memproxy.learn.rules.typed import COLOURS
@@ -140,30 +141,17 @@ def _dated(said: str, clause: Clause) -> str:
     return said if day is None else f"{said[: day.place]}{day.noted}{said[day.place + len(day.text) :]}"
 
 
-def _plain(content: str, predicate: str, value: str, category: str = "user-profile/details") -> Extracted:
-    return Extracted(
-        content=content,
-        subject="user",
-        predicate=predicate[:80],
-        object=value,
-        category=category,
-        tags=("details",),
-        entities=tuple(names_in(value)),
-        confidence=LESS_SURE,
-    )
-
-
 def shift(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“I'm on day shift now”."""
     which = groups["x"].lower()
-    yield _plain(f"User is on the {which} shift.", "shift", f"{which} shift", "user-profile/work")
+    yield fact(f"User is on the {which} shift.", "shift", f"{which} shift", "user-profile/work")
 
 
 def reports(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“My direct reports are Hana, Luis and Oskar”: one statement for each."""
     for name in items(groups["x"]):
         if name is not None and is_name(name):
-            yield _plain(
+            yield fact(
                 f"{name} is one of the user's {groups['who'].lower()}.",
                 f"has_colleague_{slug(name)}",
                 name,
@@ -174,7 +162,7 @@ def reports(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
 def has_none(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“I don't have kids”."""
     what = groups["x"].lower()
-    yield _plain(f"User has no {what}.", f"number_of_{slug(what)}", "0", "user-profile/family")
+    yield fact(f"User has no {what}.", f"number_of_{slug(what)}", "0", "user-profile/family")
 
 
 def paired(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
@@ -184,7 +172,7 @@ def paired(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     if name is None or not is_name(name):
         return
     joined = "to" if status == "married" else "with"
-    yield _plain(f"User is {status} {joined} {name}.", "marital_status", status, "user-profile/family")
+    yield fact(f"User is {status} {joined} {name}.", "marital_status", status, "user-profile/family")
 
 
 def works_with(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
@@ -192,7 +180,7 @@ def works_with(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     what, tool = trimmed(groups["what"], "long"), trimmed(groups["x"], "short")
     if what is None or tool is None or not tool[:1].isupper():
         return
-    yield _plain(
+    yield fact(
         f"User does {third_person(what)} {groups['how'].lower()} {tool}.",
         f"tool_for_{slug(what)}",
         tool,
@@ -204,7 +192,7 @@ def in_grade(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“My daughter just started 4th grade”."""
     who = f"User's {groups['who']}" if groups.get("who") else "User"
     question = f"grade_of_{slug(groups['who'])}" if groups.get("who") else "school_grade"
-    yield _plain(f"{who} is in {groups['x']}.", question, f"in {groups['x']}", "user-profile/education")
+    yield fact(f"{who} is in {groups['x']}.", question, f"in {groups['x']}", "user-profile/education")
 
 
 _YEAR = (

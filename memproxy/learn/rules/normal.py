@@ -22,6 +22,12 @@ _CONTRACTIONS = tuple(
         (r"\bw/ ?(?=\w)", "with "),
         (r"\b(?:pls|plz)\b", "please"),
         (r"\b(a|per|every|each|last|this|next) wk\b", r"\1 week"),
+        (r"^([^,.!?]{2,40}),? I (?:mean|meant)(?=[.!]|$)", r"I meant \1"),
+        (r"^([\w' -]{2,25}) it is(?=[.!]|$)", r"make it \1"),
+        (r" & (?=(?:I|i|we|my|our|he|she|they) )", " and "),
+        (r"\bw (?=(?:(?:an?|the|my|our|his|her) |aura\b|(?-i:[A-Z])))", "with "),
+        (r"\b(?:dosnt|doesnt)\b", "does not"),
+        (r"\b(?:were|we're) (?=(?:a |an |foster|vegan|vegetarian|parents|from|based|renting|both)\b)", "we are "),
         (r"\bw (?=(?:my|our|a|an|the|type)\b|[a-z]+ (?:\d|[a-z]+$))", "with "),
         (r"\bn (?=(?:I|i|we|my|our|she|shes|he|hes|it|they|no|now|also)\b)", "and "),
         (r"\b(love|like|hate|enjoy)(.{2,40}?) sm\b", r"\1\2"),
@@ -71,7 +77,7 @@ _CONTRACTIONS = tuple(
         (r"\b(?:I've|ive)\b", "I have"),
         (r"\bI'll\b", "I will"),
         (r"\bwe're\b", "we are"),
-        (r"\bwe've\b", "we have"),
+        (r"\b(we|they|you)'ve\b", r"\1 have"),
         (r"\bwe'll\b", "we will"),
         (
             (

@@ -283,6 +283,7 @@ RULES: tuple[Rule, ...] = (
         _about("speaks", "speaks", "items", lambda value: value[:1].isupper()),
     ),
     any_rule(rf"{_WHO} plays (?P<x>.+)", _about("plays", "plays", "short")),
+    any_rule(rf"{_WHO} is learning (?!to\b|how\b)(?P<x>.+)", _about("is learning", "learns", "short")),
     any_rule(
         rf"{_WHO} (?:is|comes) from (?P<x>.+)",
         _about("is from", "from", "place", is_named_place),

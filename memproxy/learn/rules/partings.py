@@ -42,10 +42,14 @@ def parted(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
             for one in ledger.newest()
             if (one.statement.predicate or "") in _PARTNER | _COUPLE
             or _PARTNER & set(one.statement.tags)
-            or (one.statement.predicate or "").startswith("dating_")
+            or (one.statement.predicate or "").startswith(("dating_", "marry", "marries", "wedding", "date_of_wedding"))
         ]
         yield from (
             forgotten(one)
             for one in held
-            if who <= terms(one.content) or not who or one.predicate in _COUPLE or one.object in ("engaged", "married")
+            if who <= terms(one.content)
+            or not who
+            or (one.predicate or "").startswith(("marry", "marries", "wedding", "date_of_wedding"))
+            or one.predicate in _COUPLE
+            or one.object in ("engaged", "married")
         )

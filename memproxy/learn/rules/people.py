@@ -96,7 +96,12 @@ SIZE = (
 
 def introduced(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """“I am Sam”: a name only when nothing follows that makes it something else."""
-    if clause.text.rstrip(" .!").count(" ") <= 4:
+    name, comma, _ = clause.text.rstrip(" .!").partition(", ")
+    if comma:
+        groups = {**groups, "x": re.sub(r"^.*?\bam ", "", name, flags=re.IGNORECASE)}
+        if not is_name(groups["x"]):
+            return
+    if name.count(" ") <= 4 and re.search(r"\bam (?-i:[A-Z]{2,4})\b", clause.text) is None:
         yield from (found for found in _INTRODUCED(groups, clause) if (found.object or "").lower() not in DEMONYMS)
 
 

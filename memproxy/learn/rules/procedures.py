@@ -194,6 +194,12 @@ def _doer(who: str) -> str:
 
 RULES: tuple[Rule, ...] = (
     any_rule(
+        r"(?P<when>(?:in|at|on) (?:my|our) [\w' ]{2,25}?),? (?P<who>(?:every|each|all) [\w' -]{3,30}?) "
+        r"(?P<x>(?:goes|go|gets|is|are)"
+        r" [^?]+\bthen\b[^?]+)",
+        occasion,
+    ),
+    any_rule(
         r"(?P<goal>(?:[\w' -]{0,25})\b(?:bedtime|routine|ritual|warm-?up|workout|cool-?down|marinade"
         r"|dough|brine|recipe|setup|checklist)(?: (?:with|for) [\w' -]{3,25})?):\s+(?P<x>[^?]+,[^?]+)",
         recipe,
@@ -224,6 +230,9 @@ RULES: tuple[Rule, ...] = (
         r"(?:(?:my|our|the) )(?P<goal>[\w -]{3,50}?) (?:process|procedure|workflow|routine|checklist|steps?|"
         r"pipeline)(?: for [\w -]+?)?(?: is| are|:| goes)(?: like this| as follows)?:?\s*(?P<x>.+)",
         procedure,
+    ),
+    any_rule(
+        r"(?:my|our) steps (?:for|to|when) (?P<goal>[\w' -]{3,50}?)(?: are)?:\s+(?:I |we )?(?P<x>[^?]+,[^?]+)", recipe
     ),
     any_rule(r"how (?:I|we) (?P<goal>[\w' -]{3,50}?):\s+(?P<x>[^?]+,[^?]+,[^?]+)", recipe),
     any_rule(

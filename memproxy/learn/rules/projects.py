@@ -164,7 +164,9 @@ RULES: tuple[Rule, ...] = (
         r"(?:use|are using|am using|have been using|use only|only use|work with|develop with|are on|am on|run on|"
         r"are running on|are running|run|code in|program in|write in|write|develop in|host on|deploy to"
         r"|deploy on|deploy with|deploy via|test with|"
-        r"build with|rely on|mainly code in) (?P<x>.+)",
+        r"build with|rely on|mainly code in) (?!(?:the |a )?(?:board|committee|team|council|ward|shift|phone|call|"
+        r"jury|list|"
+        r"panel|way|road|bus|train|fence|mend|verge|edge|side)\b)(?P<x>.+)",
         uses,
     ),
     my_rule(

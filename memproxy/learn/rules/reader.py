@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.learn.candidates import (
     Extracted,
     Grounded,
@@ -24,6 +24,7 @@ from memproxy.learn.rules import (
     health,
     home,
     journeys,
+    lasting,
     money,
     named,
     opinions,
@@ -40,11 +41,12 @@ from memproxy.learn.rules import (
     work,
 )
 from memproxy.learn.rules import states as states_rules
-from memproxy.learn.rules.answers import in_its_place, succeeded
+from memproxy.learn.rules.answers import ADDS, in_its_place, succeeded
 from memproxy.learn.rules.antecedents import resolved
 from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.clauses import without_leads
 from memproxy.learn.rules.corrections import corrections
+from memproxy.learn.rules.declared import declared
 from memproxy.learn.rules.endings import endings
 from memproxy.learn.rules.kept import kept
 from memproxy.learn.rules.ledger import Ledger, forgotten, slot_of, terms, unique
@@ -52,11 +54,12 @@ from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
 from memproxy.learn.rules.opposed import opposed
 from memproxy.learn.rules.partings import parted
+from memproxy.learn.rules.recovered import gone_over, recounted, recovered, swapped
 from memproxy.learn.rules.restated import CHANGE, restated
 from memproxy.learn.rules.retractions import is_retraction, retractions
 from memproxy.learn.rules.revisions import exchanged_kind, revised
 from memproxy.learn.rules.said import Sentence, sentences_said, sets_a_stage
-from memproxy.learn.rules.values import names_in
+from memproxy.learn.rules.values import names_in, slug
 
 _CONTEXT = 300
 """Characters before a clause in which it is looked for whom "she" means."""
@@ -122,6 +125,7 @@ _LAST_RULES: tuple[Rule, ...] = (
     *others.LAST_RULES,
     *states_rules.FIRST_RULES,
     *states_rules.IDENTITY_RULES,
+    *lasting.RULES,
     *named.RULES,
     *general.RULES,
     *fragments.RULES,
@@ -142,6 +146,8 @@ def read(window: Window) -> Read:
     staged = False
     for place, turn in enumerate(window.turns):
         staged = staged or sets_a_stage(turn)
+        if turn.trust is Trust.ASSISTANT:
+            ledger.answered = turn.content[:_MOST_SEARCHED]
         for candidate in () if staged else _of_turn(turn, ledger, place):
             if turn.id not in window.new_ids:
                 continue
@@ -173,7 +179,8 @@ def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
 
 
 _SCRATCHED = re.compile(
-    r"(?:^|[.,!?] ?|\b(?:ok|okay|haha|lol|oh|no|actually|wait) )(?:scratch|strike|undo|cancel|forget) that(?=$|[.,!])",
+    r"(?:^|[.,!?] ?|\b(?:ok|okay|haha|lol|oh|no|actually|wait) )(?:scratch|strike|undo|cancel|forget) (?:all (?:of "
+    r")?)?that(?=$|[.,!])",
     re.IGNORECASE,
 )
 
@@ -201,6 +208,7 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *,
             evident = _evident(candidate, clause)
             ledger.add(evident, place)
             yield evident
+        ledger.told.append((place, clause))
     if not takes_back:
         for one in pets.mentioned(sentence.whole.text):
             yield from (_evident(ended, sentence.whole) for ended in opposed(one, ledger))
@@ -249,12 +257,19 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
         or list(corrections(clause, ledger, place))
         or list(aspects(clause, ledger))
         or revised(clause, ledger, place)
+        or swapped(clause, ledger)
+        or recounted(clause, ledger)
+        or gone_over(clause, ledger)
     )
     if corrected:
         return corrected
     stated = [_as_correction(one, clause, ledger) for one in states(clause)]
     if not stated:
-        return restated(clause, ledger, place, changed=changed)
+        return (
+            restated(clause, ledger, place, changed=changed)
+            or recovered(clause, ledger, place)
+            or [_as_correction(one, clause, ledger) for one in declared(clause, ledger)]
+        )
     return [*(ended for one in stated for ended in opposed(one, ledger)), *stated]
 
 
@@ -268,6 +283,8 @@ def _as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extract
     ):
         return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=wrong["wrong"])
     old = ledger.same_slot(stated)
+    if old is not None and ADDS.search(clause.evidence) is not None:
+        return msgspec.structs.replace(stated, predicate=f"{stated.predicate}_{slug(stated.object or '')}"[:80])
     if old is None and clause.is_correction:
         old = _vaguer(stated, ledger)
     if old is None and (known := succeeded(stated, clause, ledger)) is not None:

@@ -14,8 +14,9 @@ import msgspec
 from memproxy.core.slots import value_name
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.exchange import with_value
+from memproxy.learn.rules.frames import at_other_times
 from memproxy.learn.rules.general import OFTEN_SAID, fact
-from memproxy.learn.rules.ledger import Known, Ledger, terms
+from memproxy.learn.rules.ledger import NAMES_NOTHING, Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.typed import replaced
 from memproxy.learn.rules.values import MASK, names_in, slug, third_person, trimmed
@@ -95,6 +96,20 @@ _PLAIN = re.compile(
     r"changed|set|put)|sorry|wrong|so|no)\b",
     re.IGNORECASE,
 )
+_ROAD = re.compile(r"\b\d+[a-z]? (?-i:[A-Z])\w+ (?:street|road|lane|avenue|drive|way|close|st|rd|ave)\b", re.IGNORECASE)
+_TOPIC = re.compile(
+    r"\W*(?:and |so |ok |oh )?(?:about|as for|regarding|re|on|with) (?:the |my |our |that "
+    r")?(?P<x>[\w '-]{3,40}?)[:,–—-]",
+    re.IGNORECASE,
+)
+"""“About the kitchen: no, it's 27,500 now” says first what it is about."""
+
+_CHANGES = re.compile(
+    r"(?:they|he|she|(?:my|our|the) [\w ]{2,20}?) (?:raised|upped|lowered|cut|increased|reduced|moved|pushed|bumped|"
+    r"changed|set|put)\b",
+    re.IGNORECASE,
+)
+"""Who changed it: that is said of something of before, of another day too; "it is 120" only of this conversation."""
 
 
 def _by_value(text: str, clause: Clause, ledger: Ledger, place: int) -> Extracted | None:
@@ -107,19 +122,22 @@ def _by_value(text: str, clause: Clause, ledger: Ledger, place: int) -> Extracte
         fitting = [(one, found[0]) for one, found in held if len(found) == 1 and found[0] != codes[0]]
         return with_value(fitting[0][0].statement, fitting[0][1], codes[0]) if len(fitting) == 1 else None
     said = list(dict.fromkeys(found.group() for found in _VALUE.finditer(text)))
-    if len(said) != 1 or _PASSING_VALUE.search(text):
+    if len(said) != 1 or _PASSING_VALUE.search(text) or _ROAD.search(text):
         return None
-    about = terms(text) - _EMPTY
+    label = _TOPIC.match(clause.evidence)
+    about = (terms(text) | (terms(label["x"]) if label is not None else frozenset())) - _EMPTY - NAMES_NOTHING
     made = [
-        (about & terms(one.statement.content), new)
+        (about & terms(one.statement.content), new, one.turn >= 0)
         for one in ledger.newest()
         if one.turn != place  # a message does not correct what it says itself
         for new in _replacing(one, said[0], clause)
     ]
-    named = [new for shared, new in made if any(not term[:1].isdigit() for term in shared)]
+    named = [new for shared, new, _ in made if any(not term[:1].isdigit() for term in shared)]
     if len(named) == 1:
         return named[0]
-    return made[0][1] if len(made) == 1 and not named and _PLAIN.match(text) else None
+    if named or len(made) != 1 or _PLAIN.match(text) is None:
+        return None
+    return made[0][1] if made[0][2] or _CHANGES.match(text) is not None else None
 
 
 _PASSING_VALUE = re.compile(
@@ -139,11 +157,16 @@ def _replacing(known: Known, value: str, clause: Clause) -> list[Extracted]:
 
 def _respelled(text: str, ledger: Ledger) -> Extracted | None:
     """“It's spelled Jacob”, “typo, Mizo”: the known name that is nearly this one."""
-    for name in names_in(f"x {text}"):
+    for name in (one for one in names_in(f"x {text}") if one.casefold().split()[0] not in NAMES_NOTHING):
         for one in ledger.newest()[:12]:
             for held in names_in(one.statement.content.partition(" ")[2]):
                 near = SequenceMatcher(None, held.casefold(), name.casefold()).ratio()
-                if held != name and near >= _NEARLY and held.casefold() not in text.casefold():
+                if (
+                    held != name
+                    and value_name(name) not in value_name(held)
+                    and near >= _NEARLY
+                    and held.casefold() not in text.casefold()
+                ):
                     return with_value(one.statement, held, name)
     return None
 
@@ -196,6 +219,8 @@ def _meant(subject: str, rest: str, ledger: Ledger, *, changed: bool) -> Extract
 
 def _differs(known: Extracted, rest: str) -> bool:
     said = value_name(rest)
+    if at_other_times(rest, known.content):
+        return False
     return bool(said) and f"_{said}_" not in f"_{value_name(known.content)}_"
 
 

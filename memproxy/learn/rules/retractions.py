@@ -30,7 +30,7 @@ _FORGET_THAT = re.compile(
     re.IGNORECASE,
 )
 _FORGET_MINE = re.compile(
-    rf"{_ASKED}(?:forget|delete|remove|erase|discard|drop|scrap|clear|do not (?:keep|store|save"
+    rf"{_ASKED}(?:now )?(?:forget|delete|remove|erase|discard|drop|scrap|clear|wipe|do not (?:keep|store|save"
     rf"|remember|hold on to|retain|use))(?: about)? (?P<x>(?:my|our|the) .+)",
     re.IGNORECASE,
 )
@@ -42,7 +42,8 @@ _MINE = re.compile(r"(?:my|our) ", re.IGNORECASE)
 _LAST = re.compile(
     r"(?:(?:that|this|it) is (?:not|no longer) (?:true|right|correct|accurate|the case|valid|so|up to date)(?: "
     r"anymore)?|(?:that|this) is (?:wrong|outdated|incorrect|out of date|not right)|"
-    r"scratch that|strike that|(?:please )?(?:forget|delete|ignore|disregard|scrap|remove) (?:that|what I (?:just |"
+    r"(?:scratch|strike|forget) all (?:of )?(?:that|this)|scratch that|strike that|(?:please )?(?:forget|delete|"
+    r"ignore|disregard|scrap|remove) (?:that|what I (?:just |"
     r"said |told you )?(?:just )?(?:said|told you)|this)(?: again| please)?|I take that back|I was (?:wrong|joking|"
     r"kidding|lying) about that|(?:never mind|forget) (?:that|what I said|what I just said))(?:[.!,]|$)",
     re.IGNORECASE,
@@ -375,7 +376,8 @@ def _not_so(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracte
     if match is None:
         return
     be = " am" if "am" in match["aux"].lower() else " are" if "are" in match["aux"].lower() else ""
-    for one in states(msgspec.structs.replace(clause, text=f"{match['who']}{be} {match['x']}")):
+    said = re.sub(r"\s+(?:at all|after all|in the least|in fact)\b", "", match["x"])
+    for one in states(msgspec.structs.replace(clause, text=f"{match['who']}{be} {said}")):
         held = [
             known.statement
             for known in ledger.newest()

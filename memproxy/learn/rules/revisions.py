@@ -17,7 +17,7 @@ from memproxy.learn.rules.exchange import with_value
 from memproxy.learn.rules.kinds import kind_of, named_of
 from memproxy.learn.rules.ledger import Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
-from memproxy.learn.rules.typed import has_sort, replaced
+from memproxy.learn.rules.typed import has_sort, is_ambiguous, replaced
 from memproxy.learn.rules.values import names_in, slug, trimmed
 
 _PREPOSITION = r"(?:in |on |at |for |to |by |with |from |as |a |an |the |called |named )?"
@@ -55,7 +55,8 @@ _MOVES = (
 )
 _CHANGED = re.compile(
     rf"(?P<before>.{{0,80}}?)\b(?:{_MOVES})\b(?P<mid>.{{0,70}}?) to (?P<x>{_VALUE})"
-    r"(?=$|[.!;]|, (?!and\b)| (?:because|since|so|now|instead|please|last|this|if|as|and (?!\w+days?\b))\b)",
+    r"(?=$|[.!;]|, (?!and\b)| (?:because|since|so|now|instead|please|last|this|if|as|from|starting|by the way|btw|"
+    r"until|for the|after|and (?!\w+days?\b))\b)",
     re.IGNORECASE,
 )
 _ALONE = (
@@ -146,7 +147,7 @@ def _read(clause: Clause) -> Iterator[_Said]:
         if match is not None and len(match["wrong"].split()) <= 5 and not _NO_VALUE.search(match["x"]):
             yield _Said(match["x"], match["wrong"])
     if (match := _CHANGED.match(text)) is not None and _names_what(match, clause):
-        yield _Said(match["x"], _from(match["mid"]), _topic(f"{match['before']} {match['mid']}"))
+        yield from _of_changed(match)
     for pattern in _ALONE:
         if (match := pattern.match(text)) is not None and (clause.is_correction or pattern is not _ALONE[0]):
             yield _Said(match["x"])
@@ -154,9 +155,17 @@ def _read(clause: Clause) -> Iterator[_Said]:
         return
     if (match := _IS_NOW.match(text)) is not None and (topic := _topic(match["before"])):
         yield _Said(match["x"], None, topic)
-    for part in dict.fromkeys((text, text.rpartition(", ")[2])):
+    for part in dict.fromkeys((text, text.rpartition(", ")[2], text.partition(", ")[0])):
         if (match := _BARE.match(part)) is not None and has_sort(match["x"], clause):
             yield _Said(match["x"])
+
+
+def _of_changed(match: re.Match[str]) -> Iterator[_Said]:
+    """What was changed stands behind the verb ("the doctor raised the dose to 50"), else before it too."""
+    wrong = _from(match["mid"])
+    if what := _topic(_from_cut(match["mid"])):
+        yield _Said(match["x"], wrong, what)
+    yield _Said(match["x"], wrong, _topic(f"{match['before']} {match['mid']}"))
 
 
 def _names_what(match: re.Match[str], clause: Clause) -> bool:
@@ -166,6 +175,11 @@ def _names_what(match: re.Match[str], clause: Clause) -> bool:
     """
     around = f"{match['before']} {match['mid']}"
     return bool(_topic(around)) or _POINTS_BACK.search(around) is not None or has_sort(match["x"], clause)
+
+
+def _from_cut(text: str) -> str:
+    """What was changed, without the "from" of its old value."""
+    return re.sub(r"\bfrom .*$", "", text, flags=re.IGNORECASE)
 
 
 def _from(text: str) -> str | None:
@@ -186,12 +200,13 @@ def _applied(said: _Said, clause: Clause, ledger: Ledger, place: int) -> list[Ex
     for one in near:
         changed = replaced(one, said.new, clause)
         if changed is not None and changed.content != one.content:
-            return [changed]
+            unclear = not said.topic and is_ambiguous(said.new, " ".join(one.evidence), clause)
+            return [] if unclear else [changed]
     return _noun_for_noun(said, near[:1], clause) if said.topic else []
 
 
 def _meant(new: str, clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
-    return [one.statement for one in ledger.pointed_at(place, is_name=not has_sort(new, clause))]
+    return [one.statement for one in ledger.pointed_at(place, clause.evidence, is_name=not has_sort(new, clause))]
 
 
 def _noun_for_noun(said: _Said, near: list[Extracted], clause: Clause) -> list[Extracted]:
@@ -258,7 +273,10 @@ def _about(topic: frozenset[str], ledger: Ledger) -> list[Extracted]:
     """The statements that share the most of the topic, at least half of it; the newest first of equals."""
     shared = [(len(topic & one.told), one.statement) for one in ledger.newest()]
     most = max((count for count, _ in shared), default=0)
-    return [one for count, one in shared if count == most] if most * 2 >= len(topic) and most else []
+    if most * 2 >= len(topic) and most:
+        return [one for count, one in shared if count == most]
+    stems = {term[:6] for term in topic if len(term) > 6}
+    return [one.statement for one in ledger.newest() if stems & {term[:6] for term in one.told}][:1] if stems else []
 
 
 def _of_kind(clause: Clause, ledger: Ledger) -> Extracted | None:

@@ -15,6 +15,7 @@ from memproxy.core.text import sentences
 from memproxy.core.turn import LONG_TEXT
 from memproxy.learn.rules.clauses import clauses_of, is_asked, is_supposed, whole_of
 from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.repairs import repaired
 from memproxy.learn.rules.values import MASK
 
 _MOST_CHARACTERS = 100_000
@@ -79,7 +80,8 @@ _FICTION = re.compile(
     r"my (?:character|protagonist|hero|villain|persona|avatar|player character)|for the sake of argument|thought "
     r"experiment|"
     r"what if|as if i|a character who|for (?:the|this) (?:exercise|assignment|scenario|simulation)|in this "
-    r"(?:scenario|simulation|hypothetical|thought experiment)|my (?:oc|sim)\b|(?:just|only) (?:kidding|joking)|from "
+    r"(?:scenario|simulation|hypothetical|thought experiment)|my (?:oc|sim)\b|(?:just|only) (?:kidding|joking)(?! "
+    r"about)|from "
     r"the (?:perspective|point of view|viewpoint) of|in the "
     r"voice of|playing the role|"
     r"a (?:story|poem|song|novel|scene|dialogue|monologue|joke|limerick|haiku|screenplay|fairy tale|"
@@ -147,6 +149,9 @@ _ABBREVIATED = re.compile(r"(?:^|\s)(?:St|Dr|Mr|Mrs|Ms|Prof|No|approx|vs|e\.g|i\
 _STAGE = re.compile(
     r"\b(?:back ?story|role ?play\w*|my character|20 questions|twenty questions|charades|d&d|dnd"
     r"|half-elf|npc|dungeon master|text adventure|"
+    r"(?:answer|reply|respond|talk|speak|write)(?: to me| back)? (?:as|like) an? (?:\w+ )?(?:pirate|wizard|king|"
+    r"queen|vampire|"
+    r"robot|alien|knight|cowboy|viking|detective|butler|elf|dwarf|ghost)|"
     r"i am an animal|guess (?:who|what) i am|let'?s play|pretend (?:to be|you|i|that)|in character"
     r"|interview me as|act as|persona|dating profile|made-up person|fictional)\b",
     re.IGNORECASE,
@@ -161,6 +166,9 @@ def sets_a_stage(turn: Memory) -> bool:
 _SARCASTIC = re.compile(
     r"\W*(?:oh,? (?:sure|great|joy|yeah|yes|wonderful|fantastic|perfect)\b|yeah,? right|as if\b|because (?:clearly|"
     r"obviously)|"
+    r"(?:sure|right|yeah|yes|ok|okay|of course),? and (?:I am|I'm|pigs|my (?:cat|dog|grandma))\b|(?:.{0,20}\b)?I(?: "
+    r"a|')m (?:the )?"
+    r"(?:(?:queen|king|emperor|empress|tsar) of|pope\b|easter bunny|santa\b|tooth fairy)|"
     r"sure,? because|wow,? (?:thanks|great)|just what I (?:needed|wanted))",
     re.IGNORECASE,
 )
@@ -191,7 +199,7 @@ def sentences_said(turn: Memory) -> Iterator[Sentence]:
         return
     admitted = False
     for sentence, evidence in _statements(turn):
-        whole = whole_of(sentence, evidence, turn.created_at)
+        whole = whole_of(repaired(sentence), evidence, turn.created_at)
         if whole is None or is_supposed(whole) or _SARCASTIC.match(whole.text):
             continue
         clauses = () if is_asked(whole) else tuple(clauses_of(whole))

@@ -301,7 +301,7 @@ FIRST_RULES: tuple[Rule, ...] = (
         _plain("User's {what} costs {x}.", "price_of", "finance/amounts"),
     ),
     i_rule(r"(?:am|are) (?:still )?(?:paying for|subscribed to|subscribing to) (?P<x>.+)", pays_for),
-    i_rule(r"(?:have a (?:subscription|membership) (?:to|for|at|with)|subscribe to|pay for) (?P<x>.+)", pays_for),
+    i_rule(r"(?:have a subscription (?:to|for|at|with)|subscribe to|pay for) (?P<x>.+)", pays_for),
     i_rule(
         r"(?:own|handle|run|manage|cover|am (?:in charge of|responsible for)) (?P<x>(?:the|our|all) "
         r"(?!it\b|same\b|following\b|code\b|script\b|tests?\b|command\b)[\w].*)",

@@ -30,6 +30,7 @@ _FORM = re.compile(
     r"bullet(?:ed)?(?: |-)?(?:points?|lists?)?|emojis?|metric|imperial|celsius|fahrenheit|kilomet\w+|miles|24-hour|"
     r"24h|12-hour|markdown|plain text|tables?|headings?|"
     r"simple (?:words|english|language|terms)|plain (?:english|language)|step[- ]by[- ]step|examples?|jargon|"
+    r"met(?:re|er)s|feet|inches|centimet\w+|grams|kilos|pounds|degrees|"
     r"british|american|sentences?|words|paragraphs?|lines|"
     r"type hints|comments|code|typescript|python|rust|tabs|spaces|iso (?:dates?|8601)|euros|dollars|direct|blunt|"
     r"honest|apolog\w+|grovel\w*|flattery|compliments?|long version|short version|details|tl;?dr"
@@ -189,6 +190,18 @@ _ONWARD = (
 )
 
 SENTENCE_RULES: tuple[Rule, ...] = (
+    any_rule(
+        r"(?:and |so |please |can you |could you |ok )*(?:skip|drop|leave out|leave off|omit|spare me|cut|no need "
+        r"for) (?:the |all "
+        r"the |your |any )?(?P<x>[\w' -]{3,40}?) (?:when|whenever|in|from) (?:you (?:answer|reply|write|explain)|"
+        r"your (?:answers|"
+        r"replies|explanations)|answers|replies)\b",
+        stops,
+    ),
+    any_rule(
+        rf"(?:.{{0,60}}?\b(?:so|therefore|that is why) )(?:please |kindly )+(?P<x>{_VERBS}\b.+)",
+        wish,
+    ),
     any_rule(
         r"(?:and |so |please |can you |ok )*(?:stop|quit|enough with the|less) (?P<x>(?:[a-z]+ing"
         r"|apolog\w+|grovel\w*|flattery|compliments?|long version|short version|details|tl;?dr|one[- "

@@ -32,9 +32,25 @@ _WEEKDAYS = re.compile(
     r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?(?:, | and | or |, and )?){1,7}(?<![ ,])\b", re.IGNORECASE
 )
 _ORDINAL = re.compile(r"\b\d{1,3}(?:st|nd|rd|th)\b", re.IGNORECASE)
+_OF_MONTH = re.compile(
+    r"\d(?:st|nd|rd|th)(?: of)? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|"
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* (?:the )?\d{1,2}(?:st|nd|rd|th)",
+    re.IGNORECASE,
+)
 _CLOCK = re.compile(
     r"(?<![\d$€£.])\d{1,2}[:.h]\d\d(?!\d)(?: ?[ap]\.?m\b\.?)?|\b\d{1,2} ?[ap]\.?m\b\.?|\bnoon\b|\bmidnight\b|"
-    r"(?<=\bat )\d{1,2}\b(?! ?(?:%|\w*[a-z]))|\bhalf past \w+\b|\bquarter (?:past|to) \w+\b",
+    r"(?<=\bat )\d{1,2}\b(?! ?(?:%|(?!(?:on|in|every|each|and|to|sharp|for|from|with|the)\b)\w*[a-z]))|\bhalf past "
+    r"\w+\b|\bquarter (?:past|to) \w+\b",
+    re.IGNORECASE,
+)
+_WORD_CLOCK = re.compile(
+    rf"(?:at )?(?P<x>(?:half past |quarter (?:past|to) )?(?:{'|'.join(_COUNTS)})(?: o'?clock)?)(?=$|[,.;]| (?:in|on|"
+    rf"sharp|now)\b)",
+    re.IGNORECASE,
+)
+_HELD_WORD_CLOCK = re.compile(
+    rf"(?<=\bat )(?:half past |quarter (?:past|to) )?(?:{'|'.join(_COUNTS)})(?: o'?clock)?(?=$|[,.;]| (?:in|on|"
+    rf"sharp|every)\b)",
     re.IGNORECASE,
 )
 _SAID_CLOCK = re.compile(rf"(?:at |from |by )?(?P<clock>{_CLOCK.pattern}|\d{{1,2}}\b(?!\w))", re.IGNORECASE)
@@ -68,6 +84,32 @@ def replaced(known: Extracted, said: str, clause: Clause, wrong: str | None = No
     return None
 
 
+_SORTS = (_ADDRESS, _CLOCK, _WEEKDAYS, _ORDINAL, _COLOUR, _NUMBER)
+
+
+def is_ambiguous(new: str, told: str, clause: Clause) -> bool:
+    """Whether a text holds several values of the sort of a new one, so that either could be meant by it."""
+    for sort in _SORTS:
+        if sort.match(re.sub(r"^(?:the|on|at|in|to) ", "", new)) is not None:
+            held = {value_name(found.group()) for found in sort.finditer(told)}
+            return len(held - {value_name(new)}) > 1
+    if is_name(new) and day_in(new, clause) is None:
+        return len(set(names_in(f"{told[:1].lower()}{told[1:]}")) - {"I", new}) > 1
+    return day_in(new, clause) is not None and len(_NAMED_DAY.findall(told)) > 1
+
+
+_NAMED_DAY = re.compile(
+    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b", re.IGNORECASE
+)
+
+
+_ROAD = re.compile(
+    r"\s+(?!(?:january|february|march|april|may|june|july|august|september|october|november|december|mon|tues|wednes|"
+    r"thurs|fri|satur|sun))(?P<name>(?-i:[A-Z])[a-z]+)",
+    re.IGNORECASE,
+)
+
+
 def has_sort(text: str, clause: Clause) -> bool:
     """Whether the text begins with a value that tells its sort by its form (not a name)."""
     forms: tuple[Callable[[str], object], ...] = (
@@ -95,6 +137,9 @@ def _by_address(known: Extracted, new: str, _clause: Clause) -> Extracted | None
 
 def _by_clock(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     """A time of the day for one; "11" too, where the statement has a time and no other number."""
+    words, held_words = _WORD_CLOCK.match(new), _HELD_WORD_CLOCK.search(known.content)
+    if words is not None and held_words is not None:
+        return _swap(known, held_words.group(), words["x"])
     said, held = _SAID_CLOCK.match(new), _CLOCK.search(_NOTED.sub(lambda m: " " * len(m.group()), known.content))
     if said is None or held is None or len(new) > len(said.group()) + 12 or _day(new, clause) is not None:
         return None
@@ -162,8 +207,10 @@ def _by_ordinal(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     """“10th” for “9th”."""
     said = re.match(rf"(?:the )?(?P<x>{_ORDINAL.pattern})", new, re.IGNORECASE)
     held = _ORDINAL.findall(known.content)
-    if said is None or len(held) != 1 or known_day(known, clause) is not None:
+    if said is None or len(held) != 1:
         return None
+    if known_day(known, clause) is not None and not (len(new) < 12 and _OF_MONTH.search(known.content)):
+        return None  # but "the 25th" for "the 24th of December"
     return _swap(known, held[0], said["x"])
 
 
@@ -182,6 +229,9 @@ def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
         said = re.sub(r"\s?[a-z]+$", "", said, flags=re.IGNORECASE)  # "80 kg" is no 80 thousand
     if len(held) != 1 or len(plain) > len(said) + 25 or not numbers(said):
         return None
+    road = _ROAD.match(plain[amount.end() :])
+    if road is not None and road["name"] not in known.content:
+        return None  # "14 Oak Road" is no other number of "12 Elm Street"
     return _amount_for(known, held[0].strip(), said)
 
 

@@ -66,8 +66,8 @@ _VAGUE = re.compile(
     r"myself|ourselves|yourself|all (?:of|those|these|that|this)|anything(?! (?:with|by|from|about|related)))\b"
     r"|the (?:idea|way|fact|sound|look|first|second|third|former|latter|one|ones|other|answer|option|version|"
     r"suggestion|thought|"
-    r"question|thing|things|following|same|part|previous|result|output|response|feeling|explanation|example|new|old|"
-    r"latest|concept)\b"
+    r"question|thing|things|following|same|part|previous|result|output|response|feeling|explanation|example|"
+    r"(?:new|old|latest)(?! [a-z-]+ [a-z]+(?:\W|$))|concept)\b"
     r"|(?:a|an) (?:bit|lot|few|question|problem|little|couple)\b",
     re.IGNORECASE,
 )

@@ -116,6 +116,11 @@ def job(groups: Groups, clause: Clause) -> Iterable[Extracted]:
             yield from _EMPLOYER({"x": rest["x"]}, clause)
 
 
+def role_beside_name(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“I am Bertalan, co-founder of Mycelia Pack”."""
+    yield from role_at({"x": groups["x"], "of": groups["of"], "where": groups["where"]}, clause)
+
+
 def role_at(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """“The CTO of Acme”: a trade and the employer."""
     title = trimmed(groups["x"], "short")
@@ -173,6 +178,12 @@ _STUDY = Template(
 
 
 RULES: tuple[Rule, ...] = (
+    i_rule(
+        r"am (?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])[\w'-]+)?, (?:the |an? )?(?P<x>[\w -]{3,40}?) (?P<of>of|at) "
+        r"(?P<where>(?-i:[A-Z]).+)",
+        role_beside_name,
+    ),
+    i_rule(r"(?:earn|make|get paid) [$€£]?\d\S* (?:\w+ ){0,3}?as (?P<x>an? .+)", job),
     i_rule(
         r"(?:work|am working|have been working|have worked|work full[- ]time|work part[- ]time|started working|"
         r"started|freelance) (?P<as>as) (?P<x>.+)",
