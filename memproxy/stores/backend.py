@@ -94,6 +94,28 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     corpus: Where | None = None
 
 
+class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
+    """Both searches at once: the nearest ``limit`` points to ``dense`` and to ``bm25`` (None: not asked for) within
+    ``where``. ``corpus`` is the owner: what IDF is counted over. ``background``: no request waits for it.
+    """
+
+    where: Where
+    corpus: Where
+    limit: int
+    dense: list[float] | None = None
+    bm25: SparseVector | None = None
+    background: bool = False
+
+
+class Scores(msgspec.Struct, frozen=True, kw_only=True):
+    """Raw scores by point id of everything that either search found: the best of a side first, then what only the other
+    side found. A point without a vector has no ``dense``.
+    """
+
+    dense: dict[str, float]
+    bm25: dict[str, float]
+
+
 class Backend(Protocol):
     """A vector engine, open and of the right shape. Every call raises `errors.StoreUnavailable` when it fails."""
 
@@ -122,6 +144,9 @@ class Backend(Protocol):
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         """For each ranking the point ids with their scores, best first."""
+
+    async def scores(self, asked: Hybrid) -> Scores | None:
+        """Both searches, answered from memory; None where the engine has to be asked (`rank`)."""
 
     async def retrieve(self, ids: Sequence[str]) -> list[Found]:
         """These points, whole payload, in any order; those that are gone are left out."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.stores.backend import Backend, Found, Ranking, Stored, Written
+from memproxy.stores.backend import Backend, Found, Hybrid, Ranking, Scores, Stored, Written
 from memproxy.stores.filters import AnyOf, Between, Condition, Missing, OneOf, Where
 
 TimeToLive = Callable[[str], timedelta | None]
@@ -51,6 +51,9 @@ class DatedBackend:
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         asked = [msgspec.structs.replace(one, where=self._where(one.where)) for one in rankings]
         return await self._inner.rank(asked)
+
+    async def scores(self, asked: Hybrid) -> Scores | None:
+        return await self._inner.scores(msgspec.structs.replace(asked, where=self._where(asked.where)))
 
     async def retrieve(self, ids: Sequence[str]) -> list[Found]:
         return [self._dated(one) for one in await self._inner.retrieve(ids)]

@@ -6,7 +6,7 @@ Its write-ahead log stays off, because deleted text would survive in it (DESIGN 
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -18,10 +18,12 @@ from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Point
-from memproxy.stores.backend import Written
+from memproxy.stores.backend import Backend, Written
 from memproxy.stores.edge_files import FIRST_VERSION, MARKER, Marker, StoreFolder, check_built_with, missing_store
 from memproxy.stores.edge_rebuild import EdgeRebuild
 from memproxy.stores.edge_shard import EdgeBackend, create, load
+from memproxy.stores.indexed_backend import IndexedBackend
+from memproxy.stores.owner_indexes import OwnerIndexes
 from memproxy.stores.recent import RecentMemories
 from memproxy.stores.thread import Apart, Lull, OwnThread, SharedFlush
 from memproxy.stores.vector_store import VectorStore
@@ -40,6 +42,9 @@ waits for the next one, which in a conversation often follows at once."""
 LONGEST_LULL_S = 2.0
 """Longest that a flush, and with it the acknowledgement of what was written, waits for searches to pause."""
 
+INDEX_BYTES = 256 * 1024 * 1024
+"""What the indexes in memory may take where nothing else is said."""
+
 
 class EdgeStore(VectorStore):
     """`ports.MemoryStore` in a folder of this machine, for one process at a time."""
@@ -53,12 +58,15 @@ class EdgeStore(VectorStore):
         lock_wait_s: float = LOCK_WAIT_S,
         lull_s: float = LULL_S,
         apart: Apart | None = None,
+        index_bytes: int = INDEX_BYTES,
     ) -> None:
         """``lull_s``: how long after a search that a request waits for a flush begins; 0 where no request waits.
         ``apart``: held while Python's lock is held for long; what must not be interrupted for so long takes it, too.
+        ``index_bytes``: how much memory the indexes of those who were searched lately may take; 0 for none.
         """
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._recent = self._lately = RecentMemories()
+        self._indexes = OwnerIndexes(most_bytes=index_bytes, dimension=dimension) if index_bytes else None
         self._folder = StoreFolder(path)
         self._thread = OwnThread("memproxy-store")
         self._searches = Lull(lull_s, LONGEST_LULL_S if lull_s else 0.0)
@@ -72,12 +80,37 @@ class EdgeStore(VectorStore):
         """As the port says. Waits up to ``lock_wait_s`` seconds for another process that holds the folder to end."""
         self._leaving.clear()
         store_id = await self.guarded(lambda: self._open(expected_id))
-        self._backend = self.sealed(EdgeBackend(self._on_shard))
+        self._backend = self.sealed(self._indexed(EdgeBackend(self._on_shard)))
         metrics().store_points.set(await self.points())
         return store_id
 
+    def _indexed(self, engine: EdgeBackend) -> Backend:
+        """The engine, with the indexes of those who are searched beside it."""
+        if self._indexes is None:
+            return engine
+        self._indexes.read_from(engine, self._read_ahead)
+        return IndexedBackend(engine, self._indexes, self._folder.check)
+
+    @property
+    def index_bytes(self) -> int:
+        """About what the indexes in memory take."""
+        return 0 if self._indexes is None else self._indexes.nbytes
+
+    async def _read_ahead(self, places: Sequence[str]) -> bool:
+        if self._backend is None or not self._lately.has_room(len(places)):
+            return False
+        await self._read(self._backend, list(places))
+        return True
+
+    async def settle(self) -> None:
+        """Returns when all indexes are made that were begun."""
+        if self._indexes is not None:
+            await self._indexes.settled()
+
     async def close(self) -> None:
         self._backend = None
+        if self._indexes is not None:
+            await self._indexes.close()
         self._lately.clear()
         self._leaving.set()
         try:
@@ -202,7 +235,11 @@ class EdgeStore(VectorStore):
             return before
 
         async with self._flushes.held():
-            return await self.guarded(work)
+            try:
+                return await self.guarded(work)
+            finally:
+                if self._indexes is not None:
+                    self._indexes.clear()
 
     def _open(self, expected_id: str | None, *, as_built: bool = False) -> str:
         folder = self._folder

@@ -19,12 +19,16 @@ from memproxy.stores.backend import (
     OWNER_FIELDS,
     TIME_FIELDS,
     Found,
+    Hybrid,
     Ranking,
+    Scores,
     Stored,
     Written,
 )
 from memproxy.stores.edge_filters import translated
 from memproxy.stores.filters import Where
+from memproxy.stores.owner_columns import PAYLOAD
+from memproxy.stores.owner_index import Row
 from memproxy.stores.stored import unstorable
 
 Result = TypeVar("Result")
@@ -157,6 +161,25 @@ class EdgeBackend:
         request = edge.QueryBatchRequest([_query(ranking, known) for ranking in rankings])
         answers = await self._on_shard(lambda shard: shard.query_batch(request))
         return [[(str(point.id), point.score) for point in answer] for answer in answers]
+
+    async def scores(self, asked: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
+        """The engine is asked."""
+        return None
+
+    async def rows(self, where: Where, limit: int, after_id: str | None) -> list[Row]:
+        """Points that match as an index in memory takes them, in the order of their ids, ``after_id`` excluded; read in
+        one call, so that all of them are of one moment.
+        """
+        request = edge.ScrollRequest(
+            filter=translated(where),
+            limit=limit + (after_id is not None),
+            offset=after_id,
+            with_payload=list(PAYLOAD),
+            with_vector=True,
+        )
+        records, _ = await self._on_shard(lambda shard: shard.scroll(request))
+        read = [_stored(one) for one in records if str(one.id) != after_id][:limit]
+        return [Row(one.id, one.found.payload, one.dense, one.bm25) for one in read]
 
     async def retrieve(self, ids: Sequence[str]) -> list[Found]:
         if not ids:

@@ -48,6 +48,8 @@ class AnyOf(msgspec.Struct, frozen=True):
     conditions: "tuple[Condition, ...]"
 
 
+_FACT_KINDS = tuple(kind.value for kind in Kind if kind is not Kind.TURN)
+
 Condition = OneOf | Missing | Between | HasId | AnyOf
 
 
@@ -139,7 +141,11 @@ def _flags(where: MemoryFilter) -> list[Condition]:
 def _times(where: MemoryFilter) -> list[Condition]:
     found: list[Condition] = []
     if where.as_of is not None:
-        found.append(AnyOf((Missing("valid_from"), Between(key="valid_from", at_or_before=where.as_of))))
+        held = Between(key="valid_from", at_or_before=where.as_of)
+        found.append(AnyOf((Missing("valid_from"), held)))
+        # a fact that does not say since when it holds always did; a message is there since it was said
+        said = Between(key="created_at", at_or_before=where.as_of)
+        found.append(AnyOf((OneOf("kind", _FACT_KINDS), said, held)))
         found.append(AnyOf((Missing("valid_to"), Between(key="valid_to", after=where.as_of))))
     if where.now is not None:
         found.append(AnyOf((Missing("expires_at"), Between(key="expires_at", after=where.now))))

@@ -22,7 +22,9 @@ from memproxy.stores.backend import (
     OWNER_FIELDS,
     TIME_FIELDS,
     Found,
+    Hybrid,
     Ranking,
+    Scores,
     Stored,
     Written,
 )
@@ -216,6 +218,10 @@ class Collection:
             params=params,
             with_payload=False,
         )
+
+    async def scores(self, asked: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
+        """The server is asked: others may write to it, too."""
+        return None
 
     async def retrieve(self, ids: Sequence[str]) -> list[Found]:
         if not ids:

@@ -29,6 +29,10 @@ class RecentMemories:
         """Changes so far: what is read is kept only if there were none since the reading began."""
         return self._writes
 
+    def has_room(self, count: int) -> bool:
+        """Whether so many more are kept without one going for them: a tenth of the characters is left free."""
+        return len(self._kept) + count <= self._most and self._characters <= 0.9 * self._most_characters
+
     def get(self, places: Iterable[str]) -> dict[str, Read]:
         """Those of these that are known."""
         found = {place: self._kept[place] for place in places if place in self._kept}

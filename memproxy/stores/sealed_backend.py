@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from memproxy.metrics import metrics
-from memproxy.stores.backend import SEALED_ONE, TOKEN_VECTORS, Backend, Found, Ranking, Stored, Written
+from memproxy.stores.backend import SEALED_ONE, TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Stored, Written
 from memproxy.stores.filters import AnyOf, Condition, OneOf, Where
 from memproxy.stores.sealing import TOKEN_MARK, DataKey, Unreadable
 
@@ -86,6 +86,9 @@ class SealedBackend:
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         asked = [msgspec.structs.replace(one, where=await self._where(one.where)) for one in rankings]
         return await self._inner.rank(asked)
+
+    async def scores(self, asked: Hybrid) -> Scores | None:
+        return await self._inner.scores(msgspec.structs.replace(asked, where=await self._where(asked.where)))
 
     async def retrieve(self, ids: Sequence[str]) -> list[Found]:
         return await self._opened(await self._inner.retrieve(ids))

@@ -6,6 +6,7 @@ it is never given again while its owner is there.
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from memproxy.core.palace import Names, is_role, pointer, read_pointer
 from memproxy.core.transfer import PalaceRow
@@ -20,18 +21,41 @@ def place(
     db: sqlite3.Connection, owner: Owner, wanted: Sequence[Names], *, role: Callable[[str], bool] = is_role
 ) -> list[Placed]:
     """Where each stands; what has no number yet gets one. ``role`` says whether a name is a role (`core.palace`)."""
-    return [_placed(db, owner, names, role) for names in wanted]
+    rooms: dict[tuple[bool, str, str], _Room] = {}
+    placed = []
+    for names in wanted:
+        if names.same or names.moves:
+            rooms.clear()  # another name of a wing, or another wing of a conversation
+        for one, other in names.same:
+            _same(db, owner, (one, other), role)
+        key = (names.drawer, names.wing, names.room)
+        if key not in rooms:
+            rooms[key] = _room(db, owner, names)
+        placed.append(_placed(db, owner, names, rooms[key]))
+    return placed
 
 
-def _placed(db: sqlite3.Connection, owner: Owner, names: Names, role: Callable[[str], bool]) -> Placed:
-    for one, other in names.same:
-        _same(db, owner, (one, other), role)
+class _Room(NamedTuple):
+    """A room that was looked up: most of what comes together stands in a few, and each lookup is four statements."""
+
+    wing: str
+    numbers: tuple[int, int]
+    closets: set[str]
+
+
+def _room(db: sqlite3.Connection, owner: Owner, names: Names) -> _Room:
     number = _home(db, owner, names) if names.drawer else _wing(db, owner, names.wing)
-    wing = _name_of(db, owner, number)
     room = _number(db, owner, "room", pointer(number), names.room)
-    where = pointer(number, room)
-    _number(db, owner, "closet", where, names.closet)
-    return Placed(wing, pointer(number, room, _next(db, owner, "drawer", where)) if names.drawer else where)
+    return _Room(_name_of(db, owner, number), (number, room), set())
+
+
+def _placed(db: sqlite3.Connection, owner: Owner, names: Names, room: _Room) -> Placed:
+    where = pointer(*room.numbers)
+    if names.closet not in room.closets:
+        _number(db, owner, "closet", where, names.closet)
+        room.closets.add(names.closet)
+    drawer = _next(db, owner, "drawer", where) if names.drawer else None
+    return Placed(room.wing, pointer(*room.numbers, drawer))
 
 
 def _home(db: sqlite3.Connection, owner: Owner, names: Names) -> int:
@@ -247,13 +271,25 @@ def _is_there(db: sqlite3.Connection, owner: Owner, kind: str, parent: str, numb
     return row is not None
 
 
-def stands(db: sqlite3.Connection, owner: Owner, wing: str, room: str, where: str) -> bool:
-    """Whether the wing and the room of these names have the numbers of this pointer."""
+def stand(db: sqlite3.Connection, owner: Owner, places: Sequence[tuple[str, str, str]]) -> list[bool]:
+    """Whether wing and room of these names have the numbers of this pointer, for each; the drawer does not matter."""
+    known: dict[tuple[str, str, int, int], bool] = {}
+    return [_stands(db, owner, place, known) for place in places]
+
+
+def _stands(
+    db: sqlite3.Connection, owner: Owner, place: tuple[str, str, str], known: dict[tuple[str, str, int, int], bool]
+) -> bool:
+    wing, room, where = place
     numbers = read_pointer(where)
     if numbers is None or numbers[1] is None:
         return False
-    above = pointer(numbers[0])
-    return _find(db, owner, "wing", _TOP, wing) == numbers[0] and _find(db, owner, "room", above, room) == numbers[1]
+    key = (wing, room, numbers[0], numbers[1])
+    if key not in known:
+        above = pointer(numbers[0])
+        is_wing = _find(db, owner, "wing", _TOP, wing) == numbers[0]
+        known[key] = is_wing and _find(db, owner, "room", above, room) == numbers[1]
+    return known[key]
 
 
 def leave(db: sqlite3.Connection, owner: Owner, wings: Sequence[str]) -> None:

@@ -290,7 +290,7 @@ class SqliteState(SqliteAccess):
         return False
 
     async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
-        return await self._file.read(lambda db: [palace.stands(db, scope.owner, *place) for place in places])
+        return await self._file.read(lambda db: palace.stand(db, scope.owner, places))
 
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         await self._file.write(lambda db: palace.leave(db, scope.owner, wings))

@@ -13,7 +13,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point, PointPage
-from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Ranking, Written
+from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Written
 from memproxy.stores.dated_backend import DatedBackend, TimeToLive
 from memproxy.stores.filters import HasId, OneOf, Where, counted, erasable, owned, readable
 from memproxy.stores.neighbours import around
@@ -119,22 +119,35 @@ class VectorStore:
         corpus, where = owned(scope), readable(scope, query.where)
         if query.dense is not None and len(query.dense) != self._dimension:
             raise ConfigError(self._wrong_dimension(len(query.dense)))
+        hybrid = Hybrid(
+            where=where,
+            corpus=corpus,
+            limit=query.limit,
+            dense=query.dense,
+            bm25=query.bm25,
+            background=query.background,
+        )
         async with self._using("search") as backend:
-            best = await _best(backend, query, where, corpus)
-            more, found = await asyncio.gather(
-                _filled(backend, query, best, corpus), self._read(backend, list(best[0] | best[1]))
-            )
-        dense, bm25 = best[0] | more[0], best[1] | more[1]
+            scores, found = await self._scored(backend, hybrid)
         by_words = query.bm25 is not None
         return [
             Candidate(
                 memory=one.memory,
-                cosine=dense.get(place),
-                bm25=bm25.get(place, 0.0) if by_words else None,
+                cosine=scores.dense.get(place),
+                bm25=scores.bm25.get(place, 0.0) if by_words else None,
                 tokens=one.tokens,
             )
             for place, one in found
         ]
+
+    async def _scored(self, backend: Backend, asked: Hybrid) -> tuple[Scores, list[tuple[str, Read]]]:
+        """Every candidate's scores, and the candidates."""
+        scores = await backend.scores(asked)
+        if scores is not None:
+            return scores, await self._read(backend, list(scores.dense | scores.bm25))
+        best = await _ranked(backend, _sides(asked, asked.where))
+        more, found = await asyncio.gather(_filled(backend, asked, best), self._read(backend, list(best[0] | best[1])))
+        return Scores(dense=best[0] | more[0], bm25=best[1] | more[1]), found
 
     async def _read(self, backend: Backend, places: list[str]) -> list[tuple[str, Read]]:
         """The memories at these places, in their order; missing ones are left out."""
@@ -227,26 +240,20 @@ class VectorStore:
         )
 
 
-def _sides(query: HybridQuery, where: Where, corpus: Where) -> list[Ranking | None]:
+def _sides(asked: Hybrid, where: Where) -> list[Ranking | None]:
     """The search by vector and the one by words; None for one that is not asked for."""
+    limit, corpus = asked.limit, asked.corpus
     return [
-        Ranking(where=where, limit=query.limit, dense=query.dense, corpus=corpus) if query.dense is not None else None,
-        Ranking(where=where, limit=query.limit, bm25=query.bm25, corpus=corpus) if query.bm25 is not None else None,
+        Ranking(where=where, limit=limit, dense=asked.dense, corpus=corpus) if asked.dense is not None else None,
+        Ranking(where=where, limit=limit, bm25=asked.bm25, corpus=corpus) if asked.bm25 is not None else None,
     ]
 
 
-async def _best(backend: Backend, query: HybridQuery, where: Where, corpus: Where) -> list[dict[str, float]]:
-    """Raw scores by point id, of the best by vector and of the best by words."""
-    return await _ranked(backend, _sides(query, where, corpus))
-
-
-async def _filled(
-    backend: Backend, query: HybridQuery, best: Sequence[Mapping[str, float]], corpus: Where
-) -> list[dict[str, float]]:
+async def _filled(backend: Backend, asked: Hybrid, best: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     """Raw scores of what only the other side found, by vector and by words."""
-    dense, bm25 = _sides(query, corpus, corpus)
+    dense, bm25 = _sides(asked, asked.corpus)
     # words are matched exactly: fewer than asked for are all there are, and every other memory has none of them
-    words_open = len(best[1]) >= query.limit
+    words_open = len(best[1]) >= asked.limit
     return await _ranked(
         backend, [_rest(dense, best[1], best[0]), _rest(bm25, best[0], best[1]) if words_open else None]
     )

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from memproxy.ports import MemoryStore
+from memproxy.stores.edge import EdgeStore
+from tests.stores.indexing import both
 from tests.stores.opening import OpenStore, stores_under
 
 
-@pytest.fixture(params=["edge", "local", "server"])
+@pytest.fixture(params=["edge", "indexed", "local", "server"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens the same store again at each call."""
     return stores_under(request.param, tmp_path)
@@ -20,3 +22,9 @@ async def store(open_store: OpenStore) -> AsyncIterator[MemoryStore]:
     """An empty store."""
     async with open_store() as opened:
         yield opened
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[tuple[EdgeStore, EdgeStore]]:
+    async with both(tmp_path) as two:
+        yield two

@@ -9,8 +9,10 @@ from uuid import uuid4
 import pytest
 from qdrant_client import AsyncQdrantClient
 
-from memproxy.ports import MemoryStore
+from memproxy.core.scope import Scope
+from memproxy.ports import Candidate, HybridQuery, MemoryStore
 from memproxy.stores.edge import EdgeStore
+from memproxy.stores.owner_indexes import SEARCHES
 from memproxy.stores.qdrant import QdrantStore
 from tests.stores.making import DIMENSION
 
@@ -20,7 +22,9 @@ OpenStore = Callable[..., AbstractAsyncContextManager[MemoryStore]]
 def stores_under(backend: str, folder: Path) -> OpenStore:
     """Opens stores of a backend: each call of the answer opens the same place again."""
     if backend == "edge":
-        return _edge(folder)
+        return _edge(folder, EdgeStore)
+    if backend == "indexed":
+        return _edge(folder, IndexedFirst)
     if backend == "local":
         return _qdrant(lambda: AsyncQdrantClient(path=str(folder / "qdrant")))
     url = os.environ.get("MEMPROXY_TEST_QDRANT_URL")
@@ -29,7 +33,17 @@ def stores_under(backend: str, folder: Path) -> OpenStore:
     return _qdrant(None, url=url)
 
 
-def _edge(folder: Path) -> OpenStore:
+class IndexedFirst(EdgeStore):
+    """An embedded store that answers each search from the owner's index in memory: it is made before, if need be."""
+
+    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
+        for _ in range(SEARCHES):
+            await super().search(scope, query)
+        await self.settle()
+        return await super().search(scope, query)
+
+
+def _edge(folder: Path, kind: type[EdgeStore]) -> OpenStore:
     @asynccontextmanager
     async def opened(
         *,
@@ -39,7 +53,7 @@ def _edge(folder: Path) -> OpenStore:
         told: list[str] | None = None,
         open_it: bool = True,
     ) -> AsyncIterator[MemoryStore]:
-        store = EdgeStore(folder / "store", dimension=dimension, embedder_name=embedder)
+        store = kind(folder / "store", dimension=dimension, embedder_name=embedder)
         try:
             if open_it:
                 name = await store.open(expected_id)

@@ -139,6 +139,12 @@ async def test_a_filter_narrows_lists_searches_and_counts(
     assert await ids(store, ANN) == set("abcd") - set(expected)
 
 
+async def test_as_of_a_time_there_are_no_messages_that_were_said_later(store: MemoryStore) -> None:
+    said = [turn("before", seconds=-5), turn("then", seconds=0), turn("later", seconds=5)]
+    await store.upsert(ANN, [point(one, EAST) for one in said])
+    assert await ids(store, ANN, MemoryFilter(as_of=NOON)) == {"before", "then"}
+
+
 async def test_pages_are_newest_first_and_neither_skip_nor_repeat_among_equal_times(store: MemoryStore) -> None:
     written = [memory(f"m{place}", seconds=place // 7 * 1e-6) for place in range(30)]
     await store.upsert(ANN, [point(one) for one in written])

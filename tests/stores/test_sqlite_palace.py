@@ -1,6 +1,7 @@
 """The palace's numbers in the embedded state."""
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -88,3 +89,29 @@ async def test_no_pointer_ever_means_two_things(
             await state.forget(owner, session=room)
     assert len(drawers) == len(set(drawers))
     await state.close()
+
+
+WANTED = st.builds(
+    Names,
+    wing=st.sampled_from(["user", "dog", "rex", "boss"]),
+    room=st.sampled_from(["s1", "s2"]),
+    closet=st.sampled_from(["general", "food"]),
+    same=st.sampled_from([(), (), (("dog", "rex"),), (("boss", "rex"),), (("boss", "clara"),)]),
+    drawer=st.booleans(),
+    moves=st.sampled_from([False, False, True]),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(wanted=st.lists(WANTED, max_size=12))
+async def test_many_are_placed_as_one_after_the_other(tmp_path: Path, wanted: list[Names]) -> None:
+    opened = SqliteState(tmp_path / f"{uuid4().hex}.db", sync="normal")
+    await opened.open()
+    together = await opened.place(OWNER, wanted)
+    assert together == [(await opened.place(OTHER, [names]))[0] for names in wanted]
+    assert await opened.palace_rows(OWNER) == await opened.palace_rows(OTHER)
+    names = [(place.wing, one.room, place.pointer) for place, one in zip(together, wanted, strict=True)]
+    wrong = [(wing, "s3", where) for wing, _, where in names]
+    asked = [*names, *wrong, ("user", "s1", "nonsense")]
+    assert await opened.stand(OWNER, asked) == [(await opened.stand(OTHER, [each]))[0] for each in asked]
+    await opened.close()

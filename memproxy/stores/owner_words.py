@@ -1,0 +1,85 @@
+"""The words of one owner's memories: for each term the rows that have it, with its weight there."""
+
+from array import array
+from collections.abc import Iterable
+
+import numpy as np
+
+from memproxy.ports import SparseVector
+from memproxy.stores.owner_columns import Floats, Mask, NotHere, greatest
+
+_ROW = 32
+_ENTRY_BYTES = 9
+_TERM_BYTES = 180
+"""About what a term costs in the dictionary and its array, as measured (docs/decisions/0026)."""
+
+_NO_TERMS = b""
+
+
+class Words:
+    """Postings: a row and its weight share one number of 64 bits, the weight as its lower half."""
+
+    def __init__(self) -> None:
+        self._postings: dict[int, array[int]] = {}
+        self._terms: dict[int, bytes] = {}
+        self._entries = 0
+
+    @property
+    def nbytes(self) -> int:
+        """About what it takes."""
+        return self._entries * (_ENTRY_BYTES + 4) + len(self._postings) * _TERM_BYTES
+
+    def put(self, row: int, words: SparseVector) -> None:
+        """Give a row its words. Raises `NotHere`."""
+        if len(set(words.indices)) != len(words.indices) or min(words.values, default=1) <= 0:
+            raise NotHere("weights that no lexical encoder gives")
+        bits = np.array(words.values, np.float32).view(np.uint32).tolist()
+        high, postings = row << _ROW, self._postings
+        for term, weight in zip(words.indices, bits, strict=True):
+            there = postings.get(term)
+            if there is None:
+                postings[term] = array("Q", (high | weight,))
+            else:
+                there.append(high | weight)
+        self._terms[row] = array("I", words.indices).tobytes()
+        self._entries += len(bits)
+
+    def free(self, rows: Iterable[int]) -> None:
+        """Nothing is left of these rows' words."""
+        leaving: dict[int, set[int]] = {}
+        for row in rows:
+            for term in array("I", self._terms.pop(row, _NO_TERMS)):
+                leaving.setdefault(term, set()).add(row)
+        for term, gone in leaving.items():
+            self._entries -= len(gone)
+            there = self._postings[term]
+            if len(there) == len(gone):
+                del self._postings[term]
+                continue
+            numbers = np.frombuffer(there, np.uint64)
+            kept = numbers[~np.isin(numbers >> np.uint64(_ROW), list(gone))]
+            self._postings[term] = array("Q", kept.tobytes())
+
+    def scores(self, query: SparseVector, rows: int, count: int) -> Floats:
+        """The sum of weights for each of ``rows`` rows, IDF counted over the ``count`` that there are; 0 where no word
+        is the same. Inverse document frequency as the engine counts it. Raises `NotHere`.
+        """
+        if min(query.values, default=1) <= 0:
+            raise NotHere("a word that counts against a memory")
+        scores = np.zeros(rows, np.float32)
+        for term, asked in zip(query.indices, query.values, strict=True):
+            there = self._postings.get(term)
+            if there is None:
+                continue
+            halves = np.frombuffer(there, np.uint32).reshape(-1, 2)
+            idf = np.log((count - len(halves) + 0.5) / (len(halves) + 0.5) + 1)
+            scores[halves[:, 1]] += halves[:, 0].view(np.float32) * np.float32(asked * idf)
+        return scores
+
+    def best(self, scores: Floats, allowed: Mask, limit: int) -> dict[int, float]:
+        """The best ``limit`` rows that have a word, best first."""
+        within = np.where(allowed, scores, 0)
+        rows = greatest(within, limit)
+        found = within[rows]
+        some = int(np.count_nonzero(found > 0))
+        return dict(zip(rows[:some].tolist(), found[:some].tolist(), strict=True))
