@@ -11,8 +11,7 @@ the weight of ``PRIOR_CANDIDATES`` candidates.
 """
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 
 import msgspec
 import numpy as np
@@ -65,7 +64,8 @@ _MOST_ODDS = 30.0
 
 def probability(odds: Array) -> Array:
     """Log odds as numbers in (0, 1)."""
-    result: Array = 1 / (1 + np.exp(-np.clip(odds, -_MOST_ODDS, _MOST_ODDS)))
+    bounded = np.minimum(np.maximum(odds, -_MOST_ODDS), _MOST_ODDS)
+    result: Array = 1 / (1 + np.exp(-bounded))
     return result
 
 
@@ -84,10 +84,13 @@ def columns(cosine: Array, bm25: Array, coverage: Array, query_terms: int) -> di
     are 0.
     """
     count = len(bm25)
-    seen = ~np.isnan(cosine)
-    plain = np.where(seen, cosine, 0.0)
-    standing = np.zeros(count)
-    standing[seen] = _standings(cosine[seen], USUAL_COSINE)
+    missing = np.isnan(cosine)
+    if missing.any():
+        seen = ~missing
+        plain, standing = np.where(seen, cosine, 0.0), np.zeros(count)
+        standing[seen] = _standings(cosine[seen], USUAL_COSINE)
+    else:
+        plain, standing = cosine, _standings(cosine, USUAL_COSINE)
     other_words = ((coverage == 0) & (bm25 == 0)).astype(float)
     return {
         "cosine": plain,
@@ -132,34 +135,46 @@ def _standings(values: Array, usual: _Usual) -> Array:
     if not count:
         return values
     total = count + PRIOR_CANDIDATES
-    centre = (values.sum() + PRIOR_CANDIDATES * usual.mean) / total
-    spread = math.sqrt((count * values.var() + PRIOR_CANDIDATES * usual.spread**2) / total)
+    summed, variance = _moments(values)
+    centre = (summed + PRIOR_CANDIDATES * usual.mean) / total
+    spread = math.sqrt((count * variance + PRIOR_CANDIDATES * usual.spread**2) / total)
     result: Array = (values - centre) / spread
     return result
+
+
+def _moments(values: Array) -> tuple[float, float]:
+    """Sum and variance: numpy's own of the latter takes many times longer for a hundred values."""
+    summed = float(np.add.reduce(values))
+    away = values - summed / len(values)
+    return summed, float(np.add.reduce(away * away)) / len(values)
 
 
 def places(values: Array) -> Array:
     """How many spreads a candidate lies above the mean of the others, drawn towards 0 where there are few of them."""
     count = len(values)
-    spread = float(values.std()) if count > 1 else 0.0
+    summed, variance = _moments(values) if count > 1 else (0.0, 0.0)
+    spread = math.sqrt(variance)
     if spread <= _NO_SPREAD:
         return np.zeros(count)
-    result: Array = count / (count + 2 * PRIOR_CANDIDATES) * (values - values.mean()) / spread
+    result: Array = count / (count + 2 * PRIOR_CANDIDATES) * (values - summed / count) / spread
     return result
 
 
-def term_weights(query_terms: Set[int], generic: Set[int], documents: Sequence[Set[int]]) -> dict[int, float]:
-    """How much each term of the query says: rare among the candidates much, common or generic little.
+def term_weights(terms: Sequence[int], generic: Set[int], held: NDArray[np.bool_]) -> Array:
+    """How much each term of the query says: rare among the candidates much, common or generic little. ``held`` has a
+    row for each term and a column for each candidate.
 
     The usual ``ln(1 + (N - n + 0.5) / (n + 0.5))`` over the candidates and ``PRIOR_DOCUMENTS`` more that have none of
     them: BM25's own IDF is near zero for every word of a user with two memories. A term that none has counts like one
     that a single one has: it may be said in other words there.
     """
-    found = Counter(term for document in documents for term in query_terms & document)
-    total = len(documents) + PRIOR_DOCUMENTS
-    return {
-        term: _rarity(max(1, found[term]), total) * (GENERIC_WEIGHT if term in generic else 1) for term in query_terms
-    }
+    total = held.shape[1] + PRIOR_DOCUMENTS
+    counts = np.count_nonzero(held, axis=1).tolist()
+    weights = [
+        _rarity(max(1, count), total) * (GENERIC_WEIGHT if term in generic else 1)
+        for term, count in zip(terms, counts, strict=True)
+    ]
+    return np.array(weights, dtype=float)
 
 
 def shares(held: NDArray[np.bool_] | Array, functional: Sequence[bool]) -> Array:
@@ -178,7 +193,11 @@ def _rarity(documents_with: float, total: int) -> float:
     return math.log(1 + (total - documents_with + 0.5) / (documents_with + 0.5))
 
 
-def coverage(weights: Mapping[int, float], document: Set[int]) -> float:
-    """The weighted part of the query's terms that the document has, in [0, 1]; 0 for a query without terms."""
-    total = sum(weights.values())
-    return sum(map(weights.__getitem__, weights.keys() & document)) / total if total else 0.0
+def coverage(weights: Array, held: NDArray[np.bool_]) -> Array:
+    """The weighted part of the query's terms (rows of ``held``) that each candidate (columns) has, in [0, 1]; 0 for a
+    query without terms.
+    """
+    # no matrix product: it may add up in another order for one candidate than for another that has the same terms
+    found: Array = np.add.reduce(weights[:, None] * held, axis=0)
+    total: float = sum(weights.tolist())
+    return found / total if total else found

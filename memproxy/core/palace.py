@@ -7,7 +7,7 @@ once and for ever (``W-042/R-11/D-007``: the seventh turn of the eleventh room o
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -87,8 +87,10 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 def slug(text: str) -> str:
     """The text's words in lower case without accents, joined by hyphens, cut at `LONGEST_NAME`; may be empty."""
-    plain = _ACCENTS.sub("", unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)))
-    found = _WORD.findall(unicodedata.normalize("NFC", plain).casefold())
+    if not text.isascii():  # ASCII has neither accents nor other forms
+        plain = _ACCENTS.sub("", unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)))
+        text = unicodedata.normalize("NFC", plain)
+    found = _WORD.findall(text.casefold())
     name = "-".join(found)
     return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME].rpartition("-")[0] or name[:LONGEST_NAME]
 
@@ -245,7 +247,7 @@ def mentions(text: str) -> set[str]:
 
 def shared_topics(texts: Sequence[str]) -> list[str]:
     """For each text its topic: of its words the one that most of the texts share; without one, the topic goes on."""
-    terms = [_topics(text) for text in texts]
+    terms = [list(_topics(text)) for text in texts]
     counts = Counter(term for found in terms for term in found)
     topics, current = [], GENERAL
     for found in terms:
@@ -256,9 +258,9 @@ def shared_topics(texts: Sequence[str]) -> list[str]:
     return topics
 
 
-def _topics(text: str) -> list[str]:
+def _topics(text: str) -> Iterator[str]:
     terms = (slug(term) for term in key_terms(text[:5_000], limit=40))
-    return [term for term in terms if len(term) > 2 and not term.isdigit() and term not in GENERIC_WORDS]
+    return (term for term in terms if len(term) > 2 and not term.isdigit() and term not in GENERIC_WORDS)
 
 
 def pointer(wing: int, room: int | None = None, drawer: int | None = None) -> str:

@@ -32,8 +32,9 @@ _BREAK = r"(?:\\[nr]|\s)*+"
 _PEM_KEY = (
     r"-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----"
     rf"(?:{_BREAK}[A-Za-z-]{{3,20}}: [^\n\\]{{1,80}})*+"
-    rf"(?:{_BREAK}[A-Za-z0-9+/=]{{16,}}+)++"
-    rf"(?:(?:{_BREAK}[A-Za-z0-9+/=]{{1,64}}+){{0,2}}{_BREAK}-----END [A-Z0-9 ]{{0,20}}PRIVATE KEY(?: BLOCK)?-----)?"
+    # possessive within, not without: Python 3.11.2, which Debian 12 has, then keeps the break of a line that is none
+    rf"(?:{_BREAK}[A-Za-z0-9+/=]{{16,}}+)+"
+    rf"(?:(?:{_BREAK}[A-Za-z0-9+/=]{{1,64}}){{0,2}}{_BREAK}-----END [A-Z0-9 ]{{0,20}}PRIVATE KEY(?: BLOCK)?-----)?"
 )
 
 

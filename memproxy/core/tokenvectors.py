@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 
-MOST_TOKENS = 512
-"""Tokens of one text that are kept, 24 KiB at most with 384 numbers each."""
+MOST_TOKENS = 128
+"""Tokens of one text that are kept and compared, the first: 6 KiB with 384 numbers each. In a longer text something is
+near to everything (docs/recall.md), and what comparing takes is bounded.
+"""
 
 _FORMAT = 1
 _HEADER_BYTES = 3
 _MOST_NUMBERS = 2**16 - 1
-_AT_ONCE = 2048
-"""Tokens that are unpacked together: 3 MiB, which stays in the processor's cache."""
+_AT_ONCE = 512
+"""Tokens that are unpacked together: 768 KiB, which stays in the processor's cache."""
 
 _SIGNS: Vectors = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1
 """The eight numbers that each byte stands for."""
@@ -49,25 +51,26 @@ def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float
     another model (another number of numbers).
     """
     result = np.full((len(packed), len(question)), np.nan)
-    readable = [place for place, one in enumerate(packed) if _tokens(one, question)]
+    counts = [_tokens(one, question) for one in packed]
+    readable = [place for place, count in enumerate(counts) if count]
     if not readable or not len(question):
         return result
-    bits = np.frombuffer(b"".join(packed[place][_HEADER_BYTES:] for place in readable), np.uint8)
-    counts = [_tokens(packed[place], question) for place in readable]
-    near = _products(bits.reshape(sum(counts), -1), question)
-    starts = np.cumsum([0, *counts[:-1]])
-    result[readable] = np.maximum.reduceat(near, starts, axis=0)
+    width, tokens = _width(question.shape[1]), [counts[place] for place in readable]
+    kept = (packed[place][_HEADER_BYTES : _HEADER_BYTES + counts[place] * width] for place in readable)
+    bits = np.frombuffer(b"".join(kept), np.uint8).reshape(-1, width)
+    starts = np.cumsum([0, *tokens[:-1]])
+    result[readable] = np.maximum.reduceat(_products(bits, question), starts, axis=0)
     return result
 
 
 def _tokens(one: bytes, question: Vectors) -> int:
-    """How many tokens are packed; 0 where they cannot be compared with the question."""
+    """How many of the packed tokens are compared; 0 where they cannot be compared with the question."""
     numbers = question.shape[1]
     if len(one) <= _HEADER_BYTES or one[0] != _FORMAT or int.from_bytes(one[1:_HEADER_BYTES], "little") != numbers:
         return 0
     width = _width(numbers)
     tokens, rest = divmod(len(one) - _HEADER_BYTES, width)
-    return 0 if rest else tokens
+    return 0 if rest else min(tokens, MOST_TOKENS)
 
 
 def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:

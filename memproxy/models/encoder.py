@@ -1,8 +1,9 @@
 """A local ONNX model through fastembed: texts to their vectors and to those of their tokens, blocking."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,14 +42,21 @@ def load_fastembed(
     fastembed_log.disable("fastembed")  # it tells of each of its retries; what matters is in the error we raise
     model = _open_fastembed(settings, cache_dir, local_files_only=local_files_only)
     inner = model.model
-    encode: Encoder = _Whole(model)
-    if settings.token_vectors and isinstance(inner, OnnxTextModel):
-        encode = _WithTokens(inner)
+    encode: Encoder = _Foreign(model)
+    if isinstance(inner, OnnxTextModel):
+        source = None if local_files_only else _file_of(inner)
+        encode = _WithTokens(inner, source) if settings.token_vectors else _Whole(inner, source)
     return encode, len(encode(["dimension"])[0].vector)
 
 
-class _Whole:
-    """`Encoder` that gives no vectors of tokens."""
+def _file_of(model: "OnnxTextModel[Any]") -> Path | None:
+    """The model's file; fastembed knows it, and does not give it away."""
+    folder, description = getattr(model, "_model_dir", None), getattr(model, "model_description", None)
+    return Path(folder) / description.model_file if folder is not None and description is not None else None
+
+
+class _Foreign:
+    """`Encoder` of a model that is not run as the others are."""
 
     def __init__(self, model: TextEmbedding) -> None:
         self._model = model
@@ -57,22 +65,19 @@ class _Whole:
         return [Question(vector=unit(vector)) for vector in self._model.embed(list(texts), batch_size=TEXT_BATCH)]
 
 
-class _WithTokens:
-    """`Encoder` that takes both from one inference. The texts' vectors are those of `_Whole`, bit for bit."""
+class _Whole:
+    """`Encoder` that gives no vectors of tokens. ``source`` is the model's file, None where no copy may be made."""
 
-    def __init__(self, model: "OnnxTextModel[Any]") -> None:
+    def __init__(self, model: "OnnxTextModel[Any]", source: Path | None) -> None:
         self._model = model
-        tokenizer = model.tokenizer
-        if tokenizer is None:
-            raise EmbedderUnavailable("the embedding model has no tokenizer; check that tokenizer.json is there")
-        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-        self._words = [""] * (max(vocabulary.values()) + 1)
-        for word, number in vocabulary.items():
-            self._words[number] = word
-        special = set(model.special_token_to_id.values())
-        # punctuation is in every text: it says nothing of which one is meant, and would take a tenth of the room
-        tells = [number not in special and any(map(str.isalnum, word)) for number, word in enumerate(self._words)]
-        self._tells = np.array(tells)
+        self.source = source
+
+    def with_session(self, session: Any) -> Self:
+        """The same model, run by this ``onnxruntime.InferenceSession``."""
+        other = copy.copy(self)
+        other._model = copy.copy(self._model)  # noqa: SLF001 - of our own kind
+        other._model.model = session  # noqa: SLF001
+        return other
 
     def __call__(self, texts: Sequence[str]) -> list[Question]:
         found: list[Question] = []
@@ -85,6 +90,27 @@ class _WithTokens:
         # what `embed` does with an output, which it does not give away
         vectors = self._model._post_process_onnx_output(output)  # noqa: SLF001
         return [self._question(unit(vector), output, place) for place, vector in enumerate(vectors)]
+
+    def _question(self, vector: list[float], output: OnnxOutputContext, place: int) -> Question:  # noqa: ARG002
+        return Question(vector=vector)
+
+
+class _WithTokens(_Whole):
+    """`Encoder` that takes both from one inference. The texts' vectors are those of `_Whole`, bit for bit."""
+
+    def __init__(self, model: "OnnxTextModel[Any]", source: Path | None) -> None:
+        super().__init__(model, source)
+        tokenizer = model.tokenizer
+        if tokenizer is None:
+            raise EmbedderUnavailable("the embedding model has no tokenizer; check that tokenizer.json is there")
+        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+        self._words = [""] * (max(vocabulary.values()) + 1)
+        for word, number in vocabulary.items():
+            self._words[number] = word
+        special = set(model.special_token_to_id.values())
+        # punctuation is in every text: it says nothing of which one is meant, and would take a tenth of the room
+        tells = [number not in special and any(map(str.isalnum, word)) for number, word in enumerate(self._words)]
+        self._tells = np.array(tells)
 
     def _question(self, vector: list[float], output: OnnxOutputContext, place: int) -> Question:
         states, ids, mask = output.model_output, output.input_ids, output.attention_mask

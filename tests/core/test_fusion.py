@@ -39,17 +39,18 @@ def test_a_candidate_without_a_vector_stands_nowhere() -> None:
 
 
 def test_a_term_that_few_memories_have_says_more() -> None:
-    documents = [frozenset({1, 2}), frozenset({2}), frozenset({2, 3})]
-    weights = fusion.term_weights(frozenset({1, 2, 9}), frozenset(), documents)
-    assert weights[1] > weights[2] > 0
-    assert weights[9] == weights[1], "a word that nobody has may be said in other words"
+    held = np.array([[True, False, False], [True, True, True], [False, False, False]])
+    weights = fusion.term_weights([1, 2, 9], frozenset(), held)
+    assert weights[0] > weights[1] > 0
+    assert weights[2] == weights[0], "a word that nobody has may be said in other words"
 
 
 def test_a_generic_term_says_little() -> None:
-    weights = fusion.term_weights(frozenset({1, 2}), frozenset({2}), [frozenset({1, 2})])
-    assert math.isclose(weights[2], fusion.GENERIC_WEIGHT * weights[1])
+    weights = fusion.term_weights([1, 2], frozenset({2}), np.array([[True], [True]]))
+    assert math.isclose(weights[1], fusion.GENERIC_WEIGHT * weights[0])
 
 
 def test_coverage_is_the_weighted_part_of_the_query() -> None:
-    assert fusion.coverage({1: 3.0, 2: 1.0}, frozenset({1})) == 0.75
-    assert fusion.coverage({}, frozenset({1})) == 0.0
+    held = np.array([[True, False], [False, False]])
+    assert fusion.coverage(np.array([3.0, 1.0]), held).tolist() == [0.75, 0.0]
+    assert fusion.coverage(np.array([]), np.zeros((0, 1), dtype=bool)).tolist() == [0.0]

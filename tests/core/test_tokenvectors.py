@@ -53,7 +53,7 @@ def test_a_question_without_tokens_has_no_columns() -> None:
 
 
 def test_many_texts_are_compared_as_few_are() -> None:
-    texts = [pack(units(512, 384, seed)) for seed in range(6)]
+    texts = [pack(units(MOST_TOKENS, 384, seed)) for seed in range(6)]
     question = units(4, 384, 77)
     apart = np.concatenate([similarities(question, [text]) for text in texts])
     np.testing.assert_allclose(similarities(question, texts), apart, atol=1e-6)
@@ -63,6 +63,14 @@ def test_a_token_takes_a_bit_for_each_number_and_a_text_is_cut_at_the_most_token
     assert len(pack(units(10, 384, 0))) == 3 + 10 * 48
     assert len(pack(units(MOST_TOKENS + 88, 384, 0))) == 3 + MOST_TOKENS * 48
     assert pack(np.zeros((0, 384), np.float32)) == b""
+
+
+def test_of_a_text_that_was_packed_longer_the_first_tokens_are_compared() -> None:
+    """As texts were until the most was 128."""
+    first, rest = units(MOST_TOKENS, 384, 1), units(40, 384, 2)
+    longer = pack(first) + pack(rest)[3:]
+    assert len(longer) == 3 + (MOST_TOKENS + 40) * 48
+    np.testing.assert_allclose(similarities(rest, [longer]), similarities(rest, [pack(first)]))
 
 
 def test_what_is_no_table_of_vectors_is_refused() -> None:

@@ -60,8 +60,8 @@ async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedd
 
 @needs_model
 @pytest.mark.model
-async def test_a_passage_has_the_tokens_of_all_its_parts(embedder: FastembedEmbedder) -> None:
-    long = "The trip to Hawaii is in May. " * 40 + "My dog is named Biscuit."
+async def test_a_passage_has_the_vectors_of_all_its_parts_and_its_first_tokens(embedder: FastembedEmbedder) -> None:
+    long = "My dog is named Biscuit. " + "The trip to Hawaii is in May. " * 40
     short, whole, empty, marks = await embedder.embed_passages(["We fly in May.", long, "", "?!"])
     assert len(whole.parts) == len(split_parts(long)) > 1
     assert [[short.parts], [whole.parts]] == [await embedder.embed_texts([text]) for text in ("We fly in May.", long)]
@@ -75,7 +75,8 @@ async def test_a_passage_has_the_tokens_of_all_its_parts(embedder: FastembedEmbe
 @needs_model
 @pytest.mark.model
 async def test_without_token_vectors_there_are_none(tmp_path: Path) -> None:
-    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=False), tmp_path)
+    settings = EmbeddingSettings(model_path=MODEL_PATH, token_vectors=False, query_precision="fp32")
+    made = FastembedEmbedder(settings, tmp_path)
     await made.start()
     await until_ready(made)
     (passage,) = await made.embed_passages(["We fly in May."])
