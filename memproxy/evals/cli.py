@@ -40,6 +40,10 @@ QaLog = Annotated[
     ),
 ]
 Config = Annotated[Path | None, typer.Option(help="Configuration whose models and upstream --qa uses.", metavar="FILE")]
+Tenant = Annotated[
+    str | None,
+    typer.Option("--tenant", help="Taken, and without effect: the throw-away store has one tenant.", metavar="T"),
+]
 JsonOut = Annotated[Path | None, typer.Option("--json", help="Write the figures there.", metavar="FILE")]
 ModelPath = Annotated[Path | None, typer.Option(help="Folder of a local ONNX embedding model.", metavar="DIR")]
 Lexical = Annotated[bool, typer.Option("--lexical", help="Search by words alone, without an embedding model.")]
@@ -60,6 +64,7 @@ def locomo(
     judge: Judge = None,
     qa_log: QaLog = None,
     config: Config = None,
+    tenant: Tenant = None,  # noqa: ARG001 - every command takes one
     json_out: JsonOut = None,
     lexical: Lexical = False,
     model_path: ModelPath = None,
@@ -85,6 +90,7 @@ def longmemeval(
     judge: Judge = None,
     qa_log: QaLog = None,
     config: Config = None,
+    tenant: Tenant = None,  # noqa: ARG001 - every command takes one
     json_out: JsonOut = None,
     lexical: Lexical = False,
     model_path: ModelPath = None,
@@ -110,6 +116,8 @@ def gate(
         ),
     ] = None,
     recipe: Annotated[str, typer.Option(help="Recipe that searches --memory.", metavar="NAME")] = DEFAULT_RECIPE,
+    config: Annotated[Path | None, typer.Option(help="Configuration whose gate is measured.", metavar="FILE")] = None,
+    tenant: Tenant = None,  # noqa: ARG001 - every command takes one
     json_out: JsonOut = None,
     lexical: Lexical = False,
     model_path: ModelPath = None,
@@ -119,7 +127,7 @@ def gate(
     from memproxy.evals import command  # noqa: PLC0415 - other commands start faster without it
 
     options = command.Options(recipes=[recipe], lexical=lexical, model_path=model_path, cache=cache)
-    command.verdicts(data, memory, options, json_out)
+    command.verdicts(data, memory, options, json_out, config=config)
 
 
 @app.command()
@@ -134,6 +142,7 @@ def extraction(
     ] = "verbatim",
     split: Annotated[Literal["dev", "held_out", "unseen", "all"], typer.Option(help="Which dialogues.")] = "all",
     config: Annotated[Path | None, typer.Option(help="Configuration to learn with.", metavar="FILE")] = None,
+    tenant: Tenant = None,  # noqa: ARG001 - every command takes one
     smoke: Annotated[bool, typer.Option("--smoke", help="Ten dialogues only.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also print what went wrong in each dialogue.")] = False,
     json_out: JsonOut = None,

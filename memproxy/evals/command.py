@@ -11,6 +11,7 @@ import httpx
 import msgspec
 from rich.console import Console
 
+from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError
 from memproxy.evals import gate, locomo, longmemeval, report
 from memproxy.evals.dataset import Dataset
@@ -26,7 +27,7 @@ from memproxy.home import home_dir
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embed import FastembedEmbedder, NoEmbedder
 from memproxy.ports import Embedder
-from memproxy.settings import EmbeddingSettings
+from memproxy.settings import EmbeddingSettings, GateSettings
 
 LOADERS = {"locomo": locomo.load_dataset, "longmemeval": longmemeval.load}
 HTTP_TIMEOUT_S = 120.0
@@ -61,19 +62,27 @@ def retrieval(evaluation: str, data: Path, options: Options, json_out: Path | No
         report.write_json(json_out, measured)
 
 
-def verdicts(data: Path, memory: Path | None, options: Options, json_out: Path | None) -> None:
-    """Measure the gate, print and write the figures; with ``memory`` (a LoCoMo file) also what is injected from its
-    first conversation into messages that pass and need no memory.
+def verdicts(
+    data: Path, memory: Path | None, options: Options, json_out: Path | None, *, config: Path | None = None
+) -> None:
+    """Measure the gate (of a configuration, by default all of it), print and write the figures; with ``memory`` (a
+    LoCoMo file) also what is injected from its first conversation into messages that pass and need no memory.
 
     Raises:
-        MemproxyError: the data or the model are not what they must be, or the figures cannot be written.
+        MemproxyError: the data, the configuration or the model are not what they must be, or the figures cannot be
+            written.
     """
-    judged = gate.evaluate(gate.load(data))
+    judged = gate.evaluate(gate.load(data), gate.SKIP if config is None else skipped(load_settings(config).gate))
     injected = None if memory is None else asyncio.run(_injected(judged, memory, options))
     measured = gate.made_report(judged, data.name, injected)
     gate.show(measured, report.make_console())
     if json_out is not None:
         report.write_json(json_out, measured)
+
+
+def skipped(settings: GateSettings) -> frozenset[str]:
+    """The kinds of messages that a gate of these settings skips."""
+    return frozenset[str](settings.skip) if settings.enabled else frozenset()
 
 
 async def _injected(judged: Sequence[gate.Judged], memory: Path, options: Options) -> dict[str, Any]:

@@ -4,8 +4,11 @@ A ranking weighs a candidate against those beside it. A statement that was super
 same, and a turn whose fact is a candidate itself would each make the one answer look like one of many.
 """
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.text import clean, key_terms
@@ -18,6 +21,33 @@ _QUESTION = re.compile(
 )
 """One question and nothing else: a second clause or a number may tell something."""
 
+_LEAD = re.compile(r"[^.!?;:,\n\d]{1,40}:\s*")
+"""What announces somebody's words: "You asked:"."""
+
+_OWN_MATTER = re.compile(
+    r"(?:(?:and|so|but) )?(?:what|when|where|who|whom|whose|which|how (?:much|many|old|long|often|far|big|tall))\b"
+    r"[^?]*?(?:'s|’s|\b(?:is|are|was|were|do|does|did|have|has))\b[^?]*?\b(?:my|our|i|we)\b",
+    re.IGNORECASE,
+)
+_ADVICE = re.compile(r"\b(?:can|could|should|shall|would|will|may|might|to)\b", re.IGNORECASE)
+"""A question for something of the user's own that is known ("How much did I pay?"), not for advice, which tells what
+occupies him: without a name it tells nothing.
+"""
+
+_SUPPOSED = re.compile(
+    r"(?:suppos(?:e|ing)|imagin(?:e|ing)(?! (?:my|our|how)\b)|pretend|let['’]s (?:say|suppose|imagine|pretend)|what if"
+    r"|hypothetically)\b[^.!?;\n]{0,200}[.!?]?\s*",
+    re.IGNORECASE,
+)
+"""One sentence of what is not so."""
+
+_NAME = re.compile(r"(?<=[\w,'’\"] )(?!I\b)[A-Z]\w+|\w[A-Z]")
+
+_ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:ed|ing)?|questions?)\b", re.IGNORECASE)
+"""Who asks what was asked wants the question."""
+
+_QUOTES = "\"'`“”‘’«»*_ "
+
 _READ = 500
 """Characters of a candidate that are read: an echo of a fact is short."""
 
@@ -25,45 +55,98 @@ _NEW_TERMS = 1
 """A question that adds no more than this to the query asks the same thing again."""
 
 
-def asks_again(query: str, memory: Memory) -> bool:
-    """Whether a turn is a bare question about what is asked now: it was stored, but it tells nothing."""
-    if memory.kind is not Kind.TURN or not (said := memory.content.strip()).endswith("?"):
-        return False
-    if not _QUESTION.fullmatch(said):
-        return False
-    return len(set(key_terms(memory.content)) - set(key_terms(query))) <= _NEW_TERMS
+_KEPT = 4096
+"""Texts whose terms are kept (about 5 MB): a user's questions keep finding the same memories."""
 
 
-def told_by_facts(candidates: Sequence[Candidate]) -> frozenset[str]:
-    """Ids of the turns that say what a candidate fact says: it came from them, or they hold all of its terms."""
-    facts = [one.memory for one in candidates if one.memory.kind is not Kind.TURN and one.memory.superseded_by is None]
-    terms = [sorted(said, key=len, reverse=True) for fact in facts if (said := _terms(fact))]
-    turns = [one.memory for one in candidates if one.memory.kind is Kind.TURN] if facts else []
-    repeating = {turn.id for turn in turns if _holds_any(turn, terms)}
-    return frozenset(turn_id for fact in facts for turn_id in fact.turn_ids) | repeating
+class _Question(msgspec.Struct, frozen=True):
+    """A bare question: its key terms, and whether it tells nothing (`_OWN_MATTER`, `_SUPPOSED`)."""
+
+    terms: frozenset[str]
+    is_open: bool
 
 
-def _holds_any(turn: Memory, facts: Sequence[Sequence[str]]) -> bool:
-    """Only a turn that has the letters of all of a fact's terms, the longest (rarest) first, is taken apart: that
-    takes longer than the ranking.
-    """
-    letters = clean(turn.content[:_READ]).lower().replace("’", "'")
-    likely = [said for said in facts if said[0] in letters and all(term in letters for term in said)]
-    return bool(likely) and any(map(_terms(turn).issuperset, likely))
+class Aside:
+    """Tells which candidates do not count. What it takes apart it keeps."""
+
+    def __init__(self) -> None:
+        self._asked: Callable[[str], _Question | None] = functools.lru_cache(_KEPT)(_read_question)
+        self._said: Callable[[str], frozenset[str]] = functools.lru_cache(_KEPT)(_statement_terms)
+
+    def places(self, query: str, candidates: Sequence[Candidate]) -> frozenset[int]:
+        """The places of the candidates that do not count in the ranking of the others."""
+        memories = [one.memory for one in candidates]
+        told, again = self.told_by_facts(memories), self.asked_again(query, memories)
+        return again.union(
+            place
+            for place, memory in enumerate(memories)
+            if memory.superseded_by is not None or (memory.id in told and memory.kind is Kind.TURN)
+        )
+
+    def asked_again(self, query: str, memories: Sequence[Memory]) -> frozenset[int]:
+        """The places of the turns that are bare questions about what is asked now, or give one back ("You asked: …?"):
+        they were stored, but tell nothing; nor does one that asks for something else of the user's own, or only
+        supposes something.
+        """
+        asked = [
+            (place, question)
+            for place, memory in enumerate(memories)
+            if memory.kind is Kind.TURN and (question := self._question(memory.content)) is not None
+        ]
+        if not asked or _ABOUT_QUESTIONS.search(query):
+            return frozenset()
+        now = frozenset(key_terms(query))
+        return frozenset(place for place, one in asked if one.is_open or len(one.terms - now) <= _NEW_TERMS)
+
+    def _question(self, text: str) -> "_Question | None":
+        """A text that is one question, or one supposition, and nothing else; long ones are not kept."""
+        if not text.strip(_QUOTES).endswith("?") and not _SUPPOSED.match(text):
+            return None
+        return self._asked(text) if len(text) <= _READ else _read_question(text)
+
+    def told_by_facts(self, memories: Sequence[Memory]) -> frozenset[str]:
+        """Ids of the turns that say what one of the facts says: it came from them, or they hold all of its terms."""
+        facts = [one for one in memories if one.kind is not Kind.TURN and one.superseded_by is None]
+        if not facts:
+            return frozenset()
+        turns = [one for one in memories if one.kind is Kind.TURN]
+        sources = (turn_id for fact in facts for turn_id in fact.turn_ids)
+        return frozenset(sources) | self._repeating([fact.content[:_READ] for fact in facts], turns)
+
+    def _repeating(self, facts: Sequence[str], turns: Sequence[Memory]) -> frozenset[str]:
+        """Only a turn that has the letters of all of a fact's terms, the longest (rarest) first, is taken apart: that
+        takes longer than the ranking.
+        """
+        by_longest: dict[str, list[frozenset[str]]] = {}
+        for fact in facts:
+            if terms := self._said(fact):
+                by_longest.setdefault(max(terms, key=len), []).append(terms)
+        return frozenset(turn.id for turn in turns if self._holds_any(turn.content[:_READ], by_longest))
+
+    def _holds_any(self, turn: str, facts: Mapping[str, Sequence[frozenset[str]]]) -> bool:
+        letters = clean(turn).lower().replace("’", "'")
+        likely = [
+            said
+            for longest in [longest for longest in facts if longest in letters]
+            for said in facts[longest]
+            if all(term in letters for term in said)
+        ]
+        return bool(likely) and any(map(self._said(turn).issuperset, likely))
 
 
-def _terms(memory: Memory) -> frozenset[str]:
+def _statement_terms(text: str) -> frozenset[str]:
     """The key terms of a statement; that it is about the user is no term of it."""
-    return frozenset(key_terms(memory.content[:_READ])) - {"user", "users"}
+    return frozenset(key_terms(text)) - {"user", "users"}
 
 
-def set_aside(query: str, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that do not count in the ranking of the others."""
-    told = told_by_facts(candidates)
-    return [
-        one
-        for one in candidates
-        if one.memory.superseded_by is not None
-        or (one.memory.kind is Kind.TURN and one.memory.id in told)
-        or asks_again(query, one.memory)
-    ]
+def _read_question(text: str) -> _Question | None:
+    """A bare question or supposition; None for what is none."""
+    if _SUPPOSED.fullmatch(text.strip(_QUOTES)):
+        return _Question(terms=frozenset(key_terms(text)), is_open=True)
+    said = text.strip(_QUOTES)
+    if (lead := _LEAD.match(said)) is not None:
+        said = said[lead.end() :].lstrip(_QUOTES)
+    if not _QUESTION.fullmatch(said):
+        return None
+    is_open = _OWN_MATTER.match(said) is not None and not (_NAME.search(said) or _ADVICE.search(said))
+    return _Question(terms=frozenset(key_terms(text)), is_open=is_open)

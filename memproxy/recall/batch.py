@@ -1,112 +1,70 @@
-"""The candidates of one query side by side, as arrays: what the ranking stages work on."""
+"""The candidates of one query among each other, as arrays: what the ranking stages work on."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import fusion
-from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.tokenvectors import similarities
-from memproxy.ports import Candidate
-from memproxy.recall.reading import Asking, Reading, asking, names_in, phrases
+from memproxy.core.memory import Memory
+from memproxy.recall.each import Each
+from memproxy.recall.reading import Asking
 
 Array = NDArray[np.float64]
+Row = TypeVar("Row", bound=np.generic)
 
 NOBODY = -1
 """Where a turn has no neighbour among the candidates."""
-
-_OF_QUERY = ("asking", "named")
-_OF_TEXTS = ("phrases", "is_turn", "by_assistant", "not_my_words", "similarities")
-"""Properties that say the same of the query, and of a candidate, whoever the others are."""
 
 _ADJOINING_SECONDS = 1800
 """Messages of two calls (``seq`` begins anew) stand next to each other when no more time than this is between them."""
 
 
 class Batch:
-    """What is known of the candidates of one query. All arrays have one value per candidate.
+    """Candidates of one query: all of them, or those at some ``places``. All arrays have one value per candidate."""
 
-    ``documents`` are the query's terms that each candidate's own text has; ``tokens`` and ``words`` are the query's as
-    in `HybridQuery`.
-    """
-
-    def __init__(
-        self,
-        *,
-        text: str,
-        terms: frozenset[int],
-        generic: frozenset[int],
-        candidates: Sequence[Candidate],
-        readings: Sequence[Reading],
-        documents: Sequence[frozenset[int]],
-        now: datetime,
-        tokens: NDArray[np.float32] | None = None,
-        words: Sequence[str] = (),
-    ) -> None:
-        self.text = text
-        self.tokens = tokens
-        self.words = words
-        self.terms = terms
-        self.now = now
-        self._generic = generic
-        self._candidates = candidates
-        self._documents = documents
-        self.memories = [candidate.memory for candidate in candidates]
-        self.readings = readings
-        self._signs: dict[str, Array] = {}
-        self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
-        self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
-        weights = fusion.term_weights(terms, generic, documents)
-        self.coverage = np.array([fusion.coverage(weights, document) for document in documents], dtype=float)
+    def __init__(self, each: Each, places: Sequence[int] | None = None) -> None:
+        self.each = each
+        self._places = None if places is None else np.array(places, dtype=np.int64)
+        self.memories: list[Memory] = each.memories if places is None else [each.memories[place] for place in places]
+        self.text = each.text
+        self.words = each.words
+        self.cosine = self._of(each.cosine)
+        self.bm25 = self._of(each.bm25)
+        held = each.held if self._places is None else each.held[:, self._places]
+        self.coverage = fusion.coverage(fusion.term_weights(each.terms, each.generic, held), held)
 
     def only(self, places: Sequence[int]) -> "Batch":
-        """The candidates at these places by themselves; what has been seen of their texts is not looked at again."""
-        part = Batch(
-            text=self.text,
-            terms=self.terms,
-            generic=self._generic,
-            candidates=[self._candidates[place] for place in places],
-            readings=[self.readings[place] for place in places],
-            documents=[self._documents[place] for place in places],
-            now=self.now,
-            tokens=self.tokens,
-            words=self.words,
-        )
-        chosen = np.array(places, dtype=np.int64)
-        part._signs = {name: signs[chosen] for name, signs in self._signs.items()}
-        part.__dict__ |= {name: seen[chosen] for name in _OF_TEXTS if (seen := self.__dict__.get(name)) is not None}
-        part.__dict__ |= {name: self.__dict__[name] for name in _OF_QUERY if name in self.__dict__}
-        return part
+        """The candidates at these places by themselves, of a batch of all of them."""
+        return Batch(self.each, places)
 
-    @cached_property
+    def _of(self, values: NDArray[Row]) -> NDArray[Row]:
+        """The rows of these candidates."""
+        return values if self._places is None else values[self._places]
+
+    @property
     def asking(self) -> Asking:
         """The query, read."""
-        return asking(self.text)
-
-    @cached_property
-    def named(self) -> frozenset[str]:
-        """The query's words, to see whose name is among them."""
-        return names_in(self.text)
+        return self.each.asking
 
     @cached_property
     def phrases(self) -> Array:
         """How many of the query's pairs of words each candidate has word for word."""
-        pairs = phrases(self.text)
-        return np.array([sum(map(one.letters.__contains__, pairs)) for one in self.readings], dtype=float)
+        return self._of(self.each.phrases)
+
+    @cached_property
+    def has_words(self) -> NDArray[np.bool_]:
+        """Which candidates (rows) have which of the query's words (columns)."""
+        return self._of(self.each.has_words)
 
     @cached_property
     def similarities(self) -> Array:
-        """How near the tokens of each candidate come to each of the query's; NaN for candidates without tokens, no
-        columns where the query has none.
-        """
-        if self.tokens is None or not any(candidate.tokens for candidate in self._candidates):
-            return np.full((len(self.memories), 0), np.nan)
-        return similarities(self.tokens, [candidate.tokens for candidate in self._candidates])
+        """`Each.similarities`."""
+        return self._of(self.each.similarities)
 
     @cached_property
     def has_tokens(self) -> NDArray[np.bool_]:
@@ -117,7 +75,7 @@ class Batch:
     @cached_property
     def columns(self) -> dict[str, Array]:
         """The signals of `core.fusion`."""
-        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.terms))
+        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.each.terms))
 
     @cached_property
     def strength(self) -> Array:
@@ -128,40 +86,65 @@ class Batch:
     @cached_property
     def is_turn(self) -> Array:
         """1 for verbatim messages, else 0."""
-        return np.array([float(memory.kind is Kind.TURN) for memory in self.memories])
+        return self._of(self.each.is_turn)
 
     @cached_property
     def by_assistant(self) -> Array:
         """1 for the assistant's messages, else 0."""
-        by_model: Array = np.array([float(memory.trust is Trust.ASSISTANT) for memory in self.memories])
-        return self.is_turn * by_model
+        return self._of(self.each.by_assistant)
+
+    @cached_property
+    def by_user(self) -> Array:
+        """1 for the user's messages, else 0."""
+        return self._of(self.each.by_user)
 
     @cached_property
     def not_my_words(self) -> Array:
         """1 for the assistant's messages when the user asks about himself, and not for what the assistant said."""
-        return self.asking.first_person * (1 - self.asking.assistant_said) * self.by_assistant
+        return self._of(self.each.not_my_words)
+
+    @cached_property
+    def created(self) -> Array:
+        """When each was learned or said, in seconds."""
+        return self._of(self.each.created)
+
+    @cached_property
+    def tells_preference(self) -> Array | None:
+        """`Each.tells_preference`."""
+        told = self.each.tells_preference
+        return None if told is None else self._of(told)
+
+    @cached_property
+    def asked_speakers(self) -> frozenset[str]:
+        """Those who said one of these, or whom one is about, and whose name the query has."""
+        asked = self.each.asked_speakers
+        return asked.intersection(self._speakers) if asked else asked
+
+    @cached_property
+    def _speakers(self) -> list[str]:
+        speakers = self.each.speakers
+        return speakers if self._places is None else [speakers[place] for place in self._places.tolist()]
+
+    def said_by(self, name: str) -> Array:
+        """1 for what somebody said, or is about him."""
+        return np.array([speaker == name for speaker in self._speakers], dtype=float)
 
     def surface(self, name: str) -> Array:
-        """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""
-        if name not in self._signs:
-            signs = np.array([reading.sign(name) for reading in self.readings], dtype=float)
-            self._signs[name] = self.is_turn * signs
-        return self._signs[name]
+        """One sign of the texts of turns, 0 for facts."""
+        return self._of(self.each.surface(name))
 
     @cached_property
     def around(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the turns said right before and right after, `NOBODY` where they are no candidates."""
-        order = sorted(
-            (memory.session_id or "", memory.created_at, _sequence(memory), place)
-            for place, memory in enumerate(self.memories)
-            if memory.kind is Kind.TURN
-        )
-        before = np.full(len(self.memories), NOBODY)
-        after = np.full(len(self.memories), NOBODY)
+        order = self.each.turns_in_order
+        if self._places is not None:
+            places = {whole: place for place, whole in enumerate(self._places.tolist())}
+            order = [(*one[:3], places[one[3]]) for one in order if one[3] in places]
+        before, after = [NOBODY] * len(self.memories), [NOBODY] * len(self.memories)
         for one, other in pairwise(order):
             if one[0] == other[0] and _adjoin(one, other):
                 before[other[3]], after[one[3]] = one[3], other[3]
-        return before, after
+        return np.array(before), np.array(after)
 
     def with_beside(self, values: Array) -> Array:
         """The best of each candidate's row and of those of its neighbours."""
@@ -177,17 +160,10 @@ class Batch:
     @cached_property
     def sessions(self) -> NDArray[np.int64]:
         """The number of each turn's session; every fact is a session of its own."""
-        numbers: dict[Any, int] = {}
-        keys = (memory.session_id if memory.kind is Kind.TURN else place for place, memory in enumerate(self.memories))
-        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+        return self._of(np.array(self.each.sessions, dtype=np.int64))
 
 
-def _sequence(memory: Memory) -> int:
-    place = memory.metadata.get("seq", 0)
-    return place if isinstance(place, int) else 0
-
-
-def _adjoin(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def _adjoin(one: tuple[str, datetime, int, int], other: tuple[str, datetime, int, int]) -> bool:
     if one[1] == other[1]:
-        return bool(other[2] - one[2] == 1)
-    return bool(other[2] == 0 and (other[1] - one[1]).total_seconds() <= _ADJOINING_SECONDS)
+        return other[2] - one[2] == 1
+    return other[2] == 0 and (other[1] - one[1]).total_seconds() <= _ADJOINING_SECONDS

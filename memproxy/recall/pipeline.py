@@ -4,19 +4,17 @@ One deadline for all of it but the models' parts (rewrite, rerank): what a model
 """
 
 import asyncio
-import logging
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.payer import paid_by
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
-from memproxy.errors import EmbedderUnavailable, ModelError, ModelRefused, StoreUnavailable
-from memproxy.metrics import metrics
+from memproxy.errors import EmbedderUnavailable, ModelError, StoreUnavailable
 from memproxy.ports import (
     Candidate,
     Clock,
@@ -29,7 +27,8 @@ from memproxy.ports import (
     Reranker,
 )
 from memproxy.recall import hops, preferences
-from memproxy.recall.aside import asks_again, set_aside
+from memproxy.recall.answering import answered, note, without
+from memproxy.recall.aside import Aside
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.both import averaged
 from memproxy.recall.course import Course
@@ -39,14 +38,12 @@ from memproxy.recall.general import GeneralQuestions
 from memproxy.recall.occasions import with_days
 from memproxy.recall.recipes import Recipe, configured
 from memproxy.recall.rerank import reranked
-from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, trouble, with_context
+from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
 from memproxy.recall.select import ELBOW, Judged, Limits, select
 from memproxy.recall.subqueries import parts_of
 from memproxy.recall.tiers import Tier, tier_of
 from memproxy.settings import Settings
-
-log = logging.getLogger(__name__)
 
 EMBED_SHARE = 0.6
 """The part of the deadline that the embedder may use: after it there is time left to search by words alone."""
@@ -92,6 +89,7 @@ class Recall:
         self._clock = clock
         self._recipe = recipe or configured(settings.recall)
         self._ranker = Ranker(lexical, self._recipe)
+        self._aside = Aside()
         self._rewriter = rewriter
         self._reranker = reranker
         self._general = GeneralQuestions(embedder, enabled=settings.gate.prototypes)
@@ -108,22 +106,22 @@ class Recall:
         course = Course(self._settings.recall.deadline_ms / 1000)
         limits = Limits.of(self._settings, request.limits)
         if not request.queries or not limits.kinds or not limits.limit:
-            return _without(course, "empty", query=with_context(request.queries))
+            return without(course, "empty", query=with_context(request.queries))
         request = await self._completed(request, course)
         query = await self._rewritten(request, course)
         try:
             query, found = await self._found(request, query, limits, course)
             stable = await self._stable(request, limits, course)
         except _General:
-            return _without(course, "skipped", "fact", query=query)
+            return without(course, "skipped", "fact", query=query)
         except TimeoutError:
-            return _without(course, "degraded", "timeout", query=query)
+            return without(course, "degraded", "timeout", query=query)
         except StoreUnavailable:
-            return _without(course, "degraded", "store", query=query)
+            return without(course, "degraded", "store", query=query)
         with course.stage("assemble"):
             judged = self._judged(request, found, stable, limits)
             block = self._assemble(judged, query, request, limits)
-        return _answer(block, judged, query, course, explained=explained if request.explain else 0)
+        return answered(block, judged, query, course, explained=explained if request.explain else 0)
 
     async def search(self, scope: Scope, query: str, *, limit: int, where: MemoryFilter) -> list[Scored]:
         """The ``limit`` best memories for a query: no gate, no floor, no budget.
@@ -132,7 +130,9 @@ class Recall:
             StoreUnavailable: the store does not answer.
         """
         text = await self._dated(scope, shorten(query), where.as_of or self._clock.now())
-        hybrid = await self._query(text, SEARCH_EMBED_SECONDS, limit=max(limit, self._recipe.candidates), where=where)
+        wanted = max(limit, self._recipe.candidates)
+        with paid_by(scope.tenant):
+            hybrid = await self._query(text, SEARCH_EMBED_SECONDS, limit=wanted, where=where)
         candidates = await self._store.search(scope, hybrid)
         return self._ranker.rank(text, hybrid, candidates, now=where.as_of or self._clock.now())[:limit]
 
@@ -166,7 +166,7 @@ class Recall:
                 with course.stage("rewrite"):
                     return await self._rewriter.completed(request.scope.tenant, request.queries)
             except ModelError as error:
-                _note(course, "rewrite", error)
+                note(course, "rewrite", error)
         return by_itself(request.queries) or with_context(request.queries)
 
     async def _found(
@@ -200,7 +200,7 @@ class Recall:
             with course.stage("rewrite"):
                 statement = await self._rewriter.statement(request.scope.tenant, request.queries)
         except ModelError as error:
-            _note(course, "rewrite", error)
+            note(course, "rewrite", error)
             return query, found
         async with course.in_time():
             return statement, await self._find(request.scope, statement, limits, course)
@@ -258,7 +258,7 @@ class Recall:
             with course.stage("rerank"):
                 return await reranked(self._reranker, tenant, query, found)
         except ModelError as error:
-            _note(course, "rerank", error)
+            note(course, "rerank", error)
             return found
 
     async def _stable(self, request: RecallRequest, limits: Limits, course: Course) -> list[Scored]:
@@ -273,7 +273,7 @@ class Recall:
         self, scope: Scope, query: str, limits: Limits, course: Course, *, verdict: str | None = None
     ) -> list[Scored]:
         where = MemoryFilter(kinds=limits.kinds, active=True, quarantined=False, now=self._clock.now())
-        with course.stage("embed"):
+        with course.stage("embed"), paid_by(scope.tenant):
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
             hybrid = await self._query(query, share, limit=self._recipe.candidates, where=where)
         if self._general.asks(verdict, hybrid.dense):
@@ -299,8 +299,7 @@ class Recall:
 
     def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
         """Best first; those set aside have the score that they get among all, and do not lower the others'."""
-        apart = {id(one) for one in set_aside(query, candidates)}
-        aside = {place for place, one in enumerate(candidates) if id(one) in apart}
+        aside = self._aside.places(query, candidates)
         return self._ranker.rank(query, hybrid, candidates, now=self._clock.now(), aside=aside)
 
     async def _query(self, text: str, patience_s: float, *, limit: int, where: MemoryFilter) -> HybridQuery:
@@ -322,7 +321,8 @@ class Recall:
     ) -> list[Judged]:
         """Why each may be injected or not; the stable facts of a first turn, which need no score, come last."""
         now, present, shown = self._clock.now(), frozenset(request.present), frozenset(request.shown)
-        asked = frozenset(one.memory.id for one in found if asks_again(request.queries[-1], one.memory))
+        again = self._aside.asked_again(request.queries[-1], [one.memory for one in found])
+        asked = frozenset(found[place].memory.id for place in again)
         judged = select(
             found,
             limits,
@@ -355,54 +355,3 @@ class Recall:
             shares=limits.tiers,
             tier=tier,
         )
-
-
-def _note(course: Course, stage: str, error: ModelError) -> None:
-    """Recall went on without a model: in the receipt, in the metrics, and in the log. That a tenant's way to its model
-    is not known yet is no failure.
-    """
-    course.notes.append(f"{stage}: {trouble(error)}")
-    if not isinstance(error, ModelRefused):
-        metrics().internal_errors.labels(where=f"recall.{stage}").inc()
-        log.warning("recall goes on without its %s model: %s", stage, error.message)
-
-
-def _without(course: Course, result: str, reason: str | None = None, *, query: str) -> RecallAnswer:
-    timings, notes = course.timings(), course.notes
-    return RecallAnswer(result=result, reason=reason, query=query, timings=timings, notes=notes)
-
-
-def _answer(block: Block, judged: list[Judged], query: str, course: Course, *, explained: int) -> RecallAnswer:
-    shown = {citation.memory_id for citation in block.citations}
-    kept = [one.scored.memory for one in judged if one.rejected is None]
-    told = _told(judged, explained) if explained else []
-    return RecallAnswer(
-        result="injected" if block.text else "empty",
-        context=block.text,
-        tokens=block.tokens,
-        citations=block.citations,
-        timings=course.timings(),
-        query=query,
-        candidates=[_explain(one, one.scored.memory, shown) for one in told],
-        notes=course.notes,
-        expiring={one.id: one.expires_at for one in kept if one.expires_at is not None and one.id in shown},
-    )
-
-
-def _told(judged: list[Judged], most: int) -> list[Judged]:
-    """So many of those left out, in order with whatever may be in the block."""
-    most += sum(one.rejected is None for one in judged)
-    return [*judged[:most], *(one for one in judged[most:] if one.rejected is None)]
-
-
-def _explain(judged: Judged, memory: Memory, shown: set[str]) -> dict[str, Any]:
-    """One candidate of a receipt: its signals, and why it is not in the block (``budget``: no room was left)."""
-    injected = judged.rejected is None and memory.id in shown
-    return {
-        "memory_id": memory.id,
-        "kind": memory.kind.value,
-        "score": round(judged.scored.score, 4),
-        "signals": {name: round(value, 4) for name, value in judged.scored.signals.items()},
-        "injected": injected,
-        "rejected": None if injected else judged.rejected or "budget",
-    }

@@ -4,16 +4,18 @@ import functools
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from itertools import accumulate, chain, pairwise
 from types import MappingProxyType
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, words
 from memproxy.ports import LexicalEncoder
-from memproxy.recall.documents import dense_text
 
 READ_CHARACTERS = 800
 """What is read of one candidate: long messages have a bit of everything."""
@@ -35,6 +37,7 @@ _USUAL_LENGTH = 4.0
 
 _THOUSANDS = re.compile(r",(?<=\d,)(?=\d{3}(?!\d))")
 _TYPOGRAPHIC = str.maketrans("‘’“”–—…", "''\"\"--.", "\u200b\ufe0f")
+_LETTERS = re.compile(rb"[a-z0-9]+")
 _DIGITS = b"0123456789"
 _ALIKE = bytes(
     ord(character.lower()) if (character := chr(code)).isascii() and character.isalnum() else ord(" ")
@@ -75,6 +78,44 @@ class Reading(msgspec.Struct):
         return self._seen[name]
 
 
+class Letters:
+    """The letters of several texts, one after the other: one look through them all takes a tenth of what a look through
+    each of them takes. Texts go by their places.
+    """
+
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        """``parts`` as `Reading.letters` has them."""
+        self._all = b"\n".join(parts)
+        self._starts = list(accumulate((len(part) + 1 for part in parts), initial=0))
+
+    def having(self, part: bytes) -> list[int]:
+        """The texts that have this part, which has no line break in it."""
+        found: list[int] = []
+        at = self._all.find(part)
+        while at >= 0:
+            found.append(bisect_right(self._starts, at) - 1)
+            at = self._all.find(part, self._starts[found[-1] + 1])
+        return found
+
+    def beginning(self, start: bytes) -> Iterator[tuple[int, bytes]]:
+        """The words that begin so (``start`` has the space before them), each with where it stands."""
+        text = self._all
+        at = text.find(start)
+        while at >= 0:
+            end = text.index(b" ", at + 1)
+            yield at, text[at + 1 : end]
+            at = text.find(start, end)
+
+    def words(self) -> Iterator[tuple[int, bytes]]:
+        """All words, each with where it stands."""
+        return ((match.start(), match.group()) for match in _LETTERS.finditer(self._all))
+
+    def places(self, positions: Sequence[int]) -> list[int]:
+        """The texts in which these positions lie."""
+        found: list[int] = (np.searchsorted(self._starts, positions, side="right") - 1).tolist()
+        return found
+
+
 class Reader:
     """Reads memories, each text once, and finds a query's terms in them.
 
@@ -84,45 +125,61 @@ class Reader:
 
     def __init__(self, lexical: LexicalEncoder) -> None:
         self._lexical = lexical
-        self._read: Callable[[str, str], Reading] = functools.lru_cache(_CACHED_TEXTS)(self._new)
+        self._read: Callable[[str, str, tuple[str, ...]], Reading] = functools.lru_cache(_CACHED_TEXTS)(self._new)
         self._terms_of: Callable[[bytes], frozenset[int]] = functools.lru_cache(_KNOWN_WORDS)(
             lambda word: self.terms(word.decode())
         )
 
     def read(self, memory: Memory) -> Reading:
-        """The reading of its text, with its tags, entities and category among the words."""
-        text = dense_text(memory)[:READ_CHARACTERS]
+        """The reading of its text (`documents.dense_text`), with its tags, entities and category among the words."""
+        name = memory.metadata.get("name") if memory.kind is Kind.TURN else None
+        labels: tuple[str, ...] = ()
         if memory.tags or memory.entities or memory.category:
-            text = " ".join((text, *memory.tags, *memory.entities, memory.category or ""))
-        return self._read(text, memory.content[:READ_CHARACTERS])
+            labels = (*memory.tags, *memory.entities, memory.category or "")
+        return self._read(memory.content[:READ_CHARACTERS], name if isinstance(name, str) else "", labels)
 
     def terms(self, text: str) -> frozenset[int]:
         """The terms of a query or of a few words."""
         return frozenset(self._lexical.encode_query(text).indices)
 
-    def found(self, query: str, terms: frozenset[int], readings: Sequence[Reading]) -> list[frozenset[int]]:
-        """Which of a query's ``terms`` each of the texts has."""
+    def found(self, query: str, terms: Sequence[int], readings: Sequence[Reading]) -> NDArray[np.bool_]:
+        """Which of the texts (columns) have which of a query's ``terms`` (rows)."""
+        held = np.zeros((len(terms), len(readings)), dtype=np.bool_)
         if not terms:
-            return [frozenset()] * len(readings)
+            return held
+        rows = {term: row for row, term in enumerate(terms)}
+        letters = Letters([one.letters if one.terms is None else b" " for one in readings])
+        known: dict[bytes, list[int]] = {}  # the rows of each word that was met
+        at: list[int] = []
+        of: list[int] = []
+        for position, word in self._likely(query, rows.keys(), letters):
+            if (having := known.get(word)) is None:
+                having = known[word] = [rows[term] for term in self._terms_of(word) if term in rows]
+            for row in having:
+                of.append(row)
+                at.append(position)
+        held[of, letters.places(at)] = True
+        for place, reading in enumerate(readings):
+            if reading.terms is not None:
+                held[[rows[term] for term in rows.keys() & reading.terms], place] = True
+        return held
+
+    def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[int, bytes]]:
+        """Words of the texts that may be forms of the query's, each with where it stands."""
         plain = unicodedata.normalize("NFKD", query[:_QUERY_CHARACTERS])
         words = (word for word in set(_letters(plain).split()) if not terms.isdisjoint(self._terms_of(word)))
         beginnings = {b" " + word[: max(_SHORTEST_BEGINNING, min(_LONGEST_BEGINNING, len(word) - 1))] for word in words}
-        return [
-            terms & (self._terms_in(one.letters, beginnings) if one.terms is None else one.terms) for one in readings
-        ]
-
-    def _terms_in(self, letters: bytes, beginnings: set[bytes]) -> frozenset[int]:
         if len(beginnings) > _MOST_BEGINNINGS:
-            return frozenset[int]().union(*map(self._terms_of, set(letters.split())))
-        found = [
-            self._terms_of(word) for start in beginnings if start in letters for word in _beginning(letters, start)
-        ]
-        return frozenset[int]().union(*found)
+            return letters.words()
+        return chain.from_iterable(map(letters.beginning, beginnings))
 
-    def _new(self, text: str, surface: str) -> Reading:
+    def _new(self, content: str, name: str, labels: tuple[str, ...]) -> Reading:
+        text = f"{name}: {content}"[:READ_CHARACTERS] if name else content
+        if labels:
+            text = " ".join((text, *labels))
         plain = _THOUSANDS.sub("", text if text.isascii() else text.translate(_TYPOGRAPHIC))
         terms = None if plain.isascii() else frozenset(self._lexical.encode_document(text).indices)
-        return Reading(surface=surface, letters=_letters(plain), terms=terms)
+        return Reading(surface=content, letters=_letters(plain), terms=terms)
 
 
 def _has_number(reading: Reading) -> float:
@@ -148,14 +205,6 @@ are 1 or 0.
 
 def _one_of(words: Sequence[bytes], letters: bytes) -> float:
     return float(any(word in letters for word in words))
-
-
-def _beginning(letters: bytes, start: bytes) -> Iterator[bytes]:
-    place = letters.find(start)
-    while place >= 0:
-        end = letters.index(b" ", place + 1)
-        yield letters[place + 1 : end]
-        place = letters.find(start, end)
 
 
 def _letters(text: str) -> bytes:

@@ -1,8 +1,10 @@
 """Ranking: every signal that the recipe's stages see in the candidates, one score for each, best first."""
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from datetime import datetime
+from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from memproxy.core.memory import Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder
 from memproxy.recall.batch import Array, Batch
+from memproxy.recall.each import Each
 from memproxy.recall.reading import Reader
 from memproxy.recall.recipes import BIAS, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
@@ -53,37 +56,37 @@ class Ranker:
         if not candidates:
             return []
         batch = self.batch(text, query, candidates, now)
-        everyone = self._scored(batch)
         if not aside:
-            return best_first(everyone)
-        counted = [place for place in range(len(candidates)) if place not in aside]
-        others = self._scored(batch.only(counted)) if counted else []
-        return best_first([*others, *(everyone[place] for place in sorted(aside))])
+            return best_first(self._scored(batch))
+        scored = self._scored(batch, sorted(aside))
+        if counted := [place for place in range(len(candidates)) if place not in aside]:
+            scored += self._scored(batch.only(counted))
+        return best_first(scored)
 
-    def _scored(self, batch: Batch) -> list[Scored]:
+    def _scored(self, batch: Batch, places: Sequence[int] | None = None) -> list[Scored]:
+        """The candidates of the batch, or those at some of its places."""
         columns = self.columns(batch)
         scores: list[float] = self._scores(batch, columns).tolist()
         signals = _signals(batch, columns)
-        return [
-            Scored(memory=memory, score=score, signals=seen)
-            for memory, score, seen in zip(batch.memories, scores, signals, strict=True)
-        ]
+        wanted = range(len(scores)) if places is None else places
+        return [Scored(memory=batch.memories[place], score=scores[place], signals=signals(place)) for place in wanted]
 
     def batch(self, text: str, query: HybridQuery, candidates: Sequence[Candidate], now: datetime) -> Batch:
         """The candidates side by side."""
-        terms = frozenset(query.bm25.indices if query.bm25 else ())
+        terms = list(frozenset(query.bm25.indices if query.bm25 else ()))
         readings = [self._reader.read(candidate.memory) for candidate in candidates]
-        return Batch(
+        each = Each(
             text=text,
             terms=terms,
             generic=self._generic,
             candidates=candidates,
             readings=readings,
-            documents=self._reader.found(text, terms, readings),
+            held=self._reader.found(text, terms, readings),
             now=now,
             tokens=query.tokens,
             words=query.words,
         )
+        return Batch(each)
 
     def columns(self, batch: Batch) -> Columns:
         """What the recipe's stages see, by name."""
@@ -95,7 +98,7 @@ class Ranker:
     def _scores(self, batch: Batch, columns: Columns) -> Array:
         by_words = np.isnan(batch.cosine)
         sums = weighted(columns, self._recipe.hybrid, len(by_words))
-        if batch.has_tokens.any() and self._recipe.late is not None and "late" in self._recipe.stages:
+        if self._recipe.late is not None and "late" in self._recipe.stages and batch.has_tokens.any():
             sums = np.where(batch.has_tokens, weighted(columns, self._recipe.late, len(by_words)), sums)
         if by_words.any():
             sums = np.where(by_words, weighted(columns, self._recipe.lexical, len(by_words)), sums)
@@ -104,34 +107,41 @@ class Ranker:
 
 def weighted(columns: Columns, weights: Weights, count: int) -> Array:
     """The weighted sum of the columns for each of ``count`` candidates; columns without a weight do not count."""
-    total = np.full(count, weights.get(BIAS, 0.0))
-    for name, values in columns.items():
-        if name in weights:
-            total = total + weights[name] * values
+    names = [name for name in columns if name in weights]
+    rows = np.array([np.ones(count), *(columns[name] for name in names)])
+    factors = np.array([weights.get(BIAS, 0.0), *(weights[name] for name in names)])
+    total: Array = np.add.reduce(rows * factors[:, None], axis=0)
     return total
 
 
 def best_first(scored: Sequence[Scored]) -> list[Scored]:
     """By descending score; ties go to the newer memory, then by id."""
+    ordered = sorted(scored, key=attrgetter("score"), reverse=True)
+    if all(one.score > other.score for one, other in pairwise(ordered)):
+        return ordered  # no ties, as nearly always
 
     def place(one: Scored) -> tuple[Any, ...]:
         return (-one.score, -one.memory.created_at.timestamp(), one.memory.id)
 
-    return sorted(scored, key=place)
+    return sorted(ordered, key=place)
 
 
 _SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late")
 """Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
 
 
-def _signals(batch: Batch, columns: Columns) -> list[dict[str, float]]:
-    raw = zip(batch.bm25.tolist(), batch.coverage.tolist(), batch.cosine.tolist(), strict=True)
-    signals = [
-        {"bm25": bm25, "coverage": coverage} | ({} if math.isnan(cosine) else {"cosine": cosine})
-        for bm25, coverage, cosine in raw
-    ]
-    for name, values in columns.items():
-        if name in _SHOWN:
-            for place in np.flatnonzero(values).tolist():
-                signals[place][name] = float(values[place])
+def _signals(batch: Batch, columns: Columns) -> Callable[[int], dict[str, float]]:
+    """What is told of the candidate at a place."""
+    bm25, coverage, cosine = batch.bm25.tolist(), batch.coverage.tolist(), batch.cosine.tolist()
+    shown = [(name, columns[name].tolist()) for name in columns if name in _SHOWN and columns[name].any()]
+
+    def signals(place: int) -> dict[str, float]:
+        told = {"bm25": bm25[place], "coverage": coverage[place]}
+        if not math.isnan(cosine[place]):
+            told["cosine"] = cosine[place]
+        for name, values in shown:
+            if values[place]:
+                told[name] = values[place]
+        return told
+
     return signals

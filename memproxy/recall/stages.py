@@ -9,13 +9,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from memproxy.core import fusion, timerange
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core import fusion
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
-from memproxy.core.topics import asks_advice, topics_of
 from memproxy.recall.batch import Array, Batch
-from memproxy.recall.preferences import is_preference
-from memproxy.recall.reading import single_words
 
 Columns = dict[str, Array]
 Stage = Callable[[Batch], Columns]
@@ -62,9 +58,13 @@ def reciprocal_ranks(batch: Batch) -> Columns:
 
 
 def late(batch: Batch) -> Columns:
-    """Token by token: the nearest that each candidate has to each token of the query, and with the turns beside it."""
-    functional = [word in _WITHOUT_TOPIC for word in batch.words]
-    return fusion.late_columns(batch.similarities, batch.with_beside(batch.similarities), functional)
+    """Token by token: the nearest that each candidate has to each token of the query, and with the turns beside it.
+    What an assistant answers lifts none of them where the user asks about himself: in a long text something is near
+    to everything.
+    """
+    own, functional = batch.similarities, [word in _WITHOUT_TOPIC for word in batch.words]
+    telling = np.where(batch.not_my_words[:, None] > 0, np.nan, own)
+    return fusion.late_columns(own, np.fmax(own, batch.with_beside(telling)), functional)
 
 
 def phrases(batch: Batch) -> Columns:
@@ -81,7 +81,7 @@ def neighbours(batch: Batch) -> Columns:
     question = (1 - batch.not_my_words) * batch.beside(batch.surface("question"), before)
     return {
         "answers": question,
-        "answers_match": question * np.clip(batch.beside(batch.strength, before), 0.0, None),
+        "answers_match": question * np.maximum(batch.beside(batch.strength, before), 0.0),
         "after_coverage": batch.beside(batch.coverage, after),
     }
 
@@ -90,15 +90,16 @@ def sessions(batch: Batch) -> Columns:
     """How well the best turns of the same session match: many weak ones speak for each other. By words alone: how many
     of the query's words, whatever their kind, the candidates of the session have together.
     """
-    strength = np.clip(batch.strength, 0.0, None)
-    order = np.lexsort((-strength, batch.sessions))
-    sessions = batch.sessions[order]
-    starts = np.flatnonzero(np.r_[True, sessions[1:] != sessions[:-1]])
-    place_in_session = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    best = np.where(place_in_session < BEST_OF_SESSION, strength[order], 0.0)
-    total = np.bincount(sessions, weights=best, minlength=len(order))
+    strength, numbers = np.maximum(batch.strength, 0.0), batch.sessions.tolist()
+    values = strength.tolist()
+    total, turns = [0.0] * len(batch.each.memories), [0] * len(batch.each.memories)
+    for place in np.argsort(-strength, kind="stable").tolist():
+        number = numbers[place]
+        if turns[number] < BEST_OF_SESSION:
+            turns[number] += 1
+            total[number] += values[place]
     return {
-        "session": batch.is_turn * total[batch.sessions] / BEST_OF_SESSION,
+        "session": batch.is_turn * np.array([total[number] for number in numbers]) / BEST_OF_SESSION,
         "session_words": _session_words(batch),
     }
 
@@ -107,16 +108,12 @@ def speakers(batch: Batch) -> Columns:
     """Who said it, where the query tells whose words it is after: a named speaker, the user ("my"), or the assistant
     ("you suggested"). Boosts, never filters.
     """
-    asking = batch.asking
-    names = [_speaker(memory) for memory in batch.memories]
-    asked = {name for name in names if name and name.split()[0] in batch.named}
-    named = float(len(asked) == 1)
-    by_user = batch.is_turn * np.array([float(memory.trust is Trust.USER) for memory in batch.memories])
+    said, asked = batch.asking.assistant_said, batch.asked_speakers
     by_model = batch.by_assistant
     return {
-        "speaker": named * np.array([float(name in asked) for name in names]),
-        "your_words": asking.assistant_said * by_model,
-        "not_your_words": asking.assistant_said * by_user,
+        "speaker": batch.said_by(*asked) if len(asked) == 1 else np.zeros(len(batch.memories)),
+        "your_words": said * by_model,
+        "not_your_words": said * batch.by_user,
         "not_my_words": batch.not_my_words,
         "assistant": by_model,
     }
@@ -124,7 +121,7 @@ def speakers(batch: Batch) -> Columns:
 
 def times(batch: Batch) -> Columns:
     """How near a memory is to the times that the query names, and, only when it asks for the latest, how new it is."""
-    spans = timerange.spans(batch.text, batch.now)
+    spans = batch.each.spans
     nothing = np.zeros(len(batch.memories))
     near = nothing
     if spans:
@@ -132,9 +129,8 @@ def times(batch: Batch) -> Columns:
         away = np.array([min(span.days_away(moment) for span in spans) for moment in moments])
         near = np.clip(1 - away / NEAR_DAYS, 0.0, 1.0)
     newest = nothing
-    if timerange.asks_for_latest(batch.text) and len(batch.memories) > 1:
-        ages = np.array([memory.created_at.timestamp() for memory in batch.memories])
-        newest = ages.argsort().argsort() / (len(ages) - 1)
+    if batch.each.asks_for_latest and len(batch.memories) > 1:
+        newest = batch.created.argsort().argsort() / (len(batch.memories) - 1)
     return {"near_time": near, "newest": newest}
 
 
@@ -162,11 +158,10 @@ def substance(batch: Batch) -> Columns:
 
 def preferences(batch: Batch) -> Columns:
     """What the user likes, avoids, needs or has in the matter that he asks advice on."""
-    nothing = np.zeros(len(batch.memories))
-    topics = topics_of(batch.text) if asks_advice(batch.text) else frozenset()
-    if not topics:
+    told = batch.tells_preference
+    if told is None:
+        nothing = np.zeros(len(batch.memories))
         return {"preference": nothing, "told_preference": nothing}
-    told = np.array([float(is_preference(memory, topics)) for memory in batch.memories])
     return {"preference": told * (1 - batch.is_turn), "told_preference": told * batch.is_turn}
 
 
@@ -198,15 +193,15 @@ def _by_best(values: Array) -> Array:
 
 def _session_words(batch: Batch) -> Array:
     """For turns, against other sessions' candidates; not looked at where all candidates have vectors."""
-    words, turns = single_words(batch.text), batch.is_turn > 0
+    words, turns = batch.each.single_words, batch.is_turn > 0
     standing = np.zeros(len(turns))
     if words and turns.any() and np.isnan(batch.cosine).any():
-        marks = [b" %b " % word for word in words]
-        held = np.array([[mark in reading.letters for mark in marks] for reading in batch.readings])
-        together = np.zeros_like(held)
+        held = batch.has_words
+        together = np.zeros((len(batch.each.memories), len(words)), dtype=np.bool_)
         np.logical_or.at(together, batch.sessions, held)
         shares = fusion.shares(held, list(words.values()))
-        standing[turns] = fusion.places((together @ shares)[batch.sessions[turns]])
+        found = np.add.reduce(together.T * shares[:, None], axis=0)  # not by `@`: see `fusion.coverage`
+        standing[turns] = fusion.places(found[batch.sessions[turns]])
     return standing
 
 
@@ -214,8 +209,3 @@ def _reciprocal(values: Array) -> Array:
     ranks = np.empty(len(values))
     ranks[np.argsort(-values, kind="stable")] = np.arange(len(values))
     return (RANK_CONSTANT + 1) / (RANK_CONSTANT + 1 + ranks)
-
-
-def _speaker(memory: Memory) -> str:
-    name = memory.metadata.get("name") if memory.kind is Kind.TURN else memory.subject
-    return name.lower() if isinstance(name, str) else ""

@@ -88,6 +88,19 @@ def test_the_gate_is_measured_by_kind_and_by_first_person_words(data: Path, tmp_
     assert [one["text"] for one in report["wrong"]] == ["Where did I leave the lamp?"]
 
 
+def test_the_gate_of_a_configuration_is_measured(tmp_path: Path) -> None:
+    lines, out, config = tmp_path / "gate.jsonl", tmp_path / "figures.json", tmp_path / "config.yaml"
+    lines.write_text("\n".join(map(json.dumps, GATE_LINES)), "utf-8")
+    for told, rate in (
+        ("gate: {skip: [fact]}", 1.0),
+        ("gate: {skip: [greeting]}", 0.0),
+        ("gate: {enabled: false}", 1.0),
+    ):
+        config.write_text(told, "utf-8")
+        evaluate("gate", "--data", lines, "--config", config, "--tenant", "acme", "--json", out)
+        assert json.loads(out.read_text("utf-8"))["kinds"]["greeting"]["all"]["rate"] == rate
+
+
 def test_a_file_that_is_no_gate_data_is_refused(tmp_path: Path) -> None:
     for name, content in (("empty.jsonl", ""), ("other.jsonl", '{"a": 1}')):
         (tmp_path / name).write_text(content, "utf-8")

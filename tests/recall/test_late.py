@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Memory, Trust
 from memproxy.core.tokenvectors import Vectors, pack
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
@@ -29,9 +29,11 @@ ASKED = units(len(WORDS))
 NEAR, FAR = pack(np.concatenate([ASKED, units(6)])), pack(units(10))
 
 
-def ranked(candidates: Sequence[Candidate], tokens: Vectors | None = ASKED) -> list[Scored]:
-    query = HybridQuery(dense=[1.0], bm25=LEXICAL.encode_query("where is the harbour"), tokens=tokens, words=WORDS)
-    return Ranker(LEXICAL, named("late")).rank("where is the harbour", query, candidates, now=NOW)
+def ranked(
+    candidates: Sequence[Candidate], tokens: Vectors | None = ASKED, text: str = "where is the harbour"
+) -> list[Scored]:
+    query = HybridQuery(dense=[1.0], bm25=LEXICAL.encode_query(text), tokens=tokens, words=WORDS)
+    return Ranker(LEXICAL, named("late")).rank(text, query, candidates, now=NOW)
 
 
 def candidate(memory: Memory, tokens: bytes) -> Candidate:
@@ -59,6 +61,19 @@ def test_a_turn_beside_one_that_is_near_is_lifted() -> None:
     )
     assert found["b"] > found["c"] > found["e"]
     assert found["a"] > found["e"]
+
+
+def test_an_assistants_near_answer_lifts_the_turns_beside_it_only_where_its_words_are_asked_for() -> None:
+    def lift(question: str, trust: Trust) -> float:
+        said = [msgspec.structs.replace(one, trust=Trust.USER) for one in conversation("a", "b", "c", "d", "e")]
+        said[1] = msgspec.structs.replace(said[1], trust=trust)
+        found = [candidate(one, NEAR if place == 1 else FAR) for place, one in enumerate(said)]
+        columns = {score.memory.content: score.score for score in ranked(found, text=question)}
+        return columns["c"] - columns["e"]
+
+    assert lift("where is my harbour", Trust.USER) > 0.01
+    assert lift("where is my harbour", Trust.ASSISTANT) < lift("where is my harbour", Trust.USER) / 2
+    assert lift("where did you say my harbour is", Trust.ASSISTANT) > 0.01
 
 
 @pytest.mark.parametrize("tokens", [None, np.zeros((0, 384), np.float32), units(3)[:, :200]])

@@ -11,7 +11,9 @@ LEXICAL = Bm25Encoder()
 
 def found(query: str, text: str) -> frozenset[int]:
     reader = Reader(LEXICAL)
-    return reader.found(query, reader.terms(query), [reader.read(turn(text))])[0]
+    terms = sorted(reader.terms(query))
+    held = reader.found(query, terms, [reader.read(turn(text))])
+    return frozenset(term for term, (has,) in zip(terms, held.tolist(), strict=True) if has)
 
 
 def in_common(query: str, text: str) -> frozenset[int]:

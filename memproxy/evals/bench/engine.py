@@ -3,6 +3,9 @@
 Memories of a made-up world (short and long turns, every tenth a fact) go straight into an embedded store in a temporary
 folder, with vectors that are drawn, not computed; what is measured is `Recall.recall`, from the question to the block.
 With ``--model-path`` the questions are embedded by a model, and its share of each time is told apart.
+
+All questions are asked twice: first while nobody has an index in memory, so that the engine answers, then of users who
+were searched just before (docs/decisions/0026).
 """
 
 import asyncio
@@ -34,11 +37,12 @@ from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.plain import WithoutTokens
-from memproxy.ports import Embedder, Point
+from memproxy.ports import Embedder, HybridQuery, Point
 from memproxy.recall.documents import bm25_text
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import EmbeddingSettings, RecallSettings, Settings
-from memproxy.stores.edge import EdgeStore
+from memproxy.stores.edge import INDEX_BYTES, EdgeStore
+from memproxy.stores.owner_indexes import SEARCHES
 from memproxy.wiring.engine import SystemClock
 
 DIMENSION = 384
@@ -48,6 +52,9 @@ CLUSTERS = 200
 SESSION_TURNS = 20
 _BATCH = 1_000
 _WARMUP = 20
+_MOST_ASKED = 20
+"""Users who ask."""
+
 _BEGINNING = datetime(2024, 1, 1, tzinfo=UTC)
 _DEADLINE_MS = 60_000
 _STANDARD = tuple(Population(memories=size, users=users) for size in (10_000, 100_000) for users in (1, 10))
@@ -100,14 +107,31 @@ class Drawn(WithoutTokens):
 
 class EngineRow(msgspec.Struct, frozen=True, kw_only=True):
     """Recall in one population, from the question to the block: ``recall`` without the time of the stage ``embed``,
-    ``with_embedding`` with it (None: the vectors were drawn), and the medians of all stages, in milliseconds.
+    ``with_embedding`` with it (None: the vectors were drawn), ``cold`` as ``recall`` of users who have no index in
+    memory, and the medians of all stages, in milliseconds. ``cpu_ms`` and ``cold_cpu_ms`` are processor milliseconds of
+    a recall, in the mean; ``build_s`` what it took to make the indexes, and ``index_bytes`` about what they take.
     """
 
     memories: int
     users: int
     recall: Times
+    cold: Times
     with_embedding: Times | None
     stages: dict[str, float]
+    cpu_ms: float
+    cold_cpu_ms: float
+    build_s: float
+    index_bytes: int
+
+
+class _Asked(msgspec.Struct):
+    """The stages' milliseconds of each answer, and processor milliseconds of one in the mean."""
+
+    answers: list[dict[str, float]]
+    cpu_ms: float
+
+    def without_embedding(self) -> Times:
+        return Times.of([timings["recall"] - timings["embed"] for timings in self.answers])
 
 
 def _memories(user: str, first: int, count: int) -> Iterator[Memory]:
@@ -157,23 +181,51 @@ async def measure(
     """
     drawn = Drawn()
     with tempfile.TemporaryDirectory(prefix="memproxy-bench-", dir=temporary_folder()) as folder:
-        store = EdgeStore(Path(folder, "store"), dimension=DIMENSION, embedder_name=drawn.name, lull_s=0)
-        await store.open(None)
-        try:
+        path = Path(folder, "store")
+        async with _open(path, drawn, 0) as store:
             await _fill(store, population, drawn, console)
-            async with _embedder(model_path, Path(folder, "model")) as embedder:
-                answers = await _asked(_recall(store, embedder or drawn), population, questions)
-        finally:
-            await store.close()
-    names = sorted({name for timings in answers for name in timings})
-    times = {name: Times.of([timings.get(name, 0.0) for timings in answers]) for name in names}
+        # an embedder of its own for each pass: it keeps the vectors of questions that it was asked
+        async with _open(path, drawn, 0) as store, _embedder(model_path, Path(folder, "model")) as embedder:
+            cold = await _asked(_recall(store, embedder or drawn), population, questions)
+        async with _open(path, drawn, INDEX_BYTES) as store, _embedder(model_path, Path(folder, "model")) as embedder:
+            build_s = await _indexed(store, population, drawn)
+            warm = await _asked(_recall(store, embedder or drawn), population, questions)
+            index_bytes = store.index_bytes
+    names = sorted({name for timings in warm.answers for name in timings})
+    times = {name: Times.of([timings.get(name, 0.0) for timings in warm.answers]) for name in names}
     return EngineRow(
         memories=population.memories,
         users=population.users,
-        recall=Times.of([timings["recall"] - timings["embed"] for timings in answers]),
+        recall=warm.without_embedding(),
+        cold=cold.without_embedding(),
         with_embedding=None if model_path is None else times["recall"],
         stages={name: some.p50_ms for name, some in times.items()},
+        cpu_ms=warm.cpu_ms,
+        cold_cpu_ms=cold.cpu_ms,
+        build_s=build_s,
+        index_bytes=index_bytes,
     )
+
+
+@asynccontextmanager
+async def _open(path: Path, drawn: Drawn, index_bytes: int) -> AsyncIterator[EdgeStore]:
+    store = EdgeStore(path, dimension=DIMENSION, embedder_name=drawn.name, lull_s=0, index_bytes=index_bytes)
+    await store.open(None)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _indexed(store: EdgeStore, population: Population, drawn: Drawn) -> float:
+    """Search for each user who will be asked until there is an index, where one fits; answers the seconds it took."""
+    begin = time.perf_counter()
+    for user in range(min(_MOST_ASKED, population.users)):
+        for _ in range(SEARCHES):
+            query = HybridQuery(dense=drawn.draw(user, 1)[0], limit=1)
+            await store.search(Scope(tenant="bench", user=f"u{user}"), query)
+    await store.settle()
+    return time.perf_counter() - begin
 
 
 @asynccontextmanager
@@ -195,19 +247,20 @@ def _recall(store: EdgeStore, embedder: Embedder) -> Recall:
     return Recall(settings=settings, store=store, embedder=embedder, lexical=Bm25Encoder(), clock=SystemClock())
 
 
-async def _asked(recall: Recall, population: Population, questions: int) -> list[dict[str, float]]:
-    """The stages' milliseconds of each answer; ``recall`` is all of it, as its caller sees it."""
+async def _asked(recall: Recall, population: Population, questions: int) -> _Asked:
+    """Questions of several users; ``recall`` in their stages is all of it, as its caller sees it."""
     answers: list[dict[str, float]] = []
-    each = population.memories // population.users
+    each, spent = population.memories // population.users, 0.0
     for place in range(questions + _WARMUP):
-        user = place % min(20, population.users)
+        user = place % min(_MOST_ASKED, population.users)
         text = payloads.question(user * each + place * 37 % each)
         scope = Scope(tenant="bench", user=f"u{user}")
-        begin = time.perf_counter()
+        begin, begun = time.perf_counter(), time.process_time()
         answer = await recall.recall(RecallRequest(request_id="bench", scope=scope, queries=[text], nonce="0" * 12))
         if place >= _WARMUP:
+            spent += time.process_time() - begun
             answers.append({**answer.timings, "recall": (time.perf_counter() - begin) * 1000})
-    return answers
+    return _Asked(answers=answers, cpu_ms=spent * 1000 / max(1, questions))
 
 
 def main(
@@ -234,10 +287,13 @@ _STAGES = ("embed", "search", "rank", "assemble")
 
 
 def _table(rows: Sequence[EngineRow]) -> Table:
-    table = Table("memories", "users", "p50 / p95 / p99", "with embedding", *_STAGES, title="recall, milliseconds")
+    heads = ("memories", "users", "p50 / p95 / p99", "cold", "processor, cold", "with embedding", *_STAGES, "index")
+    table = Table(*heads, title="recall, milliseconds")
     for row in rows:
         stages = (f"{row.stages.get(name, 0.0):.2f}" for name in _STAGES)
-        table.add_row(f"{row.memories:,}", f"{row.users:,}", _shown(row.recall), _shown(row.with_embedding), *stages)
+        times = (_shown(row.recall), _shown(row.cold), f"{row.cpu_ms:.2f}, {row.cold_cpu_ms:.2f}")
+        index = f"{row.index_bytes / 1e6:.0f} MB in {row.build_s:.1f} s"
+        table.add_row(f"{row.memories:,}", f"{row.users:,}", *times, _shown(row.with_embedding), *stages, index)
     return table
 
 

@@ -41,6 +41,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     searches: int
     """Searches per population."""
     starts: int
+    """Starts that nothing else is measured on, besides those of the proxies that are."""
     limit_s: float
     """The whole run is given up after this many seconds."""
 
@@ -135,5 +136,5 @@ def scaled(plan: Plan, scale: float) -> Plan:
         ),
         user_memories=count(plan.user_memories),
         searches=count(plan.searches),
-        starts=max(1, round(plan.starts * scale)),
+        starts=round(plan.starts * scale),
     )

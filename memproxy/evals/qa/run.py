@@ -89,8 +89,11 @@ async def _recipe(
             async with asyncio.TaskGroup() as group:
                 for outcome in outcomes:
                     group.create_task(one(outcome), name=f"answer {outcome.question.id}")
-        except* ModelRefused as refused:
-            raise ModelRefused(str(refused.exceptions[0])) from refused
+        except ExceptionGroup as failed:
+            # `except*` gives a group again in Python 3.11.2, which Debian 12 has
+            if (refused := failed.subgroup(ModelRefused)) is None:
+                raise
+            raise ModelRefused(str(refused.exceptions[0])) from failed
     return lines
 
 

@@ -1,0 +1,68 @@
+"""What recall answers: the block or why there is none, what it did without, the candidates as a receipt has them."""
+
+import logging
+from typing import Any
+
+from memproxy.core.memory import Memory
+from memproxy.core.protocol import RecallAnswer
+from memproxy.errors import ModelError, ModelRefused
+from memproxy.metrics import metrics
+from memproxy.recall.assemble import Block
+from memproxy.recall.course import Course
+from memproxy.recall.rewrite import trouble
+from memproxy.recall.select import Judged
+
+log = logging.getLogger(__name__)
+
+
+def note(course: Course, stage: str, error: ModelError) -> None:
+    """Recall went on without a model: in the receipt, in the metrics, and in the log. That a tenant's way to its model
+    is not known yet is no failure.
+    """
+    course.notes.append(f"{stage}: {trouble(error)}")
+    if not isinstance(error, ModelRefused):
+        metrics().internal_errors.labels(where=f"recall.{stage}").inc()
+        log.warning("recall goes on without its %s model: %s", stage, error.message)
+
+
+def without(course: Course, result: str, reason: str | None = None, *, query: str) -> RecallAnswer:
+    """No block, and why."""
+    timings, notes = course.timings(), course.notes
+    return RecallAnswer(result=result, reason=reason, query=query, timings=timings, notes=notes)
+
+
+def answered(block: Block, judged: list[Judged], query: str, course: Course, *, explained: int) -> RecallAnswer:
+    """The block with its lines, and ``explained`` of the candidates beside those that may be in it (0: none at all)."""
+    shown = {citation.memory_id for citation in block.citations}
+    kept = [one.scored.memory for one in judged if one.rejected is None]
+    told = _told(judged, explained) if explained else []
+    return RecallAnswer(
+        result="injected" if block.text else "empty",
+        context=block.text,
+        tokens=block.tokens,
+        citations=block.citations,
+        timings=course.timings(),
+        query=query,
+        candidates=[_explain(one, one.scored.memory, shown) for one in told],
+        notes=course.notes,
+        expiring={one.id: one.expires_at for one in kept if one.expires_at is not None and one.id in shown},
+    )
+
+
+def _told(judged: list[Judged], most: int) -> list[Judged]:
+    """So many of those left out, in order with whatever may be in the block."""
+    most += sum(one.rejected is None for one in judged)
+    return [*judged[:most], *(one for one in judged[most:] if one.rejected is None)]
+
+
+def _explain(judged: Judged, memory: Memory, shown: set[str]) -> dict[str, Any]:
+    """One candidate of a receipt: its signals, and why it is not in the block (``budget``: no room was left)."""
+    injected = judged.rejected is None and memory.id in shown
+    return {
+        "memory_id": memory.id,
+        "kind": memory.kind.value,
+        "score": round(judged.scored.score, 4),
+        "signals": {name: round(value, 4) for name, value in judged.scored.signals.items()},
+        "injected": injected,
+        "rejected": None if injected else judged.rejected or "budget",
+    }

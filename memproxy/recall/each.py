@@ -1,0 +1,179 @@
+"""The candidates of one query, each by itself: what is known of them whoever the others are, looked at once for all
+rankings of the query.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memproxy.core import timerange
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.tokenvectors import similarities
+from memproxy.core.topics import asks_advice, topics_of
+from memproxy.ports import Candidate
+from memproxy.recall.preferences import is_preference
+from memproxy.recall.reading import Asking, Letters, Reading, asking, names_in, phrases, single_words
+
+Array = NDArray[np.float64]
+
+
+class Each:
+    """The query, and its candidates side by side. All arrays have one value for each candidate.
+
+    ``terms`` are the query's, ``held`` says which of them (rows) each candidate's own text has (columns); ``tokens``
+    and ``words`` are the query's as in `HybridQuery`.
+    """
+
+    def __init__(
+        self,
+        *,
+        text: str,
+        terms: Sequence[int],
+        generic: frozenset[int],
+        candidates: Sequence[Candidate],
+        readings: Sequence[Reading],
+        held: NDArray[np.bool_],
+        now: datetime,
+        tokens: NDArray[np.float32] | None = None,
+        words: Sequence[str] = (),
+    ) -> None:
+        self.text = text
+        self.terms = terms
+        self.generic = generic
+        self.held = held
+        self.now = now
+        self.words = words
+        self._tokens = tokens
+        self._candidates = candidates
+        self._readings = readings
+        self._signs: dict[str, Array] = {}
+        self.memories = [candidate.memory for candidate in candidates]
+        self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
+        self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
+
+    @cached_property
+    def asking(self) -> Asking:
+        """The query, read."""
+        return asking(self.text)
+
+    @cached_property
+    def spans(self) -> list[timerange.Span]:
+        """The times that the query names."""
+        return timerange.spans(self.text, self.now)
+
+    @cached_property
+    def asks_for_latest(self) -> bool:
+        """Whether the query is for what is newest."""
+        return timerange.asks_for_latest(self.text)
+
+    @cached_property
+    def is_turn(self) -> Array:
+        """1 for verbatim messages, else 0."""
+        return np.array([memory.kind is Kind.TURN for memory in self.memories], dtype=float)
+
+    @cached_property
+    def by_assistant(self) -> Array:
+        """1 for the assistant's messages, else 0."""
+        by_model: Array = np.array([memory.trust is Trust.ASSISTANT for memory in self.memories], dtype=float)
+        return self.is_turn * by_model
+
+    @cached_property
+    def by_user(self) -> Array:
+        """1 for the user's messages, else 0."""
+        by_user: Array = np.array([memory.trust is Trust.USER for memory in self.memories], dtype=float)
+        return self.is_turn * by_user
+
+    @cached_property
+    def not_my_words(self) -> Array:
+        """1 for the assistant's messages when the user asks about himself, and not for what the assistant said."""
+        return self.asking.first_person * (1 - self.asking.assistant_said) * self.by_assistant
+
+    @cached_property
+    def phrases(self) -> Array:
+        """How many of the query's pairs of words each candidate has word for word."""
+        letters, counts = Letters([reading.letters for reading in self._readings]), [0.0] * len(self._readings)
+        for pair in phrases(self.text):
+            for place in letters.having(pair):
+                counts[place] += 1
+        return np.array(counts)
+
+    @cached_property
+    def single_words(self) -> dict[bytes, bool]:
+        """`reading.single_words` of the query."""
+        return single_words(self.text)
+
+    @cached_property
+    def has_words(self) -> NDArray[np.bool_]:
+        """Which candidates (rows) have which of the `single_words` (columns)."""
+        letters = Letters([reading.letters for reading in self._readings])
+        held = np.zeros((len(self._readings), len(self.single_words)), dtype=np.bool_)
+        for column, word in enumerate(self.single_words):
+            held[letters.having(b" %b " % word), column] = True
+        return held
+
+    @cached_property
+    def similarities(self) -> Array:
+        """How near the tokens of each candidate come to each of the query's; NaN for candidates without tokens, no
+        columns where the query has none.
+        """
+        if self._tokens is None or not any(candidate.tokens for candidate in self._candidates):
+            return np.full((len(self.memories), 0), np.nan)
+        return similarities(self._tokens, [candidate.tokens for candidate in self._candidates])
+
+    @cached_property
+    def speakers(self) -> list[str]:
+        """Who said each turn, whom each fact is about; empty where that is not known."""
+        return [_speaker(memory) for memory in self.memories]
+
+    @cached_property
+    def asked_speakers(self) -> frozenset[str]:
+        """Those of the speakers whose name the query has."""
+        named = names_in(self.text)
+        return frozenset(name for name in set(self.speakers) if name and name.split()[0] in named)
+
+    @cached_property
+    def created(self) -> Array:
+        """When each was learned or said, in seconds."""
+        return np.array([memory.created_at.timestamp() for memory in self.memories])
+
+    @cached_property
+    def tells_preference(self) -> Array | None:
+        """1 for what tells of the user's tastes in the matter that he asks advice on; None when he asks for none."""
+        topics = topics_of(self.text) if asks_advice(self.text) else frozenset[str]()
+        return np.array([float(is_preference(memory, topics)) for memory in self.memories]) if topics else None
+
+    @cached_property
+    def turns_in_order(self) -> list[tuple[str, datetime, int, int]]:
+        """Session, time, place within its call, and place among the candidates of each turn, as they were said."""
+        return sorted(
+            (memory.session_id or "", memory.created_at, _sequence(memory), place)
+            for place, memory in enumerate(self.memories)
+            if memory.kind is Kind.TURN
+        )
+
+    @cached_property
+    def sessions(self) -> list[int]:
+        """The number of each turn's session; every fact is a session of its own."""
+        numbers: dict[Any, int] = {}
+        keys = (memory.session_id if memory.kind is Kind.TURN else place for place, memory in enumerate(self.memories))
+        return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+    def surface(self, name: str) -> Array:
+        """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""
+        if name not in self._signs:
+            self._signs[name] = self.is_turn * np.array([reading.sign(name) for reading in self._readings])
+        return self._signs[name]
+
+
+def _sequence(memory: Memory) -> int:
+    place = memory.metadata.get("seq", 0)
+    return place if isinstance(place, int) else 0
+
+
+def _speaker(memory: Memory) -> str:
+    name = memory.metadata.get("name") if memory.kind is Kind.TURN else memory.subject
+    return name.lower() if isinstance(name, str) else ""
