@@ -5,6 +5,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ from memproxy.core.protocol import (
 )
 from memproxy.core.scope import Scope
 from memproxy.engine.backup import BackingUp
+from memproxy.engine.measuring import LOADING, READY, Measuring
 from memproxy.engine.receipts import LEFT_OUT_SHOWN, ReceiptKeeper
 from memproxy.engine.reindex import Reindexing
 from memproxy.errors import ConfigError, MemoryUnavailable, NotBuilt, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.tally import QuestionTally
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
 from memproxy.ports import (
@@ -54,11 +57,8 @@ log = logging.getLogger(__name__)
 STORE_ID = "store_id"
 """Key in the state's facts: the id of the store that belongs to this state."""
 
-MEASURE_EVERY_S = 10.0
 _BACK_OFF = wait_exponential(multiplier=0.2, max=5.0)
 
-READY = "ready"
-LOADING = "loading"
 REFUSED = "refused"
 
 
@@ -77,6 +77,7 @@ class Engine:
         worker: Applies journal rows and learns.
         access: How each tenant's requests reach their model.
         clock: The time.
+        tally: Counts what questions cost an embedder, where it is paid; written down before the state closes.
         model: The worker's chat model, closed with the engine.
         recall_models: Those that recall asks, closed with the engine.
         secret: Keys the nonces of blocks (the installation's own); by default one for this process.
@@ -94,6 +95,7 @@ class Engine:
         worker: Worker,
         access: ModelAccess,
         clock: Clock,
+        tally: QuestionTally | None = None,
         model: ChatModel | None = None,
         recall_models: Sequence[ChatModel] = (),
         reindexing: Reindexing | None = None,
@@ -110,6 +112,7 @@ class Engine:
         self._recall = recall
         self._worker = worker
         self._clock = clock
+        self._tally = tally
         self._models = [*recall_models, *([model] if model is not None else [])]
         self._reindexing = reindexing
         self._lexical_version = lexical_version
@@ -132,13 +135,14 @@ class Engine:
         self._quotas = Quotas(settings, state, store, clock)
         self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
         self._opened: set[str] = set()
+        self._measuring = Measuring(self._parts, self._opened, state=state, store=store, recall=recall)
         self._all_open = asyncio.Event()
 
     async def start(self) -> None:
         """Begin to open everything, and return at once."""
         await self._embedder.start()
         self._tasks.start(self._open_or_tell(), "open")
-        self._tasks.start(self._measure(), "measure")
+        self._tasks.start(self._measuring.run(), "measure")
 
     async def wait_open(self) -> None:
         """Returns when state, store and worker are open (never, while the store is refused)."""
@@ -151,7 +155,7 @@ class Engine:
         2. the worker: takes no new rows, finishes what it applies (``grace_s`` at most), the rest stays in the journal;
         3. the chat models, which only recall and the worker call;
         4. the store: flushes what the worker wrote;
-        5. the receipts that wait to be written;
+        5. the receipts and the costs of questions that wait to be written;
         6. the state: after the store, because rows are acknowledged after the store's flush;
         7. the embedder.
         """
@@ -168,9 +172,15 @@ class Engine:
         if "store" in self._opened:
             await _quietly(self._store.close(), "store")
         await self._receipts.close()
+        if self._tally is not None:
+            await self._tally.close()
         if "state" in self._opened:
             await _quietly(self._state.close(), "state")
         await self._embedder.close()
+
+    def announce_long_work(self, within: AbstractContextManager[None]) -> None:
+        """``within`` is entered around what may keep this process from answering for long. Called before `start`."""
+        self._eraser.announce(within)
 
     def backends(self) -> Backends:
         """What the API's calls work with."""
@@ -368,37 +378,6 @@ class Engine:
             log.info("the %s is open now", part)
         self._parts[part] = READY
         self._opened.add(part)
-
-    async def _measure(self) -> None:
-        """Keep what `readiness` says, and the store's gauge, true."""
-        while True:
-            await self._recall.prepare()
-            await asyncio.sleep(MEASURE_EVERY_S)
-            if "store" in self._opened:
-                await self._measure_store()
-            if "state" in self._opened:
-                await self._measure_state()
-
-    async def _measure_store(self) -> None:
-        try:
-            metrics().store_points.set(await self._store.points())
-        except StoreUnavailable as error:
-            self._note_outage("store", error)
-        else:
-            self._parts["store"] = READY
-
-    async def _measure_state(self) -> None:
-        try:
-            await self._state.queue_sizes()
-        except StateUnavailable as error:
-            self._note_outage("state", error)
-        else:
-            self._parts["state"] = READY
-
-    def _note_outage(self, part: str, error: MemoryUnavailable) -> None:
-        if self._parts[part] == READY:
-            log.warning("the %s does not answer any more: %s", part, error.message)
-        self._parts[part] = f"degraded: {error.message}"
 
 
 async def _quietly(closing: Awaitable[None], part: str) -> None:

@@ -7,6 +7,7 @@ import logging
 from memproxy.auth import BrowserGuard
 from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded
 from memproxy.metrics import metrics
+from memproxy.relay import counted
 from memproxy.relay.admission import Admission
 from memproxy.relay.fetched import FetchedResponses
 from memproxy.relay.handler import ChatHandler
@@ -87,7 +88,7 @@ class Relay:
             self._running -= 1
             if self._running == 0:
                 self._idle.set()
-        metrics().requests.labels(route, str(status)).inc()
+        counted.requests(route, status).inc()
 
     async def _dispatch(self, route: str, request: Request) -> int:
         if route in _HEALTH:

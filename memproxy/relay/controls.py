@@ -39,6 +39,9 @@ class Mode(enum.StrEnum):
         return self in {Mode.ON, Mode.WRITE, Mode.SHADOW}
 
 
+_MODES = {mode.value: mode for mode in Mode}
+
+
 class Controls(msgspec.Struct, frozen=True, kw_only=True):
     """The reading of one request. ``user`` None: memory cannot be used, for the reason in ``problem``."""
 
@@ -58,7 +61,10 @@ def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
     Raises:
         RequestError: the header has another value than the five.
     """
-    value = headers.single(b"x-memproxy-memory")
+    given = headers.all(b"x-memproxy-memory")
+    if len(given) == 1 and (known := _MODES.get(given[0])) is not None:
+        return known  # as nearly all write it
+    value = headers.single(b"x-memproxy-memory") if given else None
     if value is not None:
         try:
             return Mode(value.lower())

@@ -16,6 +16,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, Unauthenticated
 from memproxy.metrics import metrics
 from memproxy.ports import AccessState
+from memproxy.relay import counted
 from memproxy.relay.budget import Budgets
 from memproxy.relay.controls import Controls, Mode, narrowed, read_controls, user_of
 from memproxy.relay.engine import EngineClient
@@ -79,7 +80,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     def count(self) -> None:
         """Note it in the metrics."""
-        metrics().recall.labels(self.result, self.reason or "").inc()
+        counted.recalls(self.result, self.reason or "").inc()
 
 
 class Decider:

@@ -67,6 +67,14 @@ STARTING_S = 15.0
 START_PATIENCE_S = 5.0
 """How long an API call waits for an engine that starts, before it is answered with 503."""
 
+READY_PATIENCE_S = 0.5
+"""How long ``/readyz`` waits for the engine to say how it is: less than the second after which orchestrators by default
+take a probe for failed, and a relay that serves chat for dead.
+"""
+
+BUSY = "degraded: it does not say how it is in time"
+"""What is said of an engine that is there, but did not answer by then: under load, or because it hangs."""
+
 _LOOK_AGAIN_S = 0.1
 _NEEDED = ("state", "store")
 """Parts without which no API call can be answered."""
@@ -214,8 +222,8 @@ class EngineClient:
             log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
 
     async def _look(self) -> None:
-        """Make sure that the engine answers at all before something may wait long for it. One that starts is waited
-        for, `START_PATIENCE_S` at most; one that hangs is not.
+        """Make sure that the engine answers at all before something may wait long for it. One that starts, or has much
+        to do, is waited for, `START_PATIENCE_S` at most.
 
         Raises:
             EngineUnavailable: it does not.
@@ -224,18 +232,19 @@ class EngineClient:
             return
         until = time.monotonic() + self._start_patience_s
         parts = await self.readiness()
-        while _starts(parts) and time.monotonic() < until:
+        while _may_come(parts) and time.monotonic() < until:
             await asyncio.sleep(_LOOK_AGAIN_S)
             parts = await self.readiness()
         if parts["engine"] != "ready":
             raise EngineUnavailable(f"The memory engine is {parts['engine']}; chat goes on without it. Try again soon.")
 
     async def readiness(self) -> dict[str, str]:
-        """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer, or
-        ``loading`` while it starts for the first time.
+        """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer within
+        `READY_PATIENCE_S`, or ``loading`` while it starts for the first time.
         """
+        patience = aiohttp.ClientTimeout(total=READY_PATIENCE_S)
         try:
-            async with self._pool.get(_url(READY_PATH), timeout=aiohttp.ClientTimeout(total=1.0)) as response:
+            async with self._pool.get(_url(READY_PATH), timeout=patience) as response:
                 parts = msgspec.json.decode(await response.read(), type=dict[str, str])
         except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
             return {"engine": self._silence(error)}
@@ -248,6 +257,8 @@ class EngineClient:
         no_socket = isinstance(error, aiohttp.ClientConnectorError)
         if no_socket and not self._ever_heard and time.monotonic() - self._opened < STARTING_S:
             return LOADING
+        if isinstance(error, TimeoutError):
+            return BUSY
         return f"degraded: it does not answer ({type(error).__name__})"
 
     async def api(
@@ -267,12 +278,13 @@ class EngineClient:
             raise EngineUnavailable(
                 "The memory engine does not answer just now; chat goes on without it. Try again in a moment."
             ) from error
+        self._heard = time.monotonic()
         return response.status, list(response.raw_headers), _body(response)
 
 
-def _starts(parts: Mapping[str, str]) -> bool:
-    """Whether it is worth waiting: the engine, or a part that it cannot do without, is on its way."""
-    return LOADING in {parts["engine"], *(parts.get(part) for part in _NEEDED)}
+def _may_come(parts: Mapping[str, str]) -> bool:
+    """Whether it is worth waiting: the engine is busy, or it, or a part that it cannot do without, is on its way."""
+    return parts["engine"] == BUSY or LOADING in {parts["engine"], *(parts.get(part) for part in _NEEDED)}
 
 
 async def _body(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

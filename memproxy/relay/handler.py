@@ -1,18 +1,19 @@
 """A request that carries memory, in order: read, decide what memory does, inject, send, relay, capture."""
 
 import logging
+import os
 import time
-import uuid
 from typing import NamedTuple
 
 from memproxy.auth import client_key
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics
+from memproxy.relay import counted
 from memproxy.relay.capture import Exchange, Journal
 from memproxy.relay.controls import Mode, read_mode
 from memproxy.relay.decide import Decider, Decision
-from memproxy.relay.hangup import Hangup
+from memproxy.relay.hangup import Hangups
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.position import Positions
 from memproxy.relay.receipt import decided
@@ -30,6 +31,10 @@ from memproxy.wire.request import RequestBody
 from memproxy.wire.splice import Unreadable
 
 log = logging.getLogger(__name__)
+
+
+_OFF = Decision(result="off")
+_UNREADABLE = Decision(result="skipped", reason="unreadable")
 
 
 class _Asked(NamedTuple):
@@ -62,7 +67,7 @@ class ChatHandler:
         self._upstreams = upstreams
         self._journal = journal
         self._passthrough = passthrough
-        self._tasks = tasks
+        self._hangups = Hangups(tasks)
 
     async def handle(self, request: Request, wire: WireFormat) -> int:
         """Answer the request, which is of this format; the status that went out.
@@ -73,22 +78,22 @@ class ChatHandler:
         """
         body = await request.body(self._max_body_bytes)
         began = time.perf_counter()
-        request_id = f"req_{uuid.uuid4().hex}"
+        request_id = f"req_{os.urandom(16).hex()}"
         off = read_mode(request.headers, None) is Mode.OFF
         if off and not self._upstreams.routed and not may_hold_ours(body):
-            metrics().request_overhead.labels(wire.name).observe(time.perf_counter() - began)
+            counted.overhead(wire.name).observe(time.perf_counter() - began)
             return await self._untouched(request, body, request_id, off=off)
         try:
             chat = _read(request, body, wire)
         except Unreadable as problem:
             log.debug("%s cannot be read (%s) and goes on untouched", request_id, problem.reason)
             return await self._untouched(request, body, request_id, off=off)
-        with Hangup(request, self._tasks):
+        with self._hangups.watching(request):
             decision = await self._decide(request, chat, request_id)
             decision.count()
             upstream = self._upstreams.of(chat.model)
             sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
-            metrics().request_overhead.labels(wire.name).observe(time.perf_counter() - began)
+            counted.overhead(wire.name).observe(time.perf_counter() - began)
             return await self._exchange(_Asked(request, chat, wire, request_id, upstream), decision, sent)
 
     async def _decide(self, request: Request, chat: RequestBody, request_id: str) -> Decision:
@@ -106,7 +111,7 @@ class ChatHandler:
     async def _untouched(self, request: Request, body: bytes, request_id: str, *, off: bool) -> int:
         """A body that we cannot read, or need not, goes on as it is; the upstream says what it thinks of it."""
         await self._decider.admit(request.headers, None)
-        decision = Decision(result="off") if off else Decision(result="skipped", reason="unreadable")
+        decision = _OFF if off else _UNREADABLE
         decision.count()
         return await self._passthrough.send(request, body, extra=decision.headers(request_id))
 

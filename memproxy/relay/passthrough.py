@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterable, Callable, Iterable
 
 from memproxy.metrics import metrics
-from memproxy.relay.hangup import Hangup
+from memproxy.relay.hangup import Hangups
 from memproxy.relay.request import Request
 from memproxy.relay.stream import Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
@@ -20,7 +20,7 @@ class Passthrough:
 
     def __init__(self, upstream: Upstream, tasks: TaskOwner) -> None:
         self._upstream = upstream
-        self._tasks = tasks
+        self._hangups = Hangups(tasks)
 
     async def stream(self, request: Request, tap: Callable[[UpstreamAnswer], Tap | None] = _no_tap) -> int:
         """Relay a request whose body is not read first (uploads, audio, anything); the status that went out. ``tap``
@@ -54,7 +54,7 @@ class Passthrough:
     ) -> int:
         began = time.perf_counter()
         headers = self._upstream.headers_for(request.headers, length)
-        with Hangup(request, self._tasks):
+        with self._hangups.watching(request):
             answer = await self._upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
             try:
                 await request.begin(answer.status, [*answer.headers, *extra])

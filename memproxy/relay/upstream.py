@@ -49,6 +49,12 @@ KEEP_ALIVE_S = 15.0
 
 READ_BUFFER = 2**18
 
+MOST_URLS = 64
+"""Addresses that are remembered; clients choose them, so they are bounded."""
+
+_NAME_NOTHING_MORE = (["keep-alive"], ["Keep-Alive"])
+"""The usual ``Connection``: the header that it names is never passed on anyway."""
+
 
 class Upstream:
     """Sends requests to ``upstream.base_url`` and hands out its answers unread."""
@@ -64,6 +70,7 @@ class Upstream:
         self.name = self.host + address.path
         self._key = settings.api_key.get_secret_value() if settings.api_key else None
         self._session: aiohttp.ClientSession | None = None
+        self._urls: dict[bytes, URL] = {}
 
     async def open(self) -> None:
         """Make the pool."""
@@ -104,7 +111,7 @@ class Upstream:
         ``length`` is the body's, if it is known.
         """
         dropped = _NOT_SENT if self._takes_client_key else _NOT_SENT_NOR_KEYS
-        if headers.get(b"connection") is not None:
+        if (connection := headers.all(b"connection")) and connection not in _NAME_NOTHING_MORE:
             dropped |= _connection_named(headers.raw)
         sent: CIMultiDict[str] = CIMultiDict(
             [
@@ -129,14 +136,23 @@ class Upstream:
             UpstreamTimeout: no connection or no answer in time.
         """
         assert self._session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
-        url = URL(self._base + raw_path.decode("latin-1"), encoded=True)
         try:
             response = await self._session.request(
-                method, url, headers=headers, data=body, allow_redirects=False, proxy=self._proxy
+                method, self._url(raw_path), headers=headers, data=body, allow_redirects=False, proxy=self._proxy
             )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise self._explain(error) from error
         return UpstreamAnswer(response, self._explain)
+
+    def _url(self, raw_path: bytes) -> URL:
+        """The address; most requests have the same few, whose parts are taken apart once."""
+        url = self._urls.get(raw_path)
+        if url is None:
+            url = URL(self._base + raw_path.decode("latin-1"), encoded=True)
+            if len(self._urls) >= MOST_URLS:
+                self._urls.clear()
+            self._urls[raw_path] = url
+        return url
 
     def _explain(self, error: Exception) -> MemproxyError:
         if isinstance(error, TimeoutError):
@@ -204,7 +220,8 @@ class UpstreamAnswer:
         """The answer's headers as they came, hop-by-hop ones removed, duplicates and order kept."""
         raw = self._response.raw_headers
         dropped = HOP_BY_HOP
-        if "connection" in self._response.headers:
+        connection = self._response.headers.getall("connection", [])
+        if connection and connection not in _NAME_NOTHING_MORE:
             dropped |= _connection_named(raw)
         return [(name, value) for name, value in raw if name.lower() not in dropped]
 

@@ -1,6 +1,7 @@
 """What stands behind the engine's ports: store, embedder, models."""
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from memproxy.engine.reindex import Reindexing
 from memproxy.home import store_path
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
+from memproxy.learn.tally import QuestionTally
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of
@@ -19,6 +21,7 @@ from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Clock, Embedder, RebuildableStore
 from memproxy.recall.pipeline import Recall
+from memproxy.recall.recipes import configured
 from memproxy.retention.policies import Policies
 from memproxy.settings import RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
@@ -40,25 +43,33 @@ class SystemClock:
 
 
 LATE = "late"
-"""The recipe, and the stage, that read token vectors."""
+"""The stage that reads token vectors."""
 
 
-def make_embedder(settings: Settings, home: Path, *, local_files_only: bool = False) -> Embedder:
-    """The embedder of these settings; with ``local_files_only`` it downloads nothing."""
+def make_embedder(
+    settings: Settings,
+    home: Path,
+    *,
+    local_files_only: bool = False,
+    spent: Callable[[str, str], None] | None = None,
+) -> Embedder:
+    """The embedder of these settings; with ``local_files_only`` it downloads nothing. One that is paid by the token
+    tells ``spent`` whose question it was asked, and the question.
+    """
     embedding = settings.embedding
     if embedding.token_vectors is None:
         embedding = embedding.model_copy(update={"token_vectors": _ranks_by_tokens(settings.recall)})
     if embedding.provider == "none":
         return NoEmbedder(dimension_of(embedding))
     if embedding.provider == "openai":
-        return OpenAIEmbedder(embedding)
+        return OpenAIEmbedder(embedding, spent=spent)
     load = partial(load_fastembed, local_files_only=local_files_only)
     return FastembedEmbedder(embedding, home / "models", load)
 
 
 def _ranks_by_tokens(recall: RecallSettings) -> bool:
     """Whether what is recalled is ranked by token vectors."""
-    return LATE in (recall.stages or (recall.recipe,))
+    return LATE in configured(recall).stages
 
 
 def make_store(
@@ -96,7 +107,13 @@ def _bare_store(settings: Settings, home: Path, embedder: Embedder, apart: Apart
             dimension=dimension,
             embedder_name=name,
         )
-    return EdgeStore(store_path(store, home), dimension=dimension, embedder_name=name, apart=apart)
+    return EdgeStore(
+        store_path(store, home),
+        dimension=dimension,
+        embedder_name=name,
+        apart=apart,
+        index_bytes=store.index_bytes,
+    )
 
 
 def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
@@ -104,11 +121,12 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
     clock: Clock = SystemClock()
     apart = threading.Lock()
     state = make_state(settings, home, apart=apart)
-    embedder = make_embedder(settings, home)
+    meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
+    tally = QuestionTally(meter)
+    embedder = make_embedder(settings, home, spent=tally.add)
     store = make_store(settings, home, embedder, apart=apart, keys=keys_of(state))
     lexical = Bm25Encoder()
     access = ModelAccess(settings)
-    meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
     roles = make_roles(settings, access, meter)
     recall = Recall(
         settings=settings,
@@ -141,6 +159,7 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
         worker=worker,
         access=access,
         clock=clock,
+        tally=tally,
         model=model,
         recall_models=(*roles.models, judge) if judge is not None else roles.models,
         reindexing=Reindexing(

@@ -37,7 +37,7 @@ async def nothing(_request: RecallRequest) -> RecallAnswer:
 
 
 class ScriptedEngine:
-    """Answers the relay's calls by script and records them."""
+    """Answers the relay's calls by script and records them. While not ``idle`` it does not say how it is."""
 
     def __init__(self) -> None:
         self.recall: Recall = nothing
@@ -45,6 +45,9 @@ class ScriptedEngine:
         self.captured: list[Captured] = []
         self.full: str | None = None
         self.api_calls: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self.probes = 0
 
     def app(self) -> web.Application:
         """The routes."""
@@ -69,6 +72,8 @@ class ScriptedEngine:
         return web.json_response({"whose": self.full})
 
     async def _ready(self, _request: web.Request) -> web.Response:
+        self.probes += 1
+        await self.idle.wait()
         return web.json_response({"store": "ready"})
 
     async def _api(self, request: web.Request) -> web.Response:

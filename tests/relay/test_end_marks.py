@@ -1,32 +1,18 @@
 """An answer's end, however it is written, is not shown before its turn is in the journal; oddities break no answer."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import cast
 
 import pytest
 
 from memproxy.relay.stream import Keep, Tap
 from memproxy.relay.upstream import UpstreamAnswer
-from memproxy.stores.sqlite_state import SqliteState
 from memproxy.wire.format import CHAT
 from tests.fuzz.reading import shows_end
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig
 from tests.support.answers import Answer, chat_events, chunk, stream
 from tests.support.upstream import ScriptedUpstream
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "What is my budget?"}], "stream": True}
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
-@pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with running_relay(upstream.base_url, state, tmp_path) as rig:
-        yield rig
 
 
 class Head:
@@ -68,6 +54,6 @@ async def test_a_part_of_a_strange_shape_passes_in_the_middle_of_a_stream(
 async def test_items_that_no_machine_can_hold_are_relayed(relay: Rig, upstream: ScriptedUpstream) -> None:
     body = b'{"model":"m","input":[["x",1E+999],{"role":"user","content":"What is my budget?"}]}'
     upstream.script(Answer([b"{}"]))
-    headers = {"content-type": "application/json"}
+    headers = {"content-type": "application/json", "x-memproxy-memory": "write"}  # nothing is injected
     answer = await relay.client.post("/v1/responses", content=body, headers=headers)
     assert (answer.status_code, upstream.last.body) == (200, body)

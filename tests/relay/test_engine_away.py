@@ -3,20 +3,14 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from memproxy.core.protocol import RecallAnswer, RecallRequest
-from memproxy.relay.engine import FAILURES_TO_OPEN
+from memproxy.relay.engine import BUSY, FAILURES_TO_OPEN
 from memproxy.relay.pace import AT_ONCE
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from tests.relay.rig import running_relay, unix_server
 from tests.support.upstream import ScriptedUpstream
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
+from tests.support.waiting import eventually
 
 
 async def test_without_an_engine_requests_succeed_and_say_degraded(
@@ -48,6 +42,31 @@ async def test_a_memory_call_waits_for_an_engine_that_starts(
         async with unix_server(relay.engine.app(), tmp_path / "engine.sock"):
             assert (await calling).status_code == 200
             assert (await relay.client.get("/readyz")).json()["status"] == "ready"
+
+
+async def test_an_engine_too_busy_to_say_how_it_is_makes_no_relay_unready(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        relay.engine.idle.clear()
+        ready = await relay.client.get("/readyz")
+        relay.engine.idle.set()
+        again = await relay.client.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+    assert ready.json()["parts"] == {"relay": "ready", "engine": BUSY}
+    assert (again.status_code, again.json()["status"]) == (200, "ready")
+
+
+async def test_a_memory_call_waits_for_an_engine_that_is_busy(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        relay.engine.idle.clear()
+        calling = TaskOwner("test").start(relay.client.get("/v1/memory"), "call")
+        await eventually(lambda: relay.engine.probes > 1 or calling.done(), what="it is asked once more how it is")
+        relay.engine.idle.set()
+        assert (await calling).status_code == 200
+    assert len(relay.engine.api_calls) == 1
 
 
 async def test_a_hung_engine_costs_a_request_its_memory_and_soon_no_time_at_all(

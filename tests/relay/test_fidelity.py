@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,11 @@ import pytest
 
 from memproxy.core.protocol import TurnsBody
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import DONE, Answer, chat_events, chunk, completion, json_answer, stream
 from tests.support.upstream import ScriptedUpstream
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "What is my budget?"}], "stream": True}
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
-@pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as rig:
-        rig.engine.recall = Memories(numbered(2))
-        yield rig
 
 
 async def answers(state: SqliteState) -> list[str]:

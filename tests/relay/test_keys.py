@@ -20,11 +20,6 @@ QUESTION = "What is my budget?"
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
-@pytest.fixture
 async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
     sections: dict[str, Any] = {
         "auth": {"mode": "keys"},

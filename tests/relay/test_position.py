@@ -1,6 +1,5 @@
 """Where blocks go when an upstream refuses them: tried once without, and what its error spoke of is learned."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,6 @@ from tests.relay.memories import PATIENT, Memories, numbered
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, Answerer, Received, echo, error, gzipped, refusing_late_system
 from tests.support.upstream import ScriptedUpstream
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
-@pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as rig:
-        rig.engine.recall = Memories(numbered(100))
-        yield rig
 
 
 def refusing_blocks(answer: Answer, *, late_only: bool = False) -> Answerer:

@@ -28,11 +28,6 @@ from tests.support.waiting import eventually
 QUESTION = "What is my budget for the Hawaii trip?"
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
 async def test_the_engine_is_told_the_verdict_and_where_the_session_begins(
     upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
 ) -> None:

@@ -16,11 +16,6 @@ LINE = "- [2026-01-01] User's budget is $10,000 [m:m1]"
 BLOCK = f'<recalled-memory id="n">\n{LINE}\n</recalled-memory>'
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
 async def decisions(state: SqliteState) -> dict[str, Decided | None]:
     """By request id, from the journal's rows."""
     rows = await state.claim("index", limit=10, now=datetime.now(UTC) + timedelta(days=1))

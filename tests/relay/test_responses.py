@@ -1,7 +1,6 @@
 """`/v1/responses` through the relay, with the official client: injection, chains, capture, tool loops, streams."""
 
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,10 @@ from typing import Any
 import httpx
 import msgspec
 import openai
-import pytest
 
 from memproxy.core.protocol import TurnsBody
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
+from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, error, json_answer, stream
 from tests.support.upstream import ScriptedUpstream
@@ -21,18 +19,6 @@ from tests.wire.test_responses import CALL, HISTORY, RESULT, events, response
 
 TOOLS = [{"type": "function", "name": "look_up", "parameters": {}, "strict": False}]
 QUESTION = "What is my budget for the trip?"
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
-@pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as rig:
-        rig.engine.recall = Memories(numbered(100))
-        yield rig
 
 
 async def ask(relay: Rig, said: Any, **fields: Any) -> httpx.Response:

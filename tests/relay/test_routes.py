@@ -18,11 +18,6 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
-@pytest.fixture
 async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
     async with running_relay(upstream.base_url, state, tmp_path) as rig:
         yield rig

@@ -1,7 +1,7 @@
 """A session's blocks: repeated byte for byte, only new memories added, nothing erased ever repeated."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,6 @@ from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
 NAMED = {"X-Memproxy-User": "ada", "X-Memproxy-Session": "s"}
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
-@pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as rig:
-        rig.engine.recall = Memories(numbered(100))
-        yield rig
 
 
 def turns(count: int) -> list[str]:

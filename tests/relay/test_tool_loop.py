@@ -17,11 +17,6 @@ TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {}}}
 CALL = [{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
 @pytest.fixture(params=[True, False], ids=["sticky", "not sticky"])
 async def relay(
     upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, request: pytest.FixtureRequest

@@ -31,11 +31,6 @@ async def recalled(_request: RecallRequest) -> RecallAnswer:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> SqliteState:
-    return SqliteState(tmp_path / "state.db", sync="normal")
-
-
-@pytest.fixture
 async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
     gate = {"enabled": False}
     async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, gate=gate) as rig:
