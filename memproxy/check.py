@@ -75,7 +75,7 @@ async def check_store(settings: Settings, home: Path) -> Finding:
 
 
 async def check_embedder(settings: Settings, home: Path) -> Finding:
-    """The model loads; without it recall goes on by words."""
+    """The model loads; without it recall goes on by words, which is a fault where a model was named by its place."""
     if settings.embedding.provider == "none":
         return Finding("embedder", None, "embedding.provider is none: recall goes by words alone")
     fetched = settings.embedding.provider == "fastembed" and settings.embedding.model_path is None
@@ -86,10 +86,19 @@ async def check_embedder(settings: Settings, home: Path) -> Finding:
     try:
         await embedder.start()
         state = await _settled(lambda: embedder.state)
+        if state == "ready":
+            await embedder.embed_query("check")  # a service is asked, not only named
+    except MemproxyError as error:
+        state = f"unavailable: {error.message}"
     finally:
         await embedder.close()
     if state == "ready":
         return Finding("embedder", True, f"{embedder.name}, {embedder.dimension} dimensions")
+    if settings.embedding.provider == "openai":
+        remedy = "Check embedding.base_url, embedding.api_key and embedding.model; recall goes by words meanwhile."
+        return Finding("embedder", False, f"{embedder.name}: {state}. {remedy}")
+    if settings.embedding.model_path is not None:
+        return Finding("embedder", False, f"{embedder.name}: {state}. Recall goes by words meanwhile.")
     remedy = (
         "Recall goes by words until it is there; set embedding.model_path to a local copy where nothing can be fetched."
     )

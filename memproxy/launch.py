@@ -6,6 +6,7 @@ free.
 """
 
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -17,6 +18,8 @@ import msgspec
 from pydantic import BaseModel, SecretStr
 
 from memproxy.settings import Settings
+
+log = logging.getLogger(__name__)
 
 RELAY = "_relay"
 ENGINE = "_engine"
@@ -43,6 +46,36 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     def secret_bytes(self) -> bytes:
         """The installation's secret."""
         return bytes.fromhex(self.secret)
+
+
+class LongWork:
+    """While it is entered, the supervisor knows that this process works, and may not answer for minutes: an embedded
+    store that is written anew holds Python's lock for as long as that takes. It is a file beside the engine's socket
+    with the process's id, so that what a killed one leaves there speaks for nobody.
+    """
+
+    def __init__(self, engine_socket: str) -> None:
+        self._path = Path(engine_socket).with_name("engine.works")
+
+    def __enter__(self) -> None:
+        try:
+            self._path.write_text(str(os.getpid()), "ascii")
+        except OSError as error:
+            # a disk that is full must not keep anything from being erased
+            log.warning("%s cannot be written (%s): if this takes long, the supervisor ends it", self._path, error)
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s cannot be removed (%s): an engine that hangs is noticed late", self._path, error)
+
+    def is_of(self, pid: int | None) -> bool:
+        """Whether that process works so just now."""
+        try:
+            return self._path.read_text("ascii") == str(pid)
+        except (OSError, UnicodeDecodeError):
+            return False
 
 
 def reveal(value: object) -> Any:

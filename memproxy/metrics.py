@@ -73,6 +73,19 @@ class Metrics:
         self.store_points = prometheus.Gauge(
             "memproxy_store_points", "Points in the store.", multiprocess_mode="mostrecent"
         )
+        self.store_searches = counter(
+            "memproxy_store_searches",
+            "Searches of the memory store, by whether an index in memory or the engine answered.",
+            ["answered_by"],
+        )
+        self.store_index_bytes = prometheus.Gauge(
+            "memproxy_store_index_bytes",
+            "About what the indexes in memory of users searched lately take.",
+            multiprocess_mode="mostrecent",
+        )
+        self.store_index_owners = prometheus.Gauge(
+            "memproxy_store_index_owners", "Users who have an index in memory.", multiprocess_mode="mostrecent"
+        )
         self.limits_reached = counter(
             "memproxy_limits_reached",
             "Requests and calls over a limit: refused, or done without memory.",

@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from memproxy import __version__, logs
-from memproxy.launch import ENGINE, RELAY, Launch, receive
+from memproxy.launch import ENGINE, RELAY, Launch, LongWork, receive
 from memproxy.metrics import metrics
 from memproxy.server import Patience, Server, allow_many_files, quiet_logs, server_config
 from memproxy.settings import Settings
@@ -56,6 +56,7 @@ async def run_engine(launch: Launch, settings: Settings) -> None:
     from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
 
     engine = make_engine(settings, Path(launch.home), launch.secret_bytes)
+    engine.announce_long_work(LongWork(launch.engine_socket))
     server = Server(server_config(build_app(engine), uds=launch.engine_socket))
 
     def stop() -> None:

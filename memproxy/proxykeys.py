@@ -77,16 +77,18 @@ async def listed(settings: Settings, tenant: str | None) -> list[KeyRecord]:
         return await state.proxy_keys(tenant)
 
 
-async def revoke(settings: Settings, key_id: str) -> bool:
-    """End a key's validity, everywhere within seconds; False when there is no such valid key.
+async def revoke(settings: Settings, key_id: str, tenant: str | None = None) -> bool:
+    """End a key's validity, everywhere within seconds; False when there is no such valid key (of this tenant).
 
     Raises:
         StateUnavailable: the state does not answer.
     """
     async with _state(settings) as state:
+        record = await state.proxy_key(key_id)
+        if record is None or tenant not in {None, record.tenant}:
+            return False
         revoked = await state.revoke_proxy_key(key_id, datetime.now(UTC))
-        record = await state.proxy_key(key_id) if revoked else None
-        if record is not None:
+        if revoked:
             await state.note_audit([_entry("key.revoke", record.tenant, key_id)])
         return revoked
 

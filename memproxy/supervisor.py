@@ -36,7 +36,7 @@ from memproxy import __version__
 from memproxy.core.protocol import READY_PATH
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
-from memproxy.launch import ENGINE, RELAY, Launch, reveal
+from memproxy.launch import ENGINE, RELAY, Launch, LongWork, reveal
 from memproxy.settings import Settings
 from memproxy.wiring.state import check_master_key
 
@@ -61,6 +61,11 @@ PROBE_EVERY_S = 5.0
 PROBE_TIMEOUT_S = 4.0
 HUNG_AFTER_S = 30.0
 """An engine that is silent for this long is ended: longer than anything it does on purpose while it serves."""
+
+LONGEST_WORK_S = 1800.0
+"""How long an engine may be silent that has said so before: deleted text leaves an embedded store of millions of
+memories in minutes. To end it there would begin the same work again, without end.
+"""
 
 LONGEST_START_S = 180.0
 """How long a new engine may be silent: it imports its libraries, seconds of processor time, which took over 20 s beside
@@ -283,13 +288,14 @@ class Silence:
         self._answered = False
         self.lasts_s = 0.0
 
-    def is_too_long(self, pid: int | None, *, answered: bool) -> bool:
-        """Note a probe of this process; whether it hangs."""
+    def is_too_long(self, pid: int | None, *, answered: bool, works: bool = False) -> bool:
+        """Note a probe of this process; whether it hangs. ``works``: it has said that it works on something long."""
         if pid != self._pid:
             self._pid, self._answered, self.lasts_s = pid, False, 0.0
         self._answered = self._answered or answered
         self.lasts_s = 0.0 if answered else self.lasts_s + PROBE_EVERY_S
-        return self.lasts_s >= (HUNG_AFTER_S if self._answered else LONGEST_START_S)
+        longest = LONGEST_WORK_S if works else HUNG_AFTER_S
+        return self.lasts_s >= (longest if self._answered else max(longest, LONGEST_START_S))
 
 
 def _ending(code: int) -> str:
@@ -326,10 +332,11 @@ class Supervisor:
 
     async def _watch_engine(self) -> None:
         """End an engine that hangs, so that a fresh one takes its place; requests go on without memory meanwhile."""
-        silence = Silence()
+        silence, work = Silence(), LongWork(self._engine_socket)
         while True:
             await asyncio.sleep(PROBE_EVERY_S)
-            if silence.is_too_long(self._engine.pid, answered=await answers(self._engine_socket)):
+            pid, answered = self._engine.pid, await answers(self._engine_socket)
+            if silence.is_too_long(pid, answered=answered, works=work.is_of(pid)):
                 log.error("the engine has not answered for %g s; ending it", silence.lasts_s)
                 self._engine.restart()
 

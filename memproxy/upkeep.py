@@ -44,9 +44,9 @@ class Show(Protocol):
         """``done`` of ``total`` steps."""
 
 
-async def mine(settings: Settings, show: Show, *, retry_parked: bool = False) -> Left:
-    """Index and learn until nothing waits; what is left is what was given up. ``retry_parked``: what was given up
-    before is tried again.
+async def mine(settings: Settings, show: Show, *, tenant: str | None = None, retry_parked: bool = False) -> Left:
+    """Index and learn until nothing waits (of a tenant); what is left is what was given up. ``retry_parked``: what was
+    given up before is tried again.
 
     Raises:
         ConfigError: learning is switched off.
@@ -56,17 +56,17 @@ async def mine(settings: Settings, show: Show, *, retry_parked: bool = False) ->
         raise ConfigError("learn.enabled is false: there is nothing to drain. Switch it on, for this run at least.")
     async with installation(settings) as here:
         if retry_parked:
-            await here.call("POST", LEARNING_PATH, params={"retry_parked": "true"})
-        return await _drained(here, show)
+            await _left(here, tenant, retry_parked="true")
+        return await _drained(here, show, tenant)
 
 
-async def _drained(here: Installation, show: Show) -> Left:
+async def _drained(here: Installation, show: Show, tenant: str | None) -> Left:
     loop = asyncio.get_running_loop()
-    left = await _left(here)
+    left = await _left(here, tenant)
     total, moved = left.steps, loop.time()
     while left.steps:
         await asyncio.sleep(POLL_S)
-        before, left = left, await _left(here)
+        before, left = left, await _left(here, tenant)
         total = max(total, left.steps)
         show(total - left.steps, total)
         if left != before:
@@ -79,8 +79,9 @@ async def _drained(here: Installation, show: Show) -> Left:
     return left
 
 
-async def _left(here: Installation) -> Left:
-    told = await here.call("POST", LEARNING_PATH)
+async def _left(here: Installation, tenant: str | None, **asked: str) -> Left:
+    params = asked | {"everybody": str(tenant is None).lower()}
+    told = await here.call("POST", LEARNING_PATH, tenant=tenant, params=params)
     queues = told["queues"]
     open_rows = {lane: states.get("waiting", 0) + states.get("running", 0) for lane, states in queues.items()}
     return Left(

@@ -7,6 +7,8 @@ Every write is a journal row first (`context.Writer`), then waited for: 201 or 2
 Where the contract is silent:
 
 - A list shows what is and what was; a search leaves out what was superseded, unless ``active`` or ``as_of`` is given.
+- ``as_of`` is about when things held: a message since it was said, a fact within ``valid_from`` and ``valid_to``,
+  where it says them.
 - One ``project_id`` (``agent_id``) in a list or search means what a request of that project sees: its memories and
   those of no project. Several mean exactly theirs. A delete takes exactly the project's own.
 - ``valid_to`` in the past makes a memory inactive; an expired memory is not there, by id neither.

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from memproxy.api.context import Backends
 from memproxy.api.http import answer, caller, read_query
 from memproxy.api.pages import number_after, write_cursor
-from memproxy.api.schemas import AuditQuery
+from memproxy.api.queries import AuditQuery
 from memproxy.core.audit import Audited, AuditEntry
 from memproxy.core.protocol import Identity
 from memproxy.errors import StateUnavailable

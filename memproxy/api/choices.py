@@ -6,7 +6,8 @@ from starlette.responses import Response
 
 from memproxy.api.context import Backends, OwnerLocks
 from memproxy.api.http import answer, caller, read_body, read_query
-from memproxy.api.schemas import NoQuery, SettingsBody, SettingsQuery
+from memproxy.api.queries import NoQuery, SettingsQuery
+from memproxy.api.schemas import SettingsBody
 from memproxy.api.versions import check_expected, list_answer
 from memproxy.auth import resolve_scope
 from memproxy.core.choices import NOTHING_CHOSEN, Choices

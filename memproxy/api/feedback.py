@@ -10,8 +10,9 @@ from starlette.responses import Response
 from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.idempotency import new_id
+from memproxy.api.queries import NoQuery
 from memproxy.api.receipts import FEEDBACK, is_visible
-from memproxy.api.schemas import FeedbackBody, NoQuery
+from memproxy.api.schemas import FeedbackBody
 from memproxy.auth import resolve_scope
 from memproxy.core.feedback import judged
 from memproxy.core.memory import Kind, Memory, Source, to_public

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from memproxy.api.context import Backends, find
 from memproxy.api.http import answer, caller, read_query
 from memproxy.api.pages import each_page, number_after, opened_place, read_cursor, sealed_place, write_cursor
-from memproxy.api.schemas import EntitiesQuery, OneQuery, PlaceQuery, TimelineQuery
+from memproxy.api.queries import CategoriesQuery, EntitiesQuery, OneQuery, TimelineQuery
 from memproxy.api.versions import list_answer
 from memproxy.auth import resolve_scope
 from memproxy.core.entities import Census, Edge, Entity, EntityType, edges, key_of
@@ -122,7 +122,7 @@ class Knowledge:
     async def categories(self, request: Request) -> Response:
         """`GET /v1/memory/categories`: how many memories each category has, the largest first."""
         identity = caller(request, "memory:read")
-        query = read_query(request, PlaceQuery)
+        query = read_query(request, CategoriesQuery)
         scope = resolve_scope(identity, user=query.user_id, project=query.project_id, agent=query.agent_id)
         self._backends.require_store()
         totals: Counter[str] = Counter()
@@ -131,7 +131,7 @@ class Knowledge:
         async for page in each_page(self._backends, scope, where):
             totals.update(memory.category for memory in page if memory.category)
             active.update(memory.category for memory in page if memory.category and memory.active)
-        ordered = sorted(totals.items(), key=lambda each: (-each[1], each[0]))
+        ordered = sorted(totals.items(), key=lambda each: (-each[1], each[0]))[: query.limit]
         return answer({"data": [{"category": name, "count": n, "active": active[name]} for name, n in ordered]})
 
 

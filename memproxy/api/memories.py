@@ -13,7 +13,8 @@ from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, sco
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.idempotency import new_id
 from memproxy.api.places import in_palace
-from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory, NoQuery, OneQuery, ScopeQuery, SessionQuery
+from memproxy.api.queries import NoQuery, OneQuery, ScopeQuery, SessionQuery
+from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory
 from memproxy.api.versions import expected, list_answer, memory_answer, tagged
 from memproxy.auth import administered_user, clean_id, resolve_project, resolve_scope
 from memproxy.core.feedback import FEEDBACK

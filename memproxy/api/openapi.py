@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import memproxy
-from memproxy.api import described, schemas
+from memproxy.api import described, queries, schemas
 from memproxy.api.answers import ANSWERS, REF
 from memproxy.core.memory import INTERNAL_FIELDS, Memory
 from memproxy.core.protocol import Citation
@@ -49,14 +49,14 @@ OPERATIONS = (
         method="delete",
         path="/v1/memory",
         summary="Forget by scope.",
-        query=schemas.ScopeQuery,
+        query=queries.ScopeQuery,
         answers={200: "Deleted", 202: "Deleted"},
     ),
     Operation(
         method="get",
         path="/v1/memory/{id}",
         summary="Read one memory.",
-        query=schemas.OneQuery,
+        query=queries.OneQuery,
         answers={200: "Memory"},
     ),
     Operation(
@@ -64,14 +64,14 @@ OPERATIONS = (
         path="/v1/memory/{id}",
         summary="Edit one memory: only the given fields change.",
         body=schemas.MemoryEdit,
-        query=schemas.OneQuery,
+        query=queries.OneQuery,
         answers={200: "Memory", 202: "Memory"},
     ),
     Operation(
         method="delete",
         path="/v1/memory/{id}",
         summary="Forget one memory.",
-        query=schemas.OneQuery,
+        query=queries.OneQuery,
         answers={200: "Deleted", 202: "Deleted"},
     ),
     Operation(
@@ -79,7 +79,7 @@ OPERATIONS = (
         path="/v1/memory/turns",
         summary="Ingest a conversation as verbatim turns.",
         body=schemas.NewTurns,
-        query=schemas.TurnsQuery,
+        query=queries.TurnsQuery,
         answers={201: "TurnIds", 202: "TurnIds"},
     ),
     Operation(
@@ -100,7 +100,7 @@ OPERATIONS = (
         method="delete",
         path="/v1/memory/sessions/{id}",
         summary="Undo a conversation: what was learned from it alone goes, what that superseded is active again.",
-        query=schemas.SessionQuery,
+        query=queries.SessionQuery,
         answers={200: "Deleted", 202: "Deleted"},
     ),
     Operation(
@@ -113,35 +113,35 @@ OPERATIONS = (
         method="get",
         path="/v1/memory/receipts/{request_id}",
         summary="Why a request got the memories it got, and what was learned from it.",
-        query=schemas.OneQuery,
+        query=queries.OneQuery,
         answers={200: "Receipt"},
     ),
     Operation(
         method="get",
         path="/v1/memory/activity",
         summary="What was learned lately, newest first.",
-        query=schemas.ActivityQuery,
+        query=queries.ActivityQuery,
         answers={200: "Activity"},
     ),
     Operation(
         method="post",
         path="/v1/memory/activity/retry",
         summary="Try again what was given up after its retries.",
-        query=schemas.SessionQuery,
+        query=queries.SessionQuery,
         answers={200: "Retried"},
     ),
     Operation(
         method="get",
         path="/v1/memory/stats",
         summary="How many memories there are, and what waits to be written.",
-        query=schemas.SessionQuery,
+        query=queries.SessionQuery,
         answers={200: "Stats"},
     ),
     Operation(
         method="get",
         path="/v1/memory/{id}/history",
         summary="The supersession chain of a memory, oldest first.",
-        query=schemas.OneQuery,
+        query=queries.OneQuery,
         answers={200: "History"},
     ),
     Operation(
@@ -150,7 +150,7 @@ OPERATIONS = (
         summary="The session is over: learn from it now.",
         body=schemas.LearnScope,
         body_required=False,
-        query=schemas.LearnQuery,
+        query=queries.LearnQuery,
         answers={200: "Learned", 202: "Learned"},
     ),
     Operation(
@@ -159,35 +159,35 @@ OPERATIONS = (
         summary="Learn from the session again; the second time changes nothing.",
         body=schemas.LearnScope,
         body_required=False,
-        query=schemas.LearnQuery,
+        query=queries.LearnQuery,
         answers={200: "Learned", 202: "Learned"},
     ),
     Operation(
         method="get",
         path="/v1/memory/palace",
         summary="What is in a place of the palace: wings, a wing's rooms, a room's closets, a closet's drawers.",
-        query=schemas.PalaceQuery,
+        query=queries.PalaceQuery,
         answers={200: "PalaceLevel"},
     ),
     Operation(
         method="get",
         path="/v1/memory/entities",
         summary="The people, places, events, items and times that memories name, most often named first.",
-        query=schemas.EntitiesQuery,
+        query=queries.EntitiesQuery,
         answers={200: "Entities"},
     ),
     Operation(
         method="get",
         path="/v1/memory/entities/{name}/timeline",
         summary="Every relation of an entity with its validity, oldest first.",
-        query=schemas.TimelineQuery,
+        query=queries.TimelineQuery,
         answers={200: "Timeline"},
     ),
     Operation(
         method="get",
         path="/v1/memory/export",
         summary="Everything of a user as JSON Lines: memories with their history, turns, the palace's numbers.",
-        query=schemas.ExportQuery,
+        query=queries.ExportQuery,
         answers={200: "Lines"},
         answers_lines=True,
     ),
@@ -195,7 +195,7 @@ OPERATIONS = (
         method="post",
         path="/v1/memory/import",
         summary="Take over an export, or a part of one; the same lines twice change nothing.",
-        query=schemas.ImportQuery,
+        query=queries.ImportQuery,
         takes_lines=True,
         answers={200: "Imported", 202: "Imported"},
     ),
@@ -203,7 +203,7 @@ OPERATIONS = (
         method="get",
         path="/v1/memory/categories",
         summary="How many memories each category has.",
-        query=schemas.PlaceQuery,
+        query=queries.CategoriesQuery,
         answers={200: "Categories"},
     ),
     Operation(
@@ -218,7 +218,7 @@ OPERATIONS = (
         method="get",
         path="/v1/memory/settings",
         summary="What a user (or one agent of a user) chose of memory, and what holds.",
-        query=schemas.SettingsQuery,
+        query=queries.SettingsQuery,
         answers={200: "Choices"},
     ),
     Operation(
@@ -239,7 +239,7 @@ OPERATIONS = (
         method="get",
         path="/v1/memory/audit",
         summary="Administrative and erasing operations on the tenant, newest first; never content.",
-        query=schemas.AuditQuery,
+        query=queries.AuditQuery,
         answers={200: "AuditPage"},
     ),
 )

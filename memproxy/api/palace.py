@@ -10,7 +10,7 @@ from memproxy.api.context import Backends
 from memproxy.api.http import answer, caller, read_query
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.api.places import PalaceNames, Place
-from memproxy.api.schemas import PalaceQuery
+from memproxy.api.queries import PalaceQuery
 from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind, to_public
 from memproxy.core.palace import pointer, read_pointer, slug

@@ -7,7 +7,8 @@ from starlette.responses import Response
 
 from memproxy.api.context import Backends
 from memproxy.api.http import answer, caller, read_optional_body, read_query
-from memproxy.api.schemas import NoQuery, PruneBody
+from memproxy.api.queries import NoQuery
+from memproxy.api.schemas import PruneBody
 from memproxy.auth import resolve_scope
 from memproxy.core.retention import Due
 from memproxy.errors import Forbidden

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from memproxy.api.context import Backends, scope_and_filter
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.places import in_palace
-from memproxy.api.schemas import NoQuery, RecallBody, SearchBody
+from memproxy.api.queries import NoQuery
+from memproxy.api.schemas import RecallBody, SearchBody
 from memproxy.auth import resolve_scope
 from memproxy.core import gate
 from memproxy.core.block import session_nonce

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from memproxy.api.context import Backends
 from memproxy.api.http import answer, caller, read_query
-from memproxy.api.schemas import ActivityQuery, OneQuery, SessionQuery
+from memproxy.api.queries import ActivityQuery, OneQuery, SessionQuery
 from memproxy.auth import administered_user, resolve_scope, speaks_for_all
 from memproxy.core.memory import Kind
 from memproxy.core.receipt import Cited, Noted, Outcome, Receipt

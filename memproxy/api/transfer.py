@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from memproxy.api.audit import Audit
 from memproxy.api.context import QUEUED, Backends, Writer
 from memproxy.api.http import answer, caller, read_lines_body, read_query
-from memproxy.api.schemas import ExportQuery, ImportQuery
+from memproxy.api.queries import ExportQuery, ImportQuery
 from memproxy.api.transfer_lines import Line, memory_of, read_lines
 from memproxy.api.turns import Turns
 from memproxy.auth import resolve_scope
@@ -206,16 +206,17 @@ class Transfer:
     ) -> list[int]:
         self._backends.require_store()
         there = await self._there(scope, [memory for memory, _ in taken])
-        due = [one for one in taken if _is_newer(one[0], there.get(vector_key(one[0])))]
-        replaced = sum(vector_key(memory) in there for memory, _ in due)
+        keyed = [(vector_key(memory), memory, given) for memory, given in taken]
+        due = [one for one in keyed if _is_newer(one[1], there.get(one[0]))]
+        replaced = sum(key in there for key, _, _ in due)
         told.unchanged += len(taken) - len(due)
         told.replaced += replaced
         told.imported += len(due) - replaced
         if query.dry_run or not due:
             return []
         await self._backends.quotas.admit_memories(scope, len(due) - replaced)
-        memories = await self._placed(scope, [memory for memory, _ in due])
-        vectors = {vector_key(memory): given for memory, given in due if given is not None}
+        memories = await self._placed(scope, [memory for _, memory, _ in due])
+        vectors = {key: given for key, _, given in due if given is not None}
         plan = PlanBody(upserts=memories, vectors=vectors)
         return [await self._writer.append(scope, JournalKind.PLAN, plan)]
 

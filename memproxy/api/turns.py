@@ -12,7 +12,8 @@ from starlette.responses import Response
 from memproxy.api.context import QUEUED, Backends, Writer
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.idempotency import new_id
-from memproxy.api.schemas import MessageBody, NewTurns, TurnsQuery
+from memproxy.api.queries import TurnsQuery
+from memproxy.api.schemas import MessageBody, NewTurns
 from memproxy.auth import resolve_scope
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Source

@@ -12,6 +12,7 @@ from typing import Any
 import jwt
 
 from memproxy.auth.headers import Headers, clean_id, client_key
+from memproxy.auth.jwks_file import JwksFile
 from memproxy.auth.naming import named_identity
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS
@@ -31,7 +32,7 @@ class JwtAuthenticator:
 
     def __init__(self, settings: JwtSettings, *, default_user: str | None, refetch_s: float = _REFETCH_SECONDS) -> None:
         """``default_user`` is whom a token without a user is for, when a request names nobody. Unknown key ids make the
-        provider be asked again, once in ``refetch_s`` seconds at most.
+        provider be asked again, once in ``refetch_s`` seconds at most; a JWKS file is looked at as often.
 
         Raises:
             ConfigError: the key or the JWKS file cannot be used with these algorithms.
@@ -39,7 +40,7 @@ class JwtAuthenticator:
         self._settings = settings
         self._default_user = default_user
         self._key = _fixed_key(settings)
-        self._jwks = _jwks(settings)
+        self._jwks = JwksFile(settings.jwks_file, look_s=refetch_s) if settings.jwks_file is not None else None
         self._url = _provider(settings.jwks_url, refetch_s) if settings.jwks_url else None
 
     async def identify(self, headers: Headers) -> Identity:
@@ -97,7 +98,7 @@ class JwtAuthenticator:
             return self._key
         kid = jwt.get_unverified_header(token).get("kid")
         if self._jwks is not None:
-            found = [key for key in self._jwks.keys if kid is None or key.key_id == kid]
+            found = [key for key in await self._jwks.keys() if kid is None or key.key_id == kid]
             if len(found) != 1:
                 raise jwt.InvalidTokenError("its key id (kid) is not known")
             return found[0].key
@@ -126,15 +127,6 @@ def _fixed_key(settings: JwtSettings) -> str | None:
             f"the key does not fit {', '.join(settings.algorithms)}"
         )
     return key
-
-
-def _jwks(settings: JwtSettings) -> jwt.PyJWKSet | None:
-    if settings.jwks_file is None:
-        return None
-    try:
-        return jwt.PyJWKSet.from_json(settings.jwks_file.read_text("utf-8"))
-    except (OSError, ValueError, jwt.PyJWTError) as error:
-        raise ConfigError(f"auth.jwt.jwks_file: {settings.jwks_file} cannot be used ({error})") from error
 
 
 def _named(claims: Mapping[str, Any], name: str, fixed: str | None) -> str:

@@ -7,6 +7,7 @@ waits it begins a little later and takes a small part of the time only.
 
 import asyncio
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 
 from memproxy.errors import MemproxyError
@@ -42,6 +43,11 @@ class Eraser:
         self._done = 0
         self._rested = 0.0
         self._later: asyncio.Task[None] | None = None
+        self._announced: AbstractContextManager[None] = nullcontext()
+
+    def announce(self, within: AbstractContextManager[None]) -> None:
+        """``within`` is entered around each run: who watches the process is not to take it for dead."""
+        self._announced = within
 
     @property
     def pending(self) -> bool:
@@ -101,8 +107,9 @@ class Eraser:
             if self._done >= wanted:
                 return
             covered, began = self._asked, monotonic()
-            await self._store.optimize()
-            await self._state.wipe()
+            with self._announced:
+                await self._store.optimize()
+                await self._state.wipe()
             took = monotonic() - began
             metrics().erasure_seconds.observe(took)
             self._rested = monotonic() + REST * took

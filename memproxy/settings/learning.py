@@ -72,6 +72,11 @@ class EmbeddingSettings(Section):
     base_url: HttpAddress | None = Field(None, description="Base URL of provider `openai`.")
     api_key: SecretStr | None = Field(None, description="Key of provider `openai`.")
     threads: Positive = Field(1, description="Threads of the local model.")
+    query_precision: Literal["int8", "fp32"] = Field(
+        "int8",
+        description="Weights that questions are embedded with (`fastembed` alone). `int8`: by a copy of the model, "
+        "twice as fast; where it cannot be made, `fp32`: the model itself, as stored texts always are.",
+    )
     token_vectors: bool | None = Field(
         None,
         description="Keep token vectors for `recall.recipe: late`: 1.7 KB a turn (`fastembed` alone). Default: where "

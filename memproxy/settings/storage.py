@@ -17,6 +17,11 @@ class StoreSettings(Section):
     collection: str = Field(
         "memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Collection name: letters, digits, `-`, `_`."
     )
+    index_bytes: int = Field(
+        256 * 1024 * 1024,
+        ge=0,
+        description="Bytes of memory for indexes of users searched lately, embedded store only; 0 for none.",
+    )
 
 
 class StateSettings(Section):

@@ -143,6 +143,7 @@ async def test_categories_are_counted(api: Api) -> None:
         {"category": "drinks", "count": 2, "active": 1},
         {"category": "food", "count": 1, "active": 1},
     ]
+    assert [one["category"] for one in await data(api, "/v1/memory/categories", limit=1)] == ["drinks"]
 
 
 @pytest.mark.parametrize(
@@ -154,6 +155,7 @@ async def test_categories_are_counted(api: Api) -> None:
         ("entities", {"cursor": "WyJlbnRpdGllcyIsLTEsImNsZW8iXQ"}, "cursor"),  # ["entities",-1,"cleo"]
         ("entities/x/timeline", {"limit": "201"}, "limit"),
         ("categories", {"kind": "turn"}, "kind"),
+        ("categories", {"limit": "0"}, "limit"),
         ("x/history", {"limit": "1"}, "limit"),
     ],
 )

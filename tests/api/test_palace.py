@@ -167,3 +167,22 @@ async def test_a_fact_moves_with_its_subject_and_its_conversation(api: Api) -> N
     assert [room["name"] for room in await level(api, wing="biscuit")] == ["s2"]
     assert await level(api, wing="rex") == []
     assert (await api.call("PATCH", path, json={"importance": 0.9})).json()["pointer"] == "W-002/R-02"
+
+
+async def closets(api: Api) -> set[str]:
+    """The topics that are in the state's file, whether anything is left in them or not."""
+    rows = await api.engine.backends().state.palace_rows(Scope(tenant=api.tenant, user="default"))
+    return {row.name for row in rows if row.kind == "closet"}
+
+
+async def test_topics_of_a_project_that_was_deleted_are_left_nowhere(api: Api) -> None:
+    kept = await api.store("The allotment needs water", category="gardening", session_id="s1")
+    await api.store("The launch slipped", category="zebulon-launch", session_id="s1", project_id="atlas")
+    await api.store("Tomatoes of the project", category="gardening", session_id="s1", project_id="atlas")
+    await api.store("Another launch", category="launches", session_id="s1", project_id="apollo")
+    assert await closets(api) == {"gardening", "zebulon-launch", "launches"}
+    gone = await api.call("DELETE", "/v1/memory", params={"user_id": "default", "project_id": "atlas"})
+    assert gone.json() == {"deleted": 2}
+    assert await closets(api) == {"gardening", "launches"}
+    again = await api.store("Beans", category="gardening", session_id="s1")
+    assert again["pointer"] == kept["pointer"]

@@ -180,6 +180,24 @@ async def test_the_key_id_chooses_among_a_files_keys(tmp_path: Path) -> None:
             await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", {"kid": kid})))
 
 
+async def test_a_key_file_that_is_replaced_is_read_again_and_half_a_file_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
+    settings = JwtSettings.model_validate({"algorithms": ["RS256"], "jwks_file": str(file)})
+    known = JwtAuthenticator(settings, default_user=None, refetch_s=0)
+    old, new = (bearing(token(key, "RS256", {"kid": kid})) for key, kid in ((RSA_KEY, "one"), (OTHER_RSA_KEY, "two")))
+    assert (await known.identify(old)).tenant == "acme"
+    for broken in ('{"keys": [', '{"keys": []}'):
+        file.write_text(broken)
+        assert (await known.identify(old)).tenant == "acme"
+    file.unlink()
+    assert (await known.identify(old)).tenant == "acme"
+    file.write_text(json.dumps({"keys": [jwk(OTHER_RSA_KEY, "two")]}))
+    assert (await known.identify(new)).tenant == "acme"
+    with pytest.raises(Unauthenticated):
+        await known.identify(old)
+
+
 def forged(header: dict[str, Any], secret: bytes = b"") -> str:
     """A token with any header, signed by HMAC with ``secret``, or not at all."""
     parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in (header, claims())]

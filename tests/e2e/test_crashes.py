@@ -18,35 +18,26 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.xdist_group("e2e-crashes")
 
 
-async def test_a_turn_survives_a_kill_between_its_answer_and_learning(
-    upstream: ScriptedUpstream, tmp_path: Path
-) -> None:
-    secret = word()
-    async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
-        (await proxy.engine()).suspend()  # nothing is indexed or learned from here on
-        async with proxy.client() as client:
-            answer = await chat(client, f"My locker code is {secret}.", stream=True)
-        assert (answer.status, answer.recall.split(";")[0]) == (200, "degraded")
-        assert answer.body.endswith(b"data: [DONE]\n\n")
-        proxy.kill()
-        await proxy.restart()
-        await eventually(lambda: found(proxy, secret), what="the turn is indexed after the restart")
-        turns = [turn for turn in await listed(proxy, kind="turn") if secret in turn["content"]]
-    assert sorted(turn["metadata"]["role"] for turn in turns) == ["assistant", "user"]
-
-
 async def test_every_turn_whose_answer_ended_survives_a_kill_once(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    secrets = [word() for _ in range(3)]
+    """Those that were being indexed, and one of which the engine knows nothing yet."""
+    *indexing, unknown = secrets = [word() for _ in range(4)]
     async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
-        for secret in secrets:
+        for secret in indexing:
             async with proxy.client() as client:
                 assert (await chat(client, f"My locker code is {secret}.")).status == 200
+        (await proxy.engine()).suspend()  # nothing is indexed or learned from here on
+        async with proxy.client() as client:
+            answer = await chat(client, f"My locker code is {unknown}.", stream=True)
+        assert (answer.status, answer.recall.split(";")[0]) == (200, "degraded")
+        assert answer.body.endswith(b"data: [DONE]\n\n")
         proxy.kill()
         await proxy.restart()
         for secret in secrets:
             await eventually(lambda secret=secret: found(proxy, secret), what=f"{secret} is there")  # type: ignore[misc]
         turns = await listed(proxy, kind="turn")
     assert len(turns) == len({turn["id"] for turn in turns}) == 2 * len(secrets)
+    roles = [turn["metadata"]["role"] for turn in turns if unknown in turn["content"]]
+    assert sorted(roles) == ["assistant", "user"]
 
 
 async def test_when_the_supervisor_alone_is_killed_everything_ends(upstream: ScriptedUpstream, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.e2e.load import Load, under_load
 from tests.e2e.talk import chat, found
@@ -12,22 +13,23 @@ from tests.support.proxy import Proxy, free_port, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.xdist_group("e2e-memory-trouble")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-memory-trouble")]
 
 FACT = "My budget for the Hawaii vacation is $10,000."
 
 
-@pytest.fixture
-async def proxy(upstream: ScriptedUpstream, tmp_path: Path) -> AsyncIterator[Proxy]:
-    """A proxy that knows one fact."""
-    async with running_proxy(upstream.base_url, tmp_path / "home", {"recall": {"deadline_ms": 500}}) as it:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def proxy(shared_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxy]:
+    """A proxy that knows one fact. Each test ends when memory is back, but for the last one."""
+    home = tmp_path_factory.mktemp("home")
+    async with running_proxy(shared_upstream.base_url, home, {"recall": {"deadline_ms": 500}}) as it:
         async with it.client() as client:
             assert (await chat(client, FACT)).status == 200
         await eventually(lambda: found(it, FACT), what="the fact is searchable")
         yield it
 
 
-async def until_recall(load: Load, wanted: str, deadline_s: float = 30.0) -> None:
+async def until_recall(load: Load, wanted: str, deadline_s: float = 60.0) -> None:
     """Wait for an answer from now on whose recall header says ``wanted``."""
     begin = len(load.answers)
     await eventually(
@@ -66,15 +68,6 @@ async def test_a_hung_engine_costs_memory_and_never_a_request(proxy: Proxy) -> N
     all_answered(load)
 
 
-async def test_a_store_whose_files_are_gone_costs_memory_and_never_a_request(proxy: Proxy) -> None:
-    async with under_load(proxy) as load:
-        await until_recall(load, "injected")
-        shutil.rmtree(proxy.home / "store")
-        await until_recall(load, "degraded")
-        await eventually(lambda: says_degraded(proxy), what="/readyz calls a part degraded")
-    all_answered(load)
-
-
 async def test_a_killed_relay_is_started_again(proxy: Proxy) -> None:
     (relay,) = proxy.family("_relay")
     relay.kill()
@@ -87,11 +80,21 @@ async def test_a_killed_relay_is_started_again(proxy: Proxy) -> None:
         assert (await chat(client, "What is my budget for the Hawaii vacation?")).recall == "injected"
 
 
+async def test_a_store_whose_files_are_gone_costs_memory_and_never_a_request(proxy: Proxy) -> None:
+    """The last one: nothing brings this memory back."""
+    async with under_load(proxy) as load:
+        await until_recall(load, "injected")
+        shutil.rmtree(proxy.home / "store")
+        await until_recall(load, "degraded")
+        await eventually(lambda: says_degraded(proxy), what="/readyz calls a part degraded")
+    all_answered(load)
+
+
 async def test_a_remote_store_that_is_down_at_start_costs_memory_only(
-    upstream: ScriptedUpstream, tmp_path: Path
+    shared_upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     store = {"store": {"backend": "qdrant", "url": f"http://127.0.0.1:{free_port()}"}}
-    async with running_proxy(upstream.base_url, tmp_path / "home", store, memory=False) as proxy:
+    async with running_proxy(shared_upstream.base_url, tmp_path / "home", store, memory=False) as proxy:
         await proxy.engine()
         await eventually(lambda: says_degraded(proxy), what="/readyz calls the store degraded")
         async with proxy.client() as client:

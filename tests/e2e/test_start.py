@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from memproxy.cli import app
+from memproxy.errors import ConfigError
 from tests.support.proxy import base_config, free_port, memproxy, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream
 
@@ -57,11 +59,18 @@ INVALID = {
 
 @pytest.mark.parametrize(("changes", "named"), INVALID.values(), ids=INVALID.keys())
 def test_an_invalid_configuration_is_refused_and_names_the_key(
-    tmp_path: Path, changes: dict[str, object], named: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], named: str
 ) -> None:
-    done = memproxy(tmp_path / "home", "serve", "--config", str(config_file(tmp_path, **changes)))
+    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path / "home"))
+    with pytest.raises(ConfigError) as refused:  # what ends the command with code 1: seen from outside below
+        app(["serve", "--config", str(config_file(tmp_path, **changes))], standalone_mode=False)
+    assert named in refused.value.message
+
+
+def test_a_refused_configuration_ends_the_command_with_code_1_and_its_message(tmp_path: Path) -> None:
+    done = memproxy(tmp_path / "home", "serve", "--config", str(config_file(tmp_path, recall={"limmit": 3})))
     assert done.returncode == 1, done.stderr
-    assert named in done.stderr
+    assert "recall.limmit" in done.stderr
     assert "Traceback" not in done.stderr
 
 

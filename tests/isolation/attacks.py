@@ -89,8 +89,10 @@ async def cursors(caller: Caller, person: Person, victim: Person) -> None:
         return
     path, _, cursor = caller.random.choice(victim.cursors).partition(" ")
     if path in {"/v1/memory", "/v1/memory/export"}:
-        moment, _ = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        other = base64.urlsafe_b64encode(json.dumps([moment, str(uuid.uuid4())], separators=(",", ":")).encode())
+        moment, place = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        # the place beside it: both leave out the same of one's own memories of that very moment (that of an import)
+        beside = str(uuid.UUID(int=uuid.UUID(place).int ^ 1))
+        other = base64.urlsafe_b64encode(json.dumps([moment, beside], separators=(",", ":")).encode())
 
         async def ask(place: str) -> httpx.Response:
             return await caller.call("another's cursor", person, "GET", path, params={"cursor": place, "limit": 5})

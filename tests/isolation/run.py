@@ -12,7 +12,7 @@ import httpx
 from tests.isolation.attacks import ATTACKS
 from tests.isolation.calling import Caller, imagined
 from tests.isolation.model import listen
-from tests.isolation.operations import OPERATIONS
+from tests.isolation.operations import OPERATIONS, read
 from tests.isolation.people import Mode, Person, make_world
 from tests.isolation.watching import Leak, NotNow, Watch
 from tests.support.proxy import running_proxy
@@ -56,6 +56,7 @@ async def fuzz(
         ):
             await _ready(Caller(client, world, watch, Random(seed)), world.people[0])
             await _all(client, watch, _chances(operations, seconds), seed, step)
+            await _intact(Caller(client, world, watch, Random(seed)))
             await _timed(Caller(client, world, watch, Random(seed)), max(10, watch.counts["operations"] // _TIMED))
             metrics = (await client.get("/metrics")).text
         names = {person.user for person in world.people} | {person.tenant for person in world.people}
@@ -106,6 +107,15 @@ async def _all(client: httpx.AsyncClient, watch: Watch, chances: Iterator[int], 
             group.create_task(work(number))
     if leaks:
         raise leaks[0]
+
+
+async def _intact(caller: Caller) -> None:
+    """Everybody reads back a memory that nobody else may have changed: by chance alone a short run reads hardly any."""
+    for person in caller.world.people:
+        try:
+            await read(caller, person)
+        except NotNow:
+            caller.watch.counts["operations broken off"] += 1
 
 
 async def _timed(caller: Caller, pairs: int) -> None:

@@ -22,7 +22,7 @@ async def test_nobody_sees_changes_or_tells_what_is_anothers(mode: Mode, tmp_pat
     # what proves that something was there to be seen
     assert watch.counts["own words seen"] > 50
     assert watch.counts["own memories intact"] > 2
-    assert watch.counts["blocks with own words"] > 5
+    assert watch.counts["blocks with own words"] > 2
     assert watch.counts["pairs compared"] > 30
 
 

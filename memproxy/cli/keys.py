@@ -1,0 +1,133 @@
+"""Commands about keys: proxy keys, the hash that names a key's tenant, the master key of encryption."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from memproxy.auth.keys import RECORD_SECONDS
+from memproxy.cli.options import Config, Unread, Whole, quiet_settings, told_of_all
+from memproxy.errors import ConfigError
+from memproxy.home import home_dir, secret
+
+app = typer.Typer(help="Keys and what stands for them.", no_args_is_help=True)
+
+
+@app.command("hash")
+def keys_hash(
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            help="The key; better piped in or typed when asked, so that no history keeps it.",
+            metavar="KEY",
+            show_default=False,
+        ),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Also print the line for auth.tenants that names it.", metavar="T")
+    ] = None,
+    config: Unread = None,  # noqa: ARG001 - every command takes it
+) -> None:
+    """Print the hash of an API key (an argument, or read from standard input), to name its tenant in auth.tenants."""
+    from memproxy.auth import key_hash  # noqa: PLC0415 - other commands start faster without it
+
+    given = (key if key not in (None, "-") else _asked_key()).strip()
+    if not given:
+        raise ConfigError("No key was given: pipe it in, type it when asked, or give it as the argument.")
+    made = key_hash(secret(None, home_dir()), given)
+    typer.echo(made)
+    if tenant is not None:
+        typer.echo(f"auth.tenants:\n  {made}: {tenant}", err=True)
+
+
+def _asked_key() -> str:
+    """The key from standard input. Asked for on standard error, because a script often reads what is printed."""
+    if sys.stdin is None or sys.stdin.closed:
+        return ""  # started without a standard input
+    if sys.stdin.isatty():
+        return str(typer.prompt("API key", hide_input=True, err=True))
+    return sys.stdin.readline()
+
+
+@app.command("new")
+def keys_new(
+    *,
+    tenant: Annotated[str, typer.Option(help="Tenant that it belongs to.", metavar="T")],
+    user: Annotated[str | None, typer.Option(help="The only user it is for.", metavar="U")] = None,
+    project: Annotated[str | None, typer.Option(help="The only project it is for.", metavar="P")] = None,
+    name: Annotated[str, typer.Option(help="What it is for.", metavar="TEXT")] = "",
+    permission: Annotated[
+        list[str] | None,
+        typer.Option(help="What it allows; several times. Default: chat, memory:read, memory:write.", metavar="NAME"),
+    ] = None,
+    days: Annotated[int | None, typer.Option(help="Days that it is valid; default for ever.", metavar="N")] = None,
+    config_entry: Annotated[
+        bool, typer.Option("--config-entry", help="Print an entry for auth.keys instead of keeping the key.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Make a proxy key (auth.mode: keys). It is printed once; only its hash is kept."""
+    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+
+    asked = proxykeys.Asked(
+        tenant=tenant, user=user, project=project, name=name, permissions=permission or (), days=days
+    )
+    key, record = proxykeys.made(asked)
+    if config_entry:
+        typer.echo(proxykeys.config_entry(record), err=True)
+    else:
+        asyncio.run(proxykeys.keep(quiet_settings(config), record))
+    typer.echo(key)
+
+
+@app.command("list")
+def keys_list(
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Of this tenant alone; by default of all.", metavar="T")
+    ] = None,
+    config: Config = None,
+) -> None:
+    """List the proxy keys that were made here; their ids, never the keys."""
+    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+
+    for record in asyncio.run(proxykeys.listed(quiet_settings(config), tenant)):
+        typer.echo(proxykeys.line(record))
+
+
+@app.command("revoke")
+def keys_revoke(
+    key_id: Annotated[str, typer.Argument(help="Id of the key (memproxy keys list).", metavar="ID")],
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Only if it is a key of this tenant.", metavar="T")
+    ] = None,
+    config: Config = None,
+) -> None:
+    """End a proxy key's validity; every relay knows within seconds."""
+    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+
+    if not asyncio.run(proxykeys.revoke(quiet_settings(config), key_id, tenant)):
+        of = f" of tenant {tenant}" if tenant is not None else ""
+        raise ConfigError(f"There is no valid key of id {key_id!r}{of}; memproxy keys list shows them.")
+    typer.echo(f"{key_id} is revoked; a server that runs takes it for {RECORD_SECONDS:.0f} more seconds at most.")
+
+
+@app.command("master")
+def keys_master(config: Unread = None, tenant: Whole = None) -> None:  # noqa: ARG001 - every command takes both
+    """Print a new master key for MEMPROXY_MASTER_KEY (privacy.encrypt). Keep it apart from the data and its backups."""
+    from memproxy.stores.sealing import new_master_key  # noqa: PLC0415 - other commands start faster without it
+
+    typer.echo(new_master_key())
+
+
+@app.command("rewrap")
+def keys_rewrap(config: Config = None, tenant: Whole = None) -> None:
+    """Wrap every user's data key by the first key of MEMPROXY_MASTER_KEY (new,old); then the old one may go.
+
+    Start a running server with both keys before.
+    """
+    from memproxy import masterkey  # noqa: PLC0415 - other commands start faster without it
+
+    told_of_all(tenant, "rewrap")
+    count = asyncio.run(masterkey.rewrap(quiet_settings(config)))
+    typer.echo(f"{count} data key{'' if count == 1 else 's'} wrapped anew.")

@@ -1,0 +1,68 @@
+"""Commands about the proxy itself: run it, try it, look at it."""
+
+import asyncio
+import os
+from typing import Annotated
+
+import typer
+
+from memproxy import __version__, logs
+from memproxy.cli.options import Config, Unread, Whole, quiet_settings, told_of_all
+from memproxy.config_file import load_settings
+
+
+def serve(
+    config: Config = None,
+    upstream: Annotated[str | None, typer.Option(help="Upstream base URL.", metavar="URL")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on (0: any free one).")] = None,
+    tenant: Whole = None,
+) -> None:
+    """Run the proxy."""
+    from memproxy import supervisor  # noqa: PLC0415 - other commands start faster without it
+
+    overrides = {"upstream.base_url": upstream, "server.host": host, "server.port": port}
+    settings = load_settings(config, overrides=overrides)
+    told_of_all(tenant, "serve")
+    logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, "serve")
+    supervisor.serve(settings, dict(os.environ))
+
+
+def demo(
+    *,
+    serve: Annotated[bool, typer.Option("--serve", help="Leave it running, to be tried by hand.")] = False,
+    config: Unread = None,  # noqa: ARG001 - every command takes it
+    tenant: Whole = None,
+) -> None:
+    """Show memory at work: two sessions with a scripted model, a kill in between. No key, no network."""
+    from memproxy.demo.run import run_demo  # noqa: PLC0415 - other commands start faster without it
+
+    told_of_all(tenant, "demo")
+    raise typer.Exit(run_demo(serve=serve))
+
+
+def check(config: Config = None, tenant: Whole = None) -> None:
+    """Check configuration, upstream, state, store and embedder; each with a line and a remedy."""
+    from memproxy.check import run_check  # noqa: PLC0415 - other commands start faster without it
+
+    told_of_all(tenant, "check")
+    raise typer.Exit(run_check(config))
+
+
+def audit(
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Of this tenant alone; by default of all.", metavar="T")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Newest entries to show.")] = 100,
+    config: Config = None,
+) -> None:
+    """Show the audit log: administrative and erasing operations, newest first; never content."""
+    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+
+    for entry in asyncio.run(proxykeys.audited(quiet_settings(config), tenant, limit)):
+        typer.echo(proxykeys.audit_line(entry))
+
+
+def version(config: Unread = None, tenant: Whole = None) -> None:  # noqa: ARG001 - every command takes both
+    """Print the version."""
+    typer.echo(__version__)

@@ -1,0 +1,185 @@
+"""What every command of the command line takes, what `--tenant` means where, and how commands end."""
+
+import asyncio
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from memproxy import upkeep
+from memproxy.auth import key_hash
+from memproxy.cli import app, main
+from memproxy.core.protocol import LearnBody
+from memproxy.core.scope import Scope
+from memproxy.home import secret
+from memproxy.installation import installation
+from memproxy.ports import JournalEntry, JournalKind
+from tests.house.test_cli_upkeep import settings
+from tests.support.upstream import ScriptedUpstream
+
+CONTRACT = {
+    *("serve", "demo", "check", "export", "import", "backup", "restore"),
+    *("reindex", "mine", "dream", "forget", "keys", "version", "eval"),
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation of the test's own, without vectors."""
+    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
+    monkeypatch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
+    monkeypatch.delenv("MEMPROXY_SECRET", raising=False)
+    return tmp_path
+
+
+def run(*arguments: str, typed: str | None = None) -> Any:
+    return CliRunner().invoke(app, list(arguments), input=typed)
+
+
+def options() -> dict[str, set[str]]:
+    """The options of every command, by the command's words."""
+    found: dict[str, set[str]] = {}
+
+    def look(words: tuple[str, ...], command: Any) -> None:
+        for name, inner in getattr(command, "commands", {}).items():
+            look((*words, name), inner)
+        if not hasattr(command, "commands"):
+            found[" ".join(words)] = {name for one in command.params for name in one.opts}
+
+    look((), typer.main.get_command(app))
+    return found
+
+
+def test_every_command_of_the_contract_is_there_and_takes_a_configuration_and_a_tenant() -> None:
+    known = options()
+    assert {words.partition(" ")[0] for words in known} >= CONTRACT
+    assert {f"keys {name}" for name in ("new", "list", "revoke", "hash")} <= known.keys()
+    without = {words: {"--config", "--tenant"} - names for words, names in known.items()}
+    assert {words: missing for words, missing in without.items() if missing} == {}
+
+
+@pytest.mark.parametrize("command", [("check",), ("backup", "copy"), ("reindex",)])
+def test_what_concerns_all_tenants_says_so_when_one_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(home)
+    said = run(*command, "--tenant", "acme").stderr
+    assert f"--tenant acme: {command[0]} concerns the whole installation" in said
+    assert "whole installation" not in run(*command).stderr
+
+
+def test_a_dream_says_that_it_is_not_built_and_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["memproxy", "dream", "--user", "ann"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert "not built" in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_told_in_a_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["memproxy", "backup", str(home / ("n" * 300))])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert "File name too long" in said
+    assert said.count("\n") == 1
+
+
+def test_the_hash_of_a_key_is_printed_however_the_key_is_given(home: Path) -> None:
+    expected = key_hash(secret(None, home), "sk-one")
+    assert run("keys", "hash", "sk-one").stdout == f"{expected}\n"
+    assert run("keys", "hash", typed="sk-one\n").stdout == f"{expected}\n"
+    assert run("keys", "hash", "-", typed=" sk-one").stdout == f"{expected}\n"
+    named = run("keys", "hash", "sk-one", "--tenant", "acme")
+    assert named.stdout == f"{expected}\n"
+    assert f"{expected}: acme" in named.stderr
+
+
+@pytest.mark.parametrize("nothing", [None, io.StringIO(""), io.StringIO("\n")])
+def test_without_a_key_there_is_no_hash_but_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], nothing: io.StringIO | None
+) -> None:
+    monkeypatch.setattr(sys, "stdin", nothing)
+    monkeypatch.setattr(sys, "argv", ["memproxy", "keys", "hash"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert "No key was given" in capsys.readouterr().err
+
+
+def test_a_key_is_revoked_for_its_own_tenant_only() -> None:
+    assert run("keys", "new", "--tenant", "acme").exit_code == 0
+    (key_id,) = [line.split()[0] for line in run("keys", "list", "--tenant", "acme").stdout.splitlines()]
+    assert run("keys", "list", "--tenant", "other").stdout == ""
+    assert run("keys", "revoke", key_id, "--tenant", "other").exit_code == 1
+    assert "valid" in run("keys", "list").stdout
+    assert run("keys", "revoke", key_id, "--tenant", "acme").exit_code == 0
+    assert "revoked" in run("keys", "list").stdout
+
+
+async def parked(*tenants: str) -> None:
+    """A row of learning that was given up, for a user of each tenant."""
+    async with installation(settings(enabled=False)) as here:
+        assert here.in_process is not None
+        state = here.in_process.backends().state
+        for tenant in tenants:
+            body = {"session_id": "s1", "messages": [{"role": "user", "content": f"My name is {tenant}."}]}
+            await here.call("POST", "/v1/memory/turns", tenant=tenant, user="ann", json=body)
+            scope = Scope(tenant=tenant, user="ann", session="s1")
+            row = JournalEntry(
+                kind=JournalKind.LEARN, scope=scope, body=msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
+            )
+            number = await state.begin_learning(row, unlearned=1)
+            assert number is not None
+            await state.park(number, error="no JSON")
+
+
+async def learned(tenant: str) -> set[str]:
+    async with installation(settings(enabled=False)) as here:
+        page = await here.call("GET", "/v1/memory", tenant=tenant, user="ann", params={"kind": "semantic"})
+    return {memory["content"] for memory in page["data"]}
+
+
+async def test_mining_for_a_tenant_looks_at_that_tenants_rows_alone() -> None:
+    await parked("acme", "acmf", "zeta")
+
+    def quiet(done: int, total: int) -> None:
+        """Shows nothing."""
+
+    left = await upkeep.mine(settings(), quiet, tenant="acmf", retry_parked=True)
+    assert left == upkeep.Left(index=0, learn=0, sessions=0, parked=0)
+    assert await learned("acmf")
+    assert await learned("acme") == set() == await learned("zeta")
+    assert (await upkeep.mine(settings(), quiet, tenant="zeta")).parked == 1
+    assert (await upkeep.mine(settings(), quiet)).parked == 2
+    assert (await upkeep.mine(settings(), quiet, tenant="nobody")).parked == 0
+
+
+@pytest.mark.parametrize(
+    ("embedding", "ends_with"),
+    [
+        ({"MODEL_PATH": "missing", "PROVIDER": "fastembed"}, 1),
+        ({"PROVIDER": "openai", "BASE_URL": "http://127.0.0.1:9", "MODEL": "m", "DIMENSION": "8"}, 1),
+        ({"PROVIDER": "none"}, 0),
+    ],
+)
+async def test_a_check_fails_for_an_embedder_that_was_configured_and_does_not_load(
+    upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch, embedding: dict[str, str], ends_with: int
+) -> None:
+    monkeypatch.setenv("MEMPROXY__UPSTREAM__BASE_URL", upstream.base_url)
+    for name, value in embedding.items():
+        monkeypatch.setenv(f"MEMPROXY__EMBEDDING__{name}", value)
+    checked = await asyncio.to_thread(run, "check")
+    assert checked.exit_code == ends_with, checked.output
+    line = next(line for line in checked.stdout.splitlines() if "embedder" in line)
+    assert line.startswith("FAIL" if ends_with else "note")

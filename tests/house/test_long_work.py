@@ -1,0 +1,71 @@
+"""An engine that writes its store anew is busy, not dead."""
+
+import os
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from memproxy.launch import LongWork
+from memproxy.supervisor import HUNG_AFTER_S, LONGEST_WORK_S, PROBE_EVERY_S, Silence
+from tests.support.engine import make_engine, serve_engine
+from tests.support.waiting import eventually
+
+
+def probes_until_ended(*, works: bool) -> float:
+    """Seconds of silence after which an engine that answered before is ended."""
+    silence, probes = Silence(), 0
+    silence.is_too_long(7, answered=True)
+    while not silence.is_too_long(7, answered=False, works=works):
+        probes += 1
+    return (probes + 1) * PROBE_EVERY_S
+
+
+def test_an_engine_that_said_what_keeps_it_busy_is_given_time() -> None:
+    assert probes_until_ended(works=False) == HUNG_AFTER_S
+    assert probes_until_ended(works=True) == LONGEST_WORK_S
+
+
+def test_long_work_speaks_for_the_process_that_began_it_and_while_it_lasts(tmp_path: Path) -> None:
+    work = LongWork(str(tmp_path / "engine.sock"))
+    assert not work.is_of(os.getpid())
+    with work:
+        assert work.is_of(os.getpid())
+        assert not work.is_of(os.getpid() + 1)
+        assert not work.is_of(None)
+    assert not work.is_of(os.getpid())
+
+
+def test_long_work_goes_on_where_it_cannot_be_announced_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LongWork(str(tmp_path / "gone" / "engine.sock")) as nothing:
+        assert nothing is None
+    assert "engine.works cannot be written" in caplog.text
+
+
+class Told:
+    """Notes that it was entered and left."""
+
+    def __init__(self) -> None:
+        self.times: list[str] = []
+
+    def __enter__(self) -> None:
+        self.times.append("begun")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.times.append("ended")
+
+
+async def test_an_erasure_is_announced(tmp_path: Path) -> None:
+    engine, told = make_engine(tmp_path), Told()
+    engine.announce_long_work(told)
+    async with serve_engine(engine) as api:
+        await api.store("Biscuit is a beagle")
+        assert told.times == []
+        gone = await api.call("DELETE", "/v1/memory/users/default")
+        assert gone.json() == {"deleted": 1}
+        await eventually(lambda: told.times[-1:] == ["ended"], what="an erasure that was announced")
+    assert told.times[:2] == ["begun", "ended"]
