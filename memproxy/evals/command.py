@@ -25,7 +25,8 @@ from memproxy.evals.subject import Subject
 from memproxy.evals.vectors import CachedEmbedder, VectorCache, until_ready
 from memproxy.home import home_dir
 from memproxy.models.dimensions import DEFAULT as DIMENSION
-from memproxy.models.embed import FastembedEmbedder, NoEmbedder
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings, GateSettings
 

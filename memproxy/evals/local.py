@@ -22,8 +22,8 @@ from memproxy.evals.vectors import CachedEmbedder
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
-from memproxy.models.embed import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Candidate, Embedder, HybridQuery, JournalEntry, JournalKind, MemoryFilter
 from memproxy.recall.documents import dense_text
 from memproxy.recall.pipeline import Recall

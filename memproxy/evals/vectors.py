@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from memproxy.errors import ConfigError
-from memproxy.models.embed import Vectors
+from memproxy.models.encoding import Vectors
 from memproxy.ports import Embedder, Passage, Question
 
 _SCHEMA_VERSION = 1

@@ -1,35 +1,44 @@
-"""Embedders: a local ONNX model through fastembed, a remote one that speaks OpenAI's API, and none."""
+"""The embedder on a local ONNX model (through fastembed); `embed_remote` and `no_embedder` have the others."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import openai
 
-from memproxy.core.payer import payer
 from memproxy.core.text import split_parts
-from memproxy.core.tokens import estimate
 from memproxy.core.tokenvectors import MOST_TOKENS, pack
 from memproxy.errors import ConfigError, EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.batching import Batcher, QueryCache
-from memproxy.models.encoder import TEXT_BATCH, Encoder, Floats, load_fastembed, unit
-from memproxy.models.plain import WithoutTokens
-from memproxy.models.precision import for_questions
+from memproxy.models.encoding import TEXT_BATCH, Encoder, Floats, Vectors
 from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
+
+if TYPE_CHECKING:
+    from memproxy.models.precision import Questions
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 300.0
 """How long after a failed load the model is tried again."""
 
-Vectors = list[list[float]]
+
+def load_local(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool = False) -> tuple[Encoder, int]:
+    """`encoder.load_fastembed`."""
+    from memproxy.models.encoder import load_fastembed  # noqa: PLC0415 - half a second, which the start does not need
+
+    return load_fastembed(settings, cache_dir, local_files_only=local_files_only)
+
+
+def _for_questions(encoder: Encoder, settings: EmbeddingSettings, cache_dir: Path) -> "Questions":
+    from memproxy.models.precision import for_questions  # noqa: PLC0415 - the same
+
+    return for_questions(encoder, settings, cache_dir)
 
 
 class FastembedEmbedder:
@@ -45,7 +54,7 @@ class FastembedEmbedder:
         self,
         settings: EmbeddingSettings,
         cache_dir: Path,
-        load: Callable[[EmbeddingSettings, Path], tuple[Encoder, int]] = load_fastembed,
+        load: Callable[[EmbeddingSettings, Path], tuple[Encoder, int]] = load_local,
         *,
         retry_s: float = RETRY_SECONDS,
     ) -> None:
@@ -142,7 +151,7 @@ class FastembedEmbedder:
         try:
             encoder, dimension = await loop.run_in_executor(self._loader, self._load, self._settings, self._cache_dir)
             self._check(dimension)
-            asked = await loop.run_in_executor(self._loader, for_questions, encoder, self._settings, self._cache_dir)
+            asked = await loop.run_in_executor(self._loader, _for_questions, encoder, self._settings, self._cache_dir)
         except (EmbedderUnavailable, ConfigError) as error:
             self._state = f"unavailable: {error.message}"
             log.log(logging.DEBUG if told else logging.WARNING, "recall is lexical only for now: %s", error.message)
@@ -164,148 +173,6 @@ class FastembedEmbedder:
                 f"embedding.dimension is {self._settings.dimension}, but {self._settings.model} has {dimension}; "
                 f"set embedding.dimension: {dimension} or leave it out"
             )
-
-
-class OpenAIEmbedder(WithoutTokens):
-    """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API.
-
-    ``spent`` hears of each question that goes there for a tenant (`core.payer`), with the tenant; of those that are
-    answered from memory it does not, and of stored texts whoever stores them counts.
-    """
-
-    def __init__(
-        self,
-        settings: EmbeddingSettings,
-        *,
-        timeout_s: float = 10.0,
-        spent: Callable[[str, str], None] | None = None,
-    ) -> None:
-        self._settings = settings
-        self._spent = spent
-        key = settings.api_key.get_secret_value() if settings.api_key else "none"
-        self._client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=key, timeout=timeout_s, max_retries=1)
-        self._tasks = TaskOwner("embedder")
-        self._dimension = settings.dimension
-        self._state = "ready"
-        self._cache = QueryCache()
-        self._queries = Batcher(self._tasks, self._questions)
-
-    @property
-    def name(self) -> str:
-        return f"openai:{self._settings.model}"
-
-    @property
-    def dimension(self) -> int | None:
-        return self._dimension
-
-    @property
-    def state(self) -> str:
-        return self._state
-
-    async def start(self) -> None:
-        """Ask once in the background, so that the dimension and the state are known."""
-        self._tasks.start(self._probe(), "probe")
-
-    async def _probe(self) -> None:
-        try:
-            await self._encode(["dimension"])
-        except EmbedderUnavailable as error:
-            log.warning("recall is lexical only for now: %s", error.message)
-
-    async def close(self) -> None:
-        await self._tasks.cancel()
-        await self._client.close()
-
-    async def embed_query(self, text: str) -> list[float]:
-        if (cached := self._cache.get(text)) is not None:
-            return cached.vector
-        part = split_parts(text, max_parts=1)[0]
-        try:
-            question = await self._queries.submit(part)
-        except asyncio.CancelledError:
-            self._count(part)  # nobody waits any more, and yet it was asked
-            raise
-        self._count(part)
-        self._cache.put(text, question)
-        return question.vector
-
-    def _count(self, text: str) -> None:
-        if self._spent is not None and (tenant := payer()) is not None:
-            self._spent(tenant, text)
-
-    async def _questions(self, texts: Sequence[str]) -> list[Question]:
-        return [Question(vector=vector) for vector in await self._encode(texts)]
-
-    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
-        parts = [split_parts(text) for text in texts]
-        flat = [part for own in parts for part in own]
-        vectors: Vectors = []
-        for start in range(0, len(flat), 4 * TEXT_BATCH):
-            vectors.extend(await self._encode(flat[start : start + 4 * TEXT_BATCH]))
-        return _regroup(vectors, parts)
-
-    async def _encode(self, texts: Sequence[str]) -> Vectors:
-        options: dict[str, Any] = {"dimensions": self._settings.dimension} if self._settings.dimension else {}
-        try:
-            # The API refuses empty input; a space stands for it.
-            inputs = [text if text.strip() else " " for text in texts]
-            answer = await self._client.embeddings.create(
-                model=self._settings.model, input=inputs, encoding_format="float", **options
-            )
-        except openai.OpenAIError as error:
-            self._state = f"unavailable: {type(error).__name__} from {self._client.base_url.host}"
-            raise EmbedderUnavailable(
-                f"the embedding service at {self._client.base_url.host} failed ({type(error).__name__}); check "
-                "embedding.base_url, embedding.api_key and embedding.model"
-            ) from error
-        usage: Any = getattr(answer, "usage", None)  # not every service that speaks this API tells
-        given = usage.prompt_tokens if usage else sum(estimate(text) for text in inputs)
-        metrics().model_tokens.labels(source="embed", direction="input").inc(given)
-        return self._read(answer, len(texts))
-
-    def _read(self, answer: openai.types.CreateEmbeddingResponse, expected: int) -> Vectors:
-        rows = sorted(answer.data or [], key=lambda row: row.index)
-        vectors = [unit(np.asarray(row.embedding, dtype=np.float32)) for row in rows]
-        lengths = {len(vector) for vector in vectors}
-        if len(vectors) != expected or lengths != {self._dimension or max(lengths, default=0)}:
-            self._state = "unavailable: unexpected answer"
-            raise EmbedderUnavailable(
-                f"the embedding service answered {len(vectors)} vectors of {sorted(lengths)} numbers, expected "
-                f"{expected} of {self._dimension}; check embedding.model and embedding.dimension"
-            )
-        self._dimension, self._state = lengths.pop(), "ready"
-        return vectors
-
-
-class NoEmbedder(WithoutTokens):
-    """`ports.Embedder` that has none: recall by words alone, as configured (``embedding.provider: none``)."""
-
-    name = "none"
-    state = "off"
-
-    def __init__(self, dimension: int | None = None) -> None:
-        self._dimension = dimension
-
-    @property
-    def dimension(self) -> int | None:
-        return self._dimension
-
-    async def start(self) -> None:
-        """Nothing to load."""
-
-    async def close(self) -> None:
-        """Nothing to release."""
-
-    async def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 - the port's signature
-        raise EmbedderUnavailable("embedding.provider is none: recall goes by words")
-
-    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:  # noqa: ARG002 - the port's signature
-        raise EmbedderUnavailable("embedding.provider is none: recall goes by words")
-
-
-def _regroup(vectors: Vectors, parts: Sequence[Sequence[str]]) -> list[Vectors]:
-    remaining = iter(vectors)
-    return [[next(remaining) for _ in own] for own in parts]
 
 
 class _Making:

@@ -3,10 +3,9 @@
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 from fastembed.common.onnx_model import OnnxOutputContext
@@ -14,20 +13,9 @@ from fastembed.text.onnx_text_model import OnnxTextModel
 from loguru import logger as fastembed_log
 
 from memproxy.errors import EmbedderUnavailable
+from memproxy.models.encoding import TEXT_BATCH, Encoder, Floats, unit
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
-
-TEXT_BATCH = 4
-"""Parts embedded in one go when turns are indexed: a query that arrives meanwhile waits for one such batch at most."""
-
-Floats = npt.NDArray[np.float32]
-
-
-class Encoder(Protocol):
-    """A loaded model: texts to vectors, blocking. Raises whatever the library does."""
-
-    def __call__(self, texts: Sequence[str]) -> list[Question]:
-        """For each text its vector, of length 1, and those of its tokens."""
 
 
 def load_fastembed(
@@ -162,13 +150,6 @@ def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[s
             model_file=file,
         )
     return custom, options
-
-
-def unit(vector: "np.ndarray[Any, Any]") -> list[float]:
-    """The vector at length 1; nothing but zeros stay so."""
-    length = float(np.linalg.norm(vector))
-    result: list[float] = (vector / length if length else vector).astype(np.float32).tolist()
-    return result
 
 
 def _units(rows: "np.ndarray[Any, Any]") -> Floats:

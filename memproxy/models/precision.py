@@ -22,7 +22,7 @@ from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 
 if TYPE_CHECKING:
-    from memproxy.models.encoder import Encoder
+    from memproxy.models.encoding import Encoder
 
 log = logging.getLogger(__name__)
 

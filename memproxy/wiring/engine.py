@@ -14,11 +14,11 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.tally import QuestionTally
 from memproxy.learn.worker import Worker
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_when_asked import ChatModelWhenAsked
 from memproxy.models.dimensions import dimension_of
-from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder
-from memproxy.models.encoder import load_fastembed
+from memproxy.models.embed import FastembedEmbedder, load_local
 from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Clock, Embedder, RebuildableStore
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import configured
@@ -62,8 +62,10 @@ def make_embedder(
     if embedding.provider == "none":
         return NoEmbedder(dimension_of(embedding))
     if embedding.provider == "openai":
+        from memproxy.models.embed_remote import OpenAIEmbedder  # noqa: PLC0415 - its library takes most of a second
+
         return OpenAIEmbedder(embedding, spent=spent)
-    load = partial(load_fastembed, local_files_only=local_files_only)
+    load = partial(load_local, local_files_only=local_files_only)
     return FastembedEmbedder(embedding, home / "models", load)
 
 
@@ -137,8 +139,8 @@ def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
         rewriter=roles.rewriter,
         reranker=roles.reranker,
     )
-    model = OpenAIChatModel(settings.models.extract)
-    judge = OpenAIChatModel(settings.models.judge) if settings.learn.judge == "llm" else None
+    model = ChatModelWhenAsked(settings.models.extract)
+    judge = ChatModelWhenAsked(settings.models.judge) if settings.learn.judge == "llm" else None
     worker = Worker(
         settings=settings,
         state=state,

@@ -6,7 +6,7 @@ from memproxy.engine.role import TenantModel
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.extract import load_prompt
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_when_asked import ChatModelWhenAsked
 from memproxy.ports import ChatModel, Reranker
 from memproxy.recall.rerank import ModelReranker
 from memproxy.recall.rewrite import Rewriter
@@ -32,7 +32,7 @@ def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Ro
     models: list[ChatModel] = []
 
     def model(source: str, role: ModelSettings, timeout_s: float) -> TenantModel:
-        chat = OpenAIChatModel(role, role=source)
+        chat = ChatModelWhenAsked(role, role=source)
         models.append(chat)
         return TenantModel(chat, access, role, source=source, timeout_s=min(timeout_s, role.timeout_s), meter=meter)
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from memproxy.core.tokenvectors import pack
 from memproxy.core.transfer import MOST_TOKEN_BYTES, packed
-from memproxy.models.embed import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.no_embedder import NoEmbedder
 from tests.api.test_transfer import export, lines, memory, read, take
 from tests.support.engine import DIMENSION, Api
 

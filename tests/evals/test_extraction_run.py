@@ -18,7 +18,7 @@ from memproxy.evals.extraction.command import Options
 from memproxy.evals.extraction.dialogues import Dialogue, Ended, Stored
 from memproxy.evals.extraction.figures import of_group
 from memproxy.evals.extraction.judging import Judged
-from memproxy.models.embed import NoEmbedder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import ChatModel, Credential, ModelReply
 
 OWN = data.load(None)

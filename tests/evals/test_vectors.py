@@ -5,7 +5,7 @@ import pytest
 
 from memproxy.errors import ConfigError
 from memproxy.evals.vectors import CachedEmbedder, VectorCache, until_ready
-from memproxy.models.embed import NoEmbedder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.models.plain import WithoutTokens
 from memproxy.ports import Passage
 

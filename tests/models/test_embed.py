@@ -10,8 +10,11 @@ from aiohttp.test_utils import TestServer
 
 from memproxy.errors import EmbedderUnavailable
 from memproxy.models.batching import QueryCache
-from memproxy.models.embed import FastembedEmbedder, NoEmbedder, OpenAIEmbedder
-from memproxy.models.encoder import Encoder, load_fastembed
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.embed_remote import OpenAIEmbedder
+from memproxy.models.encoder import load_fastembed
+from memproxy.models.encoding import Encoder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 from tests.recall.waiting import until_ready

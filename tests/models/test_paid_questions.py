@@ -10,7 +10,7 @@ from memproxy.core.tokens import estimate
 from memproxy.errors import EmbedderUnavailable, StateUnavailable
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.tally import QuestionTally
-from memproxy.models.embed import OpenAIEmbedder
+from memproxy.models.embed_remote import OpenAIEmbedder
 from memproxy.settings import EmbeddingSettings
 from memproxy.stores.sqlite_state import SqliteState
 from tests.models.test_embed import Service

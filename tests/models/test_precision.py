@@ -11,7 +11,8 @@ from onnxruntime import InferenceSession  # type: ignore[import-untyped]
 from memproxy.errors import EmbedderUnavailable
 from memproxy.models import precision
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.models.encoder import Encoder, load_fastembed
+from memproxy.models.encoder import load_fastembed
+from memproxy.models.encoding import Encoder
 from memproxy.models.precision import for_questions
 from memproxy.models.quantise import BLOCK, in_blocks, quantised
 from memproxy.settings import EmbeddingSettings

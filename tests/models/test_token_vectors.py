@@ -10,7 +10,8 @@ from memproxy.core.text import split_parts
 from memproxy.core.tokenvectors import similarities
 from memproxy.models.batching import QueryCache
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.models.encoder import TEXT_BATCH, load_fastembed, unit
+from memproxy.models.encoder import load_fastembed
+from memproxy.models.encoding import TEXT_BATCH, unit
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings, Settings
 from memproxy.wiring.engine import make_embedder

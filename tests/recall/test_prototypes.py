@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from memproxy.errors import EmbedderUnavailable
-from memproxy.models.embed import FastembedEmbedder, NoEmbedder
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.recall.prototypes import GENERAL, PERSONAL, Prototypes
 from memproxy.settings import EmbeddingSettings
 from tests.recall.waiting import until_ready

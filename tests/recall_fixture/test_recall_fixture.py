@@ -14,7 +14,8 @@ from memproxy.evals.local import local_memory
 from memproxy.evals.runner import run
 from memproxy.evals.scoring import Outcome, Sample
 from memproxy.evals.vectors import until_ready
-from memproxy.models.embed import FastembedEmbedder, NoEmbedder
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings
 from tests.recall_fixture.data import fixture

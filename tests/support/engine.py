@@ -19,8 +19,8 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
-from memproxy.models.embed import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import MemoryStore
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import LearnSettings, RecallSettings, Settings

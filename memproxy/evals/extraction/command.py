@@ -25,7 +25,8 @@ from memproxy.evals.vectors import until_ready
 from memproxy.home import home_dir
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import DEFAULT as DIMENSION
-from memproxy.models.embed import FastembedEmbedder, NoEmbedder
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import ChatModel, Embedder
 from memproxy.settings import EmbeddingSettings, Settings
 

@@ -20,8 +20,8 @@ from memproxy.evals.local import temporary_folder
 from memproxy.evals.progress import Step
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
-from memproxy.models.embed import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
