@@ -45,7 +45,8 @@ TOOL_WHOLE = any_of(
     rf"{ASK}(?:call|dial|phone|dial up|make a call to|place a call to) (?!me\b|my name\b|it\b|that\b|this\b|in\b"
     rf"|for\b)\w+(?: \w+){{0,2}}(?: for me)?",
     rf"{ASK}(?:open (?:the )?map.{{0,40}}|(?:know |see |find out |show me )?where (?:am i|i am)(?: "
-    rf"\w+){{0,4}}|(?:what(?:'s| is) )?(?:my |the )?current location(?: please)?)",
+    rf"(?:right|now|here|at|exactly|currently|located|standing|today|on (?:the )?map"
+    rf"|please|just)){{0,4}}|(?:what(?:'s| is) )?(?:my |the )?current location(?: please)?)",
     rf"{ASK}(?:play|put on|start|resume|pause|stop|shuffle|skip)(?: the| this| that| some| a| my| next"
     rf"| ahead| one){{0,3}} (?:music|songs?|tracks?|playlist|album|radio|jams|beats)\b.{{0,60}}",
     rf"{ASK}(?:turn|switch|put) (?:(?:on|off|up|down) .{{1,40}}|.{{1,40}} (?:on|off|up|down))(?: please)?",

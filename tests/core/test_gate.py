@@ -420,3 +420,21 @@ def test_questions_about_people_by_name_pass() -> None:
     samples = json.loads((EVAL / "locomo_dev.json").read_text("utf-8"))
     questions = [asked["question"] for sample in samples for asked in sample["qa"]]
     assert sum(judge(text, SKIP).searched for text in questions) / len(questions) >= 0.98
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where am I employed?",
+        "Where am I staying?",
+        "What's the cost limit for redoing the kitchen?",
+        "What is the cabin's wifi password?",
+    ],
+)
+def test_what_only_the_user_s_own_matters_answer_is_searched(text: str) -> None:
+    assert judge(text, SKIP) == Verdict(searched=True, reason="personal")
+
+
+@pytest.mark.parametrize("text", ["Where am I?", "where am I right now", "Show me where I am on the map"])
+def test_where_the_user_is_now_is_a_tool_s_matter(text: str) -> None:
+    assert judge(text, SKIP) == Verdict(searched=False, reason="tool")
