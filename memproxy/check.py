@@ -10,11 +10,12 @@ import msgspec
 from rich.console import Console
 
 from memproxy.config_file import load_settings
-from memproxy.errors import MemproxyError
+from memproxy.errors import ConfigError, MemproxyError
 from memproxy.home import home_dir, state_path, store_path
 from memproxy.settings import Settings
 from memproxy.supervisor import AlreadyServed, InstanceLock
 from memproxy.wiring.engine import make_embedder, make_store
+from memproxy.wiring.files import check_files
 from memproxy.wiring.state import make_state
 
 TIMEOUT_S = 10.0
@@ -29,6 +30,15 @@ class Finding(msgspec.Struct, frozen=True):
     part: str
     works: bool | None
     text: str
+
+
+def check_config(settings: Settings, config: Path | None) -> Finding:
+    """The settings were read; the files that they name can be, too."""
+    try:
+        check_files(settings)
+    except ConfigError as error:
+        return Finding("config", False, error.message)
+    return Finding("config", True, str(config or "defaults"))
 
 
 async def check_upstream(settings: Settings) -> Finding:
@@ -157,7 +167,7 @@ def run_check(config: Path | None, console: Console | None = None) -> int:
     settings = load_settings(config)
     home = home_dir()
     console = console or Console()
-    report = [Finding("config", True, str(config or "defaults")), *asyncio.run(findings(settings, home))]
+    report = [check_config(settings, config), *asyncio.run(findings(settings, home))]
     marks = {True: "[green]ok[/]  ", None: "[yellow]note[/]", False: "[red]FAIL[/]"}
     for finding in report:
         console.print(f"{marks[finding.works]} {finding.part:9}", end=" ", highlight=False)

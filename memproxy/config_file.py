@@ -6,7 +6,7 @@ are never shown.
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from memproxy.auth import is_loopback
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.settings.entries import EntryName, entry_named, fields_of, key_of, mapping_above
 from memproxy.settings_reference import Setting, settings_of
 from memproxy.unbuilt import refusals
 from memproxy.yaml_file import Substitution, kind_of, parse, read
@@ -84,6 +85,7 @@ def load_settings(
     if path is not None:
         values = Substitution(environ, problems.add).fill(read(path.expanduser()))
     _merge(values, _from_environment(environ, problems))
+    _merge_entries(values, environ, problems)
     _merge(values, _from_overrides(overrides or {}, problems))
     _default_upstream(values, environ, problems)
     settings = _validated(values, problems)
@@ -111,7 +113,7 @@ def _from_environment(environ: Mapping[str, str], problems: _Problems) -> Values
     """The values of the variables with our prefix. Unknown names and values that cannot be read are problems."""
     usable = {}
     for name, text in sorted(environ.items()):
-        if not name.upper().startswith(PREFIX):
+        if not name.upper().startswith(PREFIX) or entry_named(name[len(PREFIX) :]) is not None:
             continue
         key = name[len(PREFIX) :].lower().replace("__", ".")
         problems.origin[key] = name
@@ -120,6 +122,41 @@ def _from_environment(environ: Mapping[str, str], problems: _Problems) -> Values
         elif not expects_yaml or _readable(key, text, problems):
             usable[name] = text
     return dict(_Environment(usable)())
+
+
+def _merge_entries(values: Values, environ: Mapping[str, str], problems: _Problems) -> None:
+    """Lay the variables that name an entry of a mapping over ``values``, which hold all else by now."""
+    for name, text in sorted(environ.items()):
+        named = entry_named(name[len(PREFIX) :]) if name.upper().startswith(PREFIX) else None
+        if named is None:
+            continue
+        there = _at(values, named.mapping)
+        try:
+            key = key_of(named.entry, list(there) if isinstance(there, dict) else ())
+        except ValueError as error:
+            problems.add(f"{named.mapping}.{named.entry}", f"{error} (from {name})")
+            continue
+        path = ".".join(part for part in (named.mapping, key, named.field) if part)
+        problems.origin[path] = name
+        if _names_something(path, named, text, problems):
+            whole = named.field is None and fields_of(named.mapping) is not None
+            value = parse(text, path) if whole else None if text == "null" else text
+            _merge(values, _nested([*named.mapping.split("."), key, *([named.field] if named.field else [])], value))
+
+
+def _names_something(path: str, named: EntryName, text: str, problems: _Problems) -> bool:
+    """Whether an entry has what a variable names, and a whole entry can be read; else that is a problem."""
+    fields = fields_of(named.mapping)
+    if not named.entry or (named.field is not None and named.field not in (fields or ())):
+        problems.unknown(path)
+        return False
+    return named.field is not None or fields is None or _readable(path, text, problems)
+
+
+def _nested(names: Sequence[str], value: Any) -> Values:
+    for name in reversed(names):
+        value = {name: value}
+    return dict(value)
 
 
 def _expects_yaml(path: str) -> bool | None:
@@ -150,10 +187,7 @@ def _from_overrides(overrides: Mapping[str, object], problems: _Problems) -> Val
         if value is None:
             continue
         problems.origin[path] = "the command line"
-        nested: Any = value
-        for name in reversed(path.split(".")):
-            nested = {name: nested}
-        _merge(values, nested)
+        _merge(values, _nested(path.split("."), value))
     return values
 
 
@@ -246,6 +280,8 @@ def _suggestion(path: str) -> str:
     section, _, name = path.rpartition(".")
     prefix = f"{section}." if section else ""
     paths = [setting.path for setting in settings_of()]
+    if (mapping := mapping_above(section)) is not None:
+        paths = [f"{prefix}{field}" for field in fields_of(mapping) or ()]
     here = list(dict.fromkeys(each.removeprefix(prefix).split(".")[0] for each in paths if each.startswith(prefix)))
     near = [f"{prefix}{each}" for each in difflib.get_close_matches(name, here, n=1)]
     elsewhere = [each for each in paths if each.rpartition(".")[2] == name]

@@ -38,6 +38,7 @@ from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.launch import ENGINE, RELAY, Launch, LongWork, reveal
 from memproxy.settings import Settings
+from memproxy.wiring.files import check_files
 from memproxy.wiring.state import check_master_key
 
 log = logging.getLogger(__name__)
@@ -351,11 +352,13 @@ def serve(settings: Settings, environ: dict[str, str]) -> None:
     """Run the proxy until it is told to stop.
 
     Raises:
-        ConfigError: the port or the store is taken, or a folder cannot be written.
+        ConfigError: the port or the store is taken, a folder cannot be written, or a file that the settings name cannot
+            be used.
     """
     home = home_dir(environ)
     key = secret(environ, home)
     check_master_key(settings, environ)
+    check_files(settings)
     state = state_path(settings.state, home)
     with contextlib.ExitStack() as held:
         locks = _lock(held, [state, *([store_path(settings.store, home)] if settings.store.backend == "edge" else [])])

@@ -4,6 +4,7 @@ Both go through the memory API a piece at a time, so that no size of file needs 
 broken off is gone on with by running it again (what is there already changes nothing).
 """
 
+import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,7 +90,7 @@ async def import_file(
     query = {"dry_run": str(dry_run).lower()} | ({"user_id": user} if user is not None else {})
     taken = Taken()
     async with installation(_quiet(settings)) as here:
-        with _lines(path, file_format) as (lines, size):
+        with _lines(path, file_format) as (lines, size), _settled():
             for piece, numbers, at in _pieces(lines):
                 answer = await here.answer(
                     "POST",
@@ -102,6 +103,18 @@ async def import_file(
                 taken.add(answer.json(), numbers, queued=answer.status_code == 202)
                 show(min(at, size), size)
     return taken
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Within it, what was made so far is not looked through for garbage: with every piece's thousands of objects that
+    would be done again.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _quiet(settings: Settings) -> Settings:

@@ -133,11 +133,12 @@ def _vectors(value: object) -> GivenVectors:
         vectors = msgspec.convert(value, GivenVectors)
         for part in vectors.dense:
             checked(part)
-        if len(unpacked_bytes(vectors.tokens)) > MOST_TOKEN_BYTES:
+        if vectors.tokens and len(unpacked_bytes(vectors.tokens)) > MOST_TOKEN_BYTES:
             raise ValueError(f"tokens must be at most {MOST_TOKEN_BYTES} bytes")
     except (msgspec.ValidationError, ValueError) as error:
         raise RequestError(f"vectors: {error}") from error
-    if len(vectors.indices) != len(vectors.values) or not all(0 <= index < 2**32 for index in vectors.indices):
+    within = not vectors.indices or (min(vectors.indices) >= 0 and max(vectors.indices) < 2**32)
+    if len(vectors.indices) != len(vectors.values) or not within:
         raise RequestError("vectors: indices must be 32-bit numbers, as many as values")
     return vectors
 

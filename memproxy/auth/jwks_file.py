@@ -36,11 +36,15 @@ class JwksFile:
             raise ConfigError(f"auth.jwt.jwks_file: {path} cannot be used ({error})") from error
 
     async def keys(self) -> list[jwt.PyJWK]:
-        """The keys in it."""
+        """The keys in it, as of the last look."""
         if time.monotonic() - self._looked >= self._look_s:
-            self._looked = time.monotonic()
-            await asyncio.to_thread(self._look)
+            await self.look()
         return self._keys
+
+    async def look(self) -> None:
+        """Look at once, as for a key that is not there: it may have been added just now."""
+        self._looked = time.monotonic()
+        await asyncio.to_thread(self._look)
 
     def _look(self) -> None:
         try:

@@ -13,6 +13,7 @@ import jwt
 
 from memproxy.auth.headers import Headers, clean_id, client_key
 from memproxy.auth.jwks_file import JwksFile
+from memproxy.auth.jwks_url import JwksUrl
 from memproxy.auth.naming import named_identity
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS
@@ -21,8 +22,6 @@ from memproxy.settings import JwtSettings
 
 log = logging.getLogger(__name__)
 
-_JWKS_SECONDS = 300.0
-_JWKS_TIMEOUT_S = 5.0
 _REFETCH_SECONDS = 10.0
 _MOST_TOKEN = 16_384
 
@@ -32,7 +31,8 @@ class JwtAuthenticator:
 
     def __init__(self, settings: JwtSettings, *, default_user: str | None, refetch_s: float = _REFETCH_SECONDS) -> None:
         """``default_user`` is whom a token without a user is for, when a request names nobody. Unknown key ids make the
-        provider be asked again, once in ``refetch_s`` seconds at most; a JWKS file is looked at as often.
+        provider be asked again, three times in three times ``refetch_s`` seconds at most; a JWKS file is looked at
+        every ``refetch_s`` seconds, and for every id that is not in it.
 
         Raises:
             ConfigError: the key or the JWKS file cannot be used with these algorithms.
@@ -41,7 +41,7 @@ class JwtAuthenticator:
         self._default_user = default_user
         self._key = _fixed_key(settings)
         self._jwks = JwksFile(settings.jwks_file, look_s=refetch_s) if settings.jwks_file is not None else None
-        self._url = _provider(settings.jwks_url, refetch_s) if settings.jwks_url else None
+        self._url = JwksUrl(settings.jwks_url, refetch_s=refetch_s) if settings.jwks_url else None
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.
@@ -98,7 +98,10 @@ class JwtAuthenticator:
             return self._key
         kid = jwt.get_unverified_header(token).get("kid")
         if self._jwks is not None:
-            found = [key for key in await self._jwks.keys() if kid is None or key.key_id == kid]
+            found = _of_id(await self._jwks.keys(), kid)
+            if not found:
+                await self._jwks.look()
+                found = _of_id(await self._jwks.keys(), kid)
             if len(found) != 1:
                 raise jwt.InvalidTokenError("its key id (kid) is not known")
             return found[0].key
@@ -107,8 +110,8 @@ class JwtAuthenticator:
         return signing.key
 
 
-def _provider(url: str, refetch_s: float) -> jwt.PyJWKClient:
-    return jwt.PyJWKClient(url, lifespan=_JWKS_SECONDS, timeout=_JWKS_TIMEOUT_S, cooldown_duration=refetch_s)
+def _of_id(keys: list[jwt.PyJWK], kid: str | None) -> list[jwt.PyJWK]:
+    return [key for key in keys if kid is None or key.key_id == kid]
 
 
 def _fixed_key(settings: JwtSettings) -> str | None:

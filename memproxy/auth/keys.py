@@ -1,7 +1,8 @@
 """Mode ``keys``: proxy keys of our own, each bound to a tenant, perhaps to one user or project, with permissions.
 
 A key is proved once by its scrypt hash, in a thread; then it is known by itself for as long as its record stays as it
-is, which is looked at every few seconds, so that a revoked key ends soon everywhere.
+is. That is looked at whenever the state has news, so that a revoked key ends with the next request everywhere, and
+every few seconds, should news be lost.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from memproxy.errors import StateUnavailable, Unauthenticated
 log = logging.getLogger(__name__)
 
 RECORD_SECONDS = 5.0
-"""How long a record counts as fresh: as long may a revoked key still work."""
+"""How long a record counts as fresh where no news came: as long may a revoked key still work at most."""
 
 _MOST_KNOWN = 10_000
 _PROVED_AT_ONCE = 2
@@ -34,9 +35,19 @@ _Value = TypeVar("_Value")
 Lookup = Callable[[str], Awaitable[KeyRecord | None]]
 
 
+News = Callable[[], bytes]
+"""Bytes that are others whenever a record was changed by any process; asked for with every request."""
+
+
+def no_news() -> bytes:
+    """Of a state that tells none: records are looked at again by time alone."""
+    return b""
+
+
 class _Known(msgspec.Struct):
     record: KeyRecord
     looked_at: float
+    news: bytes
 
 
 class KeysAuthenticator:
@@ -49,11 +60,13 @@ class KeysAuthenticator:
         *,
         default_user: str | None,
         record_s: float = RECORD_SECONDS,
+        news: News = no_news,
     ) -> None:
         """``lookup`` finds a record by the key's id; ``default_user`` is whom a key without a user is for, when a
-        request names nobody; ``record_s`` is how many seconds a record counts as fresh.
+        request names nobody; ``record_s`` is how many seconds a record counts as fresh where ``news`` does not change.
         """
         self._record_s = record_s
+        self._news = news
         self._configured = configured
         self._lookup = lookup
         self._default_user = default_user
@@ -91,11 +104,12 @@ class KeysAuthenticator:
         known = self._known.get(key)
         if known is None:
             return await self._proved(key)
-        if monotonic() - known.looked_at > self._record_s:
+        if known.news != self._news() or monotonic() - known.looked_at > self._record_s:
             await self._look_again(key, known)
         return known.record
 
     async def _look_again(self, key: str, known: _Known) -> None:
+        news = self._news()  # before the record: what changes while it is read is news again
         try:
             record = await self._found(known.record.id)
         except StateUnavailable as error:
@@ -104,10 +118,10 @@ class KeysAuthenticator:
         if record is None or record.hash != known.record.hash:
             self._known.pop(key, None)
             raise _unknown()
-        known.record, known.looked_at = record, monotonic()
+        known.record, known.looked_at, known.news = record, monotonic(), news
 
     async def _proved(self, key: str) -> KeyRecord:
-        key_id = id_of(key)
+        key_id, news = id_of(key), self._news()
         record = await self._found(key_id) if key_id is not None else None
         if record is None or key in self._refused:
             raise _unknown()
@@ -116,7 +130,7 @@ class KeysAuthenticator:
         if not right:
             _remember(self._refused, key, None)
             raise _unknown()
-        _remember(self._known, key, _Known(record, monotonic()))
+        _remember(self._known, key, _Known(record, monotonic(), news))
         return record
 
     async def _found(self, key_id: str) -> KeyRecord | None:

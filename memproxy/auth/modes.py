@@ -6,7 +6,7 @@ from typing import Protocol
 
 from memproxy.auth.headers import Headers, is_loopback
 from memproxy.auth.jwt import JwtAuthenticator
-from memproxy.auth.keys import KeysAuthenticator
+from memproxy.auth.keys import KeysAuthenticator, News, no_news
 from memproxy.auth.passthrough import PassthroughAuthenticator
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
@@ -34,15 +34,18 @@ def make_authenticator(
     server: ServerSettings,
     secret: bytes,
     lookup: Callable[[str], Awaitable[KeyRecord | None]],
+    news: News = no_news,
 ) -> Authenticator:
-    """The authenticator of ``auth.mode``; ``lookup`` finds the record of a proxy key by its id.
+    """The authenticator of ``auth.mode``; ``lookup`` finds the record of a proxy key by its id, ``news`` changes when
+    records do.
 
     Raises:
         ConfigError: the keys of mode ``jwt`` cannot be used.
     """
     default_user = auth.unnamed_user or ("default" if is_loopback(server.host) else None)
     if auth.mode == "keys":
-        return KeysAuthenticator({one.id: _record(one) for one in auth.keys}, lookup, default_user=default_user)
+        configured = {one.id: _record(one) for one in auth.keys}
+        return KeysAuthenticator(configured, lookup, default_user=default_user, news=news)
     if auth.mode == "jwt":
         return JwtAuthenticator(auth.jwt, default_user=default_user)
     return PassthroughAuthenticator(auth, server, secret)

@@ -57,6 +57,9 @@ class AccessState(Protocol):
     async def spent(self, charge: Charge, now: datetime) -> Spent:
         """What was counted so far in the window under way; nothing is counted by asking."""
 
+    def news(self) -> bytes:
+        """Other bytes than before whenever choices or proxy keys were changed, by whatever process."""
+
     async def choices(self, scope: Scope) -> Choices:
         """What holds for the owner and ``scope.agent``: the agent's settings over the user's. Kept in memory for some
         seconds, and forgotten at once in every process when somebody changes them.

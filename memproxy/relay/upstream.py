@@ -4,11 +4,9 @@ The pool keeps no cookies (they must not cross tenants), follows no redirects, d
 timeout: an answer may stream for hours, but not be silent for longer than ``upstream.timeout_s``.
 """
 
-import ssl
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Sequence
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -18,8 +16,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from memproxy.auth import Headers
-from memproxy.errors import ConfigError, MemproxyError, UpstreamTimeout, UpstreamUnreachable
+from memproxy.errors import MemproxyError, UpstreamTimeout, UpstreamUnreachable
 from memproxy.relay.request import RawHeaders
+from memproxy.relay.tls import tls_context
 from memproxy.settings import UpstreamSettings
 
 HOP_BY_HOP = frozenset(
@@ -77,7 +76,7 @@ class Upstream:
         settings = self._settings
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False, ssl=_tls(settings.ca_file)
+                limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False, ssl=tls_context(settings.ca_file)
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -186,22 +185,6 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _tls(ca_file: Path | None) -> ssl.SSLContext | bool:
-    """Certificates are always verified; a private authority is trusted beside the public ones.
-
-    Raises:
-        ConfigError: the file cannot be read or holds no certificate.
-    """
-    if ca_file is None:
-        return True
-    context = ssl.create_default_context()
-    try:
-        context.load_verify_locations(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"upstream.ca_file: {ca_file} cannot be used ({error}); name a PEM file") from error
-    return context
 
 
 class UpstreamAnswer:

@@ -27,8 +27,8 @@ _MOST_KNOWN = 10_000
 
 
 class News:
-    """Eight bytes that every process of the state sees, and that change with every change of choices: a cache knows
-    without asking whether it is still right. In a file beside the state's, mapped into memory.
+    """Eight bytes that every process of the state sees, and that change with every change of choices or proxy keys: a
+    cache knows without asking whether it is still right. In a file beside the state's, mapped into memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,11 +36,15 @@ class News:
         self._bytes: mmap.mmap | None = None
 
     def open(self) -> None:
-        """Map the file, made where there is none."""
+        """Map the file, made where there is none. Its place on the disk is taken first: a page that has none ends the
+        process when it is touched and the disk is full.
+        """
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if os.fstat(handle).st_size < 8:
-                os.ftruncate(handle, 8)
+                os.pwrite(handle, bytes(8), 0)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle, 0, 8)  # of a file that an earlier version made as a hole
             self._bytes = mmap.mmap(handle, 8)
         finally:
             os.close(handle)
@@ -92,6 +96,14 @@ class SqliteAccess:
         """Hear no more."""
         self._news.close()
 
+    def news(self) -> bytes:
+        """Other bytes than before whenever choices or proxy keys were changed, by whatever process."""
+        return self._news.last
+
+    def spread_news(self) -> None:
+        """Something of that was changed, and is committed."""
+        self._news.spread()
+
     async def spend(self, charges: Sequence[Charge], now: datetime) -> Spent | None:
         self._spendings += 1
         if self._spendings % _PRUNE_EVERY == 0:
@@ -117,7 +129,7 @@ class SqliteAccess:
 
     async def choose(self, scope: Scope, choices: Choices, at: datetime) -> None:
         await self._file.write(lambda db: callers.choose(db, scope, choices, at))
-        self._news.spread()
+        self.spread_news()
 
     async def given_answer(self, scope: Scope, name: str) -> GivenAnswer | None:
         return await self._file.read(lambda db: callers.given_answer(db, scope, name))

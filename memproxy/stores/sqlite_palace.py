@@ -22,7 +22,7 @@ def place(
 ) -> list[Placed]:
     """Where each stands; what has no number yet gets one. ``role`` says whether a name is a role (`core.palace`)."""
     rooms: dict[tuple[bool, str, str], _Room] = {}
-    placed = []
+    given, placed = _Given(db, owner), []
     for names in wanted:
         if names.same or names.moves:
             rooms.clear()  # another name of a wing, or another wing of a conversation
@@ -31,7 +31,8 @@ def place(
         key = (names.drawer, names.wing, names.room)
         if key not in rooms:
             rooms[key] = _room(db, owner, names)
-        placed.append(_placed(db, owner, names, rooms[key]))
+        placed.append(_placed(given, names, rooms[key]))
+    given.keep()
     return placed
 
 
@@ -39,23 +40,59 @@ class _Room(NamedTuple):
     """A room that was looked up: most of what comes together stands in a few, and each lookup is four statements."""
 
     wing: str
+    pointer: str
     numbers: tuple[int, int]
-    closets: set[str]
+
+
+class _Given:
+    """Numbers of drawers and closets that one call gives: the last one of a room is read once and kept once."""
+
+    def __init__(self, db: sqlite3.Connection, owner: Owner) -> None:
+        self._db = db
+        self._owner = owner
+        self._last: dict[tuple[str, str], int] = {}
+        self._closets: dict[tuple[str, str], int | None] = {}
+
+    def drawer(self, room: str) -> int:
+        """A new drawer's number."""
+        return self._next("drawer", room)
+
+    def closet(self, room: str, name: str) -> None:
+        """See that a closet has a number."""
+        if (room, name) not in self._closets:
+            is_new = _find(self._db, self._owner, "closet", room, name) is None
+            self._closets[room, name] = self._next("closet", room) if is_new else None
+
+    def _next(self, kind: str, room: str) -> int:
+        if (kind, room) not in self._last:
+            self._last[kind, room] = _find(self._db, self._owner, "last", room, kind) or 0
+        self._last[kind, room] += 1
+        return self._last[kind, room]
+
+    def keep(self) -> None:
+        """Write what was given."""
+        closets = [("closet", *place, number) for place, number in self._closets.items() if number is not None]
+        lasts = [("last", room, kind, number) for (kind, room), number in self._last.items()]
+        self._db.executemany(
+            """
+            INSERT INTO palace (tenant, user, kind, parent, name, number) VALUES (?, ?, ?, ?, ?, ?)
+            ON CONFLICT (tenant, user, kind, parent, name) DO UPDATE SET number = excluded.number
+            """,
+            [(*self._owner, *row) for row in (*closets, *lasts)],
+        )
 
 
 def _room(db: sqlite3.Connection, owner: Owner, names: Names) -> _Room:
     number = _home(db, owner, names) if names.drawer else _wing(db, owner, names.wing)
     room = _number(db, owner, "room", pointer(number), names.room)
-    return _Room(_name_of(db, owner, number), (number, room), set())
+    return _Room(_name_of(db, owner, number), pointer(number, room), (number, room))
 
 
-def _placed(db: sqlite3.Connection, owner: Owner, names: Names, room: _Room) -> Placed:
-    where = pointer(*room.numbers)
-    if names.closet not in room.closets:
-        _number(db, owner, "closet", where, names.closet)
-        room.closets.add(names.closet)
-    drawer = _next(db, owner, "drawer", where) if names.drawer else None
-    return Placed(room.wing, pointer(*room.numbers, drawer))
+def _placed(given: _Given, names: Names, room: _Room) -> Placed:
+    given.closet(room.pointer, names.closet)
+    if not names.drawer:
+        return Placed(room.wing, room.pointer)
+    return Placed(room.wing, pointer(*room.numbers, given.drawer(room.pointer)))
 
 
 def _home(db: sqlite3.Connection, owner: Owner, names: Names) -> int:

@@ -308,7 +308,9 @@ class SqliteState(SqliteAccess):
         await self._file.write(lambda db: sqlite_keys.add(db, record))
 
     async def revoke_proxy_key(self, key_id: str, at: datetime) -> bool:
-        return await self._file.write(lambda db: sqlite_keys.revoke(db, key_id, at))
+        revoked = await self._file.write(lambda db: sqlite_keys.revoke(db, key_id, at))
+        self.spread_news()
+        return revoked
 
     async def backup(self, path: Path) -> None:
         await self._file.backup(path)

@@ -249,6 +249,7 @@ class Provider(ThreadedServer):
     def __init__(self) -> None:
         super().__init__(_Keys)
         self.keys = [jwk(RSA_KEY, "one")]
+        self.asked = 0
 
     @property
     def url(self) -> str:
@@ -259,6 +260,7 @@ class _Keys(QuietHandler):
     server: Provider
 
     def do_GET(self) -> None:  # noqa: N802 - as the base class calls it
+        self.server.asked += 1
         self.answer({"keys": self.server.keys})
 
 
@@ -268,12 +270,21 @@ def provider() -> Iterator[Provider]:
         yield server
 
 
-async def test_keys_of_a_provider_may_rotate(provider: Provider) -> None:
-    settings = JwtSettings.model_validate({"algorithms": ["RS256"], "jwks_url": provider.url})
-    known = JwtAuthenticator(settings, default_user=None, refetch_s=0)
+async def test_a_token_of_a_key_that_was_rotated_in_just_now_is_known(provider: Provider) -> None:
+    known = authenticator(algorithms=["RS256"], jwks_url=provider.url)
     assert (await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": "one"})))).tenant == "acme"
+    with pytest.raises(Unauthenticated):
+        await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": "nobody's"})))
     provider.keys = [jwk(OTHER_RSA_KEY, "two")]
     assert (await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", {"kid": "two"})))).tenant == "acme"
+
+
+async def test_unknown_key_ids_do_not_make_the_provider_be_asked_without_end(provider: Provider) -> None:
+    known = authenticator(algorithms=["RS256"], jwks_url=provider.url)
+    for number in range(20):
+        with pytest.raises(Unauthenticated):
+            await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": f"unknown-{number}"})))
+    assert provider.asked == 4, "the first time, and three times for what is unknown"
 
 
 async def test_a_provider_that_is_away_is_no_verdict_on_a_token(provider: Provider) -> None:

@@ -121,6 +121,19 @@ async def test_a_fresh_record_is_not_looked_up_again(records: Records) -> None:
     assert records.asked == 1
 
 
+async def test_a_fresh_record_is_looked_up_again_when_there_is_news(records: Records) -> None:
+    news = [b"1"]
+    key, known = records.add(), KeysAuthenticator({}, records, default_user="default", news=lambda: news[0])
+    await known.identify(asking(key))
+    ((key_id, record),) = records.records.items()
+    records.records[key_id] = msgspec.structs.replace(record, revoked_at=NOW)
+    assert (await known.identify(asking(key))).tenant == "acme"
+    news[0] = b"2"
+    with pytest.raises(Unauthenticated, match="revoked"):
+        await known.identify(asking(key))
+    assert records.asked == 2
+
+
 async def test_only_act_as_user_may_name_another_user(records: Records) -> None:
     known = authenticator(records)
     bound = records.add(user="ann")

@@ -53,6 +53,11 @@ INVALID = {
     "negative budget": ({"recall": {"max_tokens": -1}}, "recall.max_tokens"),
     "out of range": ({"recall": {"similarity_threshold": 7}}, "recall.similarity_threshold"),
     "unset environment variable": ({"upstream": {"api_key": "${SURELY_NOT_SET_ANYWHERE}"}}, "SURELY_NOT_SET_ANYWHERE"),
+    "certificates that are not there": ({"upstream": {"ca_file": "/nowhere/ca.pem"}}, "upstream.ca_file"),
+    "a token key that is not there": (
+        {"auth": {"mode": "jwt", "jwt": {"key_file": "/nowhere/key.pem", "tenant": "t", "algorithms": ["RS256"]}}},
+        "auth.jwt.key_file",
+    ),
     "remote passthrough": ({"server": {"host": "0.0.0.0"}}, "auth.allow_remote"),
 }
 

@@ -12,7 +12,12 @@ from memproxy.settings import Settings
 from memproxy.settings_reference import settings_of
 
 ROOT = docs_check.ROOT
-ENVIRONMENT = {"AZURE_OPENAI_RESOURCE": "somebody", "MEMPROXY_MODEL_PATH": "/models/minilm"}
+ENVIRONMENT = {
+    "AZURE_OPENAI_RESOURCE": "somebody",
+    "MEMPROXY_MODEL_PATH": "/models/minilm",
+    "MEMPROXY_PUBLIC_HOST": "memory.test",
+    "QDRANT_URL": "http://qdrant.test:6333",
+}
 PROFILES = sorted((ROOT / "config").glob("*.yaml"))
 
 
@@ -36,17 +41,25 @@ def test_the_example_has_every_setting() -> None:
 
 
 def test_all_profiles_are_there() -> None:
-    assert {path.stem for path in PROFILES} >= {"openai", "azure", "anthropic", "ollama", "vllm", "air-gapped"}
+    expected = {"openai", "azure", "anthropic", "ollama", "vllm", "air-gapped", "cluster"}
+    assert {path.stem for path in PROFILES} >= expected
 
 
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
 def test_a_profile_loads(path: Path) -> None:
     settings = load_settings(path, environ=ENVIRONMENT)
     assert settings.upstream.base_url.startswith(("http://", "https://"))
-    assert settings.server == Settings().server
+    assert settings.server == Settings().server or path.stem == "cluster"
 
 
-@pytest.mark.parametrize("name", ["azure", "air-gapped"])
+def test_the_profile_for_a_cluster_lets_nobody_in_without_a_key() -> None:
+    settings = load_settings(ROOT / "config" / "cluster.yaml", environ=ENVIRONMENT)
+    assert (settings.auth.mode, settings.auth.allow_remote) == ("keys", False)
+    assert (settings.store.backend, settings.store.url) == ("qdrant", "http://qdrant.test:6333")
+    assert settings.server.allowed_hosts == ["memory.test"]
+
+
+@pytest.mark.parametrize("name", ["azure", "air-gapped", "cluster"])
 def test_a_profile_says_which_variable_it_needs(name: str) -> None:
     with pytest.raises(ConfigError, match="environment variable"):
         load_settings(ROOT / "config" / f"{name}.yaml", environ={})
