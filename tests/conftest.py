@@ -7,8 +7,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
+
+# Beside other work on two processors a property takes what it takes: no verdict depends on seconds.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 _MEMORY_FOLDER = Path("/dev/shm")
 _ROOM = 4 * 1024**3

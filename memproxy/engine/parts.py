@@ -28,6 +28,7 @@ from memproxy.engine.backup import BackingUp
 from memproxy.engine.measuring import LOADING, READY, Measuring
 from memproxy.engine.receipts import LEFT_OUT_SHOWN, ReceiptKeeper
 from memproxy.engine.reindex import Reindexing
+from memproxy.engine.yielding import Yielding
 from memproxy.errors import ConfigError, MemoryUnavailable, NotBuilt, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.tally import QuestionTally
@@ -133,6 +134,7 @@ class Engine:
         worker.on_written(self._pruner.wrote)
         worker.on_deleted(self._eraser.soon)
         self._quotas = Quotas(settings, state, store, clock)
+        self._indexing = Yielding(worker.wake)
         self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
         self._opened: set[str] = set()
         self._measuring = Measuring(self._parts, self._opened, state=state, store=store, recall=recall)
@@ -160,6 +162,7 @@ class Engine:
         7. the embedder.
         """
         await self._tasks.cancel()
+        self._indexing.close()
         if self._reindexing is not None:
             await self._reindexing.close()
         await self._backing_up.close()
@@ -208,7 +211,8 @@ class Engine:
         """The block for a request; degraded while the store is loading, away or refused. Its receipt is written
         behind the answer.
         """
-        explained = await self._recalled(request)
+        with self._indexing.recalling():
+            explained = await self._recalled(request)
         self._receipts.note(request, explained)
         self._accesses.note(request.scope, [line.memory_id for line in explained.citations])
         return explained if request.explain else msgspec.structs.replace(explained, candidates=[])
@@ -254,11 +258,11 @@ class Engine:
         return {"users": users, "pruned": dict(gone), "dry_run": dry_run}
 
     def captured(self, captured: Captured) -> None:
-        """The relay wrote a journal row: note how its request reached the model, and look at the journal."""
+        """The relay wrote a journal row: note how its request reached the model, and look at the journal in a lull."""
         tenant = captured.scope.tenant
         if captured.access is not None and self.access.remember(tenant, captured.access):
             self._worker.new_key(tenant)
-        self._worker.wake()
+        self._indexing.soon()
 
     async def reindex(self, asked: ReindexAsked) -> ReindexTold:
         """Begin to write the whole store anew for the configured embedder, or join the reindex that runs. A store that

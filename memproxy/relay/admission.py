@@ -11,6 +11,11 @@ class Admission:
         self._needed = auth.mode != "passthrough"
         self._authenticator = authenticator
 
+    @property
+    def needs_key(self) -> bool:
+        """Whether the proxy itself asks for a key or a token."""
+        return self._needed
+
     async def admit(self, headers: Headers) -> None:
         """Returns for those who may.
 

@@ -70,6 +70,7 @@ class Relay:
         route = _route(request)
         try:
             self._guard.check(request.headers)
+            self._tell_pages(request)
             status = await self._dispatch(route, request)
         except ClientGone:
             status = CLIENT_CLOSED
@@ -90,6 +91,13 @@ class Relay:
                 self._idle.set()
         counted.requests(route, status).inc()
 
+    def _tell_pages(self, request: Request) -> None:
+        headers = request.headers
+        if request.method == "OPTIONS":
+            request.for_pages = self._guard.preflight_headers(headers)
+        elif headers.get(b"origin") is not None:
+            request.for_pages = self._guard.cors_headers(headers)
+
     async def _dispatch(self, route: str, request: Request) -> int:
         if route in _HEALTH:
             return await _HEALTH[route](self._health, request)
@@ -99,6 +107,9 @@ class Relay:
             raise Overloaded(f"More than {self._limit} requests at once (server.max_concurrent_requests). Try again.")
         if "websocket" in (request.headers.get(b"upgrade") or "").lower():
             raise NotBuilt("Websockets are not relayed. Use the HTTP API.")
+        if request.method == "OPTIONS" and request.for_pages and (route == "memory" or self._admission.needs_key):
+            await request.answer(204, [], b"")  # a browser asks without a key whether its page may send one
+            return 204
         if route in _ADMITTED:
             await self._admission.admit(request.headers)
         if route in _WITH_MEMORY:

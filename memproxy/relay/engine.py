@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -23,6 +24,7 @@ from memproxy.core.protocol import (
 from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
 from memproxy.metrics import metrics
+from memproxy.relay.hop import Answered, Connection, Hop
 from memproxy.relay.pace import Pace, Run
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
@@ -42,6 +44,9 @@ LATE_S = 1.0
 """So long after its deadline a recall's answer is still listened for. Nobody uses it, but it tells a busy engine from a
 hung one, and until it came the engine works at it, beside all that it is asked meanwhile.
 """
+
+NOTICE_S = 2.0
+"""For telling the engine of a new turn."""
 
 API_TIMEOUT_S = 70.0
 """For API calls: longer than the longest one (``/turns?wait=true`` answers after 55 s)."""
@@ -112,13 +117,29 @@ class Breaker:
         self._failures = 0
 
 
+class Asked:
+    """One recall that is under way, and its request, which waits until the deadline or until its client leaves."""
+
+    __slots__ = ("answer", "over", "run")
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.over = False
+        self.answer: asyncio.Future[RecallAnswer] = asyncio.get_running_loop().create_future()
+
+    def tell(self, answer: RecallAnswer) -> None:
+        """The request goes on with this answer, if it still waits."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
 class EngineClient:
     """Calls the engine."""
 
     def __init__(self, socket: Path, *, deadline_s: float, start_patience_s: float = START_PATIENCE_S) -> None:
         self._socket = socket
-        self._deadline = aiohttp.ClientTimeout(total=deadline_s + HOP_ALLOWANCE_S)
-        self._patience = aiohttp.ClientTimeout(total=deadline_s + HOP_ALLOWANCE_S + LATE_S)
+        self._deadline_s = deadline_s + HOP_ALLOWANCE_S
+        self._hop = Hop(socket)
         self._session: aiohttp.ClientSession | None = None
         self._breaker = Breaker()
         self._pace = Pace(deadline_s)
@@ -141,8 +162,9 @@ class EngineClient:
         )
 
     async def close(self) -> None:
-        """Let notices finish, close the pool."""
+        """Let notices finish, close the connections."""
         await self._tasks.drain(1.0)
+        self._hop.close()
         if self._session is not None:
             await self._session.close()
 
@@ -159,49 +181,66 @@ class EngineClient:
             return RecallAnswer(result="degraded", reason="engine")
         if not self._pace.admits:
             return RecallAnswer(result="degraded", reason="busy")
-        asking = self._tasks.start(self._asked(request, self._pace.begin()), "recall")
-        done, _ = await asyncio.wait({asking}, timeout=self._deadline.total)
-        return asking.result() if done else _LATE
-
-    async def _asked(self, request: RecallRequest, run: Run) -> RecallAnswer:
-        answered = False
+        asked = Asked(self._pace.begin())
         try:
-            body = await self._block(self._encode.encode(request))
-            answered = True
-            answer = self._answers.decode(body)
-        except TimeoutError:
-            answered = True  # not by this time
+            connection = await self._hop.ask(RECALL_PATH, self._encode.encode(request), partial(self._heard_of, asked))
+        except OSError as error:
+            self._heard_of(asked, error)
+            return await asked.answer
+        except asyncio.CancelledError:
+            self._pace.end(asked.run, answered=False)
+            raise
+        return await self._waited(asked, connection)
+
+    async def _waited(self, asked: Asked, connection: Connection) -> RecallAnswer:
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(self._deadline_s, asked.tell, _LATE)
+        try:
+            return await asked.answer
+        finally:
+            late.cancel()
+            if not asked.over:
+                left = asked.run.began + self._deadline_s + LATE_S - time.monotonic()
+                loop.call_later(max(0.0, left), _give_up, asked, connection)
+
+    def _heard_of(self, asked: Asked, what: Answered | OSError) -> None:
+        """A recall is over: learn from it how the engine is, and let the request go on if it still waits."""
+        asked.over = True
+        asked.tell(self._learned(asked.run, what))
+
+    def _learned(self, run: Run, what: Answered | OSError) -> RecallAnswer:
+        if isinstance(what, TimeoutError):
+            self._pace.end(run, answered=True)  # not by this time
             if self._heard < run.began:
                 self._breaker.failed()
             return _LATE
-        except (aiohttp.ClientError, OSError, msgspec.DecodeError, EngineUnavailable) as error:
+        try:
+            answer = self._read(what)
+        except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
             self._breaker.failed()
             log.warning("recall failed, the request goes on without memory: %s", type(error).__name__)
             return RecallAnswer(result="degraded", reason="engine")
         finally:
-            self._pace.end(run, answered=answered)
+            self._pace.end(run, answered=isinstance(what, Answered) and what.status == 200)
         self._breaker.succeeded()
         return answer
 
-    async def _block(self, question: bytes) -> bytes:
-        async with self._pool.post(_url(RECALL_PATH), data=question, timeout=self._patience) as response:
-            answer = await response.read()
-            self._heard = time.monotonic()
-            if response.status != 200:
-                raise EngineUnavailable(f"The engine answered recall with {response.status}.")
-        return answer
+    def _read(self, what: Answered | OSError) -> RecallAnswer:
+        if isinstance(what, OSError):
+            raise what
+        self._heard = time.monotonic()
+        if what.status != 200:
+            raise EngineUnavailable(f"The engine answered recall with {what.status}.")
+        return self._answers.decode(what.body)
 
     async def full(self, scope: Scope) -> str | None:
         """Whose quota of memories is full: ``user``, ``tenant``, or nobody's as far as is known."""
         if self._breaker.open:
             return None
         try:
-            async with self._pool.post(
-                _url(FULL_PATH), data=self._encode.encode(scope), timeout=self._deadline
-            ) as response:
-                body = await response.read()
-                return self._fulls.decode(body).whose if response.status == 200 else None
-        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
+            answered = await self._hop.call(FULL_PATH, self._encode.encode(scope), within_s=self._deadline_s)
+            return self._fulls.decode(answered.body).whose if answered.status == 200 else None
+        except (OSError, msgspec.DecodeError) as error:
             metrics().internal_errors.labels(where="relay.full").inc()
             log.warning("quotas of memories cannot be asked for (%s), turns come in", type(error).__name__)
             return None
@@ -213,11 +252,8 @@ class EngineClient:
 
     async def _send_captured(self, captured: Captured) -> None:
         try:
-            async with self._pool.post(
-                _url(CAPTURED_PATH), data=self._encode.encode(captured), timeout=aiohttp.ClientTimeout(total=2.0)
-            ) as response:
-                await response.read()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            await self._hop.call(CAPTURED_PATH, self._encode.encode(captured), within_s=NOTICE_S)
+        except OSError as error:
             metrics().internal_errors.labels(where="relay.captured").inc()
             log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
 
@@ -280,6 +316,12 @@ class EngineClient:
             ) from error
         self._heard = time.monotonic()
         return response.status, list(response.raw_headers), _body(response)
+
+
+def _give_up(asked: Asked, connection: Connection) -> None:
+    """Listen no longer for a late answer; by now the connection may serve another call."""
+    if not asked.over:
+        connection.cut_off(TimeoutError())
 
 
 def _may_come(parts: Mapping[str, str]) -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from memproxy.auth import Authenticator, BrowserGuard, Headers, client_key, encode_identity
+from memproxy.auth import Authenticator, Headers, client_key, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.relay.engine import EngineClient
@@ -23,7 +23,6 @@ class MemoryApi:
         self,
         engine: EngineClient,
         authenticator: Authenticator,
-        guard: BrowserGuard,
         upstream: Upstream,
         *,
         max_body_bytes: int,
@@ -31,7 +30,6 @@ class MemoryApi:
         self._engine = engine
         self._upstream = upstream
         self._authenticator = authenticator
-        self._guard = guard
         self._max_body_bytes = max_body_bytes
 
     @staticmethod
@@ -46,9 +44,6 @@ class MemoryApi:
             EngineUnavailable: the engine does not answer.
             Unauthenticated: nobody is identified, and the path needs somebody.
         """
-        cors = self._guard.cors_headers(request.headers)
-        if request.method == "OPTIONS" and cors:
-            return await self._preflight(request, cors)
         headers = {name.decode(): value for name in _PASSED if (value := _passed(request.headers, name)) is not None}
         if request.path not in _OPEN_PATHS:
             identity = await self._authenticator.identify(request.headers)
@@ -57,7 +52,7 @@ class MemoryApi:
         body = await request.body(self._max_body_bytes)
         path = request.raw_path.decode("latin-1")
         status, answered, chunks = await self._engine.api(request.method, path, headers, body)
-        await request.begin(status, [*_end_to_end(answered), *cors])
+        await request.begin(status, _end_to_end(answered))
         async for chunk in chunks:
             await request.write(chunk)
         await request.end()
@@ -72,14 +67,6 @@ class MemoryApi:
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
         access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))
         self._engine.captured(Captured(scope=scope, access=access))
-
-    async def _preflight(self, request: Request, cors: RawHeaders) -> int:
-        allowed = [
-            (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-            (b"access-control-allow-headers", (request.headers.get(b"access-control-request-headers") or "").encode()),
-        ]
-        await request.answer(204, [*cors, *allowed], b"")
-        return 204
 
 
 def _passed(headers: Headers, name: bytes) -> str | None:

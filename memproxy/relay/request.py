@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from memproxy.auth import Headers
+from memproxy.auth import ALLOWED_ORIGIN, Headers
 from memproxy.errors import BodyTooLarge
 
 AsgiScope = MutableMapping[str, Any]
@@ -19,7 +19,17 @@ class ClientGone(Exception):
 class Request:
     """Method, path, headers and body of one request, and where its answer goes."""
 
-    __slots__ = ("_receive", "headers", "method", "path", "raw_path", "received_all", "send", "started_answer")
+    __slots__ = (
+        "_receive",
+        "for_pages",
+        "headers",
+        "method",
+        "path",
+        "raw_path",
+        "received_all",
+        "send",
+        "started_answer",
+    )
 
     def __init__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -32,6 +42,8 @@ class Request:
         self.send = send
         self.received_all = False
         self.started_answer = False
+        self.for_pages: RawHeaders = []
+        """What lets a web page of an allowed origin read the answer, unless the answer itself says who may."""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives.
@@ -79,7 +91,10 @@ class Request:
     async def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Send the answer's status and headers."""
         self.started_answer = True
-        await self.send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        sent = list(headers)
+        if self.for_pages and not any(name.lower() == ALLOWED_ORIGIN for name, _ in sent):
+            sent += self.for_pages
+        await self.send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def write(self, data: bytes) -> None:
         """Send a part of the answer's body; waits while the client reads slowly."""

@@ -66,9 +66,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         positions=positions,
         tasks=tasks,
     )
-    memory_api = MemoryApi(
-        engine, authenticator, guard, upstreams.default, max_body_bytes=settings.server.max_body_bytes
-    )
+    memory_api = MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=settings.server.max_body_bytes)
     health = Health(engine, settings.telemetry)
     relay = Relay(
         chat=chat,

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.evals.bench.learn import median_interval
+from memproxy.evals.bench.learn_load import Traffic
 
 
 @pytest.mark.parametrize(
@@ -21,3 +22,11 @@ def test_the_interval_holds_the_median_of_what_was_measured(values: list[float])
     ordered = sorted(values)
     assert low <= ordered[len(ordered) // 2] <= high or low <= ordered[(len(ordered) - 1) // 2] <= high
     assert 0 <= coverage < 1
+
+
+def test_the_slowest_percent_is_told_in_the_order_of_sending() -> None:
+    took = [1.0] * 200
+    took[150], took[20] = 70.0, 50.0
+    run = Traffic(sent_s=[number / 100 for number in range(200)], alone_ms=took)
+    assert run.slowest() == [(0.2, 50.0), (1.5, 70.0)]
+    assert Traffic().slowest() == []

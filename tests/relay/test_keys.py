@@ -49,6 +49,34 @@ async def test_only_a_known_key_may_chat(relay: Rig, upstream: ScriptedUpstream,
     assert (relay.engine.asked[-1].scope.tenant, relay.engine.asked[-1].scope.user) == ("acme", "ann")
 
 
+async def test_a_page_of_an_allowed_origin_may_chat(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    sections: dict[str, Any] = {
+        "auth": {"mode": "keys"},
+        "server": {"cors_origins": ["https://app.example"]},
+        "upstream": {"base_url": upstream.base_url, "api_key": "sk-upstream"},
+    }
+    page = {"origin": "https://app.example"}
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, **sections) as relay:
+        await state.open()
+        # a browser asks first, without a key
+        preflight = await relay.client.options("/v1/chat/completions", headers=page | asked)
+        answers = [
+            await relay.chat(QUESTION, headers=page | await key_for(state)),
+            await relay.chat(QUESTION, headers=page),
+        ]
+        foreign = await relay.client.options("/v1/chat/completions", headers=asked | {"origin": "https://evil.example"})
+    assert (preflight.status_code, preflight.headers["access-control-allow-headers"]) == (204, "authorization")
+    assert [answer.status_code for answer in answers] == [200, 401]
+    for answer in (preflight, *answers):
+        assert answer.headers.get_list("access-control-allow-origin") == ["https://app.example"]
+        assert "X-Memproxy-Recall" in answer.headers["access-control-expose-headers"]
+    assert foreign.status_code == 403
+    assert [one.method for one in upstream.received] == ["POST"]
+
+
 async def test_other_paths_need_the_key_too(relay: Rig, upstream: ScriptedUpstream, state: SqliteState) -> None:
     assert (await relay.client.get("/v1/models")).status_code == 401
     await relay.client.get("/v1/models", headers=await key_for(state))

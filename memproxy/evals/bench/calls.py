@@ -44,6 +44,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     relay_cpu_s: float | None
     engine_cpu_s: float | None
     indexed_after_s: float | None
+    recovered: bool
 
 
 def situations(plan: Plan) -> list[Situation]:
@@ -102,8 +103,9 @@ def _words(situation: Situation) -> str:
 async def _slice(client: LoadClient, plan: Plan, situation: Situation, target: Target) -> Slice:
     job = _job(plan, situation, target)
     engine_pids = target.instance.engine_pids if target.instance is not None else []
+    recovered = True
     if target.instance is not None and target.kind.remembers:
-        await target.instance.recovered(target.user)
+        recovered = await target.instance.recovered(target.user)
     before = cpu_seconds(target.relay_pids), cpu_seconds(engine_pids)
     result = await client.run(job)
     after = cpu_seconds(target.relay_pids), cpu_seconds(engine_pids)
@@ -115,6 +117,7 @@ async def _slice(client: LoadClient, plan: Plan, situation: Situation, target: T
         relay_cpu_s=_difference(before[0], after[0]),
         engine_cpu_s=_difference(before[1], after[1]),
         indexed_after_s=settled,
+        recovered=recovered,
     )
 
 
@@ -190,6 +193,7 @@ def _row(situation: Situation, kind: Kind, slices: Sequence[Slice], direct: Sequ
         expected=outcomes.get(kind.expected, 0.0) if kind.expected is not None else None,
         stages_p50_ms=_stages(results),
         indexed_after_s=round(median(settled), 3) if settled else None,
+        begun_degraded=sum(not each.recovered for each in slices),
         errors=dict(sum((Counter(result.errors) for result in results), Counter())),
     )
 

@@ -16,6 +16,7 @@ import msgspec
 import uvloop
 
 from memproxy.evals.bench.jobs import RECALL_HEADER, TIMING_HEADER, Job, Result
+from memproxy.tasks import TaskOwner
 
 PATIENCE_S = 15.0
 """How long after a job's own time the last answers may take, until they count as errors."""
@@ -50,14 +51,19 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+        self._transport = None
         if self._busy:
             self._busy = False
             self._load.failed("connection lost")
+            self._load.replace(self)
 
     def go(self) -> None:
         """Send the next request, if there is one."""
+        if self._transport is None or self._transport.is_closing():
+            self._load.replace(self)
+            return
         request = self._load.next_request()
-        if request is None or self._transport is None or self._transport.is_closing():
+        if request is None:
             self._load.idle()
             return
         self._busy, self._first, self._pieces = True, 0.0, 0
@@ -123,33 +129,38 @@ class Load:
         self._errors: Counter[str] = Counter()
         self._outcomes: Counter[bytes] = Counter()
         self._timings: list[bytes] = []
+        self._connections: list[Connection] = []
+        self._tasks = TaskOwner("load")
 
     async def run(self) -> Result:
         """Open the connections, warm up, measure, hang up."""
-        loop = asyncio.get_running_loop()
         job = self._job
-        connections: list[Connection] = []
         try:
             for _ in range(job.concurrency):
-                _, connection = await loop.create_connection(lambda: Connection(self), "127.0.0.1", job.port)
-                connections.append(connection)
-            await self._phase(connections, job.warmup * job.concurrency, 0.0)
+                self._connections.append(await self._connected())
+            await self._phase(job.warmup * job.concurrency, 0.0)
             self._measured, self._head = True, _head(job, job.headers)
             began = time.perf_counter()
-            await self._phase(connections, job.count, job.stagger_s)
+            await self._phase(job.count, job.stagger_s)
             elapsed = time.perf_counter() - began
         finally:
-            for connection in connections:
+            await self._tasks.cancel()
+            for connection in self._connections:
                 connection.close()
         return self._result(elapsed)
 
-    async def _phase(self, connections: list[Connection], count: int, stagger_s: float) -> None:
+    async def _connected(self) -> Connection:
         loop = asyncio.get_running_loop()
-        self._left, self._active = count, len(connections)
-        late = stagger_s * len(connections)
+        _, connection = await loop.create_connection(lambda: Connection(self), "127.0.0.1", self._job.port)
+        return connection
+
+    async def _phase(self, count: int, stagger_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._left, self._active = count, len(self._connections)
+        late = stagger_s * len(self._connections)
         self._deadline = time.perf_counter() + self._job.seconds + late
         self._finished = loop.create_future()
-        for number, connection in enumerate(connections):
+        for number, connection in enumerate(self._connections):
             if stagger_s:
                 loop.call_later(number * stagger_s, connection.go)
             else:
@@ -159,9 +170,13 @@ class Load:
         except TimeoutError:
             self._errors["not answered in time"] += self._active
 
+    @property
+    def _is_over(self) -> bool:
+        return self._left <= 0 or time.perf_counter() > self._deadline
+
     def next_request(self) -> bytes | None:
         """The next request's bytes; None when the phase is over."""
-        if self._left <= 0 or time.perf_counter() > self._deadline:
+        if self._is_over:
             return None
         self._left -= 1
         question = next(self._questions)
@@ -183,9 +198,25 @@ class Load:
                 self._timings.append(answer.timing)
 
     def failed(self, what: str) -> None:
-        """Note a request that got no answer; its connection is out."""
+        """Note a request that got no answer."""
         self._errors[what] += 1
-        self.idle()
+
+    def replace(self, lost: Connection) -> None:
+        """A connection is gone: another one takes its place, so that as many requests as before are under way."""
+        if self._is_over:
+            self.idle()
+        else:
+            self._tasks.start(self._replaced(lost), "connect")
+
+    async def _replaced(self, lost: Connection) -> None:
+        try:
+            connection = await self._connected()
+        except OSError as error:
+            self.failed(f"no connection: {error.strerror}")
+            self.idle()
+            return
+        self._connections[self._connections.index(lost)] = connection
+        connection.go()
 
     def idle(self) -> None:
         """One connection has nothing more to do."""

@@ -73,6 +73,8 @@ class Row(msgspec.Struct, kw_only=True):
     """From ``Server-Timing``."""
     indexed_after_s: float | None = None
     """How long after a slice the last captured exchange was indexed (median)."""
+    begun_degraded: int = 0
+    """Rounds that began although no request was recalled for any more, however long that was waited for."""
     errors: dict[str, int]
 
 

@@ -146,8 +146,8 @@ class Instance:
         await self._add_turns(user, "settle", [f"Settled at {began:.6f}."])
         return time.perf_counter() - began
 
-    async def recovered(self, user: str) -> None:
-        """Wait until a request is recalled for again, `RECOVERY_LIMIT_S` at most.
+    async def recovered(self, user: str) -> bool:
+        """Wait until a request is recalled for again; False if none was within `RECOVERY_LIMIT_S`.
 
         After a turn that was too much for the engine the relay leaves it alone for a second; that is the last turn's
         result, not the next one's.
@@ -159,8 +159,9 @@ class Instance:
         while time.perf_counter() < until:
             async with self._http.post("/v1/chat/completions", data=body, headers=headers) as response:
                 if not response.headers.get("x-memproxy-recall", "").startswith("degraded"):
-                    return
+                    return True
             await asyncio.sleep(_POLL_S)
+        return False
 
     async def _add_turns(self, user: str, session: str, texts: Sequence[str]) -> None:
         body = {

@@ -15,8 +15,8 @@ import signal
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +30,7 @@ from memproxy.evals.bench.children import Nursery
 from memproxy.evals.bench.figures import Times, median
 from memproxy.evals.bench.instance import Instance
 from memproxy.evals.bench.learn_load import Extractor, send
+from memproxy.evals.bench.learn_processes import Processor, stopped
 from memproxy.tasks import TaskOwner
 
 LATENCY_S = 1.0
@@ -53,7 +54,12 @@ _COUNTED = {
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """One round of one proxy. Times in milliseconds, processor time in seconds."""
+    """One round of one proxy. Times in milliseconds, processor time in seconds.
+
+    ``slowest`` are the exchanges of the last percent, in their order: seconds since the round's beginning when each was
+    sent, and its latency without the wait for recall. Those of one stall stand beside each other. ``waited_s`` is the
+    time that threads of the relay and of the engine could run and had no processor: what is the machine's, not ours.
+    """
 
     learns: bool
     total: Times
@@ -61,8 +67,11 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     degraded: int
     elapsed_s: float
+    slowest: list[tuple[float, float]]
     relay_cpu_s: float
     engine_cpu_s: float
+    relay_waited_s: float
+    engine_waited_s: float
     load_average: float
 
 
@@ -75,7 +84,7 @@ class Backlog(msgspec.Struct, kw_only=True):
 
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """After the last round. ``to_index`` turns and ``to_learn`` turns were left; the seconds until none was, None when
-    that took over the limit; ``calls`` of the model meanwhile.
+    that took over the limit; ``calls`` of the model and the engine's processor time meanwhile.
     """
 
     to_index: int
@@ -83,6 +92,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     indexed_s: float | None
     learned_s: float | None
     calls: int
+    engine_cpu_s: float
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,33 +131,11 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return ordered[cut], ordered[count - 1 - cut], max(0.0, coverage[cut])
 
 
-@contextmanager
-def stopped(instance: Instance) -> Iterator[None]:
-    """Within the block none of its processes runs."""
-    group = os.getpgid(instance.engine_pids[0])
-    os.killpg(group, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.killpg(group, signal.SIGCONT)
-
-
-def cpu_seconds(pids: Sequence[int]) -> float:
-    """Processor time that these processes took so far; 0 where the system does not tell (it does on Linux)."""
-    ticks = 0
-    for pid in pids:
-        stat = Path(f"/proc/{pid}/stat")
-        if stat.exists():
-            # after the command's name in parentheses: state is the third field, user and system time 14 and 15
-            fields = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 async def one_round(instance: Instance, *, learns: bool, first: int, turns: float, seconds: float) -> Round:
     """Traffic through one proxy."""
-    relay, engine = cpu_seconds(instance.relay_pids), cpu_seconds(instance.engine_pids)
+    relay, engine = Processor.of(instance.relay_pids), Processor.of(instance.engine_pids)
     run = await send(instance.port, first=first, per_second=turns / 2, seconds=seconds)
+    relay, engine = relay.since(), engine.since()
     return Round(
         learns=learns,
         total=Times.of(run.latencies_ms),
@@ -155,8 +143,11 @@ async def one_round(instance: Instance, *, learns: bool, first: int, turns: floa
         errors=run.errors,
         degraded=run.degraded,
         elapsed_s=run.elapsed_s,
-        relay_cpu_s=cpu_seconds(instance.relay_pids) - relay,
-        engine_cpu_s=cpu_seconds(instance.engine_pids) - engine,
+        slowest=run.slowest(),
+        relay_cpu_s=relay.used_s,
+        engine_cpu_s=engine.used_s,
+        relay_waited_s=relay.waited_s,
+        engine_waited_s=engine.waited_s,
         load_average=os.getloadavg()[0],
     )
 
@@ -277,7 +268,7 @@ class Bench:
 
     async def _drain(self, instance: Instance, extractor: Extractor, limit_s: float) -> Drain:
         home = self._folder / instance.name
-        before, calls = await counters(instance), extractor.calls
+        before, calls, engine = await counters(instance), extractor.calls, Processor.of(instance.engine_pids)
         _, to_learn = await asyncio.to_thread(_left, home)
         indexed, learned = await drained(home, limit_s)
         return Drain(
@@ -286,6 +277,7 @@ class Bench:
             indexed_s=indexed,
             learned_s=learned,
             calls=extractor.calls - calls,
+            engine_cpu_s=engine.since().used_s,
         )
 
 
@@ -315,7 +307,8 @@ def _line(name: str, done: Round) -> str:
         f"{name:>8}: {total.count} exchanges in {done.elapsed_s:.0f} s, {done.errors} errors, {done.degraded} without "
         f"memory; p50 {total.p50_ms:.1f}, p95 {total.p95_ms:.1f}, p99 {total.p99_ms:.1f} ms; without recall p50 "
         f"{alone.p50_ms:.1f}, p95 {alone.p95_ms:.1f}, p99 {alone.p99_ms:.1f} ms; processor time of the relay "
-        f"{done.relay_cpu_s:.1f} s, of the engine {done.engine_cpu_s:.1f} s (load average {done.load_average:.1f})"
+        f"{done.relay_cpu_s:.1f} s, of the engine {done.engine_cpu_s:.1f} s; they waited for a processor for "
+        f"{done.relay_waited_s:.1f} and {done.engine_waited_s:.1f} s (load average {done.load_average:.1f})"
     )
 
 
@@ -331,7 +324,7 @@ def _show(console: Console, found: Comparison) -> None:
         f"at most {most.rows} journal rows, {most.state_mb:.1f} MB of state; at the end {drain.to_index} turns were to "
         f"be indexed, done after {_seconds(drain.indexed_s)}{_rate(drain.to_index, drain.indexed_s)}, and "
         f"{drain.to_learn} to be learned from, done after {_seconds(drain.learned_s)} with {drain.calls} calls"
-        f"{_rate(drain.to_learn, drain.learned_s)}",
+        f"{_rate(drain.to_learn, drain.learned_s)}; {drain.engine_cpu_s:.0f} s of the engine's processor time",
         soft_wrap=True,
     )
     console.print(f"learning: {found.counters}; plain: {found.plain_counters}", soft_wrap=True)

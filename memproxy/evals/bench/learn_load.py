@@ -1,6 +1,7 @@
 """The traffic of `bench.learn`: exchanges at a fixed rate whatever the answers take, and a slow model to learn with."""
 
 import asyncio
+import math
 import re
 import time
 from collections.abc import AsyncIterator
@@ -24,14 +25,21 @@ _RECALL = re.compile(r"\brecall;dur=([\d.]+)")
 
 class Traffic(msgspec.Struct, kw_only=True):
     """What so many seconds of traffic came to. ``alone_ms`` are the latencies without the wait for recall, which is
-    bounded by its own deadline: what is left is the relay's.
+    bounded by its own deadline: what is left is the relay's. ``sent_s`` says when each was sent.
     """
 
+    sent_s: list[float] = []
     latencies_ms: list[float] = []
     alone_ms: list[float] = []
     errors: int = 0
     degraded: int = 0
     elapsed_s: float = 0.0
+
+    def slowest(self) -> list[tuple[float, float]]:
+        """When the slowest percent was sent and how long each took without the wait for recall, in that order."""
+        pairs = zip(self.sent_s, self.alone_ms, strict=True)
+        worst = sorted(pairs, key=lambda pair: -pair[1])[: math.ceil(len(self.alone_ms) / 100)]
+        return sorted((round(sent, 2), round(took, 1)) for sent, took in worst)
 
 
 class Extractor:
@@ -74,13 +82,13 @@ async def send(port: int, *, first: int, per_second: float, seconds: float) -> T
         began = time.perf_counter()
         for number in range(round(per_second * seconds)):
             await asyncio.sleep(max(0.0, began + number / per_second - time.perf_counter()))
-            owner.start(_exchange(http, first + number, result), "exchange")
+            owner.start(_exchange(http, first + number, result, began), "exchange")
         result.elapsed_s = time.perf_counter() - began
         await owner.drain(_LAST_ANSWERS_S)
     return result
 
 
-async def _exchange(http: aiohttp.ClientSession, number: int, result: Traffic) -> None:
+async def _exchange(http: aiohttp.ClientSession, number: int, result: Traffic, start: float) -> None:
     user, turn = f"user{number % USERS}", number // USERS
     text = f"My room{number} budget is ${1_000 + number}."
     body = {"model": "stub", "messages": [{"role": "user", "content": text}]}
@@ -95,6 +103,7 @@ async def _exchange(http: aiohttp.ClientSession, number: int, result: Traffic) -
         return
     took = (time.perf_counter() - began) * 1_000
     found = _RECALL.search(response.headers.get(TIMING_HEADER.decode(), ""))
+    result.sent_s.append(began - start)
     result.latencies_ms.append(took)
     result.alone_ms.append(took - (float(found[1]) if found else 0.0))
     result.degraded += response.headers.get(RECALL_HEADER.decode(), "").startswith("degraded")

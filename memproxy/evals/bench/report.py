@@ -100,6 +100,8 @@ def _with_notes(table: Table, rows: list[Row]) -> Table:
         if row.expected is not None and row.expected < 1:
             shares = ", ".join(f"{share:.0%} {what}" for what, share in row.outcomes.items())
             notes.append(f"{row.target}: {shares}")
+        if row.begun_degraded:
+            notes.append(f"{row.target}: {row.begun_degraded} rounds began while memory was still away")
         if row.indexed_after_s is not None:
             notes.append(f"{row.target}: the last exchange was indexed {row.indexed_after_s:.2f} s after its answer")
     table.caption = escape("\n".join(notes)) or None
