@@ -14,7 +14,7 @@ STATED = [
         "lives in Berlin",
         "wife is named Clara",
     ),
-    ("I'm Anna, a nurse from Lyon.", "name is Anna", "is a nurse from Lyon"),
+    ("I'm Anna, a nurse from Lyon.", "name is Anna", "works as a nurse from Lyon"),
     ("You can call me Sam.", "wants to be called Sam"),
     ("name's Tobias btw", "name is Tobias"),
     (
@@ -24,7 +24,7 @@ STATED = [
         "works at Google",
     ),
     ("I'm the CTO of Acme.", "is the CTO of Acme"),
-    ("As a nurse, what should I do about my back?", "is a nurse"),
+    ("As a nurse, what should I do about my back?", "works as a nurse"),
     ("I got a new job at Meta.", "works at Meta"),
     ("I work nights at the Royal Infirmary.", "works at the Royal Infirmary", "works nights"),
     ("I work from home.", "works from home"),

@@ -68,7 +68,7 @@ def test_a_day_said_in_a_new_conversation_moves_no_appointment() -> None:
     [
         ("My landlord is called Mr Ferreira.", "My landlord is called Ms Adler.", "Ms Adler"),
         ("My allotment is plot 17 at Cinder Lane.", "My allotment is plot 3, by the gate.", "plot 3"),
-        ("We're a team of nine at Lumenreef.", "We're a team of 23 at Lumenreef.", "team of 23"),
+        ("We're a team of nine at Lumenreef.", "We're a team of 23 at Lumenreef.", "has 23 people"),
         ("My mother lives in her own flat in Ulm.", "My mother lives in a care home in Neu-Ulm.", "care home"),
         ("I commute on the 14 tram every day.", "I commute by cargo bike these days.", "cargo bike"),
         ("The surgery I manage opens at 8 on weekdays.", "The surgery I manage opens at 7:30 on weekdays.", "7:30"),

@@ -1,19 +1,24 @@
 """Facts from conversations by rules, with no model at all (``learn.mode: verbatim``).
 
 What the user states about himself and his world is read sentence by sentence (`said`, `clauses`); patterns with
-builders make candidates of clauses (`people`, `home`, `work`, `tastes`, ..., each a table of rules), `corrections` and
-`retractions` find what they are about in a `ledger` of what was stated before, also where nothing marks a change
-(`frames`) or only a value is put right (`repairs`, `recovered`). Precision comes before recall: a sentence that fits no
-pattern says nothing. English; a few sure forms in German, Spanish and French (`foreign`).
+builders make candidates of clauses (`people`, `home`, `work`, `tastes`, ..., each a table of rules), of which only
+those remain that are `admissible`. `corrections` and `retractions` find what they are about in a `ledger` of what was
+stated before, also where nothing marks a change (`frames`) or only a value is said (`meant`) or put right (`repairs`,
+`recovered`). Precision comes before recall: a sentence that fits no pattern says nothing. English; a few sure forms in
+German, Spanish and French (`foreign`).
 """
 
 from memproxy.learn.candidates import Read, Window
-from memproxy.learn.rules.reader import read
 
-VERSION = "rules/2"
+VERSION = "rules/3"
 """Name and version of the rules, for whoever notes which extractor a memory is from."""
 
 
 def extract(window: Window) -> Read:
-    """The candidates of a window's new turns, each with a verbatim sentence as evidence. Pure; takes any text."""
+    """The candidates of a window's new turns, each with a verbatim sentence as evidence. Pure; takes any text.
+
+    The first call reads in the rules (half a second of patterns), which no start needs to wait for.
+    """
+    from memproxy.learn.rules.reader import read  # noqa: PLC0415 - see above
+
     return read(window)

@@ -156,7 +156,8 @@ def _listed(statement: Extracted) -> bool:
 
 
 _TYPED = re.compile(
-    rf"[$€£¥]?\d[\w.,:%]*|\b(?:{NUMBER_WORDS})\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|february|march|april|june|july|"
+    rf"[$€£¥]?\d[\w.,:%]*|\b(?:{NUMBER_WORDS})\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:january|"
+    rf"february|march|april|june|july|"
     r"august|september|october|november|december)\b",
     re.IGNORECASE,
 )

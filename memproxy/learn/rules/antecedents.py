@@ -19,6 +19,15 @@ _PRONOUN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CALLED = re.compile(r"(?:its |the |his |her )?name(?:'s| is) (?P<name>(?-i:[A-Z])[a-z]+)", re.IGNORECASE)
+_BORNE = re.compile(r"\b(?:allergic|intolerant|sensitive) to (?P<it>it|them|that|those)(?=$|[ ,.;!])", re.IGNORECASE)
+_LAST_NOUN = re.compile(
+    r"\b(?:without|with|no|any|some|contains?|has|have|of|avoid|eat|skip|like|the) (?P<x>(?!the\b|"
+    r"it\b)[a-z-]{3,}(?: [a-z-]{3,})?)"
+    r"\W*(?:(?:and|but|so|since|because|as)\W*)?$",
+    re.IGNORECASE,
+)
+"""What "allergic to it" is about: the thing that the words before it end with."""
+
 _ALONE = re.compile(r"(?P<name>[A-Z][a-z]+)(?P<rest>(?:'s)? .+)$", re.DOTALL)
 _OF_SOMEBODY = re.compile(
     r"User(?:'s (?P<who>[\w -]+?)(?: is named)?| has an? (?P<pet>[\w ]+?) named) (?P<name>[A-Z][\w-]+)\b"
@@ -30,6 +39,10 @@ def resolved(text: str, before: str, ledger: Ledger) -> str:
     if (called := _CALLED.match(text)) is not None:
         fresh = [one for one in _NAMED.finditer(before) if not one["name"]]
         return f"my {fresh[-1]['who'].lower()}'s name is {called['name']}" if fresh else text
+    if (borne := _BORNE.search(text)) is not None and (
+        named := _LAST_NOUN.search(before) or _LAST_NOUN.search(before.rpartition(",")[0])
+    ) is not None:
+        return f"{text[: borne.start('it')]}{named['x']}{text[borne.end('it') :]}"
     pronoun = _PRONOUN.match(text)
     if pronoun is None:
         return _by_name(text, ledger)

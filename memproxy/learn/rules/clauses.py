@@ -7,7 +7,7 @@ from datetime import datetime
 from memproxy.learn.rules.elided import restored
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.normal import normalised
-from memproxy.learn.rules.words import KIN, PEOPLE, PETS
+from memproxy.learn.rules.words import KIN, OCCUPATIONS, PEOPLE, PETS, WEAK_OCCUPATIONS
 
 _NOW = re.compile(
     r"\b(?:now|instead|no longer|anymore|these days|nowadays|(?:my|our) new)\b|\bactually[.!]?$", re.IGNORECASE
@@ -15,7 +15,8 @@ _NOW = re.compile(
 
 _BEGINS = (
     r"(?:I|we|my|our|its|their|please|call me|it|that|he|she|they|you|this|there|do not|never|always"
-    r"|what|how|why|where|any|suggest|recommend|give me|help|his|her|can|"
+    r"|what|how|why|where|any|suggest|recommend|give me|remind me|tell me|show me|text me|find me|explain|help|"
+    r"his|her|can|"
     r"could|would|"
     r"should|is|are|does|did|let|make|forget|delete|the|ich|je|j'|me|mein|meine|wohne|lebe|arbeite|vivo|soy|trabajo|"
     r"tengo)\b"
@@ -27,7 +28,7 @@ _ELLIPTIC = (
     r"grew up|moved|need|never|dislike|adore|collect|got|bought|adopted|take|weigh|wear|no longer|stopped|quit|"
     r"became|switched|started (?=at|work|with|as)|teach|turned|joined|release|bake|swim|cycle|dabble|sell|rent|"
     r"maintain|tutor|coach(?! \w+ed\b)|volunteer"
-    r"|smoke|commute|freelance)\b"
+    r"|smoke|commute|freelance|(?:want|hope|plan)(?= to\b))\b"
 )
 _ANOTHER = (
     rf"(?:(?:an?|two|three|four|\d) (?:(?:older|younger|little|big|new) "
@@ -35,9 +36,12 @@ _ANOTHER = (
 )
 _CUT = re.compile(
     rf",\s*(?=[^,]{{3,40}} (?:I|we)'d\b)|;\s*|\s[-–—]+\s|—|\s*[()]\s*|(?:,\s*|\s+)(?:and|but|so|because|since|"
-    rf"though|although|plus|yet|while|whereas|as|und|aber|y|et)\s+(?=(?:now |then |also |these days |today "
+    rf"though|although|plus|yet|while|whereas|as(?! (?:my|our) (?!\w+ (?:is|are|has|was|\w+s)\b)[\w-]+(?: "
+    rf"[\w-]+)?(?:$|[,.;!]| (?:and|since|for|now|because)\b))|und|aber|y|et)\s+(?=(?:now |then |also |these days |"
+    rf"today "
     rf")?{_BEGINS})"
-    rf"|,\s+(?=[\w-]+(?: [\w-]+)? (?:is|are) now )|,\s+(?=(?:[$€£]?\d[\w.,:]*|(?-i:[A-Z])[\w.+#-]*(?: "
+    rf"|,\s+(?=(?:max |total |with a )?budget (?:of |is )?[$€£]?\d)|,\s+(?=[\w-]+(?: [\w-]+)? (?:is|are) now )|"
+    rf",\s+(?=(?:[$€£]?\d[\w.,:]*|(?-i:[A-Z])[\w.+#-]*(?: "
     rf"(?-i:[A-Z])[\w.+#-]*)?) (?:now|instead|actually)\b)"
     rf"|,\s*(?=(?:now |then |these days )?{_BEGINS})|\s+and\s+(?={_ANOTHER})|,\s*(?:and |but |so |because |as "
     rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?=(?:now |then )?{_ELLIPTIC})|:\s+(?={_BEGINS})|:\s+(?=(?-i:[A-Z])\w+ "
@@ -46,8 +50,11 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 _LEFT_OUT = re.compile(rf"{_ELLIPTIC}|{_ANOTHER}", re.IGNORECASE)
+_TRADES = "|".join(sorted(map(re.escape, OCCUPATIONS - WEAK_OCCUPATIONS), key=len, reverse=True))
+_TRADE = re.compile(rf"(?!an? |the )(?:[\w-]+ )?(?:{_TRADES})\b", re.IGNORECASE)
 _APPOSITION = re.compile(
-    r",\s*(?:and\s+)?(?=(?:an?|from|based in|living in|\d{2} years old|the|currently|born)\b|\d{2}(?:\s*$|,))",
+    r",\s*(?:and\s+)?(?=(?:an?|from|based in|living in|\d{2} years old|the|currently|born)\b|\d{2}(?:\s*$|,)"
+    rf"|(?:[\w-]+ )?(?:{_TRADES})(?= (?:in|at|from|for|by)\b|\s*$|[,.!]))",
     re.IGNORECASE,
 )
 _LEAD = re.compile(
@@ -140,7 +147,8 @@ _CONDITION = re.compile(
     re.IGNORECASE,
 )
 _UNREAL = re.compile(
-    r"\b(?:would|could|might|almost|nearly (?=\w+ed\b|bought)|if only|(?:I|we)'d|(?:joking|just kidding|kidding)(?! "
+    r"\b(?:would(?! (?:much )?rather\b.* than\b)|could|might|almost|nearly (?=\w+ed\b|bought)|if only|(?:I|"
+    r"we)'d(?! (?:much )?rather\b.* than\b)|(?:joking|just kidding|kidding)(?! "
     r"about)|"
     r"sarcas\w+|not really|lol jk|jk|/s|"
     r"supposedly|hypothetical\w*|i wish|in theory|in a perfect world|one day maybe)(?=\W|$)",
@@ -172,6 +180,8 @@ def whole_of(sentence: str, evidence: str, said_at: datetime) -> Clause | None:
     text = re.sub(r"(?<=\w) \((?:aged? )?\d{1,3}(?: ?(?:y|yo|yrs?|years?|months?)(?: old)?)?\)", "", text)
     label = _LABEL.match(text)
     text = _SUBJECTLESS.sub(_with_subject, text[label.end() :] if label else text)
+    if (fronted := _FRONTED.match(text)) is not None:
+        text = f"{fronted['lead']}{fronted['said']} {fronted['when'].lower()}{fronted['rest']}"
     about = label["about"].strip() if label else None
     return Clause(text=text, evidence=evidence, said_at=said_at, about=about) if text else None
 
@@ -182,6 +192,17 @@ def _with_subject(match: re.Match[str]) -> str:
         return match.group()
     verb = match["verb"].lower()
     return f"{match['lead']}I {'am ' if verb == 'allergic to' else 'was ' if verb == 'born in' else ''}{verb} "
+
+
+_FRONTED = re.compile(
+    r"(?P<lead>(?:and |so |but |then |also )*)(?P<when>next (?:week|weekend|month|year|spring|summer|autumn|fall|"
+    r"winter|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day)|tomorrow|on (?:mon|tues|wednes|thurs|fri|satur|sun)day|in "
+    r"(?:two|three|"
+    r"four|five|six|\d+) (?:days|weeks|months)),? (?P<said>(?:I|we) (?:will|am|are|"
+    r"have)\b[^,;.!?]{4,60}?)(?P<rest>[,;.!?].*|$)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def is_asked(whole: Clause) -> bool:
@@ -341,4 +362,9 @@ def _appositions(piece: str) -> list[str]:
     if re.match(r"I am\b", plain, re.IGNORECASE) is None:
         return [piece]
     first, *more = _APPOSITION.split(piece)
-    return [first, *(f"I am {part}" for part in more)]
+    return [first, *(f"I am {_with_article(part)}" for part in more)]
+
+
+def _with_article(part: str) -> str:
+    """“Physiotherapist in Graz” with the article that a list leaves out."""
+    return f"{'an' if part[:1].lower() in 'aeiou' else 'a'} {part}" if _TRADE.match(part) else part

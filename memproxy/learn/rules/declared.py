@@ -23,7 +23,8 @@ _VERB = (
     r"speaks|teaches|belongs|uses|expires?|comes)"
 )
 _DECLARES = re.compile(
-    rf"(?P<subject>(?!(?:it|that|this|there|he|she|they|you|we|I|what|which|who|here|everything|nothing|something|these|"
+    rf"(?P<subject>(?!(?:it|that|this|there|he|she|they|you|we|I|what|which|who|here|everything|nothing|something|"
+    rf"these|"
     rf"those|one|anyone|if|when|where|how)\b)[\w'’-]+(?: (?!{_VERB}\b)[\w'’-]+){{0,6}}?) (?P<verb>{_VERB}) "
     rf"(?P<rest>[^?]+)",
     re.IGNORECASE,
@@ -33,7 +34,8 @@ _BOUND = re.compile(
 )
 _OWN = re.compile(r"\b(?:my|our|I|we)\b", re.IGNORECASE)
 _SAYS = re.compile(
-    rf"\d|\b(?:{NUMBER_WORDS})\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:{COLOURS})\b|\b(?:january|february|"
+    rf"\d|\b(?:{NUMBER_WORDS})\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:{COLOURS})\b|\b(?:january|"
+    rf"february|"
     r"march|april|may|june|july|august|september|october|november|december|noon|midnight)\b",
     re.IGNORECASE,
 )

@@ -14,11 +14,14 @@ _DID = (
     r"bought|moved|started|turned|quit|sold|finished|became|adopted|joined|switched)|used to|grew up|ended up|"
     r"went with|settled on|decided|cannot (?:stand|eat|have|do|drink|be doing|sleep|tolerate|handle|take)|"
     r"do not (?:like|eat|drink|want|have|own|smoke|do|enjoy|drive|speak|wear|take|live|work)|did not|"
-    r"have(?: not|n't)? (?:been|had|got|an?|two|three|four|\d+) |hate|love|prefer|live in|live with|live on|"
-    r"work (?:at|as|for|in|from)|need (?:an?|my) |never (?:eat|drink|learned|liked|had|wear|drive|been|fly) )"
+    r"have not (?:touched|smoked|eaten|drunk|used|played)\b|have(?: not|n't)? (?:been|had|got|an?|two|three|four|"
+    r"\d+) |hate|love|prefer|live in|live with|live on|"
+    r"work (?:at|as|for|in|from)|need (?:an?|my) |never (?:got on with|got into|warmed to|cared for|eat|drink|"
+    r"learned|liked|had|wear|drive|been|fly) )"
 )
 _DOING = (
-    r"(?:taking|starting|moving|training|working (?:at|as|for|in|on|from)|living|learning|saving|planning|trying to|"
+    r"(?:taking|starting|moving|training(?= (?:for|as|hard|in|to|with|at)\b)|working (?:at|as|for|in|on|from)|"
+    r"living|learning|saving|planning|trying to|"
     r"flying|going to (?!be\b)|studying|expecting|renting|renovating|restoring|recovering|raising"
     r"|hosting|running (?:a|my|the)|"
     r"teaching|visiting|driving|travell?ing|staying|getting married|hoping to|thinking of|building|writing (?:a|my)|"

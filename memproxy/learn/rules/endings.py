@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.values import names_in
 
 _POLITE = (
     r"(?:(?:please|can you|could you|you can|kindly|just|now|then|so|also|and|actually|oh|I want you to|I would like "
@@ -94,6 +95,14 @@ _TAKEN = re.compile(
     r"collected|picked up|adopted) (?P<x>(?:my|our) .+)",
     re.IGNORECASE,
 )
+_UNTOUCHED = re.compile(
+    r"(?:I|we) have not (?:touched|had|smoked|drunk|eaten|used|played|seen|done|been to|been on|gone to|set foot in) "
+    r"(?:an? |any |the |my |our |one |a single )*(?P<x>[\w' -]{2,30}?) (?:since|in (?:over |about )?(?:\d+|an?|"
+    r"two|three|four|five|"
+    r"six|many|several) (?:weeks|months|years)|for (?:\d+|two|three|four|five|six|many|several) (?:weeks|months|"
+    r"years))\b",
+    re.IGNORECASE,
+)
 _IT = re.compile(
     r"(?:it|them|that|this|that one|him|her|those)(?=$|[.,!;]| (?:yesterday|last|this|already|because|so|when|in|on|"
     r"for|"
@@ -166,14 +175,26 @@ def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
         return
     if _DOES_NOT_END.search(text) is not None:
         return
+    if (untouched := _UNTOUCHED.match(text)) is not None:
+        topic = re.sub(r"^(?:cigarettes?|smokes?|fags?|ciggies)$", "smokes", untouched["x"], flags=re.IGNORECASE)
+        yield from _known(topic, ledger)
+        return
     for pattern in (_TAKEN, _NOT_ANYMORE, _NO_MORE, _VERB_FIRST, _NOUN_FIRST):
         match = pattern.match(text)
         said = next((part for part in match.groups() if part), None) if match is not None else None
         if said is not None:
-            found = list(_thing(ledger) if _IT.match(said) else _known(said, ledger))
+            it = _IT.match(said)
+            found = list((_named_in(clause.evidence, ledger) or _thing(ledger)) if it else _known(said, ledger))
             yield from found
             if found:
                 return
+
+
+def _named_in(sentence: str, ledger: Ledger) -> list[Extracted]:
+    """What is known of the one name that a sentence has ("PyCharm got too heavy, so I ditched it")."""
+    names = frozenset(names_in(f"x {sentence}"))
+    held = [one.statement for one in ledger.newest() if names & frozenset(names_in(one.statement.content[5:]))]
+    return [forgotten(one) for one in held if _HELD.match(one.predicate or "")][:1]
 
 
 def _last_said(ledger: Ledger) -> Iterator[Extracted]:

@@ -40,8 +40,21 @@ _LISTED = re.compile(
 )
 
 
+_KEPT = re.compile(
+    r"(?:my|our) (?P<what>[\w -]{0,20}?(?:gear|kit|setup|tools|instruments|bikes|cameras|lenses|collection|"
+    r"devices|plants|"
+    r"pets|equipment|rig|wardrobe|library|subscriptions)): (?P<x>(?:an?|the|one|two|three|\d+) [^.?!]+)",
+    re.IGNORECASE,
+)
+_THE_AND = re.compile(r",? and (?=(?:an?|the|one|two) )", re.IGNORECASE)
+
+
 def listed(text: str) -> Iterable[Extracted]:
     """“Rainy Saturday, three kids: Ana, Beto and Clara”, anywhere in a sentence."""
+    if (kept := _KEPT.match(text)) is not None and len(found := items(_THE_AND.sub(" and ", kept["x"]))) > 2:
+        what = kept["what"].lower()
+        for value in found if None not in found else ():
+            yield fact(f"User's {what}: {third_person(value or '')}.", f"{slug(what)}_{slug(value or '')}", value or "")
     for match in _LISTED.finditer(text):
         yield from named_list({"who": match["who"], "x": match["x"]}, None)
 

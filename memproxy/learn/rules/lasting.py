@@ -91,9 +91,12 @@ def kept_at(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
 
 
 _BARE = re.compile(
-    r"(?!(?:an?|the|this|that|these|those|some|any|my|our|your|his|her|it|its|them|him|me|you|no|not|all|both|each|every|"
-    r"so|well|fine|ok|better|too|now|then|here|there|just|what|how|which|as|to|for|with|on|in|at|by|up|out|off|over|down|"
-    r"about|from|into|like|more|most|much|many|few|sure|sense|use|mistakes?|typos?|errors?|things?|stuff|something|anything|"
+    r"(?!(?:an?|the|this|that|these|those|some|any|my|our|your|his|her|it|its|them|him|me|you|no|not|all|both|"
+    r"each|every|"
+    r"so|well|fine|ok|better|too|now|then|here|there|just|what|how|which|as|to|for|with|on|in|at|by|up|out|off|"
+    r"over|down|"
+    r"about|from|into|like|more|most|much|many|few|sure|sense|use|mistakes?|typos?|errors?|things?|stuff|"
+    r"something|anything|"
     r"nothing|everything|one|time|progress|do|changes|calls?|requests?|tests?|lots?|money)\b)"
     r"(?P<what>[\w-]+(?: [\w-]+){0,3})$",
     re.IGNORECASE,
@@ -240,7 +243,8 @@ RULES: tuple[Rule, ...] = (
     ),
     i_rule(rf"get (?P<x>(?:bad |terrible |awful )?(?P<what>{_SUFFERED})\b.*)", suffered),
     i_rule(
-        r"(?P<verb>fly|do|keep|make|ride|race|shoot|bowl|restore|repair|build|judge|hunt|collect|trap|carve|press|bind|trade|"
+        r"(?P<verb>fly|do|keep|make|ride|race|shoot|bowl|restore|repair|build|judge|hunt|collect|trap|carve|press|"
+        r"bind|trade|"
         r"import|repair|tune|groom|board|train|drive) (?P<x>.+)",
         practised,
     ),

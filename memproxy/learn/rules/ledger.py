@@ -73,6 +73,11 @@ class Ledger:
         self._held = [one for one in self._held if not _replaces(new, one)]
         self._held.append(new)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all is known or was said, so that nothing can be changed."""
+        return not (self._held or self.told)
+
     def newest(self) -> list[Known]:
         """All, the newest first."""
         return self._held[::-1]

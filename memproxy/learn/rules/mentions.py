@@ -12,6 +12,7 @@ from memproxy.learn.rules.health import is_condition
 from memproxy.learn.rules.ledger import Ledger
 from memproxy.learn.rules.lexicon import DISTINCT_THINGS, DRUGS, NO_PET_NAMES
 from memproxy.learn.rules.model import LESS_SURE
+from memproxy.learn.rules.people import named_person
 from memproxy.learn.rules.pets import named_pet
 from memproxy.learn.rules.values import is_name, slug
 from memproxy.learn.rules.words import CONDITIONS, PETS
@@ -125,15 +126,46 @@ _ASKS_MEMORY = re.compile(
 """What is asked of the memory, or supposed, is not stated."""
 
 
+_CARED_FOR = (
+    *("vet", "litter", "kibble", "leash", "collar", "fleas", "worming", "groomer", "kennel", "scratching", "chew toy"),
+    *("bark", "purr", "meow", "hairball", "flea"),
+)
+_WITHOUT_OWN = (
+    *("year", "month", "week", "yr", "mo", "old", "twins", "kids", "little one", "period", "work", "ewes", "lambs"),
+    *("cows", "heifers", "calves", "sows", "piglets", "goats", "hens", "hives", "alpacas", "flock", "herd"),
+)
+"""Words in texts that tell something without a "my"."""
+
+
+_UP_TO = r"(?=$|[.,;:!?()]| (?:to|for|in|at|on|by|with|from|because|since|when|and|but|so|yesterday|today|last|this)\b)"
+_ENDED = re.compile(
+    r"\b(?:sold|gave(?: away)?|given away|donated|returned|lost|divorced|left|dumped|buried|scrapped|crashed|wrecked"
+    r"|total+ed|traded(?: in)?|swapped|cancell?ed|threw (?:out|away)|thrown (?:out|away)|got rid of|rehomed"
+    r"|(?:broke|broken|split) up with|(?:separated|split) from|parted with|had to put down) (?:\w+ )?(?:my|our)\b"
+    rf"[^.,;:!?()]{{1,40}}?{_UP_TO}"
+    r"|\b(?:my|our) (?:[\w'-]+ ){1,4}?(?:(?:has|have|had|just|recently|finally|sadly|suddenly|also) ){0,2}"
+    r"(?:(?:left|dumped|divorced|walked out on) (?:me|us)\b|ran (?:away|off)|run (?:away|off)|died|passed(?: away)?\b"
+    r"|moved out|disappeared|went missing|broke down for good"
+    r"|(?:is|was|got|were|are|been|being) (?:gone|dead|stolen|sold|put (?:down|to sleep)|scrapped|totalled|missing))",
+    re.IGNORECASE,
+)
+"""What the sentence itself says is not there any more."""
+
+
 def mentions(text: str, ledger: Ledger) -> Iterator[Extracted]:
     """What the sentence takes for granted of the speaker."""
-    if _ASKS_MEMORY.search(text):
+    low = text.lower()
+    own = "my " in low or "our " in low  # in nearly all that is looked for, and found without a pattern
+    cared = any(cue in low for cue in _CARED_FOR)
+    if not (own or cared or any(cue in low for cue in _WITHOUT_OWN)) or _ASKS_MEMORY.search(text):
         return
-    yield from _relatives(text, ledger)
+    text = _ENDED.sub("", text) if own else text
+    yield from _relatives(text, ledger) if own or "with" in low else ()
     yield from _children(text)
-    yield from _things(text, ledger)
-    yield from _pets(text, ledger)
+    yield from _things(text, ledger) if own else ()
+    yield from _pets(text, ledger) if own or cared else ()
     yield from _giveaways(text)
+    yield from _around(text)
 
 
 def _is_there(content: str, predicate: str, value: str, tag: str, category: str = "user-profile/family") -> Extracted:
@@ -242,6 +274,29 @@ def _things(text: str, ledger: Ledger) -> Iterator[Extracted]:
         )
 
 
+_TITLED = re.compile(
+    r"\b(?:my|our) (?P<who>landlord|landlady|boss|manager|supervisor|doctor|dentist|teacher|lawyer|therapist|"
+    r"neighbou?r|"
+    r"accountant|vet|coach|professor|midwife),? (?P<name>(?-i:Mr|Mrs|Ms|Dr|Prof)\.? (?-i:[A-Z])[\w-]+)",
+    re.IGNORECASE,
+)
+_WORKPLACE = re.compile(
+    r"\b(?:the|a) (?P<x>(?!place|company|office|team|firm|one|way)[a-z-]+(?: [a-z-]+)?) (?:where|that|which) I "
+    r"work(?: at| in| for)?"
+    r"(?=$|[.,;!?]| (?!on|with|through)\w)",
+)
+
+
+def _around(text: str) -> Iterator[Extracted]:
+    """Who is called by title, and where the user works, wherever a sentence says so."""
+    for match in _TITLED.finditer(text):
+        yield named_person(match["who"].lower(), match["name"])
+    place = _WORKPLACE.search(text)
+    if place is not None:
+        where = f"{'an' if place['x'][:1] in 'aeiou' else 'a'} {place['x']}"
+        yield _is_there(f"User works at {where}.", "employer", place["x"], "work", "user-profile/work")
+
+
 _GIVEAWAYS = (
     (
         re.compile(
@@ -294,7 +349,8 @@ def _giveaways(text: str) -> Iterator[Extracted]:
 
 
 def _pets(text: str, ledger: Ledger) -> Iterator[Extracted]:
-    for match in _AT_VET.finditer(text):
+    cared = any(cue in text.lower() for cue in _CARED_FOR)
+    for match in _AT_VET.finditer(text) if cared else ():
         name = match["name"] or match["other"]
         if name.lower() in NO_PET_NAMES or not is_name(name) or _is_known(name.lower(), ledger):
             continue

@@ -127,6 +127,9 @@ RULES: tuple[Rule, ...] = (
         r"(?:can spend|want to spend|plan to spend|am spending|have) (?P<x>[\w ]{0,9}[$€£]?\d.+)",
         spends,
     ),
+    any_rule(
+        r"(?:with )?(?:an? |the |our |my )?(?:max |total )?budget(?: of| around| about|:)? (?P<x>[$€£]?\d.*)", budget
+    ),
     any_rule(r"the (?P<kind>[\w' -]{2,40}?) budget is (?:now )?(?P<x>.+)", budget),
     any_rule(r"the budget (?:for|on) (?P<what>.+?) is (?:now )?(?P<x>.+)", budget),
     i_rule(r"have (?:a (?:total )?budget of |budgeted |set aside )(?P<x>.+)", budget),

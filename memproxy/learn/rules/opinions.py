@@ -88,7 +88,8 @@ def stated_opinion(groups: Groups, clause: Clause) -> Iterable[Extracted]:
 _VERDICT = re.compile(
     r"(?:an? )?(?:absolute |total |real |complete |pure )?(?P<how>torture|joke|dream|godsend"
     r"|nightmare|delight|disaster|lifesaver|masterpiece|abomination|blessing|"
-    r"revelation|gem|scam|pain|chore|eyesore|game[- ]changer|crime)\b",
+    r"revelation|gem|scam|waste of (?:money|time|space)|mistake|disappointment|letdown|rip-?off|bargain|pain|"
+    r"chore|eyesore|game[- ]changer|crime)\b",
     re.IGNORECASE,
 )
 _LIKED = frozenset(
@@ -103,6 +104,7 @@ _LIKED = frozenset(
         "gem",
         "game-changer",
         "game changer",
+        "bargain",
     }
 )
 

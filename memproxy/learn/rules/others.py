@@ -113,7 +113,8 @@ _PET = (
 )
 _DOES = (
     r"(?P<x>(?:has|needs|takes|goes to|lives with|owns|drives|runs|teaches|coaches|eats|only eats|"
-    r"sleeps|cannot eat|does not eat|does not speak|is scared of|is afraid of|is into|is obsessed "
+    r"sleeps|cannot (?:eat|do|have|drink|digest|tolerate|stand)|does not (?:eat|drink|touch)|does not speak|is "
+    r"scared of|is afraid of|is into|is obsessed "
     r"with|works from home|works in|is retired|is a vegan|is a vegetarian|collects|rides|sings|"
     r"paints|graduated|retired) ?.*)"
 )

@@ -360,7 +360,8 @@ RULES: tuple[Rule, ...] = (
         has_event,
     ),
     i_rule(
-        r"(?:am|are) going to (?P<x>(?:see|visit|attend|watch|meet|run|host|present|speak|perform|compete|stay|fly|"
+        r"(?:(?:am|are) going to|will(?! see\b)) (?P<x>(?:see|visit|attend|watch|meet|run|host|present|speak|"
+        r"perform|compete|stay|fly|"
         r"move|"
         r"start|give) .+)",
         going,

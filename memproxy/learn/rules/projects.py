@@ -50,7 +50,11 @@ def uses(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
             ),
             groups["x"],
         )
-        yield tool(what, trimmed(purpose["p"], "long") if purpose else None)
+        stated = tool(what, trimmed(purpose["p"], "long") if purpose else None)
+        if purpose is not None and purpose.group().startswith("as "):
+            said = stated.content.replace(f"{third_person(what)} for ", f"{third_person(what)} as ", 1)
+            stated = msgspec.structs.replace(stated, content=said)
+        yield stated
 
 
 def tool(what: str, purpose: str | None) -> Extracted:

@@ -6,16 +6,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.learn.candidates import (
-    Extracted,
-    Grounded,
-    Intent,
-    Read,
-    Rejected,
-    Window,
-)
+from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
 from memproxy.learn.guard import rejection
 from memproxy.learn.rules import (
+    counts,
     diet,
     foreign,
     fragments,
@@ -41,19 +35,24 @@ from memproxy.learn.rules import (
     work,
 )
 from memproxy.learn.rules import states as states_rules
+from memproxy.learn.rules.admissible import is_admissible, is_real
 from memproxy.learn.rules.answers import ADDS, in_its_place, succeeded
 from memproxy.learn.rules.antecedents import resolved
 from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.clauses import without_leads
 from memproxy.learn.rules.corrections import corrections
+from memproxy.learn.rules.counts import with_birth
 from memproxy.learn.rules.declared import declared
+from memproxy.learn.rules.dispatch import Rules
 from memproxy.learn.rules.endings import endings
 from memproxy.learn.rules.kept import kept
 from memproxy.learn.rules.ledger import Ledger, forgotten, slot_of, terms, unique
+from memproxy.learn.rules.meant import judged, meant, respelled_elsewhere, switched
 from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
 from memproxy.learn.rules.opposed import opposed
 from memproxy.learn.rules.partings import parted
+from memproxy.learn.rules.possessed import possessed
 from memproxy.learn.rules.recovered import gone_over, recounted, recovered, swapped
 from memproxy.learn.rules.restated import CHANGE, restated
 from memproxy.learn.rules.retractions import is_retraction, retractions
@@ -64,6 +63,9 @@ from memproxy.learn.rules.values import names_in, slug
 _CONTEXT = 300
 """Characters before a clause in which it is looked for whom "she" means."""
 
+_EXCHANGE = 2
+"""Turns back to the user's last message, in which it is looked for whom "she" means too."""
+
 _MOST_SEARCHED = 4_000
 """Characters of a turn in which it is looked for words of change."""
 
@@ -72,6 +74,7 @@ _MOST_CANDIDATES = 50
 
 _BOOKS = (
     style.CLAUSE_RULES,
+    counts.RULES,
     people.RULES,
     pets.RULES,
     health.RULES,
@@ -94,7 +97,6 @@ _BOOKS = (
 """In the order in which they are asked: of rules that find the same in a clause the first counts."""
 
 _RULES: tuple[Rule, ...] = tuple(rule for book in _BOOKS for rule in book)
-_GROUPS = ("i", "we", "my", "our")
 _ENDS = re.compile(
     r"\b(?:died|passed away|no longer|anymore|forget|delete|remove|erase|ex|late|if|said|says|told|wrote)\b",
     re.IGNORECASE,
@@ -104,21 +106,6 @@ _NOT_THAT = re.compile(
     r"(?: anymore)?[.!]?$"
 )
 _YOU = re.compile(r"\b(?:you|the assistant)\b", re.IGNORECASE)
-_FIRST = re.compile(r"(?P<first>I|we|my|our)\b", re.IGNORECASE)
-
-
-def _begins_with(word: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """The rules that could match a clause that begins with this word."""
-    first = {
-        "i": r"(?:I|we)\s+",
-        "we": r"(?:I|we)\s+",
-        "my": r"(?:my|our)",
-        "our": r"(?:my|our)",
-    }[word]
-    other = (r"(?:I|we)\s+", r"(?:my|our)\s+")
-    return tuple(
-        rule for rule in rules if rule.pattern.pattern.startswith(first) or not rule.pattern.pattern.startswith(other)
-    )
 
 
 _LAST_RULES: tuple[Rule, ...] = (
@@ -132,11 +119,8 @@ _LAST_RULES: tuple[Rule, ...] = (
 )
 """Asked when no other rule found anything."""
 
-_BY_FIRST = {word: (_begins_with(word, _RULES), _begins_with(word, _LAST_RULES)) for word in _GROUPS}
-_OTHERWISE = tuple(
-    tuple(rule for rule in rules if not rule.pattern.pattern.startswith((r"(?:I|we)\s+", r"(?:my|our)\s+")))
-    for rules in (_RULES, _LAST_RULES)
-)
+_FIRST_ASKED = Rules(_RULES)
+_LAST_ASKED = Rules(_LAST_RULES)
 
 
 def read(window: Window) -> Read:
@@ -162,7 +146,7 @@ def read(window: Window) -> Read:
 def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
     """The candidates of one turn; the ledger has them when it is done."""
     found: list[Extracted] = []
-    before = ""
+    before = " ".join(clause.text for at, clause in ledger.told[-2:] if place - at <= _EXCHANGE)
     changed = CHANGE.search(turn.content[:_MOST_SEARCHED]) is not None
     for sentence in sentences_said(turn):
         for candidate in _of_sentence(sentence, ledger, place, before, changed=changed):
@@ -203,7 +187,11 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *,
     for said in () if whole else sentence.clauses:
         clause = _in_context(said, sentence, ledger, told)
         told = f"{told} {clause.text}"
+        if not is_real(clause, sentence.whole.text):
+            continue
         for candidate in _of_clause(clause, ledger, place, changed=changed):
+            if not is_admissible(candidate, clause, sentence.whole.text):
+                continue
             takes_back = takes_back or candidate.intent is Intent.FORGET or is_retraction(clause)
             evident = _evident(candidate, clause)
             ledger.add(evident, place)
@@ -213,16 +201,19 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *,
         for one in pets.mentioned(sentence.whole.text):
             yield from (_evident(ended, sentence.whole) for ended in opposed(one, ledger))
             yield _evident(one, sentence.whole)
-        for one in (*fragments.listed(sentence.whole.text), *mentions(sentence.whole.text, ledger)):
-            evident = _evident(one, sentence.whole)
-            ledger.add(evident, place)
-            yield evident
+        text = sentence.whole.text
+        for one in (*fragments.listed(text), *possessed(text, ledger), *mentions(text, ledger)):
+            for noted in (*opposed(one, ledger), one):
+                evident = _evident(noted, sentence.whole)
+                ledger.add(evident, place)
+                yield evident
 
 
 def _in_context(clause: Clause, sentence: Sentence, ledger: Ledger, before: str) -> Clause:
     """The clause with whom it speaks of named."""
     whole = sentence.whole.text
-    begin = max(0, whole.find(clause.text[:20]))
+    begin = whole.find(clause.text[:20])
+    begin = begin if begin >= 0 else max(0, whole.find(clause.text[-15:]))
     text = resolved(clause.text, f"{before} {whole[:begin]}", ledger)
     return clause if text == clause.text else msgspec.structs.replace(clause, text=text)
 
@@ -252,17 +243,11 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
     taken_back = unique([*retractions(clause, ledger, states), *endings(clause, ledger)])
     if taken_back or is_retraction(clause):
         return taken_back
-    corrected = (
-        exchanged_kind(clause, ledger)
-        or list(corrections(clause, ledger, place))
-        or list(aspects(clause, ledger))
-        or revised(clause, ledger, place)
-        or swapped(clause, ledger)
-        or recounted(clause, ledger)
-        or gone_over(clause, ledger)
+    corrected = with_birth(clause, ledger) or (
+        list(corrections(clause, ledger, place)) if ledger.is_empty else _corrected(clause, ledger, place)
     )
     if corrected:
-        return corrected
+        return [*corrected, *respelled_elsewhere(corrected, ledger)]
     stated = [_as_correction(one, clause, ledger) for one in states(clause)]
     if not stated:
         return (
@@ -271,6 +256,22 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
             or [_as_correction(one, clause, ledger) for one in declared(clause, ledger)]
         )
     return [*(ended for one in stated for ended in opposed(one, ledger)), *stated]
+
+
+def _corrected(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+    """What a clause changes of what is known, by the first reading that finds something."""
+    return (
+        exchanged_kind(clause, ledger)
+        or switched(clause, ledger)
+        or judged(clause, ledger)
+        or list(corrections(clause, ledger, place))
+        or list(aspects(clause, ledger))
+        or revised(clause, ledger, place)
+        or swapped(clause, ledger)
+        or recounted(clause, ledger)
+        or gone_over(clause, ledger)
+        or meant(clause, ledger, place)
+    )
 
 
 def _as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted:
@@ -288,7 +289,10 @@ def _as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extract
     if old is None and clause.is_correction:
         old = _vaguer(stated, ledger)
     if old is None and (known := succeeded(stated, clause, ledger)) is not None:
-        return in_its_place(stated, known)
+        new = in_its_place(stated, known)
+        if slot_of(new) == slot_of(known):
+            return new
+        return msgspec.structs.replace(new, intent=Intent.CORRECT, replaces=known.object or known.content)
     if old is None and (known := _renewed(stated, clause, ledger)) is not None:
         old = known
     if old is None or not clause.is_correction:
@@ -319,9 +323,9 @@ def _vaguer(stated: Extracted, ledger: Ledger) -> Extracted | None:
 
 def states(clause: Clause) -> list[Extracted]:
     """What the rules find in a clause. Of rules that say the same of one thing the first counts."""
-    first = _FIRST.match(clause.text)
-    rules, last = _BY_FIRST[first["first"].lower()] if first else _OTHERWISE
-    return [_about(one, clause) for one in _stated(clause, rules) or _stated(clause, last) or kept(clause)]
+    asked = _stated(clause, _FIRST_ASKED.that_fit(clause.text))
+    found = asked or _stated(clause, _LAST_ASKED.that_fit(clause.text)) or kept(clause)
+    return [_about(one, clause) for one in found]
 
 
 def _about(stated: Extracted, clause: Clause) -> Extracted:

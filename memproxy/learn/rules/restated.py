@@ -142,7 +142,7 @@ def _by_value(text: str, clause: Clause, ledger: Ledger, place: int) -> Extracte
 
 _PASSING_VALUE = re.compile(
     r"\b(?:error|bug|line|file|code|function|tests?|version|page|row|column|px|ms|times|ago|in \d|"
-    r"for \d+ (?:days|weeks|"
+    r"\d+ (?:minutes?|hours?|days?) (?:late|early|away|left|behind|ahead)|for \d+ (?:days|weeks|"
     r"hours|minutes)|last|percent|step|question|example|option|sentences?|words)\b|\?",
     re.IGNORECASE,
 )

@@ -30,7 +30,8 @@ _INSTEAD = (
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?:^|\b(?:is|are|was|were|be|meant|mean|say|said|to|in|on|at|for|called|named|,|it's|with|from|see|use|using|"
+        rf"(?:^|\b(?:is|are|was|were|be|meant|mean|say|said|to|in|on|at|for|called|named|,|it's|with|from|see|use|"
+        rf"using|"
         rf"drive|take|have|play|eat|drink|prefer|want|go to) )"
         rf"{_PREPOSITION}(?P<x>{_VALUE}),? (?:and )?(?:not|instead of|rather than) {_PREPOSITION}"
         rf"(?P<wrong>[^,;.!?]{{1,40}}?)(?: any ?more)?[.!]?$",

@@ -80,7 +80,8 @@ _FICTION = re.compile(
     r"my (?:character|protagonist|hero|villain|persona|avatar|player character)|for the sake of argument|thought "
     r"experiment|"
     r"what if|as if i|a character who|for (?:the|this) (?:exercise|assignment|scenario|simulation)|in this "
-    r"(?:scenario|simulation|hypothetical|thought experiment)|my (?:oc|sim)\b|(?:just|only) (?:kidding|joking)(?! "
+    r"(?:scenario|simulation|hypothetical|thought experiment)|my (?:oc|sim)\b|(?:just|only|i am|i'm|i’m) "
+    r"(?:kidding|joking)(?! "
     r"about)|from "
     r"the (?:perspective|point of view|viewpoint) of|in the "
     r"voice of|playing the role|"
@@ -152,6 +153,7 @@ _STAGE = re.compile(
     r"(?:answer|reply|respond|talk|speak|write)(?: to me| back)? (?:as|like) an? (?:\w+ )?(?:pirate|wizard|king|"
     r"queen|vampire|"
     r"robot|alien|knight|cowboy|viking|detective|butler|elf|dwarf|ghost)|"
+    r"(?:story|tale|poem|novel|monologue|diary|text|letter|chapter) (?:\w+ ){0,3}in (?:the )?first[- ]person|"
     r"i am an animal|guess (?:who|what) i am|let'?s play|pretend (?:to be|you|i|that)|in character"
     r"|interview me as|act as|persona|dating profile|made-up person|fictional)\b",
     re.IGNORECASE,
@@ -259,11 +261,15 @@ def _spans(masked: str) -> Iterator[tuple[int, int]]:
         yield open_at, place
 
 
+_WRONG_AFTER = re.compile(r"(?<=\w)[.!](?= not (?:[\w$€£.,:-]+ ?){1,3}[.!]?\s*(?:$|\n))", re.IGNORECASE)
+"""“35! not 53”: what is wrong, said in a sentence of its own."""
+
+
 def mask(text: str) -> str:
     """The text with everything in it that is not the speaker's own prose masked, at the same length."""
     for pattern in _FOREIGN_TEXT:
         text = pattern.sub(_blank, text)
-    text = _mask_speakers(_mask_letters(text))
+    text = _WRONG_AFTER.sub(",", _mask_speakers(_mask_letters(text)))
     return _QUOTED.sub(_blank_quote, text)
 
 

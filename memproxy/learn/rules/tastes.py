@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules.habits import third_verb
 from memproxy.learn.rules.model import (
     SURE,
     Clause,
@@ -153,6 +154,8 @@ def prefers(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         other = trimmed(groups["over"], "long")
         if other is None:
             return
+    if value is not None and other is not None:
+        value = re.sub(r"^to (?:have|get|take) ", "", value)
     if value is None or PASSING_TASTE.match(value):
         return
     if other is None and re.search(r" (?:over|rather than|instead of|than|to (?!\w+ing\b)(?:an? )?\w+s)\b", value):
@@ -204,6 +207,52 @@ def favourite(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     )
 
 
+_CALMING = frozenset({"fascinates", "relaxes", "calms", "soothes"})
+
+
+def moves(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """“Hamburg in winter depresses me”: what something does to the user."""
+    value, verb = trimmed(groups["x"], "long"), groups["verb"].lower()
+    if value is None or not _lasts(value) or _NO_THING.match(value):
+        return
+    subject = third_person(value)
+    positive = verb in _CALMING
+    yield Extracted(
+        content=f"{subject[0].upper()}{subject[1:]} {verb} the user.",
+        subject="user",
+        predicate="likes" if positive else "dislikes",
+        object=bare(subject),
+        stance="positive" if positive else "negative",
+        category=topic_of(value),
+        tags=("opinions",),
+        entities=tuple(names_in(value)),
+        confidence=SURE,
+        importance=0.5,
+    )
+
+
+_NO_THING = re.compile(r"(?:it|that|this|he|she|they|what|which|who|you|there|everything|nothing)\b", re.IGNORECASE)
+
+
+def always(groups: Groups, clause: Clause) -> Iterable[Extracted]:
+    """“I always take a window seat”."""
+    value, verb = trimmed(groups["x"], "long"), groups["verb"].lower()
+    if re.search(rf"\balways {verb}\b", clause.evidence, re.IGNORECASE) is None:
+        return  # "always" is no more in the clause
+    if value is None or not _lasts(value) or re.match(r"(?:care|notes?|time|turns|it|part|place)\b", value):
+        return
+    yield Extracted(
+        content=f"User always {third_verb(verb)} {third_person(value)}.",
+        subject="user",
+        predicate=f"always_{verb}s_{slug(value)}"[:80],
+        object=bare(third_person(value)),
+        category=topic_of(value),
+        tags=("preferences",),
+        confidence=SURE,
+        importance=0.6,
+    )
+
+
 RULES: tuple[Rule, ...] = (
     i_rule(r"(?P<verb>love|like|enjoy|adore|hate|dislike|detest|loathe) (?P<x>.+)", feels),
     _said(
@@ -243,7 +292,8 @@ RULES: tuple[Rule, ...] = (
         no=True,
     ),
     _said(
-        r"(?:never (?:liked|got into|cared for)|do not (?:care for|get on with|get along with|get the "
+        r"(?:never (?:liked|got into|cared for|got on with|got along with|warmed to|took to|saw the point of)|do "
+        r"not (?:care for|get on with|get along with|get the "
         r"hype about)|cannot (?:be doing|deal|be bothered) with) (?P<x>.+)",
         "does not like",
         no=True,
@@ -254,7 +304,8 @@ RULES: tuple[Rule, ...] = (
         "likes",
     ),
     _said(
-        r"am (?:more of )?an? (?P<x>(?:tea|coffee|dog|cat|beach|mountain|morning|night|city|country|dark "
+        r"(?:am|have become|became|have turned into) (?:more of )?(?P<x>an? (?:tea|coffee|dog|cat|beach|mountain|"
+        r"morning|night|city|country|dark "
         r"chocolate|red wine|white wine|window|aisle) (?:person|girl|guy|drinker|seat person))",
         "is",
     ),
@@ -275,6 +326,17 @@ RULES: tuple[Rule, ...] = (
     any_rule(
         r"(?P<x>[\w' -]{2,40}?) (?:annoys?|bores?|disgusts?|drives?) me(?: crazy| mad| nuts)?\b",
         lambda groups, clause: fond_of({**groups, "said": "is annoyed by", "no": "no"}, clause),
+    ),
+    any_rule(
+        r"(?P<x>[\w' -]{2,40}?) (?:really |just |always )?(?P<verb>depresses|stresses|exhausts|frustrates|irritates|"
+        r"infuriates|scares|terrifies|frightens|overwhelms|fascinates|relaxes|calms|soothes|intimidates) me"
+        r"(?= (?:out|down|to death|a lot|so much)\b|$|[.,;!])",
+        moves,
+    ),
+    any_rule(r"(?:I|we)(?: would|'d) (?:much )?rather (?:have )?(?P<x>.+?) than (?P<over>.+)", prefers),
+    i_rule(
+        r"(?P<verb>take|order|book|sit|buy|wear|carry) (?P<x>.+)",
+        always,
     ),
     i_rule(
         r"(?:prefer|would rather have|always prefer|tend to prefer|favour) (?P<x>(?:to )?.+?) (?:over|to"

@@ -101,15 +101,26 @@ def _promoted(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     yield from _ROLE({**groups, "x": said}, clause)
 
 
+_NOT_PRACTISED = re.compile(
+    r"\b(?:retired|former|ex|trainee|aspiring|student|qualified|certified|licensed|trained|unemployed|would-be|future|"
+    r"amateur|hobby|terrible|bad|good|great|better|lousy|frustrated|failed|born|mother|father|mum|mom|dad)\b",
+    re.IGNORECASE,
+)
+"""With these a trade is named that is no job."""
+
+
 def job(groups: Groups, clause: Clause) -> Iterable[Extracted]:
     """A trade, and the employer that may follow ("a nurse at Charité")."""
     where = re.search(
-        r"^[\w\s-]+? (?P<where>(?:in|near|from) (?-i:[A-Z])[\w-]+(?: (?-i:[A-Z])[\w-]+)*)",
+        r"^[\w\s-]+? (?P<where>(?:(?:in|at) an? [\w-]+(?: [\w-]+)? )?(?:in|near|from) (?-i:[A-Z])[\w-]+(?: "
+        r"(?-i:[A-Z])[\w-]+)*)",
         groups["x"],
         re.IGNORECASE,
     )
     for found in _JOB(groups, clause) if groups.get("as") else _ROLE(groups, clause):
         content = f"{found.content[:-1]} {where['where']}." if where else found.content
+        if not groups.get("as") and _NOT_PRACTISED.search(content) is None:
+            content = content.replace("User is a", "User works as a", 1)  # as it is asked for: "what do I do for work?"
         yield msgspec.structs.replace(found, content=content)
         rest = re.search(r"\b(?:at|for) (?P<x>.+)", groups["x"])
         if rest is not None and (employer := trimmed(rest["x"], "short")) and employer[0].isupper():
@@ -231,7 +242,7 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     i_rule(
-        r"(?:joined|started (?:a|my) (?:new )?job (?:at|with)|got hired (?:at|by)|was hired by|moved over "
+        r"(?:have )?(?:joined|started (?:a|my) (?:new )?job (?:at|with)|got hired (?:at|by)|was hired by|moved over "
         r"to work (?:at|for)|started at|started working (?:at|for)|got a (?:new )?job (?:at|with)|start a "
         r"new job at|have a "
         r"new job at|have started at|have joined|switched jobs to|now work (?:at|for)) (?P<x>.+)",
