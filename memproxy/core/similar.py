@@ -147,12 +147,12 @@ def repeats(text: str, old: Memory, new: Memory | None) -> bool:
     said = numbers(text)
     if said & (now_said - before):
         return False
-    about, turn = topic(old.content) - topic(old_value), topic(text)
     if old_numbers := before - now_said:
-        return old_numbers <= said and bool(about & turn)
+        return old_numbers <= said and bool((topic(old.content) - topic(old_value)) & topic(text))
     name, other = value_name(old_value), value_name(new_value)
     if not name or name == other or not contains(text, name) or (other and contains(text, other)):
         return False
+    about, turn = topic(old.content) - topic(old_value), topic(text)
     return len(about & turn) * 2 >= len(about) or (bool(about & turn) and len(about) <= 2)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from memproxy.core.memory import Trust
 from memproxy.learn.candidates import Extracted, Grounded, Read, Rejected, Window
-from memproxy.learn.ground import ground
+from memproxy.learn.ground import Heard, ground
 from memproxy.learn.guard import admitted, rejection
 from memproxy.metrics import metrics
 
@@ -21,7 +21,8 @@ class Admission:
 
     def of_model(self, candidates: Sequence[Extracted], window: Window) -> Read:
         """What a model named, each candidate against the messages that the model was shown."""
-        return self._sorted([(one, rejection(one) or ground(one, window)) for one in candidates])
+        heard = Heard(window)
+        return self._sorted([(one, rejection(one) or ground(one, heard)) for one in candidates])
 
     def of_rules(self, read: Read) -> Read:
         """What the rules found: they name the turn themselves; the guard and the trust of sources are the same."""

@@ -4,6 +4,7 @@ The messages are quoted as data, one JSON object per line; the model nominates, 
 words that a message of the window really holds, and takes its trust from whoever said it.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Container, Sequence
@@ -126,7 +127,8 @@ class Extractor:
         await self._meter.note(tenant, "extract", reply, f"{self.prompt.text}\n{user}")
         if reply.truncated and len(new) > 1:
             return await self._halves(tenant, credential, window, new)
-        return self._admission.of_model(_read(reply.text), shown)
+        # long messages take tens of milliseconds to read, in which nobody would be answered
+        return await asyncio.to_thread(self._admission.of_model, _read(reply.text), shown)
 
     async def _halves(self, tenant: str, credential: Credential, window: Window, new: Sequence[str]) -> Read:
         """The window in two calls, because the answer to the whole was longer than ``max_tokens``."""

@@ -20,7 +20,23 @@ _NOT_ABOUT = frozenset({"user", "assistant", "people", "person", "speaker"})
 _MARKS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<"})
 
 
-def ground(candidate: Extracted, window: Window) -> Grounded | str:
+class Heard:
+    """A window as candidates are held against it: read once, for a long one takes tens of milliseconds."""
+
+    def __init__(self, window: Window) -> None:
+        said = [strip_blocks(turn.content) for turn in window.turns]
+        whole = " ".join([*said, *(memory.content for memory in window.known)])
+        self._turns = [(turn, _plain(text)) for turn, text in zip(window.turns, said, strict=True)]
+        self.terms = _terms(whole)
+        self.numbers = numbers(whole)
+
+    def holders(self, plain: str) -> list[Memory]:
+        """The turns that hold a quote; its pieces in order when it leaves words out by an ellipsis."""
+        pieces = [piece for part in re.split(r"\.\.\.|…", plain) if (piece := part.strip())]
+        return [turn for turn, text in self._turns if pieces and _holds(text, pieces)]
+
+
+def ground(candidate: Extracted, heard: Heard) -> Grounded | str:
     """The candidate with its turn, or why it is rejected.
 
     ``evidence``: it quotes nothing, or words that no message of the window holds. ``ungrounded``: it quotes, but shares
@@ -28,21 +44,20 @@ def ground(candidate: Extracted, window: Window) -> Grounded | str:
     an invention).
     """
     quotes = [plain for text in candidate.evidence if len(plain := _plain(text)) >= _LEAST_QUOTE]
-    holders = [_holders(text, window.turns) for text in quotes]
+    holders = [heard.holders(text) for text in quotes]
     if not quotes or not all(holders):
         return "evidence"
-    said = [_said(turn) for turn in window.turns] + [memory.content for memory in window.known]
-    if not _is_carried(candidate, " ".join(said)):
+    if not _is_carried(candidate, heard):
         return "ungrounded"
     return Grounded(candidate, _best([turn for found in holders for turn in found]))
 
 
-def _is_carried(candidate: Extracted, said: str) -> bool:
+def _is_carried(candidate: Extracted, heard: Heard) -> bool:
     """Whether the statement is about what was said: a shared term, and no number of its own."""
     if candidate.intent is Intent.FORGET:
         return True  # it names what is to go and states nothing
     own = {number for number in numbers(candidate.content) if not _may_be_derived(number)}
-    return bool(_terms(candidate.content) & _terms(said)) and own <= numbers(said)
+    return bool(_terms(candidate.content) & heard.terms) and own <= heard.numbers
 
 
 def _may_be_derived(number: str) -> bool:
@@ -54,16 +69,6 @@ def _plain(text: str) -> str:
     """Text to compare quotes by: case, kinds of quotation marks and dashes, white space and marks at the ends aside."""
     folded = unicodedata.normalize("NFKC", text).translate(_MARKS).casefold()
     return " ".join(folded.split()).strip(" \"'`.,;:!?…*_")
-
-
-def _said(turn: Memory) -> str:
-    return strip_blocks(turn.content)
-
-
-def _holders(plain: str, turns: Sequence[Memory]) -> list[Memory]:
-    """The turns that hold a quote; its pieces in order when it leaves words out by an ellipsis."""
-    pieces = [piece for part in re.split(r"\.\.\.|…", plain) if (piece := part.strip())]
-    return [turn for turn in turns if pieces and _holds(_plain(_said(turn)), pieces)]
 
 
 def _holds(text: str, pieces: Sequence[str]) -> bool:

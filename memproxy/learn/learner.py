@@ -1,7 +1,8 @@
 """The learn lane: a session's new turns become facts (extract, reconcile, save the plan, apply)."""
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from time import perf_counter
 
@@ -18,6 +19,7 @@ from memproxy.learn.apply import Applier
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
 from memproxy.learn.index import decoded
+from memproxy.learn.judge import Advice
 from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
@@ -38,6 +40,9 @@ END = "end"
 """Reason of a row of a session that is over: what is new is learned, and the whole is summarised."""
 
 _PLANNING_TRIES = 5
+
+_PLANNED_AT_ONCE = 4
+"""Many may wait for one flush; if all went on behind it at once, nobody else would get a turn of the engine."""
 
 _LATEST = 30
 """Turns of a session by which it is seen what it is about."""
@@ -86,10 +91,14 @@ class Learner:
         self._writes = writes
         self._clock = clock
         self._palace = Palace(state)
+        self._planning = asyncio.Semaphore(_PLANNED_AT_ONCE)
         self._progress: dict[int, _Progress] = {}
 
-    async def learn(self, row: JournalRow) -> None:
+    async def learn(self, row: JournalRow, *, read: Callable[[], None]) -> None:
         """Learn from the row's turns; a plan that was saved before is applied as it is. Durable after the next flush.
+
+        ``read`` is called when all is read and no model is asked any more: planning waits for the owner's other
+        writes, and may wait for a flush.
 
         Raises:
             RequestError: the row cannot be read; it never will.
@@ -101,6 +110,7 @@ class Learner:
         began = perf_counter()
         scope = row.entry.scope
         if row.plan is not None:
+            read()
             plan = decoded(row.plan, PlanBody)
             async with self._locks.of(scope.owner):
                 with self._writes.of("learn", scope.owner):
@@ -114,7 +124,7 @@ class Learner:
         progress = await self._begun(row, body)
         with tallied(progress.spent):
             await self._extract(row, body, progress)
-            planned, outcomes = await self._stored(row, progress)
+            planned, outcomes = await self._stored(row, progress, read)
         if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
             await self._house(row.entry.scope)
         await self._state.note_outcomes(row.number, outcomes, self._clock.now())
@@ -147,13 +157,15 @@ class Learner:
             return await self._windows.whole(scope, body.until)
         return await self._windows.unlearned(scope, body.unlearned, body.until) if body.unlearned else []
 
-    async def _stored(self, row: JournalRow, progress: _Progress) -> tuple[Planned | None, list[Outcome]]:
+    async def _stored(
+        self, row: JournalRow, progress: _Progress, read: Callable[[], None]
+    ) -> tuple[Planned | None, list[Outcome]]:
         """Plan and apply what was extracted; also what became of each candidate and turn."""
-        found = [grounded for read in progress.read for grounded in read.kept]
+        found = [grounded for one in progress.read for grounded in one.kept]
         rejected = [
             outcome
-            for window, read in zip(progress.windows, progress.read, strict=True)
-            for outcome in kept_out(window, read)
+            for window, one in zip(progress.windows, progress.read, strict=True)
+            for outcome in kept_out(window, one)
         ]
         if not found and progress.summary is None:
             silent = with_silent(rejected, progress.windows)
@@ -161,22 +173,32 @@ class Learner:
         scope = row.entry.scope
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         advice = await self._reconciler.advice(scope, found, now=self._clock.now())
+        read()
         async with self._locks.of(scope.owner):
             await self._writes.settle("index", scope.owner)
-            for _ in range(_PLANNING_TRIES):
-                now, extractor = self._clock.now(), self._reader.version
-                still = await self._not_forgotten(scope, found)
-                planned = await self._reconciler.learned(scope, still, now=now, extractor=extractor, advice=advice)
-                silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
-                outcomes = with_tokens(silent, progress.spent, progress.windows)
-                await self._summarise(planned, scope, progress.summary, now)
-                plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
-                changes = planned.known.slot_changes()
-                if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
-                    with self._writes.of("learn", scope.owner):
-                        await self._applier.apply(scope, plan, now=now)
-                    return planned, outcomes
+            async with self._planning:
+                for _ in range(_PLANNING_TRIES):
+                    now = self._clock.now()
+                    planned = await self._planned(scope, found, progress.summary, advice, now)
+                    silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
+                    outcomes = with_tokens(silent, progress.spent, progress.windows)
+                    plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
+                    changes = planned.known.slot_changes()
+                    if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
+                        with self._writes.of("learn", scope.owner):
+                            await self._applier.apply(scope, plan, now=now)
+                        return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
+
+    async def _planned(
+        self, scope: Scope, found: Sequence[Grounded], summary: Summary | None, advice: Advice, now: datetime
+    ) -> Planned:
+        """The plan as things stand now, under the owner's lock, with the summary."""
+        still = await self._not_forgotten(scope, found)
+        version = self._reader.version
+        planned = await self._reconciler.learned(scope, still, now=now, extractor=version, advice=advice)
+        await self._summarise(planned, scope, summary, now)
+        return planned
 
     async def _house(self, scope: Scope) -> None:
         """Move the session's turns into the wing of what it is about, where that had none when they came."""

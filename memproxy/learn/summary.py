@@ -54,6 +54,15 @@ _CALENDAR = frozenset(
 )
 
 
+_TAKES_BACK = re.compile(
+    r"(?:(?:please|ok(?:ay)?|oh|hey|sorry|actually|wait|and|so|well|can you|could you|you can|just)[ ,:]*)*"
+    r"(?:forget|delete|erase|disregard|scratch that|strike that|never ?mind|(?:do not|don['’]t) (?:remember|store|keep)"
+    r"|(?:remove|ignore|drop) (?:that|what|everything|all|the fact|my)|no[,.!] ?(?:it|that|this)\b)",
+    re.IGNORECASE,
+)
+"""What takes something back, or corrects what only stands before it: told again, it would bring that back."""
+
+
 class Summary(msgspec.Struct, frozen=True):
     """A conversation in a few sentences, the turns it is of, who made it (the prompt's version, or `EXTRACTS`), and the
     id of the last turn that was read for it.
@@ -233,6 +242,8 @@ def extract(turns: Sequence[Memory]) -> str:
 
 
 def _states(sentence: str) -> bool:
+    if _TAKES_BACK.match(sentence):
+        return False
     return not sentence.endswith("?") and len(key_terms(sentence)) >= _LEAST_TERMS and not plants(sentence)
 
 

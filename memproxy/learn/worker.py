@@ -1,13 +1,12 @@
 """The worker of the engine: claims journal rows, hands them to the lane they belong to, and settles how they end.
 
-Order of shutdown (`close`): nothing new is claimed; rows that run get their grace; what is left is released, so that
-the next start takes it up at once. A kill at any point is the same, but for the release.
+Order of shutdown (`close`): nothing new is claimed or begun; rows that run get their grace; what is left is released,
+so that the next start takes it up at once. A kill at any point is the same, but for the release.
 """
 
 import asyncio
 import itertools
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence, Set
 
 from memproxy.core.memory import Trust
@@ -20,12 +19,14 @@ from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.drift import Drift
 from memproxy.learn.endings import POLL_S, Endings, state_trouble
 from memproxy.learn.extract import Extractor, load_prompt
-from memproxy.learn.index import Indexer, together
+from memproxy.learn.index import Indexer
 from memproxy.learn.judge import configured_judge
 from memproxy.learn.learner import END, MINE, Learner
 from memproxy.learn.locks import Owner, OwnerLocks
 from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Reconciler
+from memproxy.learn.runs import Runs
+from memproxy.learn.slots import Slot, Slots
 from memproxy.learn.summary import Summariser
 from memproxy.learn.triggers import Triggers
 from memproxy.learn.vectors import Vectors
@@ -55,7 +56,11 @@ _INDEX_WIDTH = 8
 
 _RUN = 32
 """Rows of one owner that are claimed, and acknowledged, together: a flush of the store waits for searches to pause, and
-takes longer than all else that a row needs. But one that asks a model: after a crash it would be asked again."""
+takes longer than all else that a row needs."""
+
+_MODEL_RUN = 8
+"""The same of rows that ask a model, one call after the other. They are acknowledged behind each other all the same;
+but others wait for their slot so long, and after a crash each of them counts as tried."""
 
 _MOST_HELD = 1024
 """Rows that are claimed at once, most of them waiting for a flush: bounds memory, and what a crash does again."""
@@ -145,13 +150,15 @@ class Worker:
         )
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
-        self._width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
-        self._run = {"index": _RUN, "learn": _RUN if settings.learn.mode == "verbatim" else 1}
-        self._running = dict.fromkeys(_LANES, 0)
+        self._asks = settings.learn.mode == "model"
+        self._run = {"index": _RUN, "learn": _MODEL_RUN if self._asks else _RUN}
         self._wakes = {name: asyncio.Event() for name in (*_LANES, "triggers", "vectors")}
+        width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
+        self._slots = {lane: Slots(width[lane], self._wakes[lane].set) for lane in _LANES}
         self._endings = Endings(
             state=state, clock=clock, max_attempts=settings.learn.max_attempts, tasks=self._rows, ended=self._ended
         )
+        self._runs = Runs(writes=self._writes, endings=self._endings, tasks=self._rows)
         self._learn_ended = asyncio.Event()
         self._index_ended = asyncio.Event()
         self._recovered = asyncio.Event()
@@ -169,6 +176,7 @@ class Worker:
     async def close(self, grace_s: float) -> None:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
         await self._loops.cancel()
+        self._runs.stop()
         self._endings.stop_waiting()
         await self._rows.drain(grace_s)
         await self._endings.release_all()
@@ -309,58 +317,19 @@ class Worker:
                 await self._pause(lane)
 
     async def _claim(self, lane: str) -> int:
-        free = self._width[lane] - self._running[lane]
-        if free <= 0 or self._endings.held >= _MOST_HELD:
+        free = self._slots[lane].free
+        if not free or self._endings.held >= _MOST_HELD:
             return 0
         rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=self._run[lane])
         for row in rows:
             self._endings.hold(row)
+        each = lane == "learn" and self._asks
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
-            self._running[lane] += 1
-            self._rows.start(self._work(lane, list(run)), f"{lane} rows")
+            self._runs.begin(list(run), self._slots[lane].ask(), self._handle, each=each)
         return len(rows)
 
-    async def _work(self, lane: str, rows: Sequence[JournalRow]) -> None:
-        """Handle rows of one owner in their order, and acknowledge together those that were applied."""
-        try:
-            applied = await self._applied(rows)
-        finally:
-            self._running[lane] -= 1
-            self._wakes[lane].set()
-        if applied:
-            await self._acknowledge(applied)
-
-    async def _applied(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
-        """Handle rows in their order; answers those that were applied. Behind one that must wait none goes on."""
-        applied: list[JournalRow] = []
-        groups = deque(together(rows))
-        while groups:
-            group, keys = groups.popleft(), self._endings.new_keys
-            try:
-                await self._handle(group)
-            except Exception as error:  # noqa: BLE001 - Endings logs and counts it
-                # of several rows each is tried alone, to see whose failure it is
-                if len(group) > 1 and not isinstance(error, (StoreUnavailable, StateUnavailable)):
-                    groups.extendleft([row] for row in reversed(group))
-                elif not await self._endings.failed(group[0], error, keys):
-                    await self._endings.release([*group[1:], *itertools.chain(*groups)])
-                    break
-            else:
-                applied += group
-        return applied
-
-    async def _acknowledge(self, rows: Sequence[JournalRow]) -> None:
-        """End rows that were applied, after a flush that begins now."""
-        try:
-            await self._writes.flush()
-        except Exception as error:  # noqa: BLE001 - Endings logs and counts it
-            if not await self._endings.failed(rows[0], error, self._endings.new_keys):
-                await self._endings.release(rows[1:])
-        else:
-            await asyncio.gather(*(self._endings.end(row) for row in rows))
-
-    async def _handle(self, rows: Sequence[JournalRow]) -> None:
-        """One row, or several of turns in one scope."""
+    async def _handle(self, rows: Sequence[JournalRow], slot: Slot) -> None:
+        """One row, or several of turns in one scope. Learning leaves its slot when no model is asked any more."""
         row = rows[0]
         if row.entry.kind is JournalKind.TURNS:
             asked = await self._indexer.turns(rows)
@@ -373,7 +342,7 @@ class Worker:
                 metrics().memories_written.labels(operation=operation).inc(count)
         else:
             with charged_to(row.entry.scope.owner):
-                await self._learner.learn(row)
+                await self._learner.learn(row, read=slot.leave)
 
     def on_written(self, told: Callable[[Owner], None]) -> None:
         """``told`` is called with whom something was written for, whenever a row has ended."""

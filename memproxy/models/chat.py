@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import httpx
 import openai
+import openai.resources.chat.completions  # the client loads it at the first call: a fifth of a second, on the loop
 
 from memproxy.errors import ModelError, ModelRefused
 from memproxy.ports import Credential, ModelReply

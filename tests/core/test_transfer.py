@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.transfer import length_of, packed, unpacked
+from memproxy.core.transfer import checked, length_of, packed, unpacked
 
 FLOATS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=50)
 
@@ -21,13 +21,14 @@ def test_a_packed_vector_reads_back_bit_for_bit_and_tells_its_length(vector: lis
 @pytest.mark.parametrize("raw", [b"abc", struct.pack("<f", math.nan), struct.pack("<f", math.inf)])
 def test_what_is_no_finite_floats_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match="must hold"):
-        unpacked(base64.b64encode(raw).decode())
+        checked(base64.b64encode(raw).decode())
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        numbers = unpacked(text)
+        numbers = checked(text)
     except ValueError:
         return
     assert all(map(math.isfinite, numbers))
+    assert numbers.tolist() == unpacked(text)

@@ -67,8 +67,9 @@ async def audit(proxy: Proxy, people: People) -> Audit:
     for user in sorted({said.user for said in people.said}):
         memories = await _all_of(proxy, user)
         said = [one for one in people.said if one.user == user]
-        _turns(found, said, [memory for memory in memories if memory["kind"] == "turn"])
-        _facts(found, said, people, [memory for memory in memories if memory["kind"] == "semantic"])
+        turns = [memory for memory in memories if memory["kind"] == "turn"]
+        _turns(found, said, turns)
+        _facts(found, said, people, [memory for memory in memories if memory["kind"] == "semantic"], turns)
         _slots(found, proxy, user, memories)
     return found
 
@@ -98,17 +99,21 @@ def _turns(found: Audit, said: list[Said], turns: list[Memory]) -> None:
     found.expect(not stored, f"turns that nobody said: {list(stored)[:5]}")
 
 
-def _facts(found: Audit, said: list[Said], people: People, facts: list[Memory]) -> None:
-    """Each extraction's result is there once, and each message's fact: a turn that is stored is learned from."""
+def _facts(found: Audit, said: list[Said], people: People, facts: list[Memory], turns: list[Memory]) -> None:
+    """Each extraction's result is there once, and each message's facts: a turn that is stored is learned from."""
     stored = Counter((fact["predicate"], fact["object"]) for fact in facts)
+    kept = {(turn["session_id"], turn["content"]) for turn in turns if turn["metadata"]["role"] == "user"}
     found.facts += len(facts)
     for one in said:
-        times = stored.pop((one.slot, one.value), 0)
-        learned = one.ended or (one.slot, one.value) in people.extracted
-        found.expect(times == 1 if learned else times == 0, f"fact stored {times} times, extracted {learned}: {one}")
+        read = people.facts(one)
+        found.expect(bool(read), f"nothing is read in: {one}")
+        for fact in read:
+            times = stored.pop(fact, 0)
+            learned = one.ended or (one.session, one.text) in kept or fact in people.extracted
+            found.expect(times == 1 if learned else times == 0, f"fact stored {times} times, learned {learned}: {one}")
     found.expect(not stored, f"facts that nobody said: {list(stored)[:5]}")
     for topic in TOPICS:
-        _history(found, topic, [fact for fact in facts if fact["predicate"] == f"{topic} budget"])
+        _history(found, topic, [fact for fact in facts if fact["predicate"] == people.budget(topic)])
 
 
 def _history(found: Audit, topic: str, facts: list[Memory]) -> None:

@@ -6,11 +6,16 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message, make_turns
 from memproxy.demo.facts import quoted_messages
+from memproxy.learn import rules
+from memproxy.learn.candidates import Window
 from memproxy.tasks import TaskOwner
 from tests.e2e.talk import chat
 from tests.support.answers import DONE, Received, text_of
@@ -42,7 +47,7 @@ class Said:
 
 @dataclass
 class People:
-    """Everything that was said, and everything that the scripted model extracted of it."""
+    """Everything that was said, and what is learned of it: by the scripted model, or by the rules."""
 
     said: list[Said] = field(default_factory=list)
     extracted: set[tuple[str, str]] = field(default_factory=set)
@@ -51,6 +56,17 @@ class People:
     extracting: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever an extraction is answered: what follows is its plan, and the plan's application."""
     amounts: int = 0
+    verbatim: bool = False
+    """The rules read what is said, and no model is asked."""
+
+    def facts(self, said: Said) -> list[tuple[str, str]]:
+        """Predicate and object of all that a message states, as whoever reads it names them."""
+        return read_by_rules(said.text) if self.verbatim else [(said.slot, said.value)]
+
+    def budget(self, topic: str) -> str:
+        """The predicate of one of the two budgets."""
+        ((predicate, _),) = self.facts(Said("", "", f"{topic} budget", "$1", streamed=False))
+        return predicate
 
     def extract(self, received: Received) -> dict[str, Any]:
         """The model's part: one fact for each new message of a person."""
@@ -69,13 +85,21 @@ class People:
             slot, value = f"{chance.choice(TOPICS)} budget", f"${100_000 + self.amounts}"
         else:
             one, other, value = (f"zq{uuid.uuid4().hex[:12]}" for _ in range(3))
-            slot = f"{one} {other}"
+            # what the rules cannot name they may take for a change of what was said before
+            slot = f"favorite {one}" if self.verbatim else f"{one} {other}"
         return Said(user, session, slot, value, streamed)
 
     @property
     def ended(self) -> list[Said]:
         """What was said of which the answer ended at the client."""
         return [one for one in self.said if one.ended]
+
+
+def read_by_rules(text: str) -> list[tuple[str, str]]:
+    """Predicate and object of all that the rules read in a message alone."""
+    said = make_turns(Scope(tenant="", user=""), [Message(role="user", content=text)], now=datetime.now(UTC))
+    found = rules.extract(Window(turns=said, new_ids=frozenset(turn.id for turn in said))).kept
+    return [(one.candidate.predicate or "", one.candidate.object or "") for one in found]
 
 
 def _fact(message: str) -> dict[str, Any] | None:

@@ -51,9 +51,10 @@ async def test_when_the_supervisor_alone_is_killed_everything_ends(upstream: Scr
         await proxy.restart()
 
 
-async def test_no_turn_is_lost_or_doubled_whatever_is_killed_when(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("learn", "cycles"), [("model", 3), ("verbatim", 2)])
+async def test_no_turn_is_lost_or_doubled_whatever_is_killed_when(tmp_path: Path, learn: str, cycles: int) -> None:
     """The short form of ``python -m tests.e2e.crash``."""
-    people, figures, found = await run(tmp_path / "home", cycles=3, seed=11, users=3, pause_s=0.8)
+    people, figures, found = await run(tmp_path / "home", cycles=cycles, seed=11, users=3, learn=learn, pause_s=0.8)
     assert not found.faults, report(people, figures, found, seed=11)
     assert people.ended
     assert found.facts

@@ -5,7 +5,7 @@ import pytest
 from memproxy.core.memory import Trust
 from memproxy.core.turn import Message, make_turns
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
-from memproxy.learn.ground import ground
+from memproxy.learn.ground import Heard, ground
 from memproxy.learn.guard import rejection
 from tests.learn.rig import ANN, NOON
 
@@ -22,7 +22,7 @@ WINDOW = Window(turns=TURNS, new_ids=frozenset(turn.id for turn in TURNS))
 
 
 def grounded(content: str, *evidence: str) -> Grounded | str:
-    return ground(Extracted(content=content, evidence=evidence), WINDOW)
+    return ground(Extracted(content=content, evidence=evidence), Heard(WINDOW))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_number_that_nobody_said_is_an_invention() -> None:
 
 def test_what_is_to_be_forgotten_need_not_repeat_what_was_known() -> None:
     wish = Extracted(content="User's yacht", intent=Intent.FORGET, evidence=("and that's it",))
-    assert isinstance(ground(wish, WINDOW), Grounded)
+    assert isinstance(ground(wish, Heard(WINDOW)), Grounded)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Rows that are applied and acknowledged together: one flush for many, and each still for itself when one fails."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,22 +16,26 @@ from memproxy.learn.writes import Writes
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.stores.edge import EdgeStore
 from memproxy.tasks import TaskOwner
-from tests.learn.rig import ANN, BEN, DIMENSION, NOON, PATIENCE_S, Rig, fact, rig
+from tests.learn.rig import ANN, BEN, DIMENSION, NOON, PATIENCE_S, Answer, Rig, fact, rig
 from tests.support.waiting import eventually
 
 
 class Watched(EdgeStore):
-    """Counts flushes. Flushes and writes of memories named so fail so many times."""
+    """Counts flushes, which wait for ``may_flush``. Flushes and writes of memories named so fail so many times."""
 
     def __init__(self, folder: Path, *, failing_flushes: int = 0, failing: dict[str, int] | None = None) -> None:
         super().__init__(folder / "store", dimension=DIMENSION, embedder_name="test:words", lull_s=0)
         self.flushes = 0
         self.failing_flushes = failing_flushes
         self.failing = failing or {}
+        self.may_flush = asyncio.Event()
+        self.may_flush.set()
 
     async def flush(self) -> None:
         self.flushes += 1
-        if self.flushes <= self.failing_flushes:
+        fails = self.flushes <= self.failing_flushes
+        await self.may_flush.wait()
+        if fails:
             raise StoreUnavailable("away for a moment")
         await super().flush()
 
@@ -63,23 +68,126 @@ async def test_rows_that_wait_share_a_flush(tmp_path: Path) -> None:
         assert store.flushes == 1
 
 
-async def test_sessions_that_wait_to_be_learned_by_rules_share_a_flush(tmp_path: Path) -> None:
-    sessions = [msgspec.structs.replace(ANN, session=f"s{number}") for number in range(6)]
-    async with rig(tmp_path, enabled=False) as r:
+async def told(folder: Path, count: int) -> list[Scope]:
+    """Sessions of one user that are indexed, each with a statement of its own."""
+    sessions = [msgspec.structs.replace(ANN, session=f"s{number}") for number in range(count)]
+    async with rig(folder, enabled=False) as r:
         for place, session in enumerate(sessions):
-            told = TurnsBody(messages=[Message(role="user", content=f"I have a cat named Momo{place}.")], said_at=NOON)
-            assert await r.worker.applied(await r.submit(told, session), PATIENCE_S)
+            body = TurnsBody(messages=[Message(role="user", content=f"I have a cat named Momo{place}.")], said_at=NOON)
+            assert await r.worker.applied(await r.submit(body, session), PATIENCE_S)
+    return sessions
+
+
+async def due(r: Rig, *sessions: Scope) -> list[int]:
+    """Rows that learn from these sessions."""
+    body = msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
+    return [
+        await r.state.append(JournalEntry(kind=JournalKind.LEARN, scope=session, body=body)) for session in sessions
+    ]
+
+
+def cats(prompt: str) -> Answer:
+    """The model's answer: the cats of the new messages."""
+    names = re.findall(r"named (\w+)\.\"", prompt)
+    return {"candidates": [{"content": f"User has a cat named {name}", "predicate": "has_cat"} for name in names]}
+
+
+async def test_sessions_that_wait_to_be_learned_by_rules_share_a_flush(tmp_path: Path) -> None:
+    sessions = await told(tmp_path, 6)
     store = Watched(tmp_path)
     async with rig(tmp_path, store=store, mode="verbatim", started=False) as r:
-        body = msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
-        rows = [
-            await r.state.append(JournalEntry(kind=JournalKind.LEARN, scope=session, body=body)) for session in sessions
-        ]
+        rows = await due(r, *sessions)
         await r.worker.start()
         for row in rows:
             assert await r.worker.applied(row, PATIENCE_S)
         assert len(await r.facts()) == len(sessions)
         assert store.flushes == 1
+
+
+async def test_a_model_reads_a_users_next_sessions_while_the_first_waits_for_its_flush(tmp_path: Path) -> None:
+    sessions = await told(tmp_path, 5)
+    store = Watched(tmp_path)
+    async with rig(tmp_path, store=store, started=False) as r:
+        r.server.default = cats
+        store.may_flush.clear()
+        rows = await due(r, *sessions)
+        await r.worker.start()
+
+        async def all_written() -> bool:
+            return len(await r.facts()) == len(sessions)
+
+        await eventually(all_written)
+        assert (await r.state.queue_sizes())["learn"]["running"] == len(rows), "none is acknowledged before a flush"
+        assert [re.findall(r"Momo\d", prompt)[-1] for prompt in r.server.prompts] == [f"Momo{n}" for n in range(5)]
+        store.may_flush.set()
+        for row in rows:
+            assert await r.worker.applied(row, PATIENCE_S)
+        assert store.flushes == 2, "one that began behind the first, one for all others"
+
+
+async def test_sessions_behind_a_flush_that_failed_are_all_done_again_in_their_order(tmp_path: Path) -> None:
+    sessions = await told(tmp_path, 4)
+    store = Watched(tmp_path, failing_flushes=1)
+    async with rig(tmp_path, store=store, started=False) as r:
+        r.server.default = cats
+        rows = await due(r, *sessions)
+        await r.worker.start()
+
+        async def all_wait() -> bool:
+            return store.flushes == 1 and (await r.state.queue_sizes())["learn"]["waiting"] == len(rows)
+
+        await eventually(all_wait)
+        r.clock.advance(60)
+        r.worker.wake()
+        for row in rows:
+            assert await r.worker.applied(row, PATIENCE_S)
+        assert sorted(fact.content[-5:] for fact in await r.facts()) == [f"Momo{n}" for n in range(4)]
+        assert len(r.server.prompts) == len(sessions), "what was planned is not asked again"
+
+
+async def test_while_a_plan_waits_for_a_flush_another_user_is_learned_from(tmp_path: Path) -> None:
+    store = Watched(tmp_path)
+    async with rig(tmp_path, store=store, concurrency=1, every_turns=100) as r:
+        r.server.default = cats
+        await r.say("I have a cat named Momo0.", scope=ANN)
+        await r.say("I have a cat named Momo1.", scope=BEN)
+        r.server.gate.clear()
+        (first,) = await due(r, ANN)
+        r.worker.wake()
+        await eventually(lambda: len(r.server.prompts) == 1, what="the first is being read")
+        store.may_flush.clear()
+        await r.submit(said(1))
+
+        async def seen() -> bool:
+            return len(await r.turns()) == 2
+
+        await eventually(seen, what="a turn of that user is written, and not flushed")
+        (second,) = await due(r, BEN)
+        r.server.gate.set()
+        await eventually(lambda: len(r.server.prompts) == 2, what="the other is read, too")
+        assert not await r.facts()
+        store.may_flush.set()
+        assert await r.worker.applied(first, PATIENCE_S)
+        assert await r.worker.applied(second, PATIENCE_S)
+        assert [len(await r.facts(user)) for user in (ANN, BEN)] == [1, 1]
+
+
+async def test_at_shutdown_a_run_ends_its_row_and_begins_no_other(tmp_path: Path) -> None:
+    sessions = await told(tmp_path, 3)
+    async with rig(tmp_path, started=False) as r:
+        r.server.default = cats
+        r.server.gate.clear()
+        first, *_ = await due(r, *sessions)
+        await r.worker.start()
+        await eventually(lambda: len(r.server.prompts) == 1)
+        owner = TaskOwner("test")
+        closing = owner.start(r.worker.close(PATIENCE_S), "close")
+        await asyncio.sleep(0)
+        r.server.gate.set()
+        await closing
+        assert await r.worker.applied(first, 0)
+        assert len(r.server.prompts) == 1
+        assert (await r.state.queue_sizes())["learn"] == {"waiting": 2, "running": 0, "parked": 0}
 
 
 async def test_an_unreadable_row_among_others_is_refused_alone(tmp_path: Path) -> None:

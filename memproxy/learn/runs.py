@@ -1,0 +1,120 @@
+"""Runs: consecutive rows of one owner, handled in their order and acknowledged by flushes that they share."""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from memproxy.errors import StateUnavailable, StoreUnavailable
+from memproxy.learn.endings import Endings
+from memproxy.learn.index import together
+from memproxy.learn.slots import Slot
+from memproxy.learn.writes import Writes
+from memproxy.ports import JournalRow
+from memproxy.tasks import TaskOwner
+
+Handle = Callable[[Sequence[JournalRow], Slot], Awaitable[None]]
+"""Handles one row, or several of turns in one scope. It may leave the slot as soon as it needs it no more."""
+
+
+class Runs:
+    """Handles runs, each in a task of its own.
+
+    Args:
+        tasks: owns them.
+    """
+
+    def __init__(self, *, writes: Writes, endings: Endings, tasks: TaskOwner) -> None:
+        self._writes = writes
+        self._endings = endings
+        self._tasks = tasks
+        self._stopping = False
+
+    def begin(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, *, each: bool) -> None:
+        """Handle these rows of one owner. With ``each`` a flush begins behind every row, while the next one is being
+        handled (which takes long, because a model is asked); without, when all are.
+        """
+        self._tasks.start(self._work(rows, slot, handle, each=each), "run")
+
+    def stop(self) -> None:
+        """No run begins another row; what it did not begin stays claimed."""
+        self._stopping = True
+
+    async def _work(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, *, each: bool) -> None:
+        ending = _Ending(self._writes, self._endings, self._tasks, each=each)
+        try:
+            left = await self._handle(rows, slot, handle, ending)
+        finally:
+            slot.leave()
+        await ending.end(left)
+
+    async def _handle(
+        self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, ending: "_Ending"
+    ) -> list[JournalRow]:
+        """Handle rows in their order; behind one that must wait none goes on. Answers those that were not begun because
+        a flush had failed by then.
+        """
+        groups = deque(together(rows))
+        while groups:
+            await slot.take()
+            if self._stopping:
+                return []
+            if ending.failure is not None:
+                break
+            group, keys = groups.popleft(), self._endings.new_keys
+            try:
+                await handle(group, slot)
+            except Exception as error:  # noqa: BLE001 - Endings logs and counts it
+                # of several rows each is tried alone, to see whose failure it is
+                if len(group) > 1 and not isinstance(error, (StoreUnavailable, StateUnavailable)):
+                    groups.extendleft([row] for row in reversed(group))
+                elif not await self._endings.failed(group[0], error, keys):
+                    await self._endings.release([*group[1:], *itertools.chain(*groups)])
+                    return []
+            else:
+                ending.add(group)
+        return list(itertools.chain(*groups))
+
+
+class _Ending:
+    """Acknowledges what of a run was applied, after a flush that begins then.
+
+    After a flush that failed nothing of the run is acknowledged any more. What was applied is put back when the run has
+    stopped, and not before: else its first row would be claimed again while a later one is still being handled.
+    """
+
+    def __init__(self, writes: Writes, endings: Endings, tasks: TaskOwner, *, each: bool) -> None:
+        self._writes = writes
+        self._endings = endings
+        self._tasks = tasks
+        self._each = each
+        self._applied: list[JournalRow] = []
+        self._task: asyncio.Task[None] | None = None
+        self.failure: Exception | None = None
+
+    def add(self, rows: Sequence[JournalRow]) -> None:
+        """These were applied, in their order."""
+        self._applied += rows
+        if self._each and (self._task is None or self._task.done()):
+            self._task = self._tasks.start(self._acknowledge(), "acknowledge")
+
+    async def _acknowledge(self) -> None:
+        while self._applied and self.failure is None:
+            rows, self._applied = self._applied, []
+            try:
+                await self._writes.flush()
+            except Exception as error:  # noqa: BLE001 - Endings logs and counts it
+                self._applied, self.failure = rows + self._applied, error
+            else:
+                await asyncio.gather(*(self._endings.end(row) for row in rows))
+
+    async def end(self, left: Sequence[JournalRow]) -> None:
+        """Returns when all that was applied is acknowledged, or put back together with what is ``left``."""
+        if self._task is not None:
+            await self._task
+        await self._acknowledge()
+        if self.failure is None:
+            return
+        rows = [*self._applied, *left]
+        await self._endings.failed(rows[0], self.failure, self._endings.new_keys)
+        await self._endings.release(rows[1:])
