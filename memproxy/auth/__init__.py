@@ -1,6 +1,6 @@
 """Identity: from a request's headers and fields to tenant and user (CONTRACT section 4). Used by relay and engine."""
 
-from memproxy.auth.browser import BrowserGuard
+from memproxy.auth.browser import ALLOWED_ORIGIN, BrowserGuard
 from memproxy.auth.headers import MAX_ID_LENGTH, Headers, clean_id, client_key, is_loopback
 from memproxy.auth.modes import Authenticator, make_authenticator
 from memproxy.auth.passthrough import ANONYMOUS, key_hash
@@ -17,6 +17,7 @@ from memproxy.auth.users import (
 )
 
 __all__ = [
+    "ALLOWED_ORIGIN",
     "ANONYMOUS",
     "MAX_ID_LENGTH",
     "Authenticator",

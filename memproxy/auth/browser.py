@@ -9,6 +9,14 @@ from memproxy.settings import ServerSettings
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
+ALLOWED_ORIGIN = b"access-control-allow-origin"
+_METHODS = b"GET, POST, PUT, PATCH, DELETE"
+_EXPOSED = (
+    b"ETag, Location, Retry-After, Idempotency-Replayed, Server-Timing, X-Memproxy-Request-Id, X-Memproxy-Session, "
+    b"X-Memproxy-Recall, X-Memproxy-Memories"
+)
+"""Headers that pages may read beside those that they always may."""
+
 _OF_ANOTHER_PAGE = frozenset({"cross-site", "same-site"})
 """Values of ``Sec-Fetch-Site``: another port of the same machine is the same site and another origin."""
 
@@ -63,11 +71,24 @@ class BrowserGuard:
         return origin in self._origins or origin in {f"http://{host}", f"https://{host}"}
 
     def cors_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """What tells a browser that its allowed origin may read our own answers; nothing for anyone else."""
+        """What tells a browser that its allowed origin may read our answers; nothing for anyone else."""
         origin = headers.get(b"origin")
         if origin is None or origin.rstrip("/").lower() not in self._origins:
             return []
-        return [(b"access-control-allow-origin", origin.encode("latin-1", "replace")), (b"vary", b"Origin")]
+        return [
+            (ALLOWED_ORIGIN, origin.encode("latin-1", "replace")),
+            (b"access-control-expose-headers", _EXPOSED),
+            (b"vary", b"Origin"),
+        ]
+
+    def preflight_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
+        """The answer to a browser that asks, before the request itself, whether its page may send it; nothing where it
+        may not.
+        """
+        if not (cors := self.cors_headers(headers)):
+            return []
+        wanted = (headers.get(b"access-control-request-headers") or "").encode("latin-1", "replace")
+        return [*cors, (b"access-control-allow-methods", _METHODS), (b"access-control-allow-headers", wanted)]
 
 
 def _is_of_another_page(headers: Headers) -> bool:

@@ -9,7 +9,7 @@ import jwt
 _LIFESPAN_S = 300.0
 _TIMEOUT_S = 5.0
 _FETCHES = 3
-"""So many unknown key ids in a row are looked for at the provider: a rotation is seen at once, after a wrong one too."""
+"""So many unknown key ids in a row are looked for at the provider: a rotation is seen at once even then."""
 
 
 class JwksUrl(jwt.PyJWKClient):
