@@ -40,6 +40,8 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     ``active`` None is both. ``as_of`` keeps what held at that instant (validity interval around it, learned by then is
     not required). Expired memories (``expires_at`` before ``now``) are never returned when ``now`` is given.
+    ``telling`` leaves out turns that only ask for what is the user's own, or suppose something (`core.questions`); a
+    search does not count them in its IDF either.
     """
 
     ids: tuple[str, ...] = ()
@@ -59,6 +61,7 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     exclude_ids: tuple[str, ...] = ()
     active: bool | None = None
     quarantined: bool | None = None
+    telling: bool = False
     as_of: datetime | None = None
     now: datetime | None = None
 
@@ -69,6 +72,8 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     ``tokens`` and ``words`` as in `Question`: nothing is searched by them, but candidates are compared with them.
     Without them the candidates' tokens need not be read.
 
+    ``facts``: so many of the best on each side that are no turns are candidates too, however many turns are better.
+
     ``background``: no request waits for it, so the store need not put off other work for what may follow it.
     """
 
@@ -77,6 +82,7 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     tokens: npt.NDArray[np.float32] | None = None
     words: Sequence[str] = ()
     limit: int = 100
+    facts: int = 0
     where: MemoryFilter = MemoryFilter()
     background: bool = False
 

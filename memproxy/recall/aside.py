@@ -5,51 +5,26 @@ same, and a turn whose fact is a candidate itself would each make the one answer
 """
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.questions import Question, about_questions, may_be_question, read_question
 from memproxy.core.text import clean, key_terms
 from memproxy.ports import Candidate
 
-_QUESTION = re.compile(
-    r"(?:and |so |but )?(?:what|when|where|who|whom|whose|which|why|how|is|are|was|were|do|does|did|can|could|will"
-    r"|would|should|have|has)\b[^.!?;:,\n\d]{0,160}\?\s*",
-    re.IGNORECASE,
-)
-"""One question and nothing else: a second clause or a number may tell something."""
-
-_LEAD = re.compile(r"[^.!?;:,\n\d]{1,40}:\s*")
-"""What announces somebody's words: "You asked:"."""
-
-_OWN_MATTER = re.compile(
-    r"(?:(?:and|so|but) )?(?:what|when|where|who|whom|whose|which|how (?:much|many|old|long|often|far|big|tall))\b"
-    r"[^?]*?(?:'s|’s|\b(?:is|are|was|were|do|does|did|have|has))\b[^?]*?\b(?:my|our|i|we)\b",
-    re.IGNORECASE,
-)
-_ADVICE = re.compile(r"\b(?:can|could|should|shall|would|will|may|might|to)\b", re.IGNORECASE)
-"""A question for something of the user's own that is known ("How much did I pay?"), not for advice, which tells what
-occupies him: without a name it tells nothing.
-"""
-
-_SUPPOSED = re.compile(
-    r"(?:suppos(?:e|ing)|imagin(?:e|ing)(?! (?:my|our|how)\b)|pretend|let['’]s (?:say|suppose|imagine|pretend)|what if"
-    r"|hypothetically)\b[^.!?;\n]{0,200}[.!?]?\s*",
-    re.IGNORECASE,
-)
-"""One sentence of what is not so."""
-
-_NAME = re.compile(r"(?<=[\w,'’\"] )(?!I\b)[A-Z]\w+|\w[A-Z]")
-
-_ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:ed|ing)?|questions?)\b", re.IGNORECASE)
-"""Who asks what was asked wants the question."""
-
-_QUOTES = "\"'`“”‘’«»*_ "
-
 _READ = 500
 """Characters of a candidate that are read: an echo of a fact is short."""
+
+_ANSWER = 160
+"""Characters of an answer that may be an echo."""
+
+_OTHER_TERMS = 1
+"""Terms of an answer that the fact need not have: "You are a cellist, you play the cello"."""
+
+_SHORT = 3
+"""Terms of so many letters ("gas") are left as they are."""
 
 _NEW_TERMS = 1
 """A question that adds no more than this to the query asks the same thing again."""
@@ -59,29 +34,31 @@ _KEPT = 4096
 """Texts whose terms are kept (about 5 MB): a user's questions keep finding the same memories."""
 
 
-class _Question(msgspec.Struct, frozen=True):
-    """A bare question: its key terms, and whether it tells nothing (`_OWN_MATTER`, `_SUPPOSED`)."""
+class Places(msgspec.Struct, frozen=True):
+    """Places of candidates that do not count. ``noise`` says nothing (questions, echoes) or nothing that still holds;
+    ``told`` are the user's own words that a fact says as well.
+    """
 
-    terms: frozenset[str]
-    is_open: bool
+    noise: frozenset[int]
+    told: frozenset[int]
 
 
 class Aside:
     """Tells which candidates do not count. What it takes apart it keeps."""
 
     def __init__(self) -> None:
-        self._asked: Callable[[str], _Question | None] = functools.lru_cache(_KEPT)(_read_question)
+        self._asked: Callable[[str], Question | None] = functools.lru_cache(_KEPT)(read_question)
         self._said: Callable[[str], frozenset[str]] = functools.lru_cache(_KEPT)(_statement_terms)
 
-    def places(self, query: str, candidates: Sequence[Candidate]) -> frozenset[int]:
+    def places(self, query: str, candidates: Sequence[Candidate]) -> Places:
         """The places of the candidates that do not count in the ranking of the others."""
         memories = [one.memory for one in candidates]
-        told, again = self.told_by_facts(memories), self.asked_again(query, memories)
-        return again.union(
-            place
-            for place, memory in enumerate(memories)
-            if memory.superseded_by is not None or (memory.id in told and memory.kind is Kind.TURN)
-        )
+        ids = self.told_by_facts(memories, query)
+        told = {place for place, one in enumerate(memories) if one.id in ids and one.kind is Kind.TURN}
+        echoes = {place for place in told if memories[place].trust is not Trust.USER}
+        superseded = {place for place, one in enumerate(memories) if one.superseded_by is not None}
+        noise = self.asked_again(query, memories).union(superseded, echoes)
+        return Places(noise=noise, told=frozenset(told) - noise)
 
     def asked_again(self, query: str, memories: Sequence[Memory]) -> frozenset[int]:
         """The places of the turns that are bare questions about what is asked now, or give one back ("You asked: …?"):
@@ -93,34 +70,36 @@ class Aside:
             for place, memory in enumerate(memories)
             if memory.kind is Kind.TURN and (question := self._question(memory.content)) is not None
         ]
-        if not asked or _ABOUT_QUESTIONS.search(query):
+        if not asked or about_questions(query):
             return frozenset()
         now = frozenset(key_terms(query))
         return frozenset(place for place, one in asked if one.is_open or len(one.terms - now) <= _NEW_TERMS)
 
-    def _question(self, text: str) -> "_Question | None":
+    def _question(self, text: str) -> Question | None:
         """A text that is one question, or one supposition, and nothing else; long ones are not kept."""
-        if not text.strip(_QUOTES).endswith("?") and not _SUPPOSED.match(text):
+        if not may_be_question(text):
             return None
-        return self._asked(text) if len(text) <= _READ else _read_question(text)
+        return self._asked(text) if len(text) <= _READ else read_question(text)
 
-    def told_by_facts(self, memories: Sequence[Memory]) -> frozenset[str]:
-        """Ids of the turns that say what one of the facts says: it came from them, or they hold all of its terms."""
+    def told_by_facts(self, memories: Sequence[Memory], query: str = "") -> frozenset[str]:
+        """Ids of the turns that say what one of the facts says: it came from them, they hold all of its terms, or they
+        are short answers of an assistant that hardly have terms but the fact's and the query's.
+        """
         facts = [one for one in memories if one.kind is not Kind.TURN and one.superseded_by is None]
         if not facts:
             return frozenset()
+        said = [terms for fact in facts if (terms := self._said(fact.content[:_READ]))]
         turns = [one for one in memories if one.kind is Kind.TURN]
-        sources = (turn_id for fact in facts for turn_id in fact.turn_ids)
-        return frozenset(sources) | self._repeating([fact.content[:_READ] for fact in facts], turns)
+        sources = frozenset(turn_id for fact in facts for turn_id in fact.turn_ids)
+        return sources | self._repeating(said, turns) | self._answering(said, turns, self._said(query[:_READ]))
 
-    def _repeating(self, facts: Sequence[str], turns: Sequence[Memory]) -> frozenset[str]:
+    def _repeating(self, facts: Sequence[frozenset[str]], turns: Sequence[Memory]) -> frozenset[str]:
         """Only a turn that has the letters of all of a fact's terms, the longest (rarest) first, is taken apart: that
         takes longer than the ranking.
         """
         by_longest: dict[str, list[frozenset[str]]] = {}
-        for fact in facts:
-            if terms := self._said(fact):
-                by_longest.setdefault(max(terms, key=len), []).append(terms)
+        for terms in facts:
+            by_longest.setdefault(max(terms, key=len), []).append(terms)
         return frozenset(turn.id for turn in turns if self._holds_any(turn.content[:_READ], by_longest))
 
     def _holds_any(self, turn: str, facts: Mapping[str, Sequence[frozenset[str]]]) -> bool:
@@ -133,20 +112,40 @@ class Aside:
         ]
         return bool(likely) and any(map(self._said(turn).issuperset, likely))
 
+    def _answering(
+        self, facts: Sequence[frozenset[str]], turns: Sequence[Memory], query: frozenset[str]
+    ) -> frozenset[str]:
+        """What an assistant answered from memory says part of a fact: asked often, such answers would be many."""
+        having: dict[str, list[frozenset[str]]] = {}
+        for terms in facts:
+            for term in terms - query:
+                having.setdefault(term, []).append(terms)
+        answers = ((one.id, self._said(one.content) - query) for one in turns if _is_answer(one))
+        return frozenset(
+            name
+            for name, new in answers
+            # of any so many terms a fact that it is part of has one
+            if any(_is_part(new, fact) for term in list(new)[: _OTHER_TERMS + 1] for fact in having.get(term, ()))
+        )
+
+
+def _is_answer(turn: Memory) -> bool:
+    return turn.trust is Trust.ASSISTANT and len(turn.content) <= _ANSWER
+
+
+def _is_part(new: frozenset[str], fact: frozenset[str]) -> bool:
+    """Whether an answer's terms, but for those of the query, are the fact's; one of several may be another."""
+    others = len(new - fact)
+    return others <= min(_OTHER_TERMS, len(new) - others)
+
 
 def _statement_terms(text: str) -> frozenset[str]:
-    """The key terms of a statement; that it is about the user is no term of it."""
-    return frozenset(key_terms(text)) - {"user", "users"}
+    """The key terms of a statement, whoever's it is ("User works", "you work"); that it is about the user is no term of
+    it.
+    """
+    return frozenset(map(_stem, key_terms(text))) - {"user"}
 
 
-def _read_question(text: str) -> _Question | None:
-    """A bare question or supposition; None for what is none."""
-    if _SUPPOSED.fullmatch(text.strip(_QUOTES)):
-        return _Question(terms=frozenset(key_terms(text)), is_open=True)
-    said = text.strip(_QUOTES)
-    if (lead := _LEAD.match(said)) is not None:
-        said = said[lead.end() :].lstrip(_QUOTES)
-    if not _QUESTION.fullmatch(said):
-        return None
-    is_open = _OWN_MATTER.match(said) is not None and not (_NAME.search(said) or _ADVICE.search(said))
-    return _Question(terms=frozenset(key_terms(text)), is_open=is_open)
+def _stem(term: str) -> str:
+    """Without the s of a third person or a plural."""
+    return term[:-1] if len(term) > _SHORT and term.endswith("s") and not term.endswith("ss") else term

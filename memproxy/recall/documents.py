@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.questions import tells_nothing
 
 OWN_WEIGHT = 3
 """How often a turn's own words count against one time for its neighbours' (see docs/decisions on recall)."""
@@ -27,11 +28,13 @@ def bm25_text(memory: Memory, before: Memory | None, after: Memory | None) -> st
     """What is searched by words: its own text above all, its tags and category, its date in words ("8 May 2023"), and
     for a turn the messages around it.
 
-    A turn is often found by what stands next to it: the question before an answer, the remark after a picture.
+    A turn is often found by what stands next to it: the question before an answer, the remark after a picture. But what
+    only asks for something of the user's own lends nothing: asked often, its words would be those of many turns.
     """
-    own = [dense_text(memory)] * (OWN_WEIGHT if before or after else 1)
+    near = [one for one in (before, after) if one is not None and not tells_nothing(one)]
+    own = [dense_text(memory)] * (OWN_WEIGHT if near else 1)
     labels = [*memory.tags, *memory.entities, (memory.category or "").replace("/", " "), _date(memory)]
-    around = [dense_text(near)[:_NEIGHBOUR_CHARACTERS] for near in (before, after) if near is not None]
+    around = [dense_text(one)[:_NEIGHBOUR_CHARACTERS] for one in near]
     return "\n".join(part for part in (*own, *labels, *around) if part)
 
 

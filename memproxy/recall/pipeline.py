@@ -13,6 +13,7 @@ import msgspec
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.payer import paid_by
 from memproxy.core.protocol import RecallAnswer, RecallRequest
+from memproxy.core.questions import about_questions
 from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable, ModelError, StoreUnavailable
 from memproxy.ports import (
@@ -53,6 +54,11 @@ SEARCH_EMBED_SECONDS = 5.0
 
 EXPLAINED = 50
 """Candidates that an explained answer shows beside those in the block."""
+
+FACTS = 5
+"""Facts that are candidates on each side, however many turns are nearer: a question asked again and again leaves as
+many answers, which have more of its words than the fact that they came from (docs/decisions/0028).
+"""
 
 _EDGES = 30
 """Facts that are read to see whom a relation means."""
@@ -272,10 +278,17 @@ class Recall:
     async def _find(
         self, scope: Scope, query: str, limits: Limits, course: Course, *, verdict: str | None = None
     ) -> list[Scored]:
-        where = MemoryFilter(kinds=limits.kinds, active=True, quarantined=False, now=self._clock.now())
+        where = MemoryFilter(
+            kinds=limits.kinds,
+            active=True,
+            quarantined=False,
+            telling=not about_questions(query),
+            now=self._clock.now(),
+        )
         with course.stage("embed"), paid_by(scope.tenant):
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
             hybrid = await self._query(query, share, limit=self._recipe.candidates, where=where)
+            hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in limits.kinds else 0)
         if self._general.asks(verdict, hybrid.dense):
             raise _General
         with course.stage("search"):
@@ -294,13 +307,13 @@ class Recall:
             return candidates
         where = msgspec.structs.replace(hybrid.where, kinds=kinds)
         bm25 = self._lexical.encode_query(words)
-        more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, where=where)
+        more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0, where=where)
         return preferences.joined(candidates, await self._store.search(scope, more))
 
     def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
-        """Best first; those set aside have the score that they get among all, and do not lower the others'."""
-        aside = self._aside.places(query, candidates)
-        return self._ranker.rank(query, hybrid, candidates, now=self._clock.now(), aside=aside)
+        """Best first; those set aside do not lower the others' scores."""
+        away = self._aside.places(query, candidates)
+        return self._ranker.rank(query, hybrid, candidates, now=self._clock.now(), aside=away.told, noise=away.noise)
 
     async def _query(self, text: str, patience_s: float, *, limit: int, where: MemoryFilter) -> HybridQuery:
         """Both halves of the query; without the vector when the embedder is not there or late."""

@@ -47,20 +47,26 @@ class Ranker:
         *,
         now: datetime,
         aside: Set[int] = frozenset(),
+        noise: Set[int] = frozenset(),
     ) -> list[Scored]:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
 
-        ``text`` is what was searched for, ``now`` the time it was asked at. Candidates at the places ``aside`` have the
-        score that they get among all, and do not count in that of the others.
+        ``text`` is what was searched for, ``now`` the time it was asked at. Candidates at the places ``noise`` have the
+        score that they get among all, and do not count in that of the others; those at ``aside`` have the score that
+        they get without the noise, and do not count in that of the rest.
         """
         if not candidates:
             return []
         batch = self.batch(text, query, candidates, now)
-        if not aside:
-            return best_first(self._scored(batch))
-        scored = self._scored(batch, sorted(aside))
-        if counted := [place for place in range(len(candidates)) if place not in aside]:
-            scored += self._scored(batch.only(counted))
+        scored: list[Scored] = []
+        left: Sequence[int] = range(len(candidates))
+        for away in (noise, aside - noise):
+            if away:
+                here = batch if len(left) == len(candidates) else batch.only(left)
+                scored += self._scored(here, [row for row, place in enumerate(left) if place in away])
+                left = [place for place in left if place not in away]
+        if left:
+            scored += self._scored(batch if len(left) == len(candidates) else batch.only(left))
         return best_first(scored)
 
     def _scored(self, batch: Batch, places: Sequence[int] | None = None) -> list[Scored]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 
 from memproxy.ports import SparseVector
-from memproxy.stores.filters import Where
+from memproxy.stores.filters import TELLS_NOTHING, Where
 
 DENSE = "dense"
 """Name of the embedder's vector: a multi-vector, one row for each part of the text, compared by its best part."""
@@ -33,7 +33,7 @@ KEYWORD_FIELDS = (
 )
 OWNER_FIELDS = ("tenant", "user_id")
 TIME_FIELDS = ("created_at", "valid_from", "valid_to", "expires_at")
-FLAG_FIELDS = ("active", "quarantined")
+FLAG_FIELDS = ("active", "quarantined", TELLS_NOTHING)
 ORDER_FIELD = "created_at"
 
 TOKEN_VECTORS = "token_vectors"  # noqa: S105 - a field's name
@@ -96,12 +96,14 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 
 class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     """Both searches at once: the nearest ``limit`` points to ``dense`` and to ``bm25`` (None: not asked for) within
-    ``where``. ``corpus`` is the owner: what IDF is counted over. ``background``: no request waits for it.
+    ``where``. ``corpus`` is what IDF is counted over: all of the owner's, or what tells something where ``where`` is
+    limited to that as well. ``facts`` as in `ports.HybridQuery`. ``background``: no request waits for it.
     """
 
     where: Where
     corpus: Where
     limit: int
+    facts: int = 0
     dense: list[float] | None = None
     bm25: SparseVector | None = None
     background: bool = False

@@ -10,16 +10,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
+import msgspec
 import qdrant_edge as edge
 
+from memproxy.core.questions import VERSION as QUESTIONS
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Point
 from memproxy.stores.backend import Backend, Written
-from memproxy.stores.edge_files import FIRST_VERSION, MARKER, Marker, StoreFolder, check_built_with, missing_store
+from memproxy.stores.edge_files import MARKER, Marker, StoreFolder, check_built_with, missing_store
 from memproxy.stores.edge_rebuild import EdgeRebuild
 from memproxy.stores.edge_shard import EdgeBackend, create, load
 from memproxy.stores.indexed_backend import IndexedBackend
@@ -82,7 +83,19 @@ class EdgeStore(VectorStore):
         store_id = await self.guarded(lambda: self._open(expected_id))
         self._backend = self.sealed(self._indexed(EdgeBackend(self._on_shard)))
         metrics().store_points.set(await self.points())
+        built = await self.guarded(self._folder.marker)
+        if built is not None and built.questions != QUESTIONS:
+            self._begin_flagging(self._backend, self._note_flagged)
         return store_id
+
+    async def _note_flagged(self) -> None:
+        def work() -> None:
+            marker = self._folder.marker()
+            if marker is not None:
+                self._folder.write_marker(msgspec.structs.replace(marker, questions=QUESTIONS))
+
+        await self.flush()
+        await self.guarded(work)
 
     def _indexed(self, engine: EdgeBackend) -> Backend:
         """The engine, with the indexes of those who are searched beside it."""
@@ -103,11 +116,13 @@ class EdgeStore(VectorStore):
         return True
 
     async def settle(self) -> None:
-        """Returns when all indexes are made that were begun."""
+        """Returns when all indexes are made that were begun, and older turns have their flags."""
+        await super().settle()
         if self._indexes is not None:
             await self._indexes.settled()
 
     async def close(self) -> None:
+        await self._flagging.cancel()
         self._backend = None
         if self._indexes is not None:
             await self._indexes.close()
@@ -269,8 +284,7 @@ class EdgeStore(VectorStore):
         folder = self._folder
         if marker is None:
             self._create()
-            wanted = self._wanted()
-            marker = Marker(version=FIRST_VERSION, store_id=uuid4().hex, dimension=wanted[0], embedder=wanted[1])
+            marker = Marker.fresh(dimension=self._dimension, embedder=self._embedder)
             folder.write_marker(marker)
         if expected_id is not None and marker.store_id != expected_id:
             raise missing_store(folder.path, expected_id, marker.store_id)

@@ -11,9 +11,11 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 
+from memproxy.core.questions import VERSION as QUESTIONS
 from memproxy.errors import ConfigError, StoreUnavailable
 
 VERSION = 2
@@ -33,7 +35,8 @@ OTHER_SHARD = "shard-2"
 class Marker(msgspec.Struct, kw_only=True):
     """What the folder holds: the store's own id, what it was built with, and the subfolder of its points.
 
-    A marker of version 1 names no subfolder: there was one.
+    A marker of version 1 names no subfolder: there was one. ``questions`` is the version of the rule by which turns
+    have their flag (`core.questions`); 0: they have none.
     """
 
     version: int
@@ -41,12 +44,28 @@ class Marker(msgspec.Struct, kw_only=True):
     dimension: int
     embedder: str | None
     shard: str = SHARD
+    questions: int = 0
 
     def rebuilt(self, *, dimension: int, embedder: str | None) -> "Marker":
         """The marker after a reindex for this embedder."""
         shard = SHARD if self.shard == OTHER_SHARD else OTHER_SHARD
         version = FIRST_VERSION if shard == SHARD else VERSION
-        return Marker(version=version, store_id=self.store_id, dimension=dimension, embedder=embedder, shard=shard)
+        return Marker(
+            version=version,
+            store_id=self.store_id,
+            dimension=dimension,
+            embedder=embedder,
+            shard=shard,
+            questions=QUESTIONS,
+        )
+
+    @classmethod
+    def fresh(cls, *, dimension: int, embedder: str | None) -> "Marker":
+        """The marker of a new store."""
+        store_id = uuid4().hex
+        return cls(
+            version=FIRST_VERSION, store_id=store_id, dimension=dimension, embedder=embedder, questions=QUESTIONS
+        )
 
 
 class StoreFolder:

@@ -12,6 +12,9 @@ from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from memproxy.ports import MemoryFilter
 
+TELLS_NOTHING = "tells_nothing"
+"""Payload field of a turn that only asks or supposes (`core.questions`): true, or not there."""
+
 
 class OneOf(msgspec.Struct, frozen=True):
     """The field (or one element of a list field) is one of these strings or booleans."""
@@ -64,9 +67,26 @@ class Where(msgspec.Struct, frozen=True):
         return Where((*self.must, *conditions), self.must_not)
 
 
+SILENT = OneOf(TELLS_NOTHING, (True,))
+"""What tells nothing."""
+
+FACTS = OneOf("kind", _FACT_KINDS)
+"""What is no verbatim message."""
+
+
 def owned(scope: Scope) -> Where:
     """Everything of the scope's owner: the corpus of IDF, and the start of every other filter."""
     return Where((OneOf("tenant", (scope.tenant,)), OneOf("user_id", (scope.user,))))
+
+
+def telling(where: Where) -> Where:
+    """Without what tells nothing."""
+    return Where(where.must, (*where.must_not, SILENT))
+
+
+def facts(where: Where) -> Where:
+    """Without verbatim messages."""
+    return where.also(FACTS)
 
 
 def counted(tenant: str) -> Where:
@@ -105,7 +125,8 @@ def _exactly(key: str, value: str | None) -> tuple[Condition, ...]:
 def _narrowed(base: Where, where: MemoryFilter) -> Where:
     must = [*_listed(where), *_flags(where), *_times(where)]
     must_not = (OneOf("id", where.exclude_ids),) if where.exclude_ids else ()
-    return Where((*base.must, *must), must_not)
+    narrowed = Where((*base.must, *must), must_not)
+    return telling(narrowed) if where.telling else narrowed
 
 
 def _listed(where: MemoryFilter) -> list[Condition]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from memproxy.core.scope import Scope
 from memproxy.stores.backend import FLAG_FIELDS, TIME_FIELDS
-from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where, owned
+from memproxy.stores.filters import FACTS, AnyOf, Between, Condition, HasId, Missing, OneOf, Where, owned
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
@@ -115,11 +115,13 @@ class _Words:
         if not self._uses[code]:
             del self._codes[self._names.pop(code)], self._uses[code]
 
-    def equal(self, values: Sequence[str | bool], rows: int) -> Mask:
+    def equal(self, values: Sequence[str | bool], rows: int, some: Sequence[int] | None = None) -> Mask:
+        """Which of the first ``rows`` rows, or of ``some``, have one of the values."""
         codes = [self._codes[value] for value in values if isinstance(value, str) and value in self._codes]
-        found: Mask = np.zeros(rows, np.bool_)
+        here = self.rows[:rows] if some is None else self.rows[np.array(some, np.intp)]
+        found: Mask = np.zeros(len(here), np.bool_)
         for code in codes:
-            found |= self.rows[:rows] == code
+            found |= here == code
         return found
 
 
@@ -207,6 +209,14 @@ class Columns:
             held = self._holds(one)
             found &= False if held is None else ~held
         return found
+
+    def count_facts(self, rows: Sequence[int]) -> int:
+        """How many of these rows are no verbatim messages."""
+        return int(np.count_nonzero(self._words[FACTS.key].equal(FACTS.values, len(self), rows)))
+
+    def facts(self) -> Mask:
+        """The rows that are no verbatim messages."""
+        return self._words[FACTS.key].equal(FACTS.values, len(self))
 
     def _holds(self, condition: Condition) -> Mask | None:
         """Where it holds among rows that are alive; None: everywhere."""

@@ -10,10 +10,10 @@ import msgspec
 
 from memproxy.ports import SparseVector
 from memproxy.stores.backend import Hybrid, Scores
-from memproxy.stores.filters import Where
-from memproxy.stores.owner_columns import Columns, NotHere, Owner, owner_of
+from memproxy.stores.filters import SILENT, TELLS_NOTHING, Where, telling
+from memproxy.stores.owner_columns import Columns, Mask, NotHere, Owner, owned_by, owner_of
 from memproxy.stores.owner_vectors import Vectors, unit
-from memproxy.stores.owner_words import Words
+from memproxy.stores.owner_words import Words, best, scores
 
 ROW_BYTES = 600
 """About what Python's own objects take for a memory: its two ids, and where its parts are."""
@@ -36,6 +36,11 @@ class Row(msgspec.Struct, frozen=True):
     bm25: SparseVector
 
 
+class _Facts(msgspec.Struct, frozen=True):
+    mask: Mask
+    limit: int
+
+
 class OwnerIndex:
     """All memories of one owner. What it cannot hold or answer raises `NotHere`; after that a write leaves it wrong."""
 
@@ -44,6 +49,8 @@ class OwnerIndex:
         self._columns = Columns(owner)
         self._vectors = Vectors()
         self._words = Words()
+        self._silent = Words()
+        self._silent_rows: set[int] = set()
         self._rows: dict[str, int] = {}
         self._places: list[str | None] = []
         self._free: list[int] = []
@@ -57,7 +64,8 @@ class OwnerIndex:
     @property
     def nbytes(self) -> int:
         """About what it takes in memory."""
-        return self._columns.nbytes + self._vectors.nbytes + self._words.nbytes + len(self._places) * ROW_BYTES
+        words = self._words.nbytes + self._silent.nbytes
+        return self._columns.nbytes + self._vectors.nbytes + words + len(self._places) * ROW_BYTES
 
     def places(self) -> list[str]:
         """The ids of its points."""
@@ -77,10 +85,17 @@ class OwnerIndex:
         for one in last.values():
             row = self._row(one.place)
             self._columns.put(row, one.payload)
-            self._words.put(row, one.bm25)
+            self._words_of(row, one.payload).put(row, one.bm25)
             rows += [row] * len(one.dense)
             vectors += one.dense
         self._vectors.put(rows, vectors)
+
+    def _words_of(self, row: int, payload: Mapping[str, Any]) -> Words:
+        """Where the words of a row go: those of what tells nothing are by themselves, so that they need not count."""
+        if not payload.get(TELLS_NOTHING):
+            return self._words
+        self._silent_rows.add(row)
+        return self._silent
 
     def _row(self, place: str) -> int:
         if self._free:
@@ -96,7 +111,10 @@ class OwnerIndex:
         """Set these payload fields of those of the points that are here."""
         for place in places:
             if place in self._rows:
-                self._columns.change(self._rows[place], fields)
+                row = self._rows[place]
+                if TELLS_NOTHING in fields and bool(fields[TELLS_NOTHING]) != (row in self._silent_rows):
+                    raise NotHere("words that would count from now on, or no more")
+                self._columns.change(row, fields)
 
     def delete(self, where: Where) -> None:
         """Take out what matches."""
@@ -108,7 +126,10 @@ class OwnerIndex:
 
     def _take_out(self, places: Sequence[str]) -> None:
         rows = [self._rows.pop(place) for place in places]
-        self._words.free(rows)
+        silent = self._silent_rows.intersection(rows)
+        self._silent.free(silent)
+        self._silent_rows -= silent
+        self._words.free(row for row in rows if row not in silent)
         for row in rows:
             self._columns.free(row)
             self._vectors.free(row)
@@ -117,22 +138,45 @@ class OwnerIndex:
 
     def search(self, asked: Hybrid) -> Scores:
         """As `backend.Backend.scores` says."""
-        if self.owner != owner_of(asked.where) or self.owner != owner_of(asked.corpus) or len(asked.corpus.must) > 2:
-            raise NotHere("another owner, or an IDF of some of the owner's memories")
+        if self.owner != owner_of(asked.where):
+            raise NotHere("another owner")
+        tables, count = self._corpus(asked)
         mask = self._columns.mask(asked.where)
         by_vector: dict[int, float] = {}
         by_words: dict[int, float] = {}
         if asked.dense is not None:
             query = unit(asked.dense)
             by_vector = self._vectors.nearest(query, mask, asked.limit)
+            if more := self._more(asked, mask, by_vector):
+                by_vector |= self._vectors.nearest(query, more.mask, more.limit)
         if asked.bm25 is not None:
-            scores = self._words.scores(asked.bm25, len(mask), len(self._rows))
-            by_words = self._words.best(scores, mask, asked.limit)
-            more = [row for row in by_vector if row not in by_words]
-            by_words |= dict(zip(more, scores[more].tolist(), strict=True))
+            total = scores(tables, asked.bm25, len(mask), count)
+            by_words = best(total, mask, asked.limit)
+            if more := self._more(asked, mask, by_words):
+                by_words |= best(total, more.mask, more.limit)
+            rest = [row for row in by_vector if row not in by_words]
+            by_words |= dict(zip(rest, total[rest].tolist(), strict=True))
         if asked.dense is not None:
             by_vector |= self._vectors.of([row for row in by_words if row not in by_vector], query)
         return Scores(dense=self._named(by_vector), bm25=self._named(by_words))
+
+    def _corpus(self, asked: Hybrid) -> tuple[Sequence[Words], int]:
+        """The words that IDF is counted over, and of how many memories they are. Raises `NotHere`."""
+        everything = owned_by(self.owner)
+        if asked.corpus == everything:
+            return (self._words, self._silent), len(self._rows)
+        if asked.corpus == telling(everything) and SILENT in asked.where.must_not:
+            return (self._words,), len(self._rows) - len(self._silent_rows)
+        raise NotHere("an IDF of some of the owner's memories")
+
+    def _more(self, asked: Hybrid, mask: Mask, found: Mapping[int, float]) -> "_Facts | None":
+        """The facts to look for beside what was found; None where those that were found are enough, or are all."""
+        if not asked.facts or len(found) < asked.limit:
+            return None
+        if self._columns.count_facts(list(found)) >= asked.facts:
+            return None
+        among = mask & self._columns.facts()
+        return _Facts(among, asked.facts) if among.any() else None
 
     def _named(self, scores: Mapping[int, float]) -> dict[str, float]:
         return {place: score for row, score in scores.items() if (place := self._places[row]) is not None}

@@ -1,7 +1,7 @@
 """The words of one owner's memories: for each term the rows that have it, with its weight there."""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ _TERM_BYTES = 180
 """About what a term costs in the dictionary and its array, as measured (docs/decisions/0026)."""
 
 _NO_TERMS = b""
+_NOBODY = array("Q")
 
 
 class Words:
@@ -60,26 +61,32 @@ class Words:
             kept = numbers[~np.isin(numbers >> np.uint64(_ROW), list(gone))]
             self._postings[term] = array("Q", kept.tobytes())
 
-    def scores(self, query: SparseVector, rows: int, count: int) -> Floats:
-        """The sum of weights for each of ``rows`` rows, IDF counted over the ``count`` that there are; 0 where no word
-        is the same. Inverse document frequency as the engine counts it. Raises `NotHere`.
-        """
-        if min(query.values, default=1) <= 0:
-            raise NotHere("a word that counts against a memory")
-        scores = np.zeros(rows, np.float32)
-        for term, asked in zip(query.indices, query.values, strict=True):
-            there = self._postings.get(term)
-            if there is None:
-                continue
-            halves = np.frombuffer(there, np.uint32).reshape(-1, 2)
-            idf = np.log((count - len(halves) + 0.5) / (len(halves) + 0.5) + 1)
-            scores[halves[:, 1]] += halves[:, 0].view(np.float32) * np.float32(asked * idf)
-        return scores
+    def having(self, term: int) -> "array[int]":
+        """The rows that have it, with its weight there."""
+        return self._postings.get(term, _NOBODY)
 
-    def best(self, scores: Floats, allowed: Mask, limit: int) -> dict[int, float]:
-        """The best ``limit`` rows that have a word, best first."""
-        within = np.where(allowed, scores, 0)
-        rows = greatest(within, limit)
-        found = within[rows]
-        some = int(np.count_nonzero(found > 0))
-        return dict(zip(rows[:some].tolist(), found[:some].tolist(), strict=True))
+
+def scores(tables: Sequence[Words], query: SparseVector, rows: int, count: int) -> Floats:
+    """The sum of weights for each of ``rows`` rows by the words of some tables, IDF counted over the ``count`` rows of
+    these; 0 where no word is the same. Inverse document frequency as the engine counts it. Raises `NotHere`.
+    """
+    if min(query.values, default=1) <= 0:
+        raise NotHere("a word that counts against a memory")
+    total = np.zeros(rows, np.float32)
+    for term, asked in zip(query.indices, query.values, strict=True):
+        there = [postings for table in tables if (postings := table.having(term))]
+        having = sum(map(len, there))
+        idf = np.log((count - having + 0.5) / (having + 0.5) + 1)
+        for postings in there:
+            halves = np.frombuffer(postings, np.uint32).reshape(-1, 2)
+            total[halves[:, 1]] += halves[:, 0].view(np.float32) * np.float32(asked * idf)
+    return total
+
+
+def best(total: Floats, allowed: Mask, limit: int) -> dict[int, float]:
+    """The best ``limit`` rows that have a word, best first."""
+    within = np.where(allowed, total, 0)
+    rows = greatest(within, limit)
+    found = within[rows]
+    some = int(np.count_nonzero(found > 0))
+    return dict(zip(rows[:some].tolist(), found[:some].tolist(), strict=True))

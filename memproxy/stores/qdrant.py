@@ -4,18 +4,17 @@ Every write waits until it is applied, so `flush` has nothing to do. The collect
 id and no owner: every read and delete names an owner, so it never shows.
 """
 
-from uuid import uuid4
-
 import httpx
 import msgspec
 from qdrant_client import AsyncQdrantClient
 
+from memproxy.core.questions import VERSION as QUESTIONS
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Point
 from memproxy.stores.backend import Written
-from memproxy.stores.edge_files import FIRST_VERSION, VERSION, Marker, check_built_with
+from memproxy.stores.edge_files import VERSION, Marker, check_built_with
 from memproxy.stores.qdrant_collection import Collection
 from memproxy.stores.qdrant_rebuild import QdrantRebuild, current, other, tidy
 from memproxy.stores.vector_store import VectorStore
@@ -48,8 +47,14 @@ class QdrantStore(VectorStore):
         self._opened: Collection | None = None
 
     async def open(self, expected_id: str | None) -> str:
-        _, marker = await self._open(expected_id, as_built=False)
+        collection, marker = await self._open(expected_id, as_built=False)
         metrics().store_points.set(await self.points())
+        if marker.questions != QUESTIONS:
+
+            async def note_flagged() -> None:
+                await collection.set_identity(msgspec.structs.replace(marker, questions=QUESTIONS), replace=True)
+
+            self._begin_flagging(self.sealed(collection), note_flagged)
         return marker.store_id
 
     async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Collection, Marker]:
@@ -86,7 +91,9 @@ class QdrantStore(VectorStore):
         """As `ports.RebuildableStore` says."""
         opened_here = self._opened is None
         collection, marker = await self._open(expected_id, as_built=True)
-        wanted = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)
+        wanted = msgspec.structs.replace(
+            marker, dimension=self._dimension, embedder=self._embedder, questions=QUESTIONS
+        )
         rebuild = QdrantRebuild(self, collection, self._collection, writers=self._writers, opened_here=opened_here)
         try:
             await rebuild.prepare(wanted)
@@ -100,6 +107,7 @@ class QdrantStore(VectorStore):
         self._backend = self._opened = None
 
     async def close(self) -> None:
+        await self._flagging.cancel()
         self.leave()
         if not self._given:
             await self._client.close()
@@ -117,7 +125,7 @@ class QdrantStore(VectorStore):
         return await self._opened.points()
 
     async def _marker(self, collection: Collection, *, as_built: bool) -> Marker:
-        fresh = Marker(version=FIRST_VERSION, store_id=uuid4().hex, dimension=self._dimension, embedder=self._embedder)
+        fresh = Marker.fresh(dimension=self._dimension, embedder=self._embedder)
         marker = await collection.identity() or await collection.set_identity(fresh, replace=False)
         if marker.version > VERSION:
             raise ConfigError(

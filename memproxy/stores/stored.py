@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from memproxy.core.memory import Kind, Memory, from_payload, to_payload
+from memproxy.core.questions import tells_nothing
 from memproxy.core.turn import point_id
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics
 from memproxy.stores.backend import TOKEN_VECTORS, Found
+from memproxy.stores.filters import TELLS_NOTHING
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +48,18 @@ def encoded(value: Any) -> bytes:
 
 def slim_payload(memory: Memory, tokens: bytes = b"") -> dict[str, Any]:
     """The payload without nulls and empty lists, which read back as the defaults: halves the time to read it. With its
-    token vectors, where it has some.
+    token vectors, where it has some, and the flag of what tells nothing.
 
     Raises:
         RequestError: it cannot be stored.
     """
     encoded(memory)
     slim = {name: value for name, value in to_payload(memory).items() if value is not None and value not in ([], {})}
-    return slim | {TOKEN_VECTORS: base64.b64encode(tokens).decode()} if tokens else slim
+    if tokens:
+        slim[TOKEN_VECTORS] = base64.b64encode(tokens).decode()
+    if tells_nothing(memory):
+        slim[TELLS_NOTHING] = True
+    return slim
 
 
 def place_of(memory: Memory) -> str:

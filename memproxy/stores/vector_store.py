@@ -1,30 +1,49 @@
 """What a memory store does, built once over any vector engine (`backend.Backend`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
-from memproxy.errors import ConfigError, RequestError, StoreUnavailable
+from memproxy.errors import ConfigError, MemproxyError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point, PointPage
 from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Written
 from memproxy.stores.dated_backend import DatedBackend, TimeToLive
-from memproxy.stores.filters import HasId, OneOf, Where, counted, erasable, owned, readable
+from memproxy.stores.filters import (
+    TELLS_NOTHING,
+    HasId,
+    OneOf,
+    Where,
+    counted,
+    erasable,
+    facts,
+    owned,
+    readable,
+    telling,
+)
+from memproxy.stores.flagging import flag_turns
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
 from memproxy.stores.recent import RecentMemories
 from memproxy.stores.sealed_backend import Keys, SealedBackend
 from memproxy.stores.stored import Read, encoded, for_search, memories, place_of, placed, slim_payload, tokens_of
 from memproxy.stores.writers import Writers
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
 
 BATCH = 256
 """Points written or read in one call of the engine: bounds the memory of one call."""
+
+_FLAGGED_BY = frozenset({"content", "kind", "trust"})
+"""Fields that `core.questions.tells_nothing` looks at."""
 
 
 class VectorStore:
@@ -40,6 +59,8 @@ class VectorStore:
         """Whether a reindex that ended early has left copies of memories."""
         self._keys: Keys | None = None
         self._time_to_live: TimeToLive | None = None
+        self._flagging = TaskOwner("store.flags")
+        self._flags: asyncio.Task[None] | None = None
 
     def seal_with(self, keys: Keys) -> None:
         """Encrypt what is written from now on, with each user's key. Called before `open`."""
@@ -54,6 +75,24 @@ class VectorStore:
         if self._keys is not None:
             backend = SealedBackend(backend, self._keys)
         return backend if self._time_to_live is None else DatedBackend(backend, self._time_to_live)
+
+    def _begin_flagging(self, backend: Backend, done: Callable[[], Awaitable[None]]) -> None:
+        """Flag the turns of an earlier version in the background; ``done`` notes it durably."""
+        self._flags = self._flagging.start(self._flagged(backend, done), "turns")
+
+    async def _flagged(self, backend: Backend, done: Callable[[], Awaitable[None]]) -> None:
+        try:
+            changed = await flag_turns(backend, self._writers)
+            await done()
+        except MemproxyError as error:
+            log.warning("turns of an earlier version count as before until the next start: %s", error)
+        else:
+            log.info("looked at the turns of an earlier version; %d of them only ask", changed)
+
+    async def settle(self) -> None:
+        """Returns when the turns of an earlier version have their flags."""
+        if self._flags is not None:
+            await asyncio.wait([self._flags])
 
     def drop_read(self) -> None:
         """Forget what was read lately: somebody's key was destroyed."""
@@ -75,7 +114,7 @@ class VectorStore:
                 await backend.upsert(written[start : start + BATCH])
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        plain = {name: _without_old_tokens(msgspec.to_builtins(dict(fields))) for name, fields in changes.items()}
+        plain = {name: _without_derived(msgspec.to_builtins(dict(fields))) for name, fields in changes.items()}
         groups = _alike(plain)
         changed: set[str] = set()
         async with self._changing("set_fields", changed) as backend:
@@ -116,13 +155,14 @@ class VectorStore:
         return PointPage(points=points, next_cursor=following.text() if following else None)
 
     async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
-        corpus, where = owned(scope), readable(scope, query.where)
+        everything, where = owned(scope), readable(scope, query.where)
         if query.dense is not None and len(query.dense) != self._dimension:
             raise ConfigError(self._wrong_dimension(len(query.dense)))
         hybrid = Hybrid(
             where=where,
-            corpus=corpus,
+            corpus=telling(everything) if query.where.telling else everything,
             limit=query.limit,
+            facts=query.facts,
             dense=query.dense,
             bm25=query.bm25,
             background=query.background,
@@ -147,7 +187,13 @@ class VectorStore:
             return scores, await self._read(backend, list(scores.dense | scores.bm25))
         best = await _ranked(backend, _sides(asked, asked.where))
         more, found = await asyncio.gather(_filled(backend, asked, best), self._read(backend, list(best[0] | best[1])))
-        return Scores(dense=best[0] | more[0], bm25=best[1] | more[1]), found
+        scores = Scores(dense=best[0] | more[0], bm25=best[1] | more[1])
+        beside = await _more_facts(backend, asked, best, dict(found))
+        places = list(beside.dense | beside.bm25)
+        if not places:
+            return scores, found
+        found += await self._read(backend, places)
+        return Scores(dense=scores.dense | beside.dense, bm25=scores.bm25 | beside.bm25), found
 
     async def _read(self, backend: Backend, places: list[str]) -> list[tuple[str, Read]]:
         """The memories at these places, in their order; missing ones are left out."""
@@ -249,6 +295,31 @@ def _sides(asked: Hybrid, where: Where) -> list[Ranking | None]:
     ]
 
 
+async def _more_facts(
+    backend: Backend, asked: Hybrid, best: Sequence[Mapping[str, float]], found: Mapping[str, Read]
+) -> Scores:
+    """Raw scores of the best facts that were not found, where a side has room for few of them."""
+    wanted = msgspec.structs.replace(asked, limit=asked.facts)
+    sides = [
+        side if _lacks_facts(asked, there, found) else None
+        for side, there in zip(_sides(wanted, facts(asked.where)), best, strict=True)
+    ]
+    dense, bm25 = await _ranked(backend, sides)
+    new = dict.fromkeys(place for place in dense | bm25 if place not in found)
+    if not new:
+        return Scores(dense={}, bm25={})
+    by_vector, by_words = _sides(asked, asked.corpus)
+    scored = await _ranked(backend, [_rest(by_vector, new, {}), _rest(by_words, new, {})])
+    return Scores(dense=scored[0], bm25=dict.fromkeys(new, 0.0) | scored[1])
+
+
+def _lacks_facts(asked: Hybrid, best: Mapping[str, float], found: Mapping[str, Read]) -> bool:
+    if len(best) < asked.limit:
+        return False  # these are all there are
+    kinds = [found[place].memory.kind for place in best if place in found]
+    return len(kinds) - kinds.count(Kind.TURN) < asked.facts
+
+
 async def _filled(backend: Backend, asked: Hybrid, best: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     """Raw scores of what only the other side found, by vector and by words."""
     dense, bm25 = _sides(asked, asked.corpus)
@@ -259,7 +330,7 @@ async def _filled(backend: Backend, asked: Hybrid, best: Sequence[Mapping[str, f
     )
 
 
-def _rest(side: Ranking | None, there: Mapping[str, float], here: Mapping[str, float]) -> Ranking | None:
+def _rest(side: Ranking | None, there: Mapping[str, Any], here: Mapping[str, float]) -> Ranking | None:
     ids = tuple(there.keys() - here.keys())
     if side is None or not ids:
         return None
@@ -284,9 +355,10 @@ async def _all(backend: Backend, where: Where, fields: Sequence[str]) -> AsyncIt
         last = found[-1].id
 
 
-def _without_old_tokens(fields: dict[str, Any]) -> dict[str, Any]:
-    """A changed text's token vectors are another text's, and would tell what it was."""
-    return {**fields, TOKEN_VECTORS: None} if "content" in fields else fields
+def _without_derived(fields: dict[str, Any]) -> dict[str, Any]:
+    """A changed text's token vectors are another text's, and would tell what it was. Without its flag it counts."""
+    derived = {TOKEN_VECTORS: None} if "content" in fields else {}
+    return {**fields, **derived, **({TELLS_NOTHING: None} if _FLAGGED_BY & fields.keys() else {})}
 
 
 def _alike(changes: Mapping[str, dict[str, Any]]) -> list[tuple[list[str], dict[str, Any]]]:

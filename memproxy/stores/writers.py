@@ -14,6 +14,7 @@ class Writers:
         self._allowed.set()
         self._nobody = asyncio.Event()
         self._nobody.set()
+        self._pausing = asyncio.Lock()
         self._changed: set[str] | None = None
 
     @property
@@ -36,13 +37,14 @@ class Writers:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Within it nobody writes: begins when those who do have ended. Not for two at once."""
-        self._allowed.clear()
-        try:
-            await self._nobody.wait()
-            yield
-        finally:
-            self._allowed.set()
+        """Within it nobody writes: begins when those who do have ended. Of two, one waits for the other."""
+        async with self._pausing:
+            self._allowed.clear()
+            try:
+                await self._nobody.wait()
+                yield
+            finally:
+                self._allowed.set()
 
     def note(self, places: Iterable[str]) -> None:
         """These may have changed. Told after the write: told before, it could be read too early and then missed."""

@@ -22,6 +22,12 @@ def test_a_turn_is_found_by_its_neighbours_words_but_more_by_its_own() -> None:
     assert weight(text, "lovely") > 0
 
 
+def test_a_bare_question_lends_its_neighbours_no_words() -> None:
+    asked, named = turn("What is the name of my dog?"), turn("What is the name of my dog Biscuit?")
+    assert bm25_text(turn("a golden retriever"), asked, None) == bm25_text(turn("a golden retriever"), None, None)
+    assert "Biscuit" in bm25_text(turn("a golden retriever"), named, None)
+
+
 def test_tags_entities_category_and_date_are_searched() -> None:
     memory = turn("we went", tags=["holiday"], entities=["Maui"], category="user-preferences/travel")
     text = bm25_text(memory, None, None)

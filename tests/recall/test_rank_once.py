@@ -2,6 +2,7 @@
 misses none.
 """
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -64,14 +65,23 @@ def test_what_is_set_aside_is_ranked_as_in_a_ranking_of_its_own(
 
 
 def repeated(memories: list[Memory]) -> set[str]:
-    """The turns that hold all terms of a fact, by taking every one apart."""
+    """The turns that hold all terms of a fact, and an assistant's that have at most one other than a fact's, by taking
+    every one apart.
+    """
     facts = [_terms(memory) for memory in memories if memory.kind is not Kind.TURN]
-    turns = [memory for memory in memories if memory.kind is Kind.TURN]
-    return {turn.id for turn in turns if any(said and said <= _terms(turn) for said in facts)}
+    return {one.id for one in memories if one.kind is Kind.TURN and any(_repeats(one, said) for said in facts if said)}
+
+
+def _repeats(turn: Memory, fact: frozenset[str]) -> bool:
+    said = _terms(turn)
+    others = said - fact
+    is_part = len(others) <= 1 and len(others) <= len(said & fact) > 0
+    return fact <= said or (turn.trust is Trust.ASSISTANT and is_part)
 
 
 def _terms(memory: Memory) -> frozenset[str]:
-    return frozenset(key_terms(memory.content[:500])) - {"user", "users"}
+    terms = key_terms(memory.content[:500])
+    return frozenset(re.sub(r"(?<=...)(?<!s)s$", "", term) for term in terms) - {"user"}
 
 
 @settings(max_examples=200, deadline=None)

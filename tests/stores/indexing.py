@@ -98,6 +98,8 @@ def made(seed: int, scope: Scope) -> Point:
         tags=["red"] if random.random() < 0.5 else [],
     )
     dense = [vector(seed + part) for part in range(random.integers(0, 4))]
+    if random.random() < 0.4:
+        one.content = "Where do I live?"
     return Point(memory=one, dense=dense, bm25=words(seed))
 
 
@@ -128,6 +130,7 @@ def asked(seed: int) -> tuple[Scope, MemoryFilter]:
         tags=some(("red",)) or (),
         active=some(True),
         quarantined=some(False),
+        telling=bool(some(True)),
         as_of=some(at),
         now=some(at),
     )
@@ -163,6 +166,15 @@ async def compare(one: EdgeStore, other: EdgeStore, scope: Scope, where: MemoryF
         assert [row[1:] for row in sorted(scores[0], key=lambda row: row[1:])] == [
             pytest.approx(row[1:], abs=CLOSE) for row in sorted(scores[1], key=lambda row: row[1:])
         ]
+        with_facts = msgspec.structs.replace(side, facts=2)
+        best = [best_facts(await store.search(scope, with_facts), name)[:2] for store in (one, other)]
+        assert best[0] == pytest.approx(best[1], abs=CLOSE)
+
+
+def best_facts(found: Sequence[Candidate], side: str) -> list[float]:
+    """The scores of the facts by one side, the best first."""
+    scores = [one.cosine if side == "dense" else one.bm25 for one in found if one.memory.kind is not Kind.TURN]
+    return sorted((score for score in scores if score), reverse=True)
 
 
 CHANGES: list[dict[str, Any]] = [

