@@ -1,13 +1,14 @@
 """Which of the found memories may be injected, and why the others may not."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
 
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import RecallLimits
+from memproxy.core.text import key_terms
 from memproxy.core.turn import text_digest
 from memproxy.recall.hops import strength
 from memproxy.recall.search import Scored
@@ -24,6 +25,9 @@ for 0.48, LongMemEval 0.65 for 0.61), and less than one point of evidence is los
 """
 
 _SUREST = 0.99
+
+_TELLING = 2
+"""Key terms of a message that tells something by itself."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,12 +88,16 @@ def select(
     that only ask what is asked now. ``elbow`` infinite: the scores are no probabilities, and no drop ends the list.
     """
     selection = _Selection(limits, present, elbow)
+    candidates: list[tuple[Scored, str | None]] = []
     for one in scored:
         reason = _reason(one, limits, now, session)
         if one.memory.id in shown:
             reason = "shown"
         elif one.memory.id in asked:
             reason = reason or "question"
+        candidates.append((one, reason))
+    selection.know(candidates)
+    for one, reason in candidates:
         selection.judge(one, reason)
     return selection.judged
 
@@ -105,6 +113,19 @@ class _Selection:
         self._covered: set[str] = set()
         self._kept: dict[int, Scored] = {}
         self._lowest = math.inf
+        self._said: frozenset[str] = frozenset()
+        self._told: frozenset[str] = frozenset()
+
+    def know(self, judged: Sequence[tuple[Scored, str | None]]) -> None:
+        """All candidates, with what speaks against them: which turns the request holds, and which are told by
+        themselves or by a fact.
+        """
+        if self._seen:
+            turns = (one.memory for one, _ in judged if one.memory.kind is Kind.TURN)
+            self._said = frozenset(turn.id for turn in turns if _is_held(turn, self._seen))
+        telling = [one.memory for one, reason in judged if reason in (None, "shown")]
+        if any(memory.kind is Kind.EPISODIC for memory in telling):
+            self._told = frozenset(name for memory in telling for name in _tells(memory))
 
     def judge(self, one: Scored, reason: str | None) -> None:
         """Keep it, or say why not; a fact that is kept displaces turns before it (`_told_by`)."""
@@ -123,13 +144,15 @@ class _Selection:
         self.judged.append(Judged(one, reason))
 
     def _repetition(self, memory: Memory) -> str | None:
-        """A turn whose fact is given says nothing new; nor does an episode all of whose turns' facts are, or what the
-        request already contains.
+        """A turn whose fact is given says nothing new; nor does an episode all of whose turns are told otherwise, or
+        what the request already contains: these words, or all the turns that it was learned from.
         """
         if memory.kind is Kind.TURN and memory.id in self._covered:
             return "fact"
-        if memory.kind is Kind.EPISODIC and memory.turn_ids and self._covered.issuperset(memory.turn_ids):
+        if memory.kind is Kind.EPISODIC and memory.turn_ids and self._told.issuperset(memory.turn_ids):
             return "fact"
+        if memory.kind is not Kind.TURN and memory.turn_ids and self._said.issuperset(memory.turn_ids):
+            return "present"
         return "present" if text_digest(memory.content) in self._seen else None
 
     def _drop(self, one: Scored) -> str | None:
@@ -148,6 +171,18 @@ class _Selection:
             and one.memory.id in sources
             and one.score <= fact.score + TURN_AHEAD_OF_FACT
         ]
+
+
+def _is_held(turn: Memory, present: Collection[str]) -> bool:
+    """Whether a request holds what a turn says. A mere "yes" that it holds too was said to something else."""
+    return text_digest(turn.content) in present and len(key_terms(turn.content, limit=_TELLING)) == _TELLING
+
+
+def _tells(memory: Memory) -> Sequence[str]:
+    """Ids of the turns whose words, or what was learned of them, a candidate gives; an episode only sums up."""
+    if memory.kind is Kind.EPISODIC:
+        return ()
+    return (memory.id,) if memory.kind is Kind.TURN else memory.turn_ids
 
 
 def _odds(one: Scored) -> float:
