@@ -86,10 +86,8 @@ class PalaceView:
         return found[0].number if found else None
 
     async def _aliases(self, scope: Scope) -> dict[str, list[str]]:
-        """The other names of each wing; none within a project (agent), for they were told in all of them."""
+        """The other names of each wing, those that were told in another project (agent) left out."""
         found: dict[str, list[str]] = {}
-        if scope.project is not None or scope.agent is not None:
-            return found
         for name, wing in sorted((await self._backends.state.palace_names(scope)).items()):
             found.setdefault(wing, [])
             if name != wing:

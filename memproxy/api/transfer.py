@@ -135,8 +135,13 @@ class Transfer:
         return answer(told) if applied else answer(told, 202, QUEUED)
 
     async def _adopt(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> None:
-        """Take over the palace's numbers; where they mean something else here, memories are placed anew."""
+        """Take over the palace's numbers; where they mean something else here, memories are placed anew. A key of one
+        project may write there alone, and the palace is the user's: its places are passed over.
+        """
         rows: dict[Scope, list[PalaceRow]] = {}
+        if lines and identity.bound_project:
+            told.note("This key is for one project: the file's places are passed over, memories get new pointers.")
+            return
         for one in lines:
             scope = self._owner(identity, query, one.place.user_id if one.place else None, one.number, told)
             if scope is not None and one.place is not None:

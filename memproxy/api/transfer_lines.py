@@ -54,7 +54,7 @@ class PlaceLine(Body):
 
     user_id: Id | None = None
     kind: Literal["wing", "alias", "home", "room", "closet", "last"]
-    parent: Annotated[str, Field(max_length=100)]
+    parent: Annotated[str, Field(max_length=8_000)]
     name: Annotated[str, Field(max_length=1_000)]
     number: Annotated[int, Field(ge=0, lt=2**31)]
 

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
@@ -74,7 +75,8 @@ _POINTER = re.compile(r"W-(\d{1,9})(?:/R-(\d{1,9})(?:/D-(\d{1,9}))?)?", re.IGNOR
 class Names(msgspec.Struct, frozen=True, kw_only=True):
     """Where a memory belongs. ``same`` are pairs of names of one subject (``("dog", "biscuit")``); with ``drawer`` it
     gets a number of its own within the room, and the room's wing is the one that its first drawer was put into, until
-    one comes that ``moves`` the conversation.
+    one comes that ``moves`` the conversation. ``project`` and ``agent`` are the memory's: other names of its subject
+    that were told in others do not hold for it (`circles`).
     """
 
     wing: str = USER
@@ -83,6 +85,47 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     same: tuple[tuple[str, str], ...] = ()
     drawer: bool = False
     moves: bool = False
+    project: str | None = None
+    agent: str | None = None
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The circles whose names hold here, the narrowest first."""
+        return circles(self.project, self.agent)
+
+
+def circle(project: str | None, agent: str | None) -> str:
+    """In what something was told, as the state and exports hold it: ``project=atlas``, ``project=atlas&agent=coder``;
+    empty for what is of no project and no agent, and so is told to all of them.
+    """
+    told = {"project": project, "agent": agent}
+    return urlencode({what: name for what, name in told.items() if name is not None})
+
+
+def read_circle(text: str) -> tuple[str | None, str | None] | None:
+    """The project and the agent that a circle names; None when it is none."""
+    told = dict(parse_qsl(text, keep_blank_values=True))
+    named = told.get("project"), told.get("agent")
+    return named if circle(*named) == text else None
+
+
+def circles(project: str | None, agent: str | None) -> tuple[str, ...]:
+    """The circles whose names hold for a memory of this project and agent, the narrowest first: all who see the memory
+    may see what was told in them.
+    """
+    if project is None and agent is None:
+        return ("",)
+    return tuple(
+        dict.fromkeys(circle(*each) for each in [(project, agent), (project, None), (None, agent), (None, None)])
+    )
+
+
+def is_told(text: str, project: str | None, agent: str | None) -> bool:
+    """Whether who stands in a project (agent) sees what was told in a circle; who stands in none sees it all."""
+    told = read_circle(text)
+    return told is not None and all(
+        own is None or other in {None, own} for own, other in zip((project, agent), told, strict=True)
+    )
 
 
 def slug(text: str) -> str:
@@ -140,9 +183,19 @@ def assign(memory: Memory) -> Names:
         wing=subject_name(subject),
         room=memory.session_id or DIRECT,
         closet=closet(memory),
-        same=tuple(same_names(memory)),
+        same=tuple(_anchored(memory, pair) for pair in same_names(memory)),
         drawer=memory.kind is Kind.TURN,
+        project=memory.project_id,
+        agent=memory.agent_id,
     )
+
+
+def _anchored(memory: Memory, pair: tuple[str, str]) -> tuple[str, str]:
+    """The pair; a name of the user that is told in a project (agent) does not name the user's wing, which is all of
+    theirs, but is another name of it there.
+    """
+    is_narrow = memory.project_id is not None or memory.agent_id is not None
+    return (pair[1], pair[0]) if is_narrow and pair[0] == USER else pair
 
 
 def closet(memory: Memory) -> str:
@@ -210,7 +263,14 @@ def assign_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> list[Name
     wing = _dominant(texts, known)
     topics = shared_topics(texts)
     return [
-        Names(wing=wing, room=turn.session_id or DIRECT, closet=topic, drawer=True)
+        Names(
+            wing=wing,
+            room=turn.session_id or DIRECT,
+            closet=topic,
+            drawer=True,
+            project=turn.project_id,
+            agent=turn.agent_id,
+        )
         for turn, topic in zip(turns, topics, strict=True)
     ]
 
@@ -225,7 +285,7 @@ def moved_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> tuple[list
         return [], []
     places = assign_turns(turns, known)
     moving = [(turn, place) for turn, place in zip(turns, places, strict=True) if turn.wing in (None, USER, own)]
-    names = [Names(wing=wing, room=place.room, closet=place.closet, drawer=True, moves=True) for _, place in moving]
+    names = [msgspec.structs.replace(place, wing=wing, moves=True) for _, place in moving]
     return [turn for turn, _ in moving], names
 
 

@@ -22,12 +22,12 @@ class Aliases:
 
     @classmethod
     async def of(cls, state: StateStore, scope: Scope) -> "Aliases":
-        """Those known of an owner.
+        """Those that hold for what is learned in a scope: names that were told in another project stay there.
 
         Raises:
             StateUnavailable: try again later.
         """
-        return cls(await state.palace_names(Scope(tenant=scope.tenant, user=scope.user)))
+        return cls(await state.palace_names(scope, writing=True))
 
     def resolved(self, memory: Memory) -> Memory:
         """The statement by the names that its subject and its object go by; what it says of names itself stays."""

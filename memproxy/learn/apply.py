@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _SEARCHED_FIELDS = frozenset({"content", "tags", "entities", "category", "metadata", "valid_from"})
 """Fields whose text may be in a vector."""
 
-_PLACING_FIELDS = frozenset({"subject", "session_id", "category"})
+_PLACING_FIELDS = frozenset({"subject", "session_id", "category", "project_id", "agent_id"})
 """Fields that say where a fact stands in the palace."""
 
 _SHOWN_FIELDS = frozenset(

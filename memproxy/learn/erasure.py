@@ -1,42 +1,60 @@
-"""What a deletion by scope leaves beside the memories: erased when its row is carried out, however late that is."""
+"""What a deletion leaves beside the memories: erased when its row is carried out, however late that is."""
 
+from collections.abc import Sequence
+
+from memproxy.core.memory import Memory
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.learn.writes import Writes
 from memproxy.ports import JournalRow, MemoryFilter, MemoryStore, StateStore
+from memproxy.retention.places import leave_empty_places
 
 _AT_ONCE = 200
 """Memories read in one call."""
 
 
 class Erasure:
-    """Completes deletions of a user, a session or a project."""
+    """Completes deletions of a user, a session, a project or single memories."""
 
     def __init__(self, store: MemoryStore, state: StateStore, writes: Writes) -> None:
         self._store = store
         self._state = state
         self._writes = writes
 
-    async def complete(self, row: JournalRow, asked: PlanBody) -> None:
+    async def going(self, scope: Scope, plan: PlanBody) -> list[Memory]:
+        """The single memories that a plan deletes, as long as they are there: read before it is applied.
+
+        Raises:
+            StoreUnavailable: the row is done again.
+        """
+        ids = [*plan.deletes, *(plan.delete_where.ids if plan.delete_where is not None else ())]
+        within = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
+        return list((await self._store.get(within, ids)).values()) if ids else []
+
+    async def complete(self, row: JournalRow, asked: PlanBody, gone: Sequence[Memory]) -> None:
         """Erase what the state holds of the user or the session, up to this row (which goes too: the deletion is
-        flushed before), and names of wings (after the deletion of a project: of closets, too) in which nothing is left.
-        Does nothing where single memories were deleted.
+        flushed before), and names of wings in which nothing is left; after the deletion of a project also those of
+        closets, and what wings were called in it. Where single memories were deleted (``gone``), the names of their
+        wings and closets alone.
 
         Raises:
             StoreUnavailable, StateUnavailable: the row is done again.
         """
-        gone = asked.delete_where
-        if asked.undo_session is None and (gone is None or gone.ids):
-            return
+        where = asked.delete_where
         owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
+        if asked.undo_session is None and (where is None or where.ids):
+            await leave_empty_places(self._store, self._state, owner, gone)
+            return
         await self._writes.flush()
         await self._leave_empty_wings(owner)
-        if gone is not None and gone.project_ids:
+        if where is not None and where.project_ids:
             await self._leave_empty_closets(owner)
+            for project in where.project_ids if not where.session_ids else ():
+                await self._state.leave_aliases(owner, project)
         if asked.undo_session is not None:
             await self._state.forget(owner, session=asked.undo_session, until=row.number)
-        elif gone is not None and not gone.project_ids:
-            sessions: list[str | None] = [*gone.session_ids] or [None]
+        elif where is not None and not where.project_ids:
+            sessions: list[str | None] = [*where.session_ids] or [None]
             for session in sessions:
                 await self._state.forget(owner, session=session, until=row.number)
 

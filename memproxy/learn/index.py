@@ -168,10 +168,11 @@ class Indexer:
                 await self._writes.settle("learn", scope.owner)
                 planned = await self._planned(row, asked)
                 plan = planned.plan
+            going = await self._erasure.going(scope, plan)
             with self._writes.of("index", scope.owner):
                 await self._applier.apply(scope, plan, now=self._clock.now(), given=asked.vectors)
             await self._state.note_outcomes(row.number, written(asked), self._clock.now())
-            await self._erasure.complete(row, asked)
+            await self._erasure.complete(row, asked, going)
         return planned
 
     async def _check_versions(self, scope: Scope, expects: dict[str, str]) -> None:

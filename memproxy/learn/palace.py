@@ -29,7 +29,7 @@ class Palace:
         Raises:
             StateUnavailable: try again later.
         """
-        return await self._placed(scope, turns, assign_turns(turns, await self._state.palace_names(scope)))
+        return await self._placed(scope, turns, assign_turns(turns, await self._names(scope)))
 
     async def memories(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """The memories, those with places that have none yet; the order stays.
@@ -55,7 +55,7 @@ class Palace:
         Raises:
             StateUnavailable: try again later.
         """
-        return bool(moved_turns(turns, await self._state.palace_names(scope))[0])
+        return bool(moved_turns(turns, await self._names(scope))[0])
 
     async def moved(self, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
         """The new places, by id, of those of a session's turns that move into the wing of what the session is about.
@@ -63,8 +63,11 @@ class Palace:
         Raises:
             StateUnavailable: try again later.
         """
-        moving, names = moved_turns(turns, await self._state.palace_names(scope))
+        moving, names = moved_turns(turns, await self._names(scope))
         return {turn.id: places_of(turn) for turn in await self._placed(scope, moving, names)}
+
+    async def _names(self, scope: Scope) -> dict[str, str]:
+        return await self._state.palace_names(scope, writing=True)
 
     async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
         places = await self._state.place(scope, names) if names else []

@@ -283,8 +283,11 @@ class StateStore(AccessState, Protocol):
         empty parent, the rooms of a wing (``W-001``), the closets of a room (``W-001/R-01``).
         """
 
-    async def palace_names(self, scope: Scope) -> dict[str, str]:
-        """Every name and alias of the owner's wings: name to the wing's own name."""
+    async def palace_names(self, scope: Scope, *, writing: bool = False) -> dict[str, str]:
+        """Every name of the owner's wings, and every alias that the scope may see: name to the wing's own name. Within
+        a project (agent) an alias comes before a wing of the same name. ``writing``: the aliases for what is written
+        in the scope; without a project (agent) those that were told in none.
+        """
 
     async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
         """The whole palace of the owner, for taking it along: by kind, place and number."""
@@ -299,6 +302,9 @@ class StateStore(AccessState, Protocol):
 
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         """Erase these wings and what is in them from the palace: nothing stands there any more."""
+
+    async def leave_aliases(self, scope: Scope, project: str) -> None:
+        """Erase the other names of wings that were told in this project."""
 
     async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
         """Erase closets, each the pointer of its room and its name: nothing stands there any more."""

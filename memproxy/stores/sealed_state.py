@@ -305,11 +305,11 @@ class SealedState(SqliteState):
         found = await super().palace(scope, parent, after=after, limit=limit, name=sealed)
         return [PalacePlace(one.number, _plain_name(key, one.name)) for one in found]
 
-    async def palace_names(self, scope: Scope) -> dict[str, str]:
+    async def palace_names(self, scope: Scope, *, writing: bool = False) -> dict[str, str]:
         key = await self._known_key(scope.owner)
         if key is None:
             return {}
-        found = await super().palace_names(scope)
+        found = await super().palace_names(scope, writing=writing)
         names = {_plain_name(key, name): _plain_name(key, wing) for name, wing in found.items()}
         return {name: wing for name, wing in names.items() if name and wing}
 

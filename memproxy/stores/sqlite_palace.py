@@ -8,27 +8,31 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from memproxy.core.palace import Names, is_role, pointer, read_pointer
+from memproxy.core.palace import Names, circle, circles, is_role, is_told, pointer, read_circle, read_pointer
+from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
 from memproxy.ports import PalacePlace, Placed
 
 Owner = tuple[str, str]
 
 _TOP = ""
+_Told = tuple[str, ...]
+"""Circles whose aliases hold (`core.palace.circles`); what is told now is told in the first of them."""
 
 
 def place(
     db: sqlite3.Connection, owner: Owner, wanted: Sequence[Names], *, role: Callable[[str], bool] = is_role
 ) -> list[Placed]:
     """Where each stands; what has no number yet gets one. ``role`` says whether a name is a role (`core.palace`)."""
-    rooms: dict[tuple[bool, str, str], _Room] = {}
+    rooms: dict[tuple[bool, str, str, tuple[str, ...]], _Room] = {}
     given, placed = _Given(db, owner), []
     for names in wanted:
         if names.same or names.moves:
             rooms.clear()  # another name of a wing, or another wing of a conversation
+        told = names.told
         for one, other in names.same:
-            _same(db, owner, (one, other), role)
-        key = (names.drawer, names.wing, names.room)
+            _same(db, owner, (one, other), told, role)
+        key = (names.drawer, names.wing, names.room, told)
         if key not in rooms:
             rooms[key] = _room(db, owner, names)
         placed.append(_placed(given, names, rooms[key]))
@@ -83,7 +87,7 @@ class _Given:
 
 
 def _room(db: sqlite3.Connection, owner: Owner, names: Names) -> _Room:
-    number = _home(db, owner, names) if names.drawer else _wing(db, owner, names.wing)
+    number = _home(db, owner, names) if names.drawer else _wing(db, owner, names.wing, names.told)
     room = _number(db, owner, "room", pointer(number), names.room)
     return _Room(_name_of(db, owner, number), pointer(number, room), (number, room))
 
@@ -100,61 +104,57 @@ def _home(db: sqlite3.Connection, owner: Owner, names: Names) -> int:
     known = _find(db, owner, "home", _TOP, names.room)
     if known is not None and not names.moves:
         return known
-    number = _wing(db, owner, names.wing)
-    if known is not None:
-        _move_home(db, owner, names.room, number)
-        return number
-    _insert(db, owner, "home", (_TOP, names.room), number)
+    number = _wing(db, owner, names.wing, names.told)
+    _put(db, owner, "home", (_TOP, names.room), number)
     return number
 
 
-def _move_home(db: sqlite3.Connection, owner: Owner, room: str, wing: int) -> None:
-    db.execute(
-        "UPDATE palace SET number = ? WHERE tenant = ? AND user = ? AND kind = 'home' AND parent = '' AND name = ?",
-        (wing, *owner, room),
-    )
-
-
-def _wing(db: sqlite3.Connection, owner: Owner, name: str) -> int:
-    known = _known_wing(db, owner, name)
+def _wing(db: sqlite3.Connection, owner: Owner, name: str, told: _Told) -> int:
+    known = _known_wing(db, owner, name, told)
     return known if known is not None else _number(db, owner, "wing", _TOP, name)
 
 
-def _known_wing(db: sqlite3.Connection, owner: Owner, name: str) -> int | None:
-    number = _find(db, owner, "wing", _TOP, name)
-    return number if number is not None else _find(db, owner, "alias", _TOP, name)
+def _known_wing(db: sqlite3.Connection, owner: Owner, name: str, told: _Told) -> int | None:
+    """The wing of this name. One that was told here means here what it was told, also when it is a wing elsewhere."""
+    number = _known_alias(db, owner, name, told)
+    return number if number is not None else _find(db, owner, "wing", _TOP, name)
 
 
-def _same(db: sqlite3.Connection, owner: Owner, names: tuple[str, str], role: Callable[[str], bool]) -> None:
+def _known_alias(db: sqlite3.Connection, owner: Owner, name: str, told: _Told) -> int | None:
+    found = (_find(db, owner, "alias", within, name) for within in told)
+    return next((number for number in found if number is not None), None)
+
+
+def _same(
+    db: sqlite3.Connection, owner: Owner, names: tuple[str, str], told: _Told, role: Callable[[str], bool]
+) -> None:
     """Two names of one subject: the one that has a wing gives it to the other; two wings stay two, for ever. A role
-    that somebody else had before ("boss") goes over to whoever has it now.
+    that somebody else had before ("boss") goes over to whoever has it now. What is told in a circle holds there.
     """
     one, other = names
-    first, second = _known_wing(db, owner, one), _known_wing(db, owner, other)
-    if first is not None and first != second and role(one) and _is_taken(db, owner, one, first):
-        _take_over(db, owner, one, second if second is not None else _wing(db, owner, other))
+    first, second = _known_wing(db, owner, one, told), _known_wing(db, owner, other, told)
+    if first is not None and first != second and role(one) and _is_taken(db, owner, one, told, first):
+        _take_over(db, owner, one, told, second if second is not None else _wing(db, owner, other, told))
     elif first is not None and second is None:
-        _insert(db, owner, "alias", (_TOP, other), first)
+        _put(db, owner, "alias", (told[0], other), first)
     elif first is None:
-        _insert(db, owner, "alias", (_TOP, one), second if second is not None else _wing(db, owner, other))
+        _put(db, owner, "alias", (told[0], one), second if second is not None else _wing(db, owner, other, told))
 
 
-def _is_taken(db: sqlite3.Connection, owner: Owner, role: str, wing: int) -> bool:
+def _is_taken(db: sqlite3.Connection, owner: Owner, role: str, told: _Told, wing: int) -> bool:
     """Whether a role's wing is known by a name too."""
-    row = db.execute(
-        "SELECT 1 FROM palace WHERE tenant = ? AND user = ? AND kind IN ('wing', 'alias') AND parent = '' "
-        "AND number = ? AND name != ?",
+    rows = db.execute(
+        "SELECT parent FROM palace WHERE tenant = ? AND user = ? AND kind IN ('wing', 'alias') AND number = ? "
+        "AND name != ?",
         (*owner, wing, role),
-    ).fetchone()
-    return row is not None
-
-
-def _take_over(db: sqlite3.Connection, owner: Owner, role: str, wing: int) -> None:
-    """A role that is another name of a wing becomes one of this wing; one that has a wing of its own keeps it."""
-    db.execute(
-        "UPDATE palace SET number = ? WHERE tenant = ? AND user = ? AND kind = 'alias' AND parent = '' AND name = ?",
-        (wing, *owner, role),
     )
+    return any(within in told for (within,) in rows)
+
+
+def _take_over(db: sqlite3.Connection, owner: Owner, role: str, told: _Told, wing: int) -> None:
+    """A role that is another name of a wing becomes one of this wing; one that has a wing of its own keeps it."""
+    if _known_alias(db, owner, role, told) is not None:
+        _put(db, owner, "alias", (told[0], role), wing)
 
 
 def _number(db: sqlite3.Connection, owner: Owner, kind: str, parent: str, name: str) -> int:
@@ -162,7 +162,7 @@ def _number(db: sqlite3.Connection, owner: Owner, kind: str, parent: str, name: 
     if known is not None:
         return known
     number = _next(db, owner, kind, parent)
-    _insert(db, owner, kind, (parent, name), number)
+    _put(db, owner, kind, (parent, name), number)
     return number
 
 
@@ -185,9 +185,9 @@ def _find(db: sqlite3.Connection, owner: Owner, kind: str, parent: str, name: st
     return None if row is None else int(row[0])
 
 
-def _insert(db: sqlite3.Connection, owner: Owner, kind: str, place: tuple[str, str], number: int) -> None:
+def _put(db: sqlite3.Connection, owner: Owner, kind: str, place: tuple[str, str], number: int) -> None:
     db.execute(
-        "INSERT INTO palace (tenant, user, kind, parent, name, number) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO palace (tenant, user, kind, parent, name, number) VALUES (?, ?, ?, ?, ?, ?)",
         (*owner, kind, *place, number),
     )
 
@@ -215,23 +215,32 @@ def below(
     return [PalacePlace(number, name) for number, name in rows]
 
 
-def names(db: sqlite3.Connection, owner: Owner) -> dict[str, str]:
-    """Every name and alias of a wing, and the wing's own name."""
+def names(db: sqlite3.Connection, scope: Scope, *, writing: bool = False) -> dict[str, str]:
+    """Every name of a wing, and every alias that holds in the scope (`ports.StateStore`), and the wing's own name."""
     rows = db.execute(
         """
-        SELECT given.name, wing.name FROM palace AS given JOIN palace AS wing
+        SELECT given.kind, given.parent, given.name, wing.name FROM palace AS given JOIN palace AS wing
             ON wing.tenant = given.tenant AND wing.user = given.user AND wing.kind = 'wing' AND wing.parent = ''
             AND wing.number = given.number
-        WHERE given.tenant = ? AND given.user = ? AND given.kind IN ('wing', 'alias') AND given.parent = ''
+        WHERE given.tenant = ? AND given.user = ? AND given.kind IN ('wing', 'alias')
+        ORDER BY given.parent, given.name
         """,
-        owner,
-    )
-    return dict(rows.fetchall())
+        scope.owner,
+    ).fetchall()
+    here = (scope.project, scope.agent)
+    told = circles(*here)
+    wings = {name: wing for kind, _, name, wing in rows if kind == "wing"}
+    aliases = {
+        name: wing
+        for kind, within, name, wing in rows
+        if kind == "alias" and (within in told if writing else is_told(within, *here))
+    }
+    # who sees all finds every wing by its own name
+    return wings | aliases if writing or here != (None, None) else aliases | wings
 
 
 _NAMED = ("wing", "room", "closet")
 """Kinds in which a number means one name; an alias shares its wing's."""
-
 
 _ADOPTED = ("wing", "room", "closet", "alias", "home", "last")
 """Kinds in the order in which they can be taken over: what others stand in comes first."""
@@ -291,7 +300,8 @@ def _has_ground(db: sqlite3.Connection, owner: Owner, place: PalaceRow) -> bool:
     if place.kind == "last" or (place.kind == "wing" and place.parent == _TOP):
         return True
     if place.kind in {"alias", "home"}:
-        return place.parent == _TOP and _is_there(db, owner, "wing", _TOP, place.number)
+        is_named = place.parent == _TOP or (place.kind == "alias" and read_circle(place.parent) is not None)
+        return is_named and _is_there(db, owner, "wing", _TOP, place.number)
     numbers = read_pointer(place.parent)
     if numbers is None or numbers[2] is not None or (numbers[1] is None) != (place.kind == "room"):
         return False
@@ -337,12 +347,21 @@ def leave(db: sqlite3.Connection, owner: Owner, wings: Sequence[str]) -> None:
             continue
         db.execute(
             """
-            DELETE FROM palace WHERE tenant = ? AND user = ? AND parent = '' AND number = ?
-                AND kind IN ('wing', 'alias', 'home')
+            DELETE FROM palace WHERE tenant = ? AND user = ? AND number = ?
+                AND (kind = 'alias' OR (kind IN ('wing', 'home') AND parent = ''))
             """,
             (*owner, number),
         )
         _erase_below(db, owner, pointer(number))
+
+
+def leave_aliases(db: sqlite3.Connection, owner: Owner, project: str) -> None:
+    """Erase the other names of wings that were told in a project, to whichever agent."""
+    told = circle(project, None)
+    db.execute(
+        "DELETE FROM palace WHERE tenant = ? AND user = ? AND kind = 'alias' AND (parent = ? OR parent GLOB ?)",
+        (*owner, told, f"{told}&*"),
+    )
 
 
 def leave_closets(db: sqlite3.Connection, owner: Owner, closets: Sequence[tuple[str, str]]) -> None:

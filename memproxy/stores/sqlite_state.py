@@ -277,8 +277,8 @@ class SqliteState(SqliteAccess):
     ) -> list[PalacePlace]:
         return await self._file.read(lambda db: palace.below(db, scope.owner, parent, name, after=after, limit=limit))
 
-    async def palace_names(self, scope: Scope) -> dict[str, str]:
-        return await self._file.read(lambda db: palace.names(db, scope.owner))
+    async def palace_names(self, scope: Scope, *, writing: bool = False) -> dict[str, str]:
+        return await self._file.read(lambda db: palace.names(db, scope, writing=writing))
 
     async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
         return await self._file.read(lambda db: palace.rows(db, scope.owner))
@@ -294,6 +294,9 @@ class SqliteState(SqliteAccess):
 
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         await self._file.write(lambda db: palace.leave(db, scope.owner, wings))
+
+    async def leave_aliases(self, scope: Scope, project: str) -> None:
+        await self._file.write(lambda db: palace.leave_aliases(db, scope.owner, project))
 
     async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
         await self._file.write(lambda db: palace.leave_closets(db, scope.owner, closets))

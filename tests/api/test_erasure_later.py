@@ -1,6 +1,6 @@
 """A deletion by scope that is asked for while the store is away: queued, and then complete."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,14 @@ from tests.support.waiting import eventually
 
 ANN: dict[str, Any] = {"user_id": "ann"}
 LIVES = {"subject": "user", "predicate": "lives_in", "session_id": "s1", **ANN}
+
+
+class UnwritableStore(SwitchedStore):
+    """A store that can be made to refuse what is written, and only that."""
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        writes = name in {"upsert", "set_fields", "delete", "flush"}
+        return super().__getattr__(name) if writes else getattr(self._inner, name)
 
 
 @pytest.fixture
@@ -68,3 +76,26 @@ async def test_an_undone_session_is_undone_when_the_store_is_back(api: Api, stor
         return await contents(api) == {"kept"} and await state.progress(scope) is None
 
     await eventually(done, what="the session is gone, also from the state")
+
+
+async def test_single_memories_that_are_deleted_later_leave_no_name_behind(tmp_path: Path) -> None:
+    store = UnwritableStore(EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, lull_s=0))
+    async with serve_engine(make_engine(tmp_path, store=store.as_store(), write_timeout_s=0.1)) as api:
+        scope, state = Scope(tenant=api.tenant, user="ann"), api.engine.backends().state
+        gone = await api.store("The zoo opens", subject="Quokkaville", category="zoology", **ANN)
+        kept = await api.store("User likes tea", subject="user", category="drinks", session_id="s1", **ANN)
+        said = {"session_id": "s1", "messages": [{"role": "user", "content": "Zebulon, Zebulon", "id": "t1"}], **ANN}
+        assert (await api.call("POST", "/v1/memory/turns", json=said)).status_code == 201
+        known = {row.name for row in await state.palace_rows(scope) if row.kind == "closet"}
+        store.away = True
+        for name in (gone["id"], "t1"):
+            assert (await api.call("DELETE", f"/v1/memory/{name}", params=ANN)).status_code == 202
+        store.away = False
+
+        async def done() -> bool:
+            left = {row.name for row in await state.palace_rows(scope) if row.kind in {"closet", "wing"}}
+            return left == {"user", "drinks"}
+
+        await eventually(done, what="the names are gone with the memories")
+        assert known > {"zoology", "drinks"}
+        assert [memory["id"] for memory in await api.page(**ANN)] == [kept["id"]]

@@ -118,6 +118,42 @@ async def test_another_user_or_project_sees_no_place_of_it(api: Api) -> None:
     assert [wing["name"] for wing in await level(api, project_id="p")] == ["atlas"]
 
 
+async def test_a_name_told_in_one_project_names_nothing_in_another(api: Api) -> None:
+    told: dict[str, Any] = {"subject": "Nightjar", "predicate": "is called", "object": "Lloyds"}
+    await api.store("Nightjar stands for Lloyds", **told, project_id="atlas")
+    await api.store("Rex is a dog", subject="My dog Rex")
+    listed = {one["name"]: one["aliases"] for one in await level(api)}
+    assert listed == {"lloyds": ["nightjar"], "rex": ["dog"]}
+    other = await api.store("Nightjar sings at dusk", subject="Nightjar", project_id="apollo")
+    own = await api.store("Nightjar wants a report", subject="Nightjar", project_id="atlas")
+    assert (other["wing"], own["wing"]) == ("nightjar", "lloyds")
+    listed = {one["name"]: one["aliases"] for one in await level(api, project_id="apollo")}
+    assert listed == {"nightjar": [], "rex": ["dog"]}
+    listed = {one["name"]: one["aliases"] for one in await level(api, project_id="atlas")}
+    assert listed == {"lloyds": ["nightjar"], "rex": ["dog"]}
+    assert await level(api, project_id="apollo", wing="Lloyds") == []
+    moved = await api.call("PATCH", f"/v1/memory/{own['id']}", json={"project_id": "apollo"})
+    assert moved.json()["wing"] == "nightjar"
+    back = await api.call("PATCH", f"/v1/memory/{own['id']}", json={"project_id": "atlas"})
+    assert (back.json()["wing"], back.json()["pointer"]) == ("lloyds", own["pointer"])
+    assert [one["content"] for one in await api.page(project_id="apollo", wing="Nightjar")] == [other["content"]]
+    found = (await api.call("GET", "/v1/memory/entities", params={"project_id": "apollo"})).json()["data"]
+    assert {one["name"] for one in found} == {"Nightjar", "My dog Rex"}
+    for name, facts in (("Nightjar", 2), ("Lloyds", 2)):
+        path = f"/v1/memory/entities/{name}/timeline"
+        answers = [await api.call("GET", path, params={"project_id": one}) for one in ("atlas", "apollo")]
+        assert [len(one.json()["data"]) for one in answers] == [1, 0], facts
+
+
+async def test_a_users_name_told_in_a_project_is_another_name_of_the_wing_there(api: Api) -> None:
+    named: dict[str, Any] = {"subject": "user", "predicate": "name", "object": "Ana"}
+    await api.store("User's name is Ana", **named, project_id="atlas")
+    fact = await api.store("User likes tea", subject="user")
+    assert fact["wing"] == "user"
+    assert len(await api.page(project_id="atlas", wing="Ana")) == 2
+    assert await api.page(project_id="apollo", wing="Ana") == []
+
+
 async def test_levels_are_paged(api: Api) -> None:
     for n in range(5):
         await api.store(f"Thing {n}", subject=f"Thing {n}")
@@ -180,9 +216,16 @@ async def test_topics_of_a_project_that_was_deleted_are_left_nowhere(api: Api) -
     await api.store("The launch slipped", category="zebulon-launch", session_id="s1", project_id="atlas")
     await api.store("Tomatoes of the project", category="gardening", session_id="s1", project_id="atlas")
     await api.store("Another launch", category="launches", session_id="s1", project_id="apollo")
+    for name, project, agent in (("nightjar", "atlas", "coder"), ("dusk", "atlas2", None)):
+        told: dict[str, Any] = {"predicate": "is called", "object": "Lloyds", "category": "launches"}
+        told |= {"subject": name, "project_id": project, "agent_id": agent}
+        await api.store(f"{name} is called Lloyds", **told)
+    await api.store("Lloyds is a bank", subject="Lloyds", category="launches")
     assert await closets(api) == {"gardening", "zebulon-launch", "launches"}
     gone = await api.call("DELETE", "/v1/memory", params={"user_id": "default", "project_id": "atlas"})
-    assert gone.json() == {"deleted": 2}
+    assert gone.json() == {"deleted": 3}
     assert await closets(api) == {"gardening", "launches"}
+    rows = await api.engine.backends().state.palace_rows(Scope(tenant=api.tenant, user="default"))
+    assert {row.name for row in rows if row.kind == "alias"} == {"dusk"}
     again = await api.store("Beans", category="gardening", session_id="s1")
     assert again["pointer"] == kept["pointer"]

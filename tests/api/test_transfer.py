@@ -203,6 +203,16 @@ async def test_a_key_for_one_project_takes_only_that_projects_memories_along(own
     assert told["rejected"] == 1
 
 
+async def test_a_key_for_one_project_takes_over_no_places(own_api: Api) -> None:
+    """They are the user's in all projects: names that hold in another one would come along."""
+    await own_api.store("Nightjar is late", project_id="alpha", subject="Nightjar")
+    places = read(await export(own_api), "place")
+    assert places
+    bound = Identity(tenant=own_api.tenant, default_user="other", project="alpha", bound_project=True)
+    told = await take(own_api, lines(*({"place": {**place, "user_id": "other"}} for place in places)), bound)
+    assert any("for one project" in note for note in told["notes"])
+
+
 async def test_a_web_page_cannot_plant_by_a_form_or_plain_text(own_api: Api) -> None:
     for media in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         headers = {"content-type": media} if media else {}

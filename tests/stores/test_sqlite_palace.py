@@ -1,5 +1,6 @@
 """The palace's numbers in the embedded state."""
 
+import sqlite3
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,11 +10,16 @@ from hypothesis import strategies as st
 
 from memproxy.core.palace import Names
 from memproxy.core.scope import Scope
+from memproxy.core.transfer import PalaceRow
 from memproxy.ports import PalacePlace, Placed
+from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
 
 OWNER = Scope(tenant="t", user="u")
 OTHER = Scope(tenant="t", user="v")
+ATLAS = Scope(tenant="t", user="u", project="atlas")
+APOLLO = Scope(tenant="t", user="u", project="apollo")
+CODER = Scope(tenant="t", user="u", project="atlas", agent="coder")
 
 
 @pytest.fixture
@@ -44,6 +50,79 @@ async def test_two_names_of_one_subject_are_one_wing_and_two_wings_stay_two(stat
     assert await state.palace_names(OWNER) == {"dog": "dog", "rex": "dog"}
     await state.place(OWNER, [Names(wing="cat"), Names(wing="dog", same=(("cat", "dog"),))])
     assert await state.palace_names(OWNER) == {"dog": "dog", "rex": "dog", "cat": "cat"}
+    await state.close()
+
+
+async def test_a_name_told_in_a_project_holds_there_alone(state: SqliteState) -> None:
+    await state.place(OWNER, [Names(wing="rex", same=(("dog", "rex"),))])
+    await state.place(OWNER, [Names(wing="nightjar", same=(("nightjar", "lloyds"),), project="atlas")])
+    wings = {"rex": "rex", "lloyds": "lloyds", "dog": "rex"}
+    assert await state.palace_names(ATLAS) == await state.palace_names(ATLAS, writing=True)
+    assert await state.palace_names(ATLAS) == await state.palace_names(OWNER) == wings | {"nightjar": "lloyds"}
+    assert await state.palace_names(APOLLO) == wings
+    assert await state.palace_names(OWNER, writing=True) == wings
+    placed = await state.place(OWNER, [Names(wing="nightjar", project=p) for p in ("atlas", "apollo", None)])
+    assert [place.wing for place in placed] == ["lloyds", "nightjar", "nightjar"]
+    assert (await state.place(OWNER, [Names(wing="nightjar", project="atlas")]))[0].wing == "lloyds"
+    assert (await state.palace_names(ATLAS))["nightjar"] == "lloyds"
+    assert (await state.palace_names(OWNER))["nightjar"] == "nightjar", "every wing is found by its own name"
+    await state.leave_palace(OWNER, ["lloyds"])
+    assert [row.name for row in await state.palace_rows(OWNER) if row.kind == "alias"] == ["dog"]
+    await state.close()
+
+
+async def test_a_name_told_to_an_agent_holds_for_that_one_and_is_seen_by_who_sees_all_agents(
+    state: SqliteState,
+) -> None:
+    await state.place(OWNER, [Names(wing="a", same=(("b", "a"),), project="atlas", agent="coder")])
+    seen = {scope: set(await state.palace_names(scope)) for scope in (OWNER, ATLAS, APOLLO, CODER)}
+    assert seen == {OWNER: {"a", "b"}, ATLAS: {"a", "b"}, APOLLO: {"a"}, CODER: {"a", "b"}}
+    assert set(await state.palace_names(ATLAS, writing=True)) == {"a"}
+    assert set(await state.palace_names(CODER, writing=True)) == {"a", "b"}
+    other = Scope(tenant="t", user="u", agent="writer")
+    assert set(await state.palace_names(other)) == {"a"}
+    await state.close()
+
+
+async def test_a_role_that_is_taken_over_in_a_project_is_taken_over_there_alone(state: SqliteState) -> None:
+    await state.place(OWNER, [Names(wing="tom", same=(("boss", "tom"),))])
+    await state.place(OWNER, [Names(wing="kim", same=(("boss", "kim"),), project="atlas")])
+    known = [(await state.palace_names(scope))["boss"] for scope in (ATLAS, APOLLO)]
+    assert known == ["kim", "tom"]
+    await state.place(OWNER, [Names(wing="ann", same=(("boss", "ann"),), project="atlas")])
+    known = [(await state.palace_names(scope))["boss"] for scope in (ATLAS, APOLLO)]
+    assert known == ["ann", "tom"]
+    await state.close()
+
+
+async def test_names_of_a_file_from_before_projects_were_noted_hold_in_all_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    with sqlite3.connect(file, isolation_level=None) as db:
+        migrate(db, MIGRATIONS[:8])
+        db.execute("INSERT INTO palace VALUES ('t', 'u', 'wing', '', 'rex', 1), ('t', 'u', 'alias', '', 'dog', 1)")
+        db.execute("INSERT INTO palace VALUES ('t', 'u', 'last', '', 'wing', 1)")
+    db.close()
+    state = SqliteState(file, sync="normal")
+    await state.open()
+    for scope in (OWNER, ATLAS, CODER):
+        assert await state.palace_names(scope) == {"rex": "rex", "dog": "rex"}
+        assert await state.palace_names(scope, writing=True) == {"rex": "rex", "dog": "rex"}
+    with sqlite3.connect(file) as db:
+        assert db.execute("PRAGMA user_version").fetchone() > (8,), "a program that knows no projects must not open it"
+    db.close()
+    await state.close()
+
+
+async def test_exported_names_keep_where_they_were_told_and_old_ones_hold_everywhere(state: SqliteState) -> None:
+    await state.place(OWNER, [Names(wing="a", same=(("b", "a"),), project="a & b/ü")])
+    rows = await state.palace_rows(OWNER)
+    assert await state.adopt_palace(OTHER, [*rows, PalaceRow(kind="alias", parent="", name="old", number=1)])
+    told = Scope(tenant="t", user="v", project="a & b/ü")
+    assert set(await state.palace_names(told)) == {"a", "b", "old"}
+    assert set(await state.palace_names(Scope(tenant="t", user="v", project="a"))) == {"a", "old"}
+    for wrong in ("W-001", "project=", "agent=x&project=y", "project=%zz", "project=a&x=b"):
+        taken = await state.adopt_palace(OTHER, [PalaceRow(kind="alias", parent=wrong, name="n", number=1)])
+        assert taken is (wrong == "project=")
     await state.close()
 
 
@@ -99,6 +178,7 @@ WANTED = st.builds(
     same=st.sampled_from([(), (), (("dog", "rex"),), (("boss", "rex"),), (("boss", "clara"),)]),
     drawer=st.booleans(),
     moves=st.sampled_from([False, False, True]),
+    project=st.sampled_from([None, None, "atlas"]),
 )
 
 
