@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "models": SEAMS,
     "stores": SEAMS,
     "retention": SEAMS,
-    "learn": SEAMS | {"recall"},
+    "learn": SEAMS | {"recall", "retention"},
     # process one knows the journal (a port) and the engine's address; process two everything but concrete parts
     "relay": SEAMS | {"wire", "auth"},
     "api": SEAMS | {"retention", "auth", "recall", "learn"},

@@ -24,8 +24,8 @@ near to everything (docs/recall.md), and what comparing takes is bounded.
 _FORMAT = 1
 _HEADER_BYTES = 3
 _MOST_NUMBERS = 2**16 - 1
-_AT_ONCE = 512
-"""Tokens that are unpacked together: 768 KiB, which stays in the processor's cache."""
+_AT_ONCE = 256
+"""Tokens that are unpacked together, into the same 384 KiB each time, which stay in the processor's cache."""
 
 _SIGNS: Vectors = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1
 """The eight numbers that each byte stands for."""
@@ -51,7 +51,7 @@ def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float
     another model (another number of numbers).
     """
     result = np.full((len(packed), len(question)), np.nan)
-    counts = [_tokens(one, question) for one in packed]
+    counts = _counts(packed, question.shape[1])
     readable = [place for place, count in enumerate(counts) if count]
     if not readable or not len(question):
         return result
@@ -63,14 +63,15 @@ def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float
     return result
 
 
-def _tokens(one: bytes, question: Vectors) -> int:
-    """How many of the packed tokens are compared; 0 where they cannot be compared with the question."""
-    numbers = question.shape[1]
-    if len(one) <= _HEADER_BYTES or one[0] != _FORMAT or int.from_bytes(one[1:_HEADER_BYTES], "little") != numbers:
-        return 0
-    width = _width(numbers)
-    tokens, rest = divmod(len(one) - _HEADER_BYTES, width)
-    return 0 if rest else min(tokens, MOST_TOKENS)
+def _counts(packed: Sequence[bytes], numbers: int) -> list[int]:
+    """How many tokens of each text are compared; 0 where they cannot be compared with vectors of so many numbers."""
+    header, width = bytes([_FORMAT]) + numbers.to_bytes(2, "little"), _width(numbers)
+    return [
+        min((len(one) - _HEADER_BYTES) // width, MOST_TOKENS)
+        if one.startswith(header) and (len(one) - _HEADER_BYTES) % width == 0
+        else 0
+        for one in packed
+    ]
 
 
 def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:
@@ -79,9 +80,12 @@ def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:
     wide = np.zeros((width * 8, len(question)), np.float32)
     wide[: question.shape[1]] = question.T / np.sqrt(question.shape[1])
     found = np.empty((len(bits), len(question)), np.float32)
+    unpacked = np.empty((min(len(bits), _AT_ONCE), width, 8), np.float32)
     for start in range(0, len(bits), _AT_ONCE):
         some = bits[start : start + _AT_ONCE]
-        found[start : start + _AT_ONCE] = _SIGNS.take(some, axis=0).reshape(len(some), -1) @ wide
+        # "clip", as "raise" would copy what it writes; a byte is never out of range
+        signs = _SIGNS.take(some, axis=0, out=unpacked[: len(some)], mode="clip")
+        np.matmul(signs.reshape(len(some), -1), wide, out=found[start : start + _AT_ONCE])
     return found
 
 

@@ -39,13 +39,14 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery, Question
 from memproxy.recall.batch import Array
 from memproxy.recall.documents import bm25_text, dense_text
-from memproxy.recall.recipes import BIAS, DEFAULT, WITH_TOKENS, Recipe, Weights
-from memproxy.recall.search import Ranker, weighted
+from memproxy.recall.recipes import BIAS, DEFAULT, VECTORS, Recipe, Weights
+from memproxy.recall.scores import weighted
+from memproxy.recall.search import Ranker
 from memproxy.recall.stages import Columns
 from memproxy.settings import EmbeddingSettings
 
 POSITIVE_WEIGHT = {"hybrid": 3.4, "late": 4.8, "lexical": 4.2}
-HELD: dict[str, Weights] = {"hybrid": {"coverage": 0.8}, "late": {"coverage": 3.2}, "lexical": {"coverage": 2.4}}
+HELD: dict[str, Weights] = {"hybrid": {"coverage": 0.8}, "late": {"coverage": 1.6}, "lexical": {"coverage": 2.4}}
 """Set before fitting: where order counts, the fit takes from a memory's own words and gives to its neighbours', which
 is right in LoCoMo's long conversations and puts the turn after the answer first in short ones (test_probes.py)."""
 
@@ -55,10 +56,6 @@ ORDERED = {"hybrid": _ALL_MEMORIES, "late": ("turns",), "lexical": _ALL_MEMORIES
 ORDER_WEIGHT = {"hybrid": 20.0, "late": 450.0, "lexical": 20.0}
 """What a question's order counts against its rows. From 5 on both recalls are better, also of conversations that were
 not fitted on, and what passes the floor stays the same."""
-
-FACTS_LIFTED = {"hybrid": 0.0, "late": 0.15, "lexical": 0.0}
-"""Log odds that facts are given after the fit, so that what is told once passes the floor (test_probes.py); turns keep
-their scores."""
 
 SET_BY_HAND = ("assistant", "your_words", "not_your_words", "newest")
 _QUESTIONS = 16
@@ -97,7 +94,7 @@ class Workshop:
         self._tokens: dict[str, bytes] = {}
         self._question = functools.lru_cache(_QUESTIONS)(lambda text: self._encode([text])[0])
         self._lexical = Bm25Encoder()
-        self._ranker = Ranker(self._lexical, WITH_TOKENS)
+        self._ranker = Ranker(self._lexical, DEFAULT)
 
     def document(
         self, memory: Memory, sources: frozenset[str], before: Memory | None, after: Memory | None
@@ -254,7 +251,11 @@ def situations(workshop: Workshop, everybody: Sequence[Person], recipe: Recipe, 
                 continue
             for name, corpus, query, gold in _cases(person, other, question, chance):
                 for label, shared_words in _versions(name, dense):
-                    how: dict[str, Any] = {"dense": dense, "limit": recipe.candidates, "shared_words": shared_words}
+                    how: dict[str, Any] = {
+                        "dense": dense,
+                        "limit": recipe.by_tokens if dense else recipe.candidates,
+                        "shared_words": shared_words,
+                    }
                     example = workshop.example(corpus, query, gold, **how)
                     examples[label] += [] if example is None else [example]
     return examples
@@ -315,8 +316,6 @@ def fit(examples: Situations, columns: Sequence[str], kind: str) -> dict[str, fl
     table = [np.concatenate(column) for column in (rows, labels, weights)]
     found = logistic.fit(table[0], table[1], table[2], lists, np.concatenate(offsets))
     fitted = dict(zip((BIAS, *columns), found.tolist(), strict=True))
-    fitted[BIAS] += FACTS_LIFTED[kind]
-    fitted["turn"] -= FACTS_LIFTED[kind]
     return {name: round(value, 3) for name, value in fitted.items()} | dict(held)
 
 
@@ -335,9 +334,9 @@ def main(shared: Annotated[Path, typer.Option(help="Folder with eval/ and models
     workshop = Workshop(shared / "models" / "all-MiniLM-L6-v2")
     everybody = people(workshop, shared / "eval" / "locomo_dev.json")
     for name, recipe, model in (
-        ("hybrid", DEFAULT, WITH_TOKENS.hybrid),
-        ("late", WITH_TOKENS, WITH_TOKENS.late or {}),
-        ("lexical", DEFAULT, WITH_TOKENS.lexical),
+        ("hybrid", VECTORS, DEFAULT.hybrid),
+        ("late", DEFAULT, DEFAULT.late or {}),
+        ("lexical", VECTORS, DEFAULT.lexical),
     ):
         examples = situations(workshop, everybody, recipe, dense=name != "lexical")
         columns = [column for column in model if column not in (BIAS, *SET_BY_HAND, *HELD[name])]

@@ -103,10 +103,14 @@ class _Ending:
             rows, self._applied = self._applied, []
             try:
                 await self._writes.flush()
-            except Exception as error:  # noqa: BLE001 - Endings logs and counts it
-                self._applied, self.failure = rows + self._applied, error
+            except Exception as error:  # noqa: BLE001 - `end` hands it to Endings, which logs and counts it
+                self._fail(rows, error)
             else:
                 await asyncio.gather(*(self._endings.end(row) for row in rows))
+
+    def _fail(self, rows: list[JournalRow], error: Exception) -> None:
+        """These are not acknowledged; nothing more is."""
+        self._applied, self.failure = rows + self._applied, error
 
     async def end(self, left: Sequence[JournalRow]) -> None:
         """Returns when all that was applied is acknowledged, or put back together with what is ``left``."""

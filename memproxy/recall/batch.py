@@ -148,9 +148,9 @@ class Batch:
 
     def with_beside(self, values: Array) -> Array:
         """The best of each candidate's row and of those of its neighbours."""
-        best = values
+        best, padded = values, np.vstack([values, np.full(values.shape[1], np.nan)])
         for places in self.around:
-            best = np.fmax(best, np.where((places == NOBODY)[:, None], np.nan, values[places]))
+            best = np.fmax(best, padded[places])  # `NOBODY` is the last row
         return best
 
     def beside(self, values: Array, places: NDArray[np.int64]) -> Array:

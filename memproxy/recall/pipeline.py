@@ -32,12 +32,13 @@ from memproxy.recall.answering import answered, note, without
 from memproxy.recall.aside import Aside
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.both import averaged
+from memproxy.recall.candidates import looked_at, wanted
 from memproxy.recall.course import Course
 from memproxy.recall.earlier import earlier_messages
 from memproxy.recall.first_turn import stable_facts
 from memproxy.recall.general import GeneralQuestions
 from memproxy.recall.occasions import with_days
-from memproxy.recall.recipes import Recipe, configured
+from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
@@ -136,10 +137,9 @@ class Recall:
             StoreUnavailable: the store does not answer.
         """
         text = await self._dated(scope, shorten(query), where.as_of or self._clock.now())
-        wanted = max(limit, self._recipe.candidates)
         with paid_by(scope.tenant):
-            hybrid = await self._query(text, SEARCH_EMBED_SECONDS, limit=wanted, where=where)
-        candidates = await self._store.search(scope, hybrid)
+            hybrid = await self._query(text, SEARCH_EMBED_SECONDS, least=limit, where=where)
+        candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         return self._ranker.rank(text, hybrid, candidates, now=where.as_of or self._clock.now())[:limit]
 
     async def _completed(self, request: RecallRequest, course: Course) -> RecallRequest:
@@ -287,12 +287,12 @@ class Recall:
         )
         with course.stage("embed"), paid_by(scope.tenant):
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
-            hybrid = await self._query(query, share, limit=self._recipe.candidates, where=where)
+            hybrid = await self._query(query, share, least=0, where=where)
             hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in limits.kinds else 0)
         if self._general.asks(verdict, hybrid.dense):
             raise _General
         with course.stage("search"):
-            candidates = await self._store.search(scope, hybrid)
+            candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
             candidates = await self._with_preferences(scope, query, hybrid, candidates)
         with course.stage("rank"):
             return self._ranked(query, hybrid, candidates)
@@ -315,8 +315,10 @@ class Recall:
         away = self._aside.places(query, candidates)
         return self._ranker.rank(query, hybrid, candidates, now=self._clock.now(), aside=away.told, noise=away.noise)
 
-    async def _query(self, text: str, patience_s: float, *, limit: int, where: MemoryFilter) -> HybridQuery:
-        """Both halves of the query; without the vector when the embedder is not there or late."""
+    async def _query(self, text: str, patience_s: float, *, least: int, where: MemoryFilter) -> HybridQuery:
+        """Both halves of the query, for as many candidates as the recipe has, or ``least`` if those are more; without
+        the vector when the embedder is not there or late.
+        """
         asked: Question | None = None
         try:
             async with asyncio.timeout(patience_s):
@@ -324,9 +326,10 @@ class Recall:
         except (TimeoutError, EmbedderUnavailable):
             pass  # words alone are what is left to search by; the embedder says itself what is wrong with it
         bm25 = self._lexical.encode_query(text)
+        tokens = asked.tokens if asked is not None and LATE in self._recipe.stages else None
+        limit = max(least, wanted(self._recipe, tokens=tokens is not None))
         if asked is None:
             return HybridQuery(bm25=bm25, limit=limit, where=where)
-        tokens = asked.tokens if "late" in self._recipe.stages else None
         return HybridQuery(dense=asked.vector, bm25=bm25, tokens=tokens, words=asked.words, limit=limit, where=where)
 
     def _judged(

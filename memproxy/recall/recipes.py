@@ -12,15 +12,18 @@ from memproxy.settings import RecallSettings
 Weights = Mapping[str, float]
 
 BIAS = "bias"
+LATE = "late"
+"""The stage that reads token vectors."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Ordered stages and the weights of their columns: for candidates with a vector (``hybrid``), for those without
-    (``lexical``), and for those with the vectors of their tokens where the stage ``late`` looks at them (``late``;
+    (``lexical``), and for turns with the vectors of their tokens where the stage ``late`` looks at them (``late``;
     None: as ``hybrid``).
 
-    ``calibrated``: the weighted sum is log odds, and the score the probability of it; else the sum itself is the
-    score, cut to [0, 1]. ``candidates`` are asked for on each side (by vector, by words), at least.
+    ``calibrated``: the weighted sum is log odds, and the score the probability of it (see `recall.scores`); else the
+    sum itself is the score, cut to [0, 1]. ``candidates`` are asked for on each side (by vector, by words), at least;
+    ``by_tokens`` where the question has the vectors of its tokens.
     """
 
     name: str
@@ -29,6 +32,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     lexical: Weights
     late: Weights | None = None
     candidates: int = 60
+    by_tokens: int = 60
     calibrated: bool = False
 
 
@@ -79,38 +83,38 @@ _HYBRID = MappingProxyType(
 
 _LATE = MappingProxyType(
     {
-        BIAS: 0.034,
-        "cosine": 1.255,
-        "cosine_standing": -0.179,
-        "bm25_standing": -0.273,
-        "crowd": -1.02,
-        "other_words": -0.266,
-        "other_words_cosine": 4.761,
-        "answers": -0.08,
-        "answers_match": 0.288,
-        "after_coverage": -0.098,
-        "session": 0.389,
-        "speaker": 2.325,
-        "near_time": 3.505,
-        "number": 1.349,
-        "name": 0.985,
-        "time_word": 1.128,
-        "turn": 2.346,
-        "length": 0.083,
-        "question": -0.314,
-        "first_person": 0.563,
-        "acknowledgement": -0.167,
-        "turn_crowd": -1.194,
-        "phrases": 0.085,
-        "late": 2.677,
-        "late_standing": -0.106,
-        "late_window": 1.152,
-        "coverage": 3.2,
+        BIAS: -0.84,
+        "cosine": 0.456,
+        "cosine_standing": -0.169,
+        "bm25_standing": -0.131,
+        "crowd": -0.997,
+        "other_words": -0.111,
+        "other_words_cosine": 3.822,
+        "answers": -0.058,
+        "answers_match": 0.272,
+        "after_coverage": -0.153,
+        "session": 0.391,
+        "speaker": 2.226,
+        "near_time": 3.406,
+        "number": 1.277,
+        "name": 0.966,
+        "time_word": 1.095,
+        "turn": 2.316,
+        "length": 0.121,
+        "question": -0.319,
+        "first_person": 0.518,
+        "acknowledgement": -0.164,
+        "turn_crowd": -1.149,
+        "phrases": 0.094,
+        "late": 6.647,
+        "late_standing": -0.147,
+        "late_window": 1.032,
+        "coverage": 1.6,
         **_BY_HAND,
     }
 )
-"""For candidates with the vectors of their tokens: what late interaction tells takes the place of most of what the one
-vector and single words tell.
+"""For turns with the vectors of their tokens: what late interaction tells takes the place of most of what the one
+vector and single words tell. What passes the floor is told by both sets (`recall.scores`).
 """
 
 _LEXICAL = MappingProxyType(
@@ -139,7 +143,7 @@ _LEXICAL = MappingProxyType(
 )
 """For candidates without a vector and searches without a model."""
 
-_WITH_TOKENS = 100
+_BY_TOKENS = 100
 """Candidates of each side: 0.935 of LoCoMo's gold turns are among them, of 60 0.900. Late interaction puts more of
 them first; without it more candidates change nothing.
 """
@@ -148,6 +152,7 @@ DEFAULT = Recipe(
     name="default",
     stages=(
         "fused",
+        LATE,
         "phrases",
         "neighbours",
         "sessions",
@@ -160,14 +165,14 @@ DEFAULT = Recipe(
     hybrid=_HYBRID,
     lexical=_LEXICAL,
     late=_LATE,
+    by_tokens=_BY_TOKENS,
     calibrated=True,
 )
 
-
-WITH_TOKENS = msgspec.structs.replace(
-    DEFAULT, name="late", stages=("fused", "late", *DEFAULT.stages[1:]), candidates=_WITH_TOKENS
+VECTORS = msgspec.structs.replace(
+    DEFAULT, name="vectors", stages=tuple(stage for stage in DEFAULT.stages if stage != LATE), by_tokens=60
 )
-"""Not the default, as LongMemEval loses by it: docs/decisions/0017-late-interaction.md."""
+"""The default without late interaction: a text's one vector, and words. Keeps no vectors of tokens."""
 
 
 def _plain(name: str, stage: str, weights: Weights, lexical: Weights | None = None) -> Recipe:
@@ -179,11 +184,12 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         recipe.name: recipe
         for recipe in (
             DEFAULT,
-            WITH_TOKENS,
+            msgspec.structs.replace(DEFAULT, name=LATE),
             _plain("dense", "dense", {"dense": 1.0}),
             _plain("rrf", "rrf", {"rank_dense": 0.6, "rank_bm25": 0.4}, {"rank_bm25": 1.0}),
             _plain("average", "average", {"average": 1.0}),
             _plain("bm25", "bm25", {"bm25": 1.0}),
+            VECTORS,
         )
     }
 )

@@ -8,16 +8,15 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from memproxy.core import fusion
 from memproxy.core.memory import Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder
-from memproxy.recall.batch import Array, Batch
+from memproxy.recall.batch import Batch
 from memproxy.recall.each import Each
 from memproxy.recall.reading import Reader
-from memproxy.recall.recipes import BIAS, Recipe, Weights
+from memproxy.recall.recipes import Recipe
+from memproxy.recall.scores import scores as scores_of
 from memproxy.recall.stages import STAGES, Columns
 
 
@@ -72,7 +71,7 @@ class Ranker:
     def _scored(self, batch: Batch, places: Sequence[int] | None = None) -> list[Scored]:
         """The candidates of the batch, or those at some of its places."""
         columns = self.columns(batch)
-        scores: list[float] = self._scores(batch, columns).tolist()
+        scores: list[float] = scores_of(self._recipe, batch, columns).tolist()
         signals = _signals(batch, columns)
         wanted = range(len(scores)) if places is None else places
         return [Scored(memory=batch.memories[place], score=scores[place], signals=signals(place)) for place in wanted]
@@ -100,24 +99,6 @@ class Ranker:
         for name in self._recipe.stages:
             found |= STAGES[name](batch)
         return found
-
-    def _scores(self, batch: Batch, columns: Columns) -> Array:
-        by_words = np.isnan(batch.cosine)
-        sums = weighted(columns, self._recipe.hybrid, len(by_words))
-        if self._recipe.late is not None and "late" in self._recipe.stages and batch.has_tokens.any():
-            sums = np.where(batch.has_tokens, weighted(columns, self._recipe.late, len(by_words)), sums)
-        if by_words.any():
-            sums = np.where(by_words, weighted(columns, self._recipe.lexical, len(by_words)), sums)
-        return fusion.probability(sums) if self._recipe.calibrated else np.clip(sums, 0.0, 1.0)
-
-
-def weighted(columns: Columns, weights: Weights, count: int) -> Array:
-    """The weighted sum of the columns for each of ``count`` candidates; columns without a weight do not count."""
-    names = [name for name in columns if name in weights]
-    rows = np.array([np.ones(count), *(columns[name] for name in names)])
-    factors = np.array([weights.get(BIAS, 0.0), *(weights[name] for name in names)])
-    total: Array = np.add.reduce(rows * factors[:, None], axis=0)
-    return total
 
 
 def best_first(scored: Sequence[Scored]) -> list[Scored]:

@@ -79,6 +79,6 @@ class EmbeddingSettings(Section):
     )
     token_vectors: bool | None = Field(
         None,
-        description="Keep token vectors for `recall.recipe: late`: 1.7 KB a turn (`fastembed` alone). Default: where "
-        "the recipe or the stages use them.",
+        description="Keep token vectors, by which the default recipe ranks: 1.7 KB a turn, at most 6 KiB (`fastembed` "
+        "alone). Default: where the recipe or the stages use them.",
     )

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from memproxy.settings.base import Positive, Seconds, Section, Unit
 
 GateCategory = Literal["greeting", "smalltalk", "tool", "fact"]
-RecipeName = Literal["default", "late", "dense", "rrf", "average", "bm25"]
+RecipeName = Literal["default", "late", "dense", "rrf", "average", "bm25", "vectors"]
 StageName = Literal[
     "fused",
     "dense",

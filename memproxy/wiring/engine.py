@@ -21,7 +21,7 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Clock, Embedder, RebuildableStore
 from memproxy.recall.pipeline import Recall
-from memproxy.recall.recipes import configured
+from memproxy.recall.recipes import LATE, configured
 from memproxy.retention.policies import Policies
 from memproxy.settings import RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
@@ -40,10 +40,6 @@ class SystemClock:
     def now(self) -> datetime:
         """The current instant, in UTC."""
         return datetime.now(UTC)
-
-
-LATE = "late"
-"""The stage that reads token vectors."""
 
 
 def make_embedder(

@@ -100,7 +100,7 @@ def test_the_cache_is_bounded_by_what_its_vectors_take() -> None:
 @pytest.mark.model
 @pytest.mark.parametrize(
     ("recall", "kept"),
-    [({}, False), ({"recipe": "late"}, True), ({"stages": ["fused", "late"]}, True), ({"stages": ["fused"]}, False)],
+    [({}, True), ({"recipe": "vectors"}, False), ({"stages": ["fused", "late"]}, True), ({"stages": ["fused"]}, False)],
 )
 async def test_tokens_are_kept_where_recall_ranks_by_them(
     tmp_path: Path, recall: dict[str, Any], *, kept: bool

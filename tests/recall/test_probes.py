@@ -89,14 +89,14 @@ TALKED = [
 ]
 
 
-LATE = Settings.model_validate({"recall": {"deadline_ms": 5_000, "recipe": "late"}})
+WHOLE = Settings.model_validate({"recall": {"deadline_ms": 5_000, "recipe": "vectors"}})
 
 
 @pytest.fixture(
-    params=["words", *(pytest.param(name, marks=[needs_model, pytest.mark.model]) for name in ("model", "late"))]
+    params=["words", *(pytest.param(name, marks=[needs_model, pytest.mark.model]) for name in ("model", "whole"))]
 )
 def searched(request: pytest.FixtureRequest) -> str:
-    """By words alone, by vectors and words, or token by token as well."""
+    """By words alone, as the default has it (token by token as well), or by whole texts' vectors and words."""
     return str(request.param)
 
 
@@ -114,7 +114,7 @@ async def embedder(searched: str, tmp_path: Path) -> AsyncIterator[Embedder | No
 
 @pytest.fixture
 async def probe(searched: str, tmp_path: Path, embedder: Embedder | None) -> AsyncIterator[Probe]:
-    settings = LATE if searched == "late" else UNHURRIED
+    settings = WHOLE if searched == "whole" else UNHURRIED
     async with bench(tmp_path / "store", embedder=embedder, settings=settings) as it:
 
         async def scores(memories: list[str], question: str) -> dict[str, float]:

@@ -15,7 +15,8 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
 from memproxy.recall import recipes, stages
 from memproxy.recall.recipes import BIAS, DEFAULT, RECIPES, Recipe, configured, named
-from memproxy.recall.search import Ranker, Scored, weighted
+from memproxy.recall.scores import weighted
+from memproxy.recall.search import Ranker, Scored
 from memproxy.settings import RecallSettings, RecipeName, StageName
 from tests.recall.making import NOW, fact, turn
 
