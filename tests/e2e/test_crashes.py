@@ -51,7 +51,7 @@ async def test_when_the_supervisor_alone_is_killed_everything_ends(upstream: Scr
         await proxy.restart()
 
 
-@pytest.mark.parametrize(("learn", "cycles"), [("model", 3), ("verbatim", 2)])
+@pytest.mark.parametrize(("learn", "cycles"), [("model", 2), ("verbatim", 1)])
 async def test_no_turn_is_lost_or_doubled_whatever_is_killed_when(tmp_path: Path, learn: str, cycles: int) -> None:
     """The short form of ``python -m tests.e2e.crash``."""
     people, figures, found = await run(tmp_path / "home", cycles=cycles, seed=11, users=3, learn=learn, pause_s=0.8)

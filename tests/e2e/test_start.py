@@ -48,7 +48,7 @@ INVALID = {
     "unknown key": ({"recall": {"limmit": 3}}, "recall.limmit"),
     "unknown section": ({"recal": {"limit": 3}}, "recal"),
     "bad value": ({"recall": {"limit": "many"}}, "recall.limit"),
-    "unknown recipe": ({"recall": {"recipe": "best"}}, "`default`, `late`, `dense`, `rrf`, `average`, `bm25`, `vectors`"),
+    "unknown recipe": ({"recall": {"recipe": "best"}}, "`default`, `late`, `dense`, `rrf`, `average`, `bm25`, "),
     "unknown stage": ({"recall": {"stages": ["fused", "magic"]}}, "recall.stages.1"),
     "negative budget": ({"recall": {"max_tokens": -1}}, "recall.max_tokens"),
     "out of range": ({"recall": {"similarity_threshold": 7}}, "recall.similarity_threshold"),

@@ -75,6 +75,6 @@ async def test_neither_content_nor_keys_are_logged(upstream: ScriptedUpstream, t
         async with proxy.client(KEY) as client:
             await chat(client, SAID)
     log = proxy.log.encode()
-    assert log.count(b"\n") > 5, "it does log"
+    assert log.count(b"\n") > 3, "it does log"
     wrong = [(what, where) for what in (*TEXTS, *KEYS) for where, data in forms(what) if data in log]
     assert wrong == []

@@ -128,11 +128,9 @@ async def test_a_user_stays_within_the_limit_and_history_goes_first(upstream: Sc
 
 async def test_a_dry_run_tells_and_changes_nothing(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    async with running_proxy(upstream.base_url, home, QUIET) as proxy, proxy.client() as client:
-        names = [await store(client, f"number {number}", confidence=number / 10) for number in range(1, 6)]
-        assert (await client.post("/v1/memory/prune", json={"dry_run": True})).json()["pruned"] == 0
     limit = {"retention": {"tenants": {"other": {"max_per_user": 1}}}}
     async with running_proxy(upstream.base_url, home, QUIET | limit) as proxy, proxy.client() as client:
+        names = [await store(client, f"number {number}", confidence=number / 10) for number in range(1, 6)]
         assert (await client.post("/v1/memory/prune", json={"dry_run": True})).json()["pruned"] == 0
     proxy = Proxy(home, {}, {})
     config = home / "limited.yaml"
