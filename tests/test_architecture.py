@@ -88,7 +88,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 NOT_EVEN_ALL = {"evals": {"cli"}, "demo": {"cli"}}
 
-CORE_MAY_IMPORT = {"tokens": {"tiktoken"}, "fusion": {"numpy"}, "tokenvectors": {"numpy"}, "transfer": {"numpy"}}
+CORE_MAY_IMPORT = {"tokens": {"tiktoken"}, "fusion": {"numpy"}, "tokenvectors": {"numpy"}, "packing": {"numpy"}}
 """Counting tokens exactly needs the model family's table; its files are read once, only if they are local. Scores are
 arithmetic over hundreds of candidates at once.
 """

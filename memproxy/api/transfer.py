@@ -18,9 +18,10 @@ from memproxy.api.transfer_lines import Line, memory_of, read_lines
 from memproxy.api.turns import Turns
 from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind, Memory, Source, to_public
+from memproxy.core.packing import length_of, packed
 from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, length_of, line, packed, vector_key
+from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, line, vector_key
 from memproxy.errors import RequestError
 from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage
 

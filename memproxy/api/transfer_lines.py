@@ -11,6 +11,7 @@ from memproxy.api.http import validate
 from memproxy.api.schemas import Body, DescribedFields, NewTurns
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.packing import checked, unpacked_bytes
 from memproxy.core.redact import redact
 from memproxy.core.transfer import (
     FORMAT,
@@ -19,8 +20,6 @@ from memproxy.core.transfer import (
     GivenVectors,
     Header,
     PalaceRow,
-    checked,
-    unpacked_bytes,
 )
 from memproxy.errors import RequestError
 

@@ -9,9 +9,10 @@ import msgspec
 
 from memproxy.core.chain import begins
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.packing import unpacked, unpacked_bytes
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import GivenVectors, unpacked, unpacked_bytes, vector_key
+from memproxy.core.transfer import GivenVectors, vector_key
 from memproxy.learn.forgotten import of_session, of_turns
 from memproxy.learn.known import tombstone
 from memproxy.learn.palace import Palace, places_of

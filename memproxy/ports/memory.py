@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
+
+if TYPE_CHECKING:  # the relay passes such by and does without NumPy, a tenth of its start
+    import numpy as np
+    import numpy.typing as npt
 
 
 class SparseVector(msgspec.Struct, frozen=True):
@@ -79,7 +81,7 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     dense: list[float] | None = None
     bm25: SparseVector | None = None
-    tokens: npt.NDArray[np.float32] | None = None
+    tokens: "npt.NDArray[np.float32] | None" = None
     words: Sequence[str] = ()
     limit: int = 100
     facts: int = 0

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from memproxy.ports.memory import SparseVector
+
+if TYPE_CHECKING:  # the relay passes such by and does without NumPy, a tenth of its start
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -20,7 +22,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     vector: list[float]
-    tokens: npt.NDArray[np.float32] | None = None
+    tokens: "npt.NDArray[np.float32] | None" = None
     words: list[str] = []
 
 

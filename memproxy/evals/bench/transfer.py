@@ -25,7 +25,8 @@ import numpy as np
 from rich.console import Console
 
 from memproxy import transfers
-from memproxy.core.transfer import Header, line, packed
+from memproxy.core.packing import packed
+from memproxy.core.transfer import Header, line
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 
