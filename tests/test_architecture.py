@@ -7,7 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -106,6 +106,11 @@ class Module:
     source: str
     tree: ast.Module
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree: walking it takes longer than what is looked for."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def room(self) -> str:
         parts = self.path.relative_to(PACKAGE).with_suffix("").parts
@@ -129,9 +134,9 @@ def modules() -> tuple[Module, ...]:
     return tuple(found)
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def imports(module: Module) -> Iterator[tuple[str, int]]:
     """Every imported module's dotted name with its line; `from memproxy import x` names `memproxy.x`."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -143,7 +148,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 def own_imports(module: Module) -> Iterator[tuple[str, int]]:
     """The rooms of ours that a module imports."""
-    for name, line in imports(module.tree):
+    for name, line in imports(module):
         package, _, rest = name.partition(".")
         room = rest.partition(".")[0]
         if package == "memproxy" and room not in {"", "__version__", module.room}:
@@ -188,7 +193,7 @@ def test_the_core_is_pure() -> None:
         f"{module.name}:{line} imports {name}"
         for module in modules()
         if module.room == "core"
-        for name, line in imports(module.tree)
+        for name, line in imports(module)
         if name in impure or name.split(".")[0] not in own | CORE_MAY_IMPORT.get(module.path.stem, set())
     ]
     assert not wrong, "\n".join(wrong)
@@ -205,7 +210,7 @@ def test_tasks_have_owners() -> None:
     """`create_task` and its like are called in tasks.py alone (a TaskGroup owns what it starts)."""
     wrong = []
     for module in modules():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.Call) or module.name.endswith("memproxy/tasks.py"):
                 continue
             called = ast.unparse(node.func)
@@ -228,7 +233,7 @@ def test_broad_handlers_have_a_reason_and_tell() -> None:
     """Whatever is not raised again is logged and counted, or handed to whoever waits for it; a comment says why."""
     wrong = []
     for module in modules():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.ExceptHandler) or not broad(node) or reraises(node):
                 continue
             near = module.lines[max(0, node.lineno - 2) : node.lineno + 1]
@@ -244,7 +249,7 @@ def test_imports_are_absolute() -> None:
     wrong = [
         f"{module.name}:{node.lineno}"
         for module in modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert not wrong
@@ -255,7 +260,7 @@ def test_nothing_changes_at_module_level() -> None:
     wrong = [
         f"{module.name}:{node.lineno}"
         for module in modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Global)
     ]
     assert not wrong
@@ -314,12 +319,13 @@ def import_name(distribution: str) -> str:
     return IMPORT_NAMES.get(distribution, distribution.replace("-", "_"))
 
 
+@cache
 def third_party() -> dict[str, str]:
     """Every foreign package that our code imports, with one place."""
     return {
         name.split(".")[0]: f"{module.name}:{line}"
         for module in modules()
-        for name, line in imports(module.tree)
+        for name, line in imports(module)
         if name.split(".")[0] not in {*sys.stdlib_module_names, "memproxy"}
     }
 
