@@ -204,3 +204,40 @@ def _with_answers(
 
     answering = Answering(reader=reader, judge=judge, log=log, config=config)
     return msgspec.structs.replace(options, answering=answering)
+
+
+@app.command()
+def chats(
+    *,
+    data: Annotated[
+        Path | None, typer.Option(help="A file of chats with their probes. Default: our own.", metavar="FILE")
+    ] = None,
+    recipe: Recipes = None,
+    learn: Annotated[
+        Literal["off", "verbatim", "both"],
+        typer.Option(help="off: turns alone. verbatim: with facts learned from them by rules."),
+    ] = "both",
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration whose gate, recall and dedup are measured.", metavar="FILE")
+    ] = None,
+    tenant: Tenant = None,  # noqa: ARG001 - every command takes one
+    smoke: Annotated[bool, typer.Option("--smoke", help="Ten probes only.")] = False,
+    json_out: JsonOut = None,
+    model_path: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a local ONNX embedding model. Default: words alone.", metavar="DIR"),
+    ] = None,
+    cache: Cache = DEFAULT_CACHE,
+) -> None:
+    """Everyday chats: is what is injected relevant, complete and current?"""
+    from memproxy.evals.unseen_chats import command  # noqa: PLC0415 - other commands start faster without it
+
+    options = command.Options(
+        recipes=list(dict.fromkeys(recipe or [DEFAULT_RECIPE])),
+        learn=("off", "verbatim") if learn == "both" else (learn,),
+        smoke=smoke,
+        config=config,
+        model_path=model_path,
+        cache=cache,
+    )
+    command.chats(data, options, json_out)
