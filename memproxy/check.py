@@ -13,7 +13,7 @@ from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.home import home_dir, state_path, store_path
 from memproxy.settings import Settings
-from memproxy.supervisor import AlreadyServed, InstanceLock
+from memproxy.supervisor import AlreadyServed, InstanceLock, bind
 from memproxy.wiring.engine import make_embedder, make_store
 from memproxy.wiring.files import check_files
 from memproxy.wiring.state import make_state
@@ -39,6 +39,16 @@ def check_config(settings: Settings, config: Path | None) -> Finding:
     except ConfigError as error:
         return Finding("config", False, error.message)
     return Finding("config", True, str(config or "defaults"))
+
+
+def check_address(settings: Settings) -> Finding:
+    """Nothing else listens where the proxy is to."""
+    host, port = settings.server.host, settings.server.port
+    try:
+        bind(host, port, patience_s=0).close()
+    except ConfigError as error:
+        return Finding("listen", False, error.message)
+    return Finding("listen", True, f"{host}:{port} is free" if port else f"{host}, any free port")
 
 
 async def check_upstream(settings: Settings) -> Finding:
@@ -135,12 +145,23 @@ async def _settled(state: Callable[[], str]) -> str:
 async def findings(settings: Settings, home: Path) -> list[Finding]:
     """Everything but the configuration itself, checked one after the other."""
     checks: list[Callable[[], Awaitable[Finding]]] = [lambda: check_upstream(settings)]
-    holder = _served_by(settings, home)
-    if holder is None:
+    files = _held(settings, home)
+    found = []
+    if files is None:
+        found.append(check_address(settings))
         checks += [lambda: check_state(settings, home), lambda: check_store(settings, home)]
     checks.append(lambda: check_embedder(settings, home))
-    found = [await check() for check in checks]
-    return found if holder is None else [*found, Finding("store", None, f"{holder} Ask its /readyz.")]
+    found += [await check() for check in checks]
+    return found if files is None else [*found, files]
+
+
+def _held(settings: Settings, home: Path) -> Finding | None:
+    """Why the files of state and store are left alone: a server works with them, or they cannot be opened."""
+    try:
+        holder = _served_by(settings, home)
+    except ConfigError as error:
+        return Finding("store", False, error.message)
+    return Finding("store", None, f"{holder} Ask its /readyz.") if holder is not None else None
 
 
 def _served_by(settings: Settings, home: Path) -> str | None:

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
-from memproxy.auth import is_loopback
+from memproxy.auth import is_hash, is_key_id, is_loopback
+from memproxy.auth.jwt import short_secret
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.settings import EmbeddingSettings, Settings
@@ -32,6 +33,8 @@ REMOTE = (
     "is reachable from other machines, and in auth.mode passthrough nobody but the upstream checks a caller's key; "
     "set auth.allow_remote: true if that is meant, or listen on 127.0.0.1"
 )
+
+_ENTRY = "`memproxy keys new --config-entry` prints a key with its entry"
 
 Values = dict[str, Any]
 
@@ -99,12 +102,15 @@ def load_settings(
 
 
 def _merge(values: Values, above: Mapping[str, Any]) -> None:
-    """Lay ``above`` over ``values``: mappings are merged key by key, anything else is replaced."""
+    """Lay ``above`` over ``values``: mappings are merged key by key, anything else is replaced. What should be a
+    mapping and is none stays, to be refused as it is with nothing laid over it.
+    """
     for key, value in above.items():
         if isinstance(value, Mapping):
             inner = values.get(key)
-            values[key] = dict(inner) if isinstance(inner, Mapping) else {}
-            _merge(values[key], value)
+            if inner is None or isinstance(inner, Mapping):
+                values[key] = dict(inner or {})
+                _merge(values[key], value)
         else:
             values[key] = value
 
@@ -176,7 +182,10 @@ def _readable(key: str, text: str, problems: _Problems) -> bool:
         problems.add(key, error.message.removeprefix(f"{key}: ").removeprefix(f"{key}, "))
         return False
     if not isinstance(value, list | dict):
-        problems.add(key, f"must be a list or mapping in YAML or JSON, not {kind_of(value)}")
+        setting = _setting(key)
+        wanted = setting.allowed if setting is not None and setting.path == key else "mapping of its keys"
+        form = '["a", "b"]' if wanted.startswith("list") else '{"key": "value"}'
+        problems.add(key, f"must be a {wanted}, written as YAML or JSON such as {form}; here it is {kind_of(value)}")
         return False
     return True
 
@@ -308,8 +317,7 @@ def _conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
             "auth.jwt.algorithms",
             "mixes secrets (HS) and public keys (RS, ES); a token could choose the weaker proof",
         )
-    if auth.mode == "jwt" and auth.jwt.key is not None and not auth.jwt.key_fits:
-        yield "auth.jwt.key", "must be a secret for HS algorithms, and a public key in PEM for RS and ES ones"
+    yield from _wrong_keys(settings)
     if store.backend == "qdrant" and store.url is None:
         yield "store.url", "must be the address of the Qdrant server, because store.backend is qdrant"
     if store.backend == "edge" and (store.url or store.api_key):
@@ -321,3 +329,23 @@ def _conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     if settings.embedding.provider == "openai" and settings.embedding.model == EmbeddingSettings().model:
         yield "embedding.model", "must name a model of the embeddings API, because embedding.provider is openai"
+
+
+def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Keys that callers could never prove, or that others could guess."""
+    jwt, secret_key = settings.auth.jwt, settings.auth.jwt.key
+    if settings.auth.mode == "jwt" and secret_key is not None and not jwt.key_fits:
+        yield "auth.jwt.key", "must be a secret for HS algorithms, and a public key in PEM for RS and ES ones"
+    elif secret_key is not None and len(secret_key.get_secret_value().encode()) < jwt.least_secret_bytes:
+        yield "auth.jwt.key", short_secret(jwt)
+    seen: dict[str, int] = {}
+    for place, entry in enumerate(settings.auth.keys):
+        path = f"auth.keys.{place}"
+        if not is_key_id(entry.id):
+            yield f"{path}.id", f"must be the twelve characters after `mpk_` of the key; {_ENTRY}"
+        elif (first := seen.setdefault(entry.id, place)) != place:
+            yield f"{path}.id", f"is that of auth.keys.{first} too; one of the two would never be looked at: remove it"
+        if not entry.tenant.strip():
+            yield f"{path}.tenant", "must name a tenant"
+        if not is_hash(entry.hash.get_secret_value()):
+            yield f"{path}.hash", f"is no hash of a key; {_ENTRY}"

@@ -89,6 +89,13 @@ class NotFound(RequestError):
     code = "not_found"
 
 
+class MethodNotAllowed(RequestError):
+    """The path is there, and does not take this method."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
 class Conflict(RequestError):
     """The state changed under the caller."""
 

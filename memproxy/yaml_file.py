@@ -79,6 +79,14 @@ def _refuse_twice(node: yaml.MappingNode) -> None:
         seen[key.value] = key.start_mark.line + 1
 
 
+def _remedy(text: str, number: int) -> str:
+    """What to do about a line that cannot be read, where that can be guessed."""
+    line = (text.splitlines()[number : number + 1] or [""])[0]
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "; YAML takes no tabs there: indent with spaces"
+    return "; within { } and [ ], put ${NAME} in quotes" if "${" in line else ""
+
+
 def parse(text: str, where: str) -> Any:
     """The YAML value of ``text``.
 
@@ -90,7 +98,8 @@ def parse(text: str, where: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigError(f"{where}{place}: cannot be read as YAML: {error.problem or error.context}") from error
+        said = f"{error.problem or error.context}{_remedy(text, mark.line) if mark else ''}"
+        raise ConfigError(f"{where}{place}: cannot be read as YAML: {said}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{where}: cannot be read as YAML: it holds characters that YAML does not allow") from error
     except RecursionError as error:

@@ -8,10 +8,14 @@ Where the contract is silent:
 
 - A list shows what is and what was; a search leaves out what was superseded, unless ``active`` or ``as_of`` is given.
 - ``as_of`` is about when things held: a message since it was said, a fact within ``valid_from`` and ``valid_to``,
-  where it says them.
+  where it says them. It means the same in lists and searches, and a time is read in the same way in a query string as
+  in a body: RFC 3339, or Unix seconds; digits that may as well be a date (20230508) are refused.
 - One ``project_id`` (``agent_id``) in a list or search means what a request of that project sees: its memories and
   those of no project. Several mean exactly theirs. A delete takes exactly the project's own.
 - ``valid_to`` in the past makes a memory inactive; an expired memory is not there, by id neither.
+- Messages of a conversation are taken as chat takes them: texts are kept, pictures, audio and calls of tools are not.
+  ``turn_ids`` has one for each; a message without text is no turn. Two messages of one id in a call must be the same.
+- A path is read as it was sent: a percent-encoded slash is part of an id.
 - Turns sent without any time are the same turns when sent again: no time is part of their identity then.
 - A turn's content cannot be edited. ``session_id`` tells apart two turns of one id when reading or forgetting by id.
 - A request has a receipt when it was searched for or captured; a receipt of another project is missing as well.

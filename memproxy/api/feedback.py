@@ -38,6 +38,7 @@ class FeedbackApi:
         identity = caller(request, "memory:write")
         read_query(request, NoQuery)
         body = await read_body(request, FeedbackBody, self._max_bytes)
+        body.check()
         scope = resolve_scope(identity, user=body.user_id, project=body.project_id, agent=body.agent_id)
         text = redact(body.text, self._redact) if body.text is not None else None
         async with self._locks.of(scope):

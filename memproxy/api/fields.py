@@ -19,6 +19,8 @@ MAX_METADATA_DEPTH = 8
 TEXT_PART_TYPES = frozenset({"text", "input_text", "output_text"})
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
+_SECONDS = re.compile(r"-?\d{9,15}(?:\.\d{1,9})?")
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -60,13 +62,18 @@ def check_id(value: str) -> str:
 
 
 def parse_time(value: object) -> datetime | None:
-    """An instant: RFC 3339 text (without an offset it is UTC) or Unix seconds.
+    """An instant: RFC 3339 text (without an offset it is UTC) or Unix seconds, as a number or (in a query string there
+    are no others) as text of nine digits or more. Shorter ones may be meant as a date: 20230508, 2023.
 
     Raises:
         ValueError: it is neither, or lies outside the years 1 to 9999.
     """
     if value is None:
         return None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        if not _SECONDS.fullmatch(value):
+            raise ValueError("may be a date or a number of seconds: write 2023-05-08, or a time as RFC 3339")
+        value = float(value)
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
@@ -78,22 +85,35 @@ def parse_time(value: object) -> datetime | None:
     raise ValueError("must be a time: RFC 3339 (2026-03-01T09:30:00Z) or Unix seconds")
 
 
-def parse_content(value: object) -> object:
-    """A message's content: a string, or OpenAI's list of text parts joined by newlines.
+def parse_content(value: object, *, silent: bool) -> object:
+    """A message's content: a string, or OpenAI's list of parts, of which the texts are joined by newlines and images,
+    audio and files are passed over, as chat does. ``silent``: it may say nothing; None then says just that.
 
     Raises:
-        ValueError: a part is not text.
+        ValueError: it says nothing where something should be said, or a part is none.
     """
-    if not isinstance(value, list):
-        return value
-    return "\n".join(_part_text(part, place) for place, part in enumerate(value))
+    if value is None:
+        value = ""
+    if isinstance(value, list):
+        texts = [_part_text(part, place) for place, part in enumerate(value)]
+        said = [text for text in texts if text is not None]
+        silent, value = silent or len(said) < len(texts), "\n".join(said)
+    if isinstance(value, str) and not silent and not value.strip():
+        raise ValueError("must not be empty")
+    return value
 
 
-def _part_text(part: object, place: int) -> str:
+def _part_text(part: object, place: int) -> str | None:
+    """A part's text; None of what is a picture, or anything else without a text, which would be lost."""
+    if isinstance(part, str):
+        return part
     kind, text = (part.get("type"), part.get("text")) if isinstance(part, Mapping) else (None, None)
-    if isinstance(kind, str) and kind in TEXT_PART_TYPES and isinstance(text, str):
-        return text
-    raise ValueError(f'part {place} is not text: send {{"type": "text", "text": "…"}} parts or a string')
+    if isinstance(kind, str):
+        if kind in TEXT_PART_TYPES and isinstance(text, str):
+            return text
+        if kind not in TEXT_PART_TYPES and text is None:
+            return None
+    raise ValueError(f'part {place} is no text, picture or sound: send {{"type": "text", "text": "…"}} or a string')
 
 
 def readable_text(value: object) -> object:
@@ -148,13 +168,26 @@ _CONTENT_SCHEMA = {
         {"type": "string", "minLength": 1, "maxLength": MAX_CONTENT},
         {
             "type": "array",
+            "minItems": 1,
             "items": {
-                "type": "object",
-                "required": ["type", "text"],
-                "properties": {"type": {"enum": sorted(TEXT_PART_TYPES)}, "text": {"type": "string"}},
+                "anyOf": [
+                    {"type": "string"},
+                    {
+                        "type": "object",
+                        "required": ["type", "text"],
+                        "properties": {"type": {"enum": sorted(TEXT_PART_TYPES)}, "text": {"type": "string"}},
+                    },
+                    {
+                        "type": "object",
+                        "required": ["type"],
+                        "properties": {"type": {"type": "string", "not": {"enum": sorted(TEXT_PART_TYPES)}}},
+                    },
+                ]
             },
         },
-    ]
+        {"type": "null"},
+    ],
+    "description": "Texts are kept; images, audio and files are passed over.",
 }
 
 Id = Annotated[str, Field(max_length=256), AfterValidator(check_id)]
@@ -164,8 +197,7 @@ Content = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(check_sai
 MessageContent = Annotated[
     str,
     Field(max_length=MAX_CONTENT),
-    AfterValidator(check_said),
-    BeforeValidator(parse_content),
+    AfterValidator(check_text),
     WithJsonSchema(_CONTENT_SCHEMA),
 ]
 ReadableContent = Annotated[str, BeforeValidator(readable_text), WithJsonSchema({})]
@@ -175,6 +207,19 @@ OptionalTime = Annotated[
     datetime | None,
     BeforeValidator(parse_time),
     WithJsonSchema({"anyOf": [*_TIME_SCHEMA["anyOf"], {"type": "null"}], "description": _TIME_SCHEMA["description"]}),
+]
+AsOf = Annotated[
+    datetime | None,
+    BeforeValidator(parse_time),
+    WithJsonSchema(
+        {
+            "anyOf": [*_TIME_SCHEMA["anyOf"], {"type": "null"}],
+            "description": "Only what held at this instant: messages said by then, and facts within `valid_from` and "
+            "`valid_to` where they have them, also those that were superseded since. The same in lists and searches; "
+            "without it a list shows what is and what was, and a search what is. RFC 3339, or Unix seconds of nine "
+            "digits or more.",
+        }
+    ),
 ]
 Unit = Annotated[float, Field(ge=0, le=1)]
 Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]

@@ -1,7 +1,9 @@
 """Between HTTP and the calls' models: bodies and query strings read, answers and errors written."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +18,7 @@ from memproxy.errors import (
     BodyTooLarge,
     MemoryUnavailable,
     MemproxyError,
+    MethodNotAllowed,
     RequestError,
     TooManyRequests,
     UnsupportedMedia,
@@ -49,7 +52,6 @@ READ_ONLY = frozenset(
 
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
 _INTEGER = re.compile(r"-?\d{1,18}")
-_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _QUERY_FLAGS = frozenset({"active", "dry_run", "explain", "vectors", "wait"})
 _ENCODE = msgspec.json.Encoder().encode
@@ -139,13 +141,23 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 def _decode(body: bytes) -> object:
     try:
-        return msgspec.json.decode(body)
+        decoded = msgspec.json.decode(body)
+        # msgspec takes the last of two values of a name, others (a gateway that checks user_id) the first
+        json.loads(body, object_pairs_hook=_each_once, parse_float=str, parse_int=str)
+        return decoded
     except RecursionError as error:
         raise RequestError("The body is nested too deeply.") from error
     except UnicodeDecodeError as error:
         raise RequestError("The body is not UTF-8.") from error
     except msgspec.DecodeError as error:
         raise RequestError(f"The body is not JSON that can be read (RFC 8259, valid Unicode): {error}.") from error
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> None:
+    if len(names := dict(pairs)) < len(pairs):
+        seen = Counter(name for name, _ in pairs)
+        twice = next(name for name in names if seen[name] > 1)[:100]
+        raise RequestError(f"{twice}: is given twice; which one counts cannot be known.", param=twice)
 
 
 def read_query(request: Request, model: type[Model]) -> Model:
@@ -167,7 +179,7 @@ def _typed(name: str, text: str) -> object:
         return _FLAGS.get(text.lower(), text)
     if name == "as_of":
         # A plus sign that was not percent-encoded arrives as a space.
-        return float(text) if _NUMBER.fullmatch(text) else text.replace(" ", "+") if "T" in text else text
+        return text.replace(" ", "+") if "T" in text else text
     return text
 
 
@@ -182,13 +194,16 @@ def validate(model: type[Model], data: object) -> Model:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise _request_error(error) from error
+        raise _request_error(error, data) from error
 
 
-def _request_error(error: ValidationError) -> RequestError:
+def _request_error(error: ValidationError, data: Mapping[str, object]) -> RequestError:
     problems = error.errors(include_url=False, include_input=False)
     first = problems[0]
-    param = ".".join(str(part)[:100] for part in first["loc"]) or None
+    place = first["loc"]
+    if len(place) > 1 and isinstance(place[1], int) and not isinstance(data.get(str(place[0])), list):
+        place = (place[0], *place[2:])  # one value that was taken for a list of one
+    param = ".".join(str(part)[:100] for part in place) or None
     more = f" (Wrong fields besides this one: {len(problems) - 1}.)" if len(problems) > 1 else ""
     return RequestError(f"{param}: {_reason(first)}.{more}" if param else f"{_reason(first)}.{more}", param=param)
 
@@ -215,8 +230,8 @@ def error_answer(error: MemproxyError) -> Response:
     return answer(error.body(), error.status, headers)
 
 
-def method_refused(method: str) -> Response:
-    """There is such a path, but not with this method."""
-    body = MemproxyError(f"{method} is not a method of this path; /openapi.json lists the calls.").body()
-    body["error"] |= {"type": "invalid_request_error", "code": "method_not_allowed"}
-    return answer(body, 405)
+def method_refused(method: str, allowed: Collection[str] = ()) -> Response:
+    """There is such a path, but not with this method; ``allowed`` are those that it has."""
+    error = MethodNotAllowed(f"{method} is not a method of this path; /openapi.json lists the calls.")
+    named = {*allowed, *(["HEAD"] if "GET" in allowed else [])}
+    return answer(error.body(), error.status, {"allow": ", ".join(sorted(named))})

@@ -25,12 +25,15 @@ from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, NotFound, RequestError, StoreUnavailable
 from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter
-from memproxy.retention.places import leave_empty_places
+from memproxy.retention.places import forget_queries_of, leave_empty_places
 
 SCOPE_FIELDS = frozenset({"user_id", "project_id", "agent_id", "session_id"})
 NOT_CLEARABLE = frozenset({"kind", "content", "tags", "entities", "confidence", "importance", "trust", "metadata"})
 ERASURE = "x-memproxy-erasure"
 """Header of a deletion's answer: ``complete``, or ``pending`` while deleted text may be in the store's files."""
+
+PLACING = frozenset({"subject", "category", "session_id", "project_id", "agent_id"})
+"""Fields that say where in the palace a memory stands."""
 
 TURN_METADATA = ("role", "seq", "name")
 
@@ -118,8 +121,8 @@ class Memories:
             edited = merged(current, changes)
             plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)}, expects=expects)
             applied = await self._writer.plan(_place_of(scope, current), plan)
-            if applied and current.wing is not None and edited.subject != current.subject:
-                await self._leave_empty_wings(scope, current.wing)
+            if applied and not changes.keys().isdisjoint(PLACING):
+                await leave_empty_places(self._backends.store, self._backends.state, scope, [current])
         return await self._written(_place_of(scope, current), edited, applied=applied, status=200)
 
     def _changes(self, current: Memory, body: MemoryEdit) -> dict[str, Any]:
@@ -154,11 +157,9 @@ class Memories:
             plan.expects = expected(request, memory)
             applied = await self._writer.plan(msgspec.structs.replace(scope, session=memory.session_id), plan)
             await self._backends.state.erase_answers(scope)
-            if applied and memory.kind is Kind.TURN:
-                await self._backends.receipts_written()
-                await self._backends.state.forget_queries(scope, {memory.session_id or ""}, {memory.id})
             if applied:
-                await leave_empty_places(self._backends.store, self._backends.state, scope, [memory])
+                await self._backends.receipts_written()
+                await forget_queries_of(self._backends.state, scope, [memory])
         self._backends.quotas.forgotten(scope)
         await self._audit.note(
             identity, "memory.forget", counts={"deleted": 1}, user_id=scope.user, memory_id=memory.id
@@ -254,14 +255,6 @@ class Memories:
             after = await self._backends.store.count(scope, MemoryFilter()) if applied and settled else before
         self._backends.quotas.forgotten(scope)
         return max(0, before - after), applied
-
-    async def _leave_empty_wings(self, scope: Scope, *wings: str) -> None:
-        """Erase the names of wings (these, or all) in which nothing is left: they are the user's words too."""
-        owner = Scope(tenant=scope.tenant, user=scope.user)
-        names = wings or tuple(set((await self._backends.state.palace_names(owner)).values()))
-        empty = [name for name in names if not await self._backends.store.count(owner, MemoryFilter(wings=(name,)))]
-        if empty:
-            await self._backends.state.leave_palace(owner, empty)
 
 
 def _scope_of_one(request: Request, identity: Identity, user: str | None = None) -> Scope:

@@ -18,7 +18,7 @@ from memproxy.api.http import answer, caller, read_query
 from memproxy.api.queries import ActivityQuery, OneQuery, SessionQuery
 from memproxy.auth import administered_user, resolve_scope, speaks_for_all
 from memproxy.core.memory import Kind
-from memproxy.core.receipt import Cited, Noted, Outcome, Receipt
+from memproxy.core.receipt import Cited, Decided, Noted, Outcome, Receipt
 from memproxy.core.retention import is_expired
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, StoreUnavailable
@@ -80,7 +80,7 @@ class Receipts:
             "candidates": [{**one, "content": said.get(one["memory_id"])} for one in candidates],
             "timings": (recalled.timings if recalled else {}) | (decided.timings if decided else {}),
             "upstream": {"status": decided.status, "model": decided.model} if decided else None,
-            "captured": decided is not None,
+            "captured": _is_captured(decided),
             "turn_ids": decided.turn_ids if decided else [],
             "learned": await self._learned(found, said),
             "feedback": [
@@ -108,7 +108,7 @@ class Receipts:
         outcomes = [_outcome(one, said) for one in learned if one.result not in _UNTOLD]
         if learned:
             return {"state": "done", "outcomes": outcomes, "tokens": _tokens(learned)}
-        if found.decided is None:
+        if not _is_captured(found.decided):
             return {"state": "none", "outcomes": []}
         if not self._backends.settings.learn.enabled:
             return {"state": "off", "outcomes": []}
@@ -208,6 +208,11 @@ def is_visible(place: Scope, caller_scope: Scope) -> bool:
         there is None or here is None or there == here
         for there, here in ((place.project, caller_scope.project), (place.agent, caller_scope.agent))
     )
+
+
+def _is_captured(decided: Decided | None) -> bool:
+    """Whether the turn is kept (it may not be indexed yet): a request that only reads is decided about, too."""
+    return decided is not None and (bool(decided.turn_ids) or decided.mode not in {"read", "off", "shadow"})
 
 
 def _verdict(found: Receipt) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 import functools
 import logging
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +11,7 @@ from memproxy.api.audit import Audit
 from memproxy.api.choices import ChoicesApi
 from memproxy.api.context import Backends, Endpoint, OwnerLocks, Writer
 from memproxy.api.feedback import FeedbackApi
-from memproxy.api.http import answer, caller, error_answer, method_refused
+from memproxy.api.http import answer, caller, error_answer
 from memproxy.api.idempotency import Idempotency
 from memproxy.api.knowledge import Knowledge
 from memproxy.api.memories import Memories
@@ -22,10 +21,11 @@ from memproxy.api.pruning import Pruning
 from memproxy.api.recalling import Recalling
 from memproxy.api.receipts import Receipts
 from memproxy.api.sessions import Sessions
+from memproxy.api.table import Call, CallTable
 from memproxy.api.transfer import Transfer
 from memproxy.api.turns import Turns
 from memproxy.core.protocol import LEARNING_PATH
-from memproxy.errors import MemproxyError, NotBuilt, NotFound
+from memproxy.errors import MemproxyError, NotBuilt
 from memproxy.metrics import metrics
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,13 @@ def guarded(endpoint: Endpoint) -> Endpoint:
 
 
 def api_routes(backends: Backends) -> list[Route]:
-    """The routes of the memory API, first match first."""
+    """The memory API, as the last of an application's routes: it answers whatever is left."""
+    table = CallTable((method, path, guarded(endpoint)) for method, path, endpoint in api_calls(backends))
+    return [Route("/{rest:path}", table)]
+
+
+def api_calls(backends: Backends) -> list[Call]:
+    """All calls that the engine answers beside the relay's own."""
     writer, locks = Writer(backends), OwnerLocks()
     audit, once = Audit(backends), Idempotency(backends).once
     memories = Memories(backends, writer, locks, audit)
@@ -69,7 +75,7 @@ def api_routes(backends: Backends) -> list[Route]:
     turns, recalling, receipts = Turns(backends, writer), Recalling(backends), Receipts(backends)
     transfer = Transfer(backends, writer, turns, audit)
     sessions, palace, knowledge = Sessions(backends), PalaceView(backends), Knowledge(backends)
-    calls: list[tuple[str, str, Endpoint]] = [
+    return [
         ("POST", "/v1/memory/search", recalling.search),
         ("POST", "/v1/memory/recall", recalling.recall),
         ("POST", "/v1/memory/turns", once(turns.ingest)),
@@ -98,37 +104,11 @@ def api_routes(backends: Backends) -> list[Route]:
         ("GET", "/v1/memory/audit", audit.page),
         ("GET", "/openapi.json", _openapi),
         ("POST", LEARNING_PATH, sessions.pending),
+        ("GET", "/v1/memory/{memory_id}", memories.read),
+        ("PATCH", "/v1/memory/{memory_id}", once(memories.edit)),
+        ("DELETE", "/v1/memory/{memory_id}", once(memories.forget)),
+        *((method, path, _not_built) for path in NOT_BUILT for method in METHODS),
     ]
-    by_id: dict[str, Endpoint] = {
-        "GET": memories.read,
-        "PATCH": once(memories.edit),
-        "DELETE": once(memories.forget),
-    }
-    return [
-        *(Route(path, guarded(endpoint), methods=[method]) for method, path, endpoint in calls),
-        *(Route(path, guarded(_not_built), methods=METHODS) for path in NOT_BUILT),
-        *(Route("/v1/memory/{memory_id}", guarded(endpoint), methods=[method]) for method, endpoint in by_id.items()),
-        Route("/v1/memory/{rest:path}", guarded(_SlashedId(by_id)), methods=METHODS),
-    ]
-
-
-class _SlashedId:
-    """An id that holds a slash: percent-encoded in the URL, where the router cannot tell it from a path's."""
-
-    __name__ = "slashed_id"
-
-    def __init__(self, by_id: dict[str, Endpoint]) -> None:
-        self._by_id = by_id
-
-    async def __call__(self, request: Request) -> Response:
-        raw = request.scope.get("raw_path", b"").decode("latin-1").removeprefix("/v1/memory/")
-        if "/" in raw or not raw:
-            raise NotFound(f"Nothing is served at {request.url.path[:200]}; /openapi.json lists the calls.")
-        endpoint = self._by_id.get(request.method)
-        if endpoint is None:
-            return method_refused(request.method)
-        request.path_params["memory_id"] = unquote(raw)
-        return await endpoint(request)
 
 
 async def _not_built(request: Request) -> Response:

@@ -11,11 +11,11 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
-    model_validator,
 )
 
 from memproxy.api.fields import (
     AnyKind,
+    AsOf,
     Content,
     FactKind,
     Id,
@@ -32,7 +32,9 @@ from memproxy.api.fields import (
     Trusted,
     Unit,
     as_list,
+    parse_content,
 )
+from memproxy.errors import RequestError
 
 MAX_MESSAGES = 2_000
 MAX_SAID = 10_000
@@ -155,14 +157,36 @@ class MemoryEdit(MemoryFields):
     content: Content = ""
 
 
+_INSTEAD = ("tool_calls", "tool_call_id", "function_call", "refusal", "audio")
+"""What a message without text may hold instead; a tool may also have answered nothing."""
+
+Unread = Annotated[Any, Field(description="Taken, as chat takes it, and not kept.")]
+
+
 class MessageBody(Body):
-    """One message of a conversation."""
+    """One message of a conversation, as chat takes it and answers it: beside what it says, what it calls is not kept. A
+    message without text (it only calls tools, or shows a picture) is no turn.
+    """
 
     role: Role
-    content: MessageContent
     id: Id | None = None
     name: Label | None = None
     timestamp: OptionalTime = None
+    tool_calls: Unread = None
+    tool_call_id: Unread = None
+    function_call: Unread = None
+    refusal: Unread = None
+    audio: Unread = None
+    annotations: Unread = None
+    reasoning: Unread = None
+    reasoning_content: Unread = None
+    content: MessageContent = Field("", validate_default=True)
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _says_or_calls(cls, content: object, info: ValidationInfo) -> object:
+        """Only what stands for something else may be without text; any other message is a mistake."""
+        return parse_content(content, silent=any(info.data.get(name) for name in _INSTEAD))
 
 
 class NewTurns(Body):
@@ -199,7 +223,7 @@ class Filters(Body):
     room: ManyIds = []
     closet: ManyLabels = []
     active: ManyFlags = []
-    as_of: OptionalTime = None
+    as_of: AsOf = None
 
 
 class ListQuery(Filters):
@@ -276,10 +300,13 @@ class FeedbackBody(Body):
     project_id: Id | None = None
     agent_id: Id | None = None
 
-    @model_validator(mode="after")
-    def _names_one_thing(self) -> "FeedbackBody":
+    def check(self) -> None:
+        """What each field allows alone, but not together.
+
+        Raises:
+            RequestError: naming the field.
+        """
         if (self.memory_id is None) == (self.request_id is None):
-            raise ValueError("memory_id or request_id: give one of the two")
+            raise RequestError("memory_id: give this or request_id, one of the two.", param="memory_id")
         if self.signal == "correction" and self.text is None:
-            raise ValueError("text: a correction says what is right")
-        return self
+            raise RequestError("text: is required, a correction says what is right.", param="text")

@@ -21,7 +21,7 @@ from memproxy.core.protocol import TurnsBody
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, turn_id
-from memproxy.errors import StoreUnavailable
+from memproxy.errors import RequestError, StoreUnavailable
 from memproxy.ports import JournalKind
 
 WAIT_S = 55.0
@@ -53,6 +53,7 @@ class Turns:
         )
         if scope.session is None:
             scope = msgspec.structs.replace(scope, session=new_id(request, "ses", uuid.uuid4().hex))
+        _check_ids(body)
         deadline = asyncio.get_running_loop().time() + WAIT_S
         messages = self._messages(scope, body)
         await self._backends.quotas.admit_turns(scope, sum(bool(message.content.strip()) for message in messages))
@@ -117,6 +118,25 @@ class Turns:
         except StoreUnavailable:
             return False
         return True
+
+
+def _check_ids(body: NewTurns) -> None:
+    """An id names one statement: the same message may be sent twice, another one under its id may not.
+
+    Raises:
+        RequestError: two messages of one id say different things.
+    """
+    said: dict[str, tuple[int, MessageBody]] = {}
+    for place, message in enumerate(body.messages):
+        if message.id is None:
+            continue
+        first, known = said.setdefault(message.id, (place, message))
+        if (known.role, known.content) != (message.role, message.content):
+            raise RequestError(
+                f"messages.{place}.id: is that of message {first}, which says something else; every message has an id "
+                "of its own.",
+                param=f"messages.{place}.id",
+            )
 
 
 def _names(scope: Scope, messages: Sequence[Message]) -> list[str]:

@@ -11,6 +11,8 @@ _COST, _BLOCK, _PARALLEL = 2**14, 8, 1
 
 _SALT_BYTES, _HASH_BYTES = 16, 32
 _MOST_COST = 2**20
+_MOST_BLOCK = _MOST_PARALLEL = 32
+_LEAST_SALT_BYTES = 8
 
 
 def hashed(key: str) -> str:
@@ -31,6 +33,19 @@ def matches(key: str, record: str) -> bool:
     except (ValueError, binascii.Error):
         return False
     return hmac.compare_digest(made, _bytes(wanted))
+
+
+def is_hash(record: str) -> bool:
+    """Whether this is a hash as `hashed` makes them, with whatever parameters: else no key has it."""
+    try:
+        kind, *numbers, salt, made = record.split("$")
+        cost, block, parallel = (int(number) for number in numbers)
+        lengths = len(_bytes(salt)), len(_bytes(made))
+    except (ValueError, binascii.Error):
+        return False
+    within = 2 <= cost <= _MOST_COST and 1 <= block <= _MOST_BLOCK and 1 <= parallel <= _MOST_PARALLEL
+    is_power = cost & (cost - 1) == 0
+    return kind == "scrypt" and within and is_power and lengths[0] >= _LEAST_SALT_BYTES and lengths[1] == _HASH_BYTES
 
 
 def _scrypt(key: str, salt: bytes, cost: int, block: int, parallel: int) -> bytes:

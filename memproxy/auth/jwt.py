@@ -118,7 +118,7 @@ def _fixed_key(settings: JwtSettings) -> str | None:
     key = settings.key.get_secret_value() if settings.key else None
     if settings.key_file is not None:
         try:
-            key = settings.key_file.read_text("utf-8")
+            key = settings.key_file.read_text("utf-8").rstrip("\r\n")  # editors and `echo` end a file with these
         except (OSError, ValueError) as error:
             raise ConfigError(f"auth.jwt.key_file: {settings.key_file} cannot be read ({error})") from error
     if key is None:
@@ -129,7 +129,18 @@ def _fixed_key(settings: JwtSettings) -> str | None:
             "auth.jwt: HS algorithms take a secret, RS and ES algorithms a public key in PEM; "
             f"the key does not fit {', '.join(settings.algorithms)}"
         )
+    if len(key.encode("utf-8", "surrogatepass")) < settings.least_secret_bytes:
+        raise ConfigError(f"auth.jwt.key_file: {short_secret(settings)}")
     return key
+
+
+def short_secret(settings: JwtSettings) -> str:
+    """What is wrong with a secret that is too short, and what to do."""
+    names = ", ".join(settings.algorithms)
+    return (
+        f"a secret for {names} has at least {settings.least_secret_bytes} bytes: a shorter one can be guessed from any "
+        "token; `openssl rand -base64 48` makes one (the identity provider needs the same)"
+    )
 
 
 def _named(claims: Mapping[str, Any], name: str, fixed: str | None) -> str:

@@ -69,14 +69,16 @@ def forget(
     tenant: Tenant = None,
     config: Config = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needed where nobody can be asked (scripts).")] = False,
 ) -> None:
     """Forget everything of a user, or undo one conversation. It cannot be taken back."""
     from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     what = f"session {session!r} of user {user!r}" if session is not None else f"everything of user {user!r}"
-    if not yes and os.isatty(0):
+    if not yes and not os.isatty(0):
+        raise typer.BadParameter(f"nobody can be asked here: give --yes to forget {what} for good", param_hint="--yes")
+    if not yes:
         typer.confirm(f"Forget {what} for good?", abort=True, err=True)
     gone = asyncio.run(upkeep.forget(settings, tenant=tenant, user=user, session=session))
     typer.echo(f"{gone} memories forgotten: {what} of tenant {tenant or 'anonymous'}.")

@@ -39,6 +39,11 @@ def new_key() -> tuple[str, str]:
     return f"mpk_{key_id}_{secrets.token_urlsafe(32)}", key_id
 
 
+def is_key_id(text: str) -> bool:
+    """Whether a key of ours can have this id."""
+    return re.fullmatch("[0-9a-f]{12}", text) is not None
+
+
 def id_of(key: str) -> str | None:
     """The id in a key; None for what is no key of ours."""
     match = _FORM.fullmatch(key)

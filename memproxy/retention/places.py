@@ -1,14 +1,26 @@
-"""What deleted memories leave in the palace: names of places in which nothing is left are the user's words too."""
+"""What deleted (or moved) memories leave behind in the state, besides themselves: words of the user's, too."""
 
 from collections.abc import Sequence
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.ports import MemoryFilter, MemoryStore, StateStore
 
 
+async def forget_queries_of(state: StateStore, scope: Scope, gone: Sequence[Memory]) -> None:
+    """Erase the queries that deleted messages became. (The names of their places went with the row that deleted them,
+    `learn.erasure`.)
+
+    Raises:
+        StateUnavailable: some may be left.
+    """
+    if turns := [one for one in gone if one.kind is Kind.TURN]:
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        await state.forget_queries(owner, {one.session_id or "" for one in turns}, {one.id for one in turns})
+
+
 async def leave_empty_places(store: MemoryStore, state: StateStore, scope: Scope, gone: Sequence[Memory]) -> None:
-    """Erase the wings and closets of deleted memories in which nothing is left.
+    """Erase the wings and closets of memories that were deleted, or moved, in which nothing is left.
 
     Raises:
         StoreUnavailable, StateUnavailable: some may be left.

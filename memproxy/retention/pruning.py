@@ -17,7 +17,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore
-from memproxy.retention.places import leave_empty_places
+from memproxy.retention.places import forget_queries_of
 from memproxy.retention.policies import Policies
 from memproxy.tasks import TaskOwner
 
@@ -110,9 +110,7 @@ class Pruner:
             if await self._plan(owner, _deletion(batch)):
                 gone[batch[0].reason] += len(batch)
                 metrics().memories_pruned.labels(reason=batch[0].reason).inc(len(batch))
-                memories = [one.memory for one in batch]
-                await self._forget_queries(owner, memories)
-                await leave_empty_places(self._store, self._state, owner, memories)
+                await forget_queries_of(self._state, owner, [one.memory for one in batch])
         if gone:
             told = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
             log.info("pruned %d memories of one user (%s)", gone.total(), told)
@@ -128,12 +126,6 @@ class Pruner:
             if len(owners) < OWNERS:
                 return found
             after = owners[-1]
-
-    async def _forget_queries(self, owner: Scope, memories: Sequence[Memory]) -> None:
-        turns = [one for one in memories if one.kind is Kind.TURN]
-        if turns:
-            sessions = {one.session_id or "" for one in turns}
-            await self._state.forget_queries(owner, sessions, {one.id for one in turns})
 
     async def _all(self, owner: Scope) -> list[Memory]:
         memories: list[Memory] = []

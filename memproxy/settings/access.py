@@ -91,7 +91,9 @@ class JwtSettings(Section):
     algorithms: list[Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384"]] = Field(
         ["RS256"], min_length=1, description="Accepted signatures; HS ones not beside the others."
     )
-    key: SecretStr | None = Field(None, description="Secret (HS) or public key in PEM (RS, ES).")
+    key: SecretStr | None = Field(
+        None, description="Secret (HS; at least as long as its hash, 32 bytes for HS256) or public key in PEM (RS, ES)."
+    )
     key_file: FilePath | None = Field(None, description="File with that.")
     jwks_file: FilePath | None = Field(None, description="File with the provider's keys (JWKS).")
     jwks_url: HttpAddress | None = Field(
@@ -108,6 +110,11 @@ class JwtSettings(Section):
         """Whether `key` is of the kind that the algorithms take."""
         symmetric = all(name.startswith("HS") for name in self.algorithms)
         return symmetric != ("-----BEGIN" in (self.key.get_secret_value() if self.key else ""))
+
+    @property
+    def least_secret_bytes(self) -> int:
+        """The shortest secret that the HS algorithms take: as long as their hash (RFC 7518, section 3.2); else 0."""
+        return max(int(name[2:]) // 8 if name.startswith("HS") else 0 for name in self.algorithms)
 
     @property
     def sources(self) -> tuple[object, ...]:

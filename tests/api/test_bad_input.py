@@ -58,6 +58,17 @@ async def test_other_content_types_are_refused(api: Api, method: str, path: str)
     assert await api.page() == []
 
 
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b'{"content":"x","user_id":"ann","user_id":"ben"}', "user_id"),
+        (b'{"content":"x","metadata":{"a":[{"b":1,"b":1e3}]}}', "b"),
+    ],
+)
+async def test_a_name_that_is_given_twice_is_refused(api: Api, body: bytes, param: str) -> None:
+    await refused(api, "POST", "/v1/memory", param, content=body, headers={"content-type": "application/json"})
+
+
 async def test_json_with_a_suffix_or_a_charset_is_taken(api: Api) -> None:
     for content_type in ("application/json; charset=utf-8", "application/vnd.memory+json", "APPLICATION/JSON"):
         answer = await api.call(
@@ -146,7 +157,8 @@ async def test_a_wrong_edit_is_refused_and_changes_nothing(api: Api, body: dict[
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "user", "content": ""}]}, "messages.0.content"),
         ({"messages": [{"role": "user", "content": "a\x00"}]}, "messages.0.content"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "text": "x"}]}]}, "messages.0.content"),
+        ({"messages": [{"role": "assistant", "content": None, "tool_calls": []}]}, "messages.0.content"),
         ({"messages": [{"role": "user", "content": "x", "id": 1}]}, "messages.0.id"),
         ({"messages": [{"role": "user", "content": "x", "id": "a\x00"}]}, "messages.0.id"),
         ({"messages": [{"role": "user", "content": "x", "timestamp": "later"}]}, "messages.0.timestamp"),
@@ -178,9 +190,11 @@ async def test_a_wrong_query_is_refused(api: Api, path: str) -> None:
         ({"limit": ["1", "2"]}, "limit"),
         ({"cursor": "nonsense"}, "cursor"),
         ({"cursor": "x" * 3_000}, "cursor"),
-        ({"kind": "other"}, None),
-        ({"active": "maybe"}, None),
+        ({"kind": "other"}, "kind"),
+        ({"active": "maybe"}, "active"),
+        ({"tag": ["a", ""]}, "tag.1"),
         ({"as_of": "then"}, "as_of"),
+        ({"as_of": "20230508"}, "as_of"),
         ({"user_id": "a\x00"}, "user_id"),
         ({"user_id": ["a", "b"]}, "user_id"),
         ({"unknown": "1"}, "unknown"),
@@ -191,6 +205,7 @@ async def test_a_wrong_list_query_is_refused(api: Api, query: dict[str, Any], pa
 
 
 async def test_numbers_of_a_search_are_checked(api: Api) -> None:
+    await refused(api, "POST", "/v1/memory/search", "as_of", json={"query": "x", "as_of": "20230508"})
     for limit in (0, -1, 201, 1.5, True, "5", 10**30):
         await refused(api, "POST", "/v1/memory/search", "limit", json={"query": "x", "limit": limit})
     for tokens in (-1, 1.5, 10**30):

@@ -146,6 +146,7 @@ async def test_secrets_are_replaced_in_what_is_said(api: Api) -> None:
 async def test_wrong_feedback_is_refused(api: Api, body: dict[str, Any]) -> None:
     refused = await say(api, 400, **body)
     assert refused["error"]["type"] == "invalid_request_error"
+    assert refused["error"]["param"] in {"memory_id", "signal", "text"}
 
 
 async def test_what_is_not_there_or_not_yours_is_not_found(api: Api) -> None:

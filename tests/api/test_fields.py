@@ -31,21 +31,41 @@ def test_a_time_without_an_offset_is_utc_and_a_number_is_unix_seconds() -> None:
     assert parse_time("2023-05-08T13:56:00") == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
     assert parse_time("2023-05-08") == datetime(2023, 5, 8, tzinfo=UTC)
     assert parse_time(1683554160) == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
-    assert parse_time(1683554160.5) == datetime(2023, 5, 8, 13, 56, 0, 500_000, tzinfo=UTC)
+    assert parse_time("1683554160") == parse_time(1683554160)
+    assert (
+        parse_time("1683554160.5") == parse_time(1683554160.5) == datetime(2023, 5, 8, 13, 56, 0, 500_000, tzinfo=UTC)
+    )
 
 
 @pytest.mark.parametrize(
-    "value", ["yesterday", "", "2023-13-01", 1e18, -1e18, 10**400, True, [], {}, "0001-01-01T00:00:00+14:00"]
+    "value",
+    [
+        "yesterday",
+        "",
+        "20230508",
+        "2023",
+        "12345678.5",
+        "2023-13-01",
+        1e18,
+        -1e18,
+        10**400,
+        True,
+        [],
+        {},
+        "0001-01-01T00:00:00+14:00",
+    ],
 )
 def test_what_is_no_time_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="RFC 3339"):
         parse_time(value)
 
 
-def test_text_parts_are_joined_and_other_parts_refused() -> None:
-    assert parse_content([{"type": "text", "text": "one"}, {"type": "input_text", "text": "two"}]) == "one\ntwo"
-    with pytest.raises(ValueError, match="part 1 is not text"):
-        parse_content([{"type": "text", "text": "one"}, {"type": "image_url", "image_url": {}}])
+def test_text_parts_are_joined_and_pictures_passed_over_but_no_text_is_lost() -> None:
+    parts = ["zero", {"type": "text", "text": "one"}, {"type": "image_url", "image_url": {}}]
+    assert parse_content([*parts, {"type": "input_text", "text": "two"}], silent=False) == "zero\none\ntwo"
+    assert parse_content([parts[2]], silent=False) == ""
+    with pytest.raises(ValueError, match="part 1 is no text"):
+        parse_content([{"type": "text", "text": "one"}, {"type": "txt", "text": "two"}], silent=True)
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,16 @@ async def closets(api: Api) -> set[str]:
     return {row.name for row in rows if row.kind == "closet"}
 
 
+async def test_a_topic_that_a_memory_left_is_forgotten_when_nothing_else_is_in_it(api: Api) -> None:
+    memory = await api.store("Tea is nice", category="drinks", subject="user")
+    for category, left in (("hobbies", {"hobbies"}), ("hobbies/knitting", {"hobbies"})):
+        await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"category": category})
+        assert await closets(api) == left
+    await api.store("Coffee", category="hobbies", subject="user")
+    await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"category": "drinks"})
+    assert await closets(api) == {"hobbies", "drinks"}
+
+
 async def test_topics_of_a_project_that_was_deleted_are_left_nowhere(api: Api) -> None:
     kept = await api.store("The allotment needs water", category="gardening", session_id="s1")
     await api.store("The launch slipped", category="zebulon-launch", session_id="s1", project_id="atlas")

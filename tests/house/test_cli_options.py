@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from memproxy.auth import key_hash
 from memproxy.cli import app, main
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
+from memproxy.errors import ConfigError
 from memproxy.home import secret
 from memproxy.installation import installation
 from memproxy.ports import JournalEntry, JournalKind
@@ -115,6 +117,35 @@ def test_without_a_key_there_is_no_hash_but_a_message(
         main()
     assert ended.value.code == 1
     assert "No key was given" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("named", [{"tenant": ""}, {"tenant": " "}, {"user": ""}, {"project": "a\tb"}])
+def test_a_key_is_made_for_somebody_only(named: dict[str, str]) -> None:
+    arguments = [f"--{option}={name}" for option, name in ({"tenant": "acme"} | named).items()]
+    made = run("keys", "new", *arguments)
+    assert isinstance(made.exception, ConfigError)
+    assert f"--{next(iter(named))}" in made.exception.message
+    assert run("keys", "list").stdout == ""
+
+
+def test_nothing_is_forgotten_where_nobody_can_be_asked_and_nobody_said_yes() -> None:
+    refused = run("forget", "--user", "ann", typed="y\n")
+    assert refused.exit_code == 2
+    assert "--yes" in refused.stderr
+    assert run("forget", "--user", "ann", "--yes").exit_code == 0
+
+
+def test_a_check_says_that_the_port_is_taken_or_the_home_cannot_be_made(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = home / "config.yaml"
+        config.write_text(f"server: {{port: {taken.getsockname()[1]}}}\nupstream: {{base_url: 'http://127.0.0.1:9'}}\n")
+        checked = run("check", "--config", str(config))
+    assert checked.exit_code == 1
+    assert "FAIL listen    Cannot listen on" in checked.stdout
+    assert "server.port" in checked.stdout
+    checked = CliRunner().invoke(app, ["check", "--config", str(config)], env={"MEMPROXY_HOME": str(config)})
+    assert "FAIL store     " in checked.stdout
+    assert "MEMPROXY_HOME" in checked.stdout
 
 
 def test_a_key_is_revoked_for_its_own_tenant_only() -> None:

@@ -1,5 +1,7 @@
 """Where a setting's value comes from, and what a configuration that cannot be used says."""
 
+import contextlib
+import json
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,11 +11,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from memproxy.auth.hashing import hashed
 from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
 from memproxy.settings_reference import settings_of
 from memproxy.unbuilt import UNBUILT, value_at
+from memproxy.wiring.files import check_files
 
 
 class Files:
@@ -54,6 +58,52 @@ def test_the_command_line_wins_over_the_environment_over_the_file_over_the_defau
 
 def test_a_command_line_option_that_was_not_given_overrides_nothing(files: Files) -> None:
     assert files.load("server: {port: 1}", server__port=None).server.port == 1
+
+
+def test_what_yaml_refuses_is_told_with_what_to_do(files: Files) -> None:
+    for text, remedy in (("server:\n\tport: 1\n", "indent with spaces"), ("upstream: {api_key: ${KEY}}", "in quotes")):
+        with pytest.raises(ConfigError, match=remedy):
+            files.load(text)
+
+
+def test_a_section_that_is_none_is_refused_whatever_is_laid_over_it(files: Files) -> None:
+    (plain,) = files.refused("server: 3")
+    assert files.refused("server: 3", server__port=1) == [plain]
+    assert files.refused("server: 3", {"MEMPROXY__SERVER__PORT": "1"}) == [plain]
+    assert files.refused("auth: {tenants: x}", {"MEMPROXY__AUTH__TENANTS__ABC": "Team"})
+
+
+KEY = {"id": "0123456789ab", "hash": hashed("x"), "tenant": "acme"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "path"),
+    [
+        ([KEY | {"hash": "5e884898da28047151d0e56f8dc62927"}], "auth.keys.0.hash"),
+        ([KEY | {"hash": "scrypt$15$8$1$c2FsdHNhbHQ=$aGFzaA=="}], "auth.keys.0.hash"),
+        ([KEY | {"id": "mpk_0123456789ab"}], "auth.keys.0.id"),
+        ([KEY | {"tenant": " "}], "auth.keys.0.tenant"),
+        ([KEY, KEY], "auth.keys.1.id"),
+    ],
+)
+def test_a_key_that_nobody_could_prove_is_refused(files: Files, keys: list[dict[str, str]], path: str) -> None:
+    (line,) = files.refused(f"auth: {{mode: keys, keys: {json.dumps(keys)}}}")
+    assert line.strip().startswith(f"{path}: ")
+    assert "5e8848" not in line
+    assert files.load(f"auth: {{mode: keys, keys: {json.dumps([KEY])}}}").auth.keys[0].id == KEY["id"]
+
+
+def test_a_secret_that_is_shorter_than_its_hash_is_refused_wherever_it_is(files: Files, tmp_path: Path) -> None:
+    (line,) = files.refused("auth: {mode: jwt, jwt: {algorithms: [HS256], key: short-secret}}")
+    assert "auth.jwt.key: " in line
+    assert "at least 32 bytes" in line
+    assert "short-secret" not in line
+    (tmp_path / "secret").write_text("x" * 32 + "\n")
+    for algorithm, length in (("HS256", 0), ("HS512", 64)):
+        jwt = f"{{algorithms: [{algorithm}], key_file: {tmp_path / 'secret'}}}"
+        settings = files.load(f"auth: {{mode: jwt, jwt: {jwt}}}")
+        with pytest.raises(ConfigError, match=f"at least {length}") if length else contextlib.nullcontext():
+            check_files(settings)
 
 
 def test_overrides_may_be_nested() -> None:
@@ -235,8 +285,8 @@ def test_all_mistakes_are_told_at_once(files: Files) -> None:
         ({"MEMPROXY__RECALL__LIMIT__MORE": "1"}, "recall.limit.more: there is no such setting"),
         ({"MEMPROXY__": "1"}, ": there is no such setting"),
         ({"MEMPROXY__GATE__SKIP": "["}, "gate.skip: line 1"),
-        ({"MEMPROXY__GATE__SKIP": "greeting"}, "gate.skip: must be a list or mapping in YAML or JSON, not text"),
-        ({"MEMPROXY__GATE": "3"}, "gate: must be a list or mapping in YAML or JSON, not a number"),
+        ({"MEMPROXY__GATE__SKIP": "greeting"}, "gate.skip: must be a list of `greeting`, `smalltalk`, `tool`, `fact`"),
+        ({"MEMPROXY__GATE": "3"}, "gate: must be a mapping of its keys, written as YAML or JSON such as"),
         ({"MEMPROXY__RECALL__LIMIT": "null"}, "recall.limit: an empty value cannot be used"),
         ({"OPENAI_BASE_URL": "nonsense"}, "upstream.base_url: 'nonsense' cannot be used"),
     ],
