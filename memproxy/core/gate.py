@@ -14,7 +14,9 @@ from memproxy.core import gate_commands as commands
 from memproxy.core import gate_greetings as greetings
 from memproxy.core import gate_patterns as patterns
 from memproxy.core import gate_smalltalk as smalltalk
+from memproxy.core.gate_earlier import FOREIGN, POINTS_BACK, asks_of_the_past, last_few, leans_on_earlier
 from memproxy.core.gate_leads import LEAD
+from memproxy.core.gate_lower import names_in_lower_case
 from memproxy.core.gate_match import Cued, found, words_of
 from memproxy.core.gate_names import names_somebody
 from memproxy.core.gate_tools import OfferedTool, asks_for_tool
@@ -48,20 +50,39 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def judge(
-    text: str, skip: frozenset[str], *, offered: Sequence[OfferedTool] = (), tool_forced: bool = False
+    text: str,
+    skip: frozenset[str],
+    *,
+    offered: Sequence[OfferedTool] = (),
+    tool_forced: bool = False,
+    earlier: Sequence[str] = (),
 ) -> Verdict:
     """Whether the user's message is searched for, given the kinds that are configured to be skipped.
 
     Personal words and references to the past override the ``fact`` verdict: "What is the capital of France?" is
     skipped, "What is my budget?" is searched; "Set a timer for my eggs" stays a tool's business, "Set the timer as
     usual" does not. ``offered`` are the request's tools: a message without personal words that asks for one of them is
-    a tool's. ``tool_forced`` says that the request makes the model call a tool, whatever is asked.
+    a tool's. ``tool_forced`` says that the request makes the model call a tool, whatever is asked. ``earlier`` are the
+    user's messages before this one, oldest first: a ``fact`` that leans on them ("how long does it take from there") is
+    searched if the one that it leans on is.
     """
     plain = _plain(text)
     if not any(character.isalnum() for character in plain):
         return Verdict(searched=False, reason="empty")
     reason = _kind(plain, text, offered, tool_forced=tool_forced)
+    if reason == "fact" and earlier and leans_on_earlier(plain):
+        reason = _leaned_on(earlier) or reason
     return Verdict(searched=reason not in skip, reason=reason)
+
+
+def _leaned_on(earlier: Sequence[str]) -> str | None:
+    """The kind of the last message that stands by itself and is no pleasantry; None if there is none."""
+    for text in last_few(earlier):
+        plain = _plain(text)
+        kind = _kind(plain, text, (), tool_forced=False)
+        if kind == "personal" or (kind in {UNDECIDED, "fact", "tool"} and not leans_on_earlier(plain)):
+            return kind
+    return None
 
 
 def _kind(plain: str, text: str, offered: Sequence[OfferedTool], *, tool_forced: bool) -> str:
@@ -126,9 +147,12 @@ def _is_general_fact(plain: str, bare: str, text: str) -> bool:
     """
     if len(plain) > _FACT_CHARACTERS or not any(patterns.FACT.match(form) for form in {plain, bare}):
         return False
-    if patterns.WISHES.search(bare) or patterns.LEFT_OPEN.search(bare):
+    if patterns.WISHES.search(bare) or patterns.LEFT_OPEN.search(bare) or POINTS_BACK.search(bare):
         return False
-    return bool(key_terms(text, limit=1)) and not names_somebody(text[:_FACT_CHARACTERS])
+    if not key_terms(text, limit=1) or not FOREIGN.isdisjoint(words_of(plain)):
+        return False
+    head = text[:_FACT_CHARACTERS]
+    return not (names_somebody(head) or names_in_lower_case(plain, head) or asks_of_the_past(plain, head))
 
 
 def _without_lead(plain: str) -> str:

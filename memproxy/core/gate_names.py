@@ -84,16 +84,21 @@ _TOKEN = re.compile(r"[^\W\d_]+")
 _NAME = re.compile(r"[A-Z][a-z]+")
 _APART = re.compile(r"[,;:?!()]")
 _POSSESSIVE = re.compile(r" ?['’]s [a-z]")
+_TITLED = re.compile(r"\b[A-Z][a-z]+ ?['’]s (?:Day|Eve|Ferry|Island|Creek|Theorem|Law)\b")
+"""A feast, a place or a law that is called after somebody ("Father's Day")."""
+
 _DEFINITION = re.compile(r"\s*(?:[Ww]hat (?:is|are|was|were)|[Dd]efine|[Dd]escribe|[Ee]xplain) [A-Z][a-z]+\W*")
 
 
 def names_somebody(text: str, *, behind: frozenset[str] = frozenset()) -> bool:
-    """Whether the text has a single name. Written in lower case, a name cannot be told from other words.
+    """Whether the text has a single name that is written with a capital; for others see `gate_lower`.
 
     Names that stand behind one of the words ``behind`` do not count.
     """
     if _DEFINITION.fullmatch(text):
         return False
+    if "'s " in text:
+        text = _TITLED.sub("", text)
     tokens = list(_TOKEN.finditer(text))
     return any(_is_single_name(text, tokens, place, _BEFORE_PLACES | behind) for place in range(len(tokens)))
 

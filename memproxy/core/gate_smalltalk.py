@@ -91,6 +91,8 @@ SMALLTALK = (
         rf"\b(?:who|what company|which company|by whom|how|where|when|why) (?:were|was|are) you (?:{_MADE}"
         rf"|born|from|put together|processed|originally from)\b",
     ),
+    cued("born", r"\b(?:where|when|what \w+) (?:was it (?:that )?you were|were you) born\b"),
+    cued("you", r"\bwhat (?:do|did) they (?:call|name) you\b"),
     cued("you", rf"\b(?:company|person|people|group|team)(?: that| who)? {_MADE} you\b"),
     cued("who", r"\bwho (?:do|are) you (?:work(?:ing)?|report(?:ing)?|take (?:your )?orders|answer)\b"),
     cued(

@@ -1,8 +1,9 @@
 """The gate on lines of known kinds: how often each is searched for, and how long the verdict takes.
 
-A line of the data is JSON with ``text``, ``kind`` and ``source``. What counts is the share of ``personal-memory`` that
-is searched (near 1) and of the other kinds (near 0 for greetings, small talk, tools and general facts). Lines with
-first-person words are told apart: "what is my balance" is a tool's business to whoever labelled it, and personal here.
+A line of the data is JSON with ``text``, ``kind``, ``source`` and, if there are any, ``earlier`` (the user's messages
+before it, oldest first). What counts is the share of ``personal-memory`` that is searched (near 1) and of the other
+kinds (near 0 for greetings, small talk, tools and general facts). Lines with first-person words are told apart: "what
+is my balance" is a tool's business to whoever labelled it, and personal here.
 """
 
 import re
@@ -35,11 +36,12 @@ _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One message and what it is."""
+    """One message and what it is; ``earlier`` are the user's messages before it, oldest first."""
 
     text: str
     kind: str
     source: str = ""
+    earlier: tuple[str, ...] = ()
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -87,7 +89,7 @@ def evaluate(lines: Sequence[Line], skip: frozenset[str] = SKIP) -> list[Judged]
 
 def _judged(line: Line, skip: frozenset[str]) -> Judged:
     start = time.perf_counter()
-    verdict = gate.judge(line.text, skip)
+    verdict = gate.judge(line.text, skip, earlier=line.earlier)
     return Judged(line, verdict, (time.perf_counter() - start) * 1000)
 
 

@@ -1,6 +1,7 @@
 """The gate, as the relay uses it: the settings, and which message it judges."""
 
 from memproxy.core import gate
+from memproxy.core.gate_earlier import EARLIER_MESSAGES
 from memproxy.core.gate_tools import OfferedTool
 from memproxy.settings import GateSettings
 from memproxy.wire.request import RequestBody
@@ -24,10 +25,10 @@ class Gate:
         """
         if not self._enabled:
             return gate.Verdict(searched=True, reason="gate_off")
-        text = chat.user_texts[-1]
+        *earlier, text = chat.user_texts[-1 - EARLIER_MESSAGES :]
         short = chat.has_tools and len(text) <= 2 * gate.COMMAND_CHARACTERS  # long ones are no commands
         offered = [OfferedTool(*tool) for tool in chat.offered_tools] if short else []
-        return gate.judge(text, self._skip, offered=offered, tool_forced=chat.tool_choice_forced)
+        return gate.judge(text, self._skip, offered=offered, tool_forced=chat.tool_choice_forced, earlier=earlier)
 
     def is_first_search(self, chat: RequestBody) -> bool:
         """Whether nothing that the user said before in this conversation was searched for: a session that begins with

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from memproxy.core import gate
+from memproxy.core.gate_earlier import EARLIER_MESSAGES
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import RecallAnswer, RecallRequest, TurnsBody
 from memproxy.core.scope import Scope
@@ -100,7 +101,7 @@ class ChatMemory:
 
     async def ask(self, probe: Probe, recipe: str) -> Given:
         """The probe as a request of a new session: the gate's verdict, then recall."""
-        verdict = self._verdict(probe.ask)
+        verdict = self._verdict(probe.ask, probe.before)
         if not verdict.searched:
             return Given(skipped=verdict.reason)
         self._clocks.recall.instant = probe.asked_at
@@ -116,10 +117,10 @@ class ChatMemory:
         )
         return self._given(await self._recalls[recipe].recall(request, explained=EXPLAINED))
 
-    def _verdict(self, text: str) -> gate.Verdict:
+    def _verdict(self, text: str, earlier: Sequence[str]) -> gate.Verdict:
         if not self._settings.gate.enabled:
             return gate.Verdict(searched=True, reason="gate_off")
-        return gate.judge(text, frozenset[str](self._settings.gate.skip))
+        return gate.judge(text, frozenset[str](self._settings.gate.skip), earlier=earlier[-EARLIER_MESSAGES:])
 
     def _given(self, answer: RecallAnswer) -> Given:
         found = tuple(
