@@ -51,7 +51,7 @@ class Triggers:
         begun = 0
         for progress in await self._state.due_sessions(every=every, idle_before=idle_before, limit=_AT_ONCE):
             reason = "turns" if progress.unlearned >= every else "idle"
-            begun += await self._begin(progress.scope, reason) is not None
+            begun += await self._begin(progress.scope, reason, known=True) is not None
         return begun
 
     async def came(self, scope: Scope, *, asked: bool) -> None:
@@ -75,11 +75,13 @@ class Triggers:
         """
         return await self._begin(scope, reason)
 
-    async def _begin(self, scope: Scope, reason: str) -> int | None:
+    async def _begin(self, scope: Scope, reason: str, *, known: bool = False) -> int | None:
         # Under the lock, and counted only there: turns are counted as unlearned before they are written, and what came
         # while we waited must be among those that the count, taken from the session's end, reaches.
         async with self._locks.of(scope.owner):
             progress = await self._state.progress(scope)
+            if known and progress is None:
+                return None  # it was erased since it was found due: nothing may name it again
             scope, unlearned = (progress.scope, progress.unlearned) if progress is not None else (scope, 0)
             until = await self._newest(scope)
             model = self._access.model_of(scope.tenant)

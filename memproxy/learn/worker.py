@@ -186,6 +186,10 @@ class Worker:
         for event in self._wakes.values():
             event.set()
 
+    def wake_index(self) -> None:
+        """Captured turns may be there; what is to be learned from them is looked at when they are indexed."""
+        self._wakes["index"].set()
+
     def new_key(self, tenant: str) -> None:
         """The tenant's requests bring another key: rows that wait for one go on."""
         self._endings.new_key(tenant)

@@ -4,13 +4,15 @@ What the user states about himself and his world is read sentence by sentence (`
 builders make candidates of clauses (`people`, `home`, `work`, `tastes`, ..., each a table of rules), of which only
 those remain that are `admissible`. `corrections` and `retractions` find what they are about in a `ledger` of what was
 stated before, also where nothing marks a change (`frames`) or only a value is said (`meant`) or put right (`repairs`,
-`recovered`). Precision comes before recall: a sentence that fits no pattern says nothing. English; a few sure forms in
-German, Spanish and French (`foreign`).
+`recovered`), where one value of its kind gives way to another (`turnover`, `contrasts`), or where something ended in
+words of its own (`called_off`); what holds until a day ends with it (`bounded`). Precision comes before recall: a
+sentence that fits no pattern says nothing. English; a few sure forms in German, Spanish and French (`foreign`), and
+what takes those back (`foreign_changes`).
 """
 
 from memproxy.learn.candidates import Read, Window
 
-VERSION = "rules/3"
+VERSION = "rules/4"
 """Name and version of the rules, for whoever notes which extractor a memory is from."""
 
 

@@ -87,6 +87,16 @@ _VERB_TWICE = re.compile(
 """A list that ran into an order ("text me or leave me alone")."""
 
 
+_SAYING = re.compile(
+    r"\bdrink and drive\b|\blive in (?:\w+ )?times\b|\b(?:some|any|no|every)(?:one|body) (?:on|in|at|of|from) "
+    r"(?:my|our)\b|"
+    r"\bin (?:line|a queue|traffic) (?:at|for|on)\b|\b\d+ tabs open\b|\bI once had\b|\bdying (?:of|to|for)\b|"
+    r"\bkill for\b|\bwould kill\b|\bliving the dream\b",
+    re.IGNORECASE,
+)
+"""Sayings, and people who are not named."""
+
+
 def is_real(clause: Clause, sentence: str) -> bool:
     """Whether a clause speaks of the speaker's own life, and not of a work, of what somebody said, or in a figure."""
     return not (
@@ -94,6 +104,7 @@ def is_real(clause: Clause, sentence: str) -> bool:
         or _FIGURATIVE.search(clause.evidence)
         or _ATTRIBUTED.search(sentence)
         or _SINGS.match(sentence)
+        or _SAYING.search(sentence)
     )
 
 

@@ -50,7 +50,8 @@ def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | 
 
 
 ADDS = re.compile(
-    r"\b(?:also|too|as well|either|additionally|another|besides|second|both|sometimes|in addition|plus)\b",
+    r"\b(?:also|too|as well|either|additionally|another|besides|second|both|sometimes|in addition|(?<!aime "
+    r")(?<!suis )(?<!vis )(?<!habite )plus)\b",
     re.IGNORECASE,
 )
 """Words that put a statement beside what is known, not in its place."""

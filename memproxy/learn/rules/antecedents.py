@@ -4,6 +4,7 @@ import re
 
 from memproxy.learn.rules.ledger import Ledger
 from memproxy.learn.rules.lexicon import FEMALE, MALE
+from memproxy.learn.rules.values import names_in
 from memproxy.learn.rules.words import PEOPLE, PETS
 
 _WHO = "|".join(sorted(map(re.escape, PEOPLE | PETS.keys() | {"boy", "girl", "nanny"}), key=len, reverse=True))
@@ -34,6 +35,14 @@ _OF_SOMEBODY = re.compile(
 )
 
 
+_THE_PET = re.compile(
+    rf"the (?P<pet>{'|'.join(sorted(map(re.escape, PETS.keys() - {'chicken'}), key=len, reverse=True))})(?:'s "
+    rf"name| is) ",
+    re.IGNORECASE,
+)
+"""Where one is known, "the hamster" is the user's."""
+
+
 def resolved(text: str, before: str, ledger: Ledger) -> str:
     """The clause with the somebody in place of the pronoun or name that it begins with, else as it is."""
     if (called := _CALLED.match(text)) is not None:
@@ -43,16 +52,49 @@ def resolved(text: str, before: str, ledger: Ledger) -> str:
         named := _LAST_NOUN.search(before) or _LAST_NOUN.search(before.rpartition(",")[0])
     ) is not None:
         return f"{text[: borne.start('it')]}{named['x']}{text[borne.end('it') :]}"
+    pet = _THE_PET.match(text)
+    if pet is not None and any(pet["pet"].lower() in one.told for one in ledger.newest()):
+        return f"my {text[4:]}"
+    return _by_pronoun(text, before, ledger)
+
+
+def _by_pronoun(text: str, before: str, ledger: Ledger) -> str:
     pronoun = _PRONOUN.match(text)
     if pronoun is None:
         return _by_name(text, ledger)
     female = (pronoun["own"] or pronoun["who"]).lower() in ("her", "she")
     wrong = MALE if female else FEMALE
     found = [one for one in _NAMED.finditer(before) if one["who"].lower() not in wrong]
-    if not found:
+    changed = not found and _SAYS_CHANGE.search(text) is not None and not names_in(before)
+    if changed and (only := _only_known(ledger, wrong)) is not None:
+        return f"{only}'s {pronoun['rest']}" if pronoun["own"] else f"{only} {pronoun['more']}"
+    if not found or _of_somebody_else(before[found[-1].end() :]):
         return text
     who = f"my {found[-1]['who'].lower()}{' ' + found[-1]['name'] if found[-1]['name'] else ''}"
     return f"{who}'s {pronoun['rest']}" if pronoun["own"] else f"{who} {pronoun['more']}"
+
+
+def _of_somebody_else(since: str) -> bool:
+    """Whether a question about somebody by name came between ("who is Taylor Swift? she lives in ...")."""
+    return re.search(r"\bwho(?: is|'s|s)\b[^?]*(?-i:[A-Z])\w+[^?]*\?", since, re.IGNORECASE) is not None
+
+
+def _only_known(ledger: Ledger, wrong: frozenset[str]) -> str | None:
+    """The only one near the user whom "she" can be, of other days too ("She's at the village school now")."""
+    known = {
+        found["who"].lower().strip()
+        for one in ledger.newest()
+        if (found := _RELATED.match(one.statement.content)) is not None
+    }
+    if not known or len(known) > 1 or known & wrong:
+        return None
+    return f"my {next(iter(known))}"
+
+
+_SAYS_CHANGE = re.compile(r"\b(?:now|no longer|anymore|these days)\b", re.IGNORECASE)
+"""Without one of these "she" is rather somebody whom this conversation is about."""
+
+_RELATED = re.compile(rf"User's (?P<who>{'|'.join(sorted(map(re.escape, PEOPLE), key=len, reverse=True))})\b")
 
 
 def _by_name(text: str, ledger: Ledger) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 from memproxy.learn.rules.elided import restored
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.normal import normalised
+from memproxy.learn.rules.openings import opened
 from memproxy.learn.rules.words import KIN, OCCUPATIONS, PEOPLE, PETS, WEAK_OCCUPATIONS
 
 _NOW = re.compile(
@@ -43,6 +44,7 @@ _CUT = re.compile(
     rf"|,\s+(?=(?:max |total |with a )?budget (?:of |is )?[$€£]?\d)|,\s+(?=[\w-]+(?: [\w-]+)? (?:is|are) now )|"
     rf",\s+(?=(?:[$€£]?\d[\w.,:]*|(?-i:[A-Z])[\w.+#-]*(?: "
     rf"(?-i:[A-Z])[\w.+#-]*)?) (?:now|instead|actually)\b)"
+    rf"|,?\s+so\s+(?=(?-i:[A-Z])\w+ is (?:my|our)\b)|,?\s+but\s+(?=(?:\w+ )?\w+ tastes? like )"
     rf"|,\s*(?=(?:now |then |these days )?{_BEGINS})|\s+and\s+(?={_ANOTHER})|,\s*(?:and |but |so |because |as "
     rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?=(?:now |then )?{_ELLIPTIC})|:\s+(?={_BEGINS})|:\s+(?=(?-i:[A-Z])\w+ "
     rf"(?:costs|is|are|starts|ends|takes|has)\b)|\s+(?=please note (?:that )?(?:I|my|we|"
@@ -157,7 +159,8 @@ _UNREAL = re.compile(
 _REPORTED = re.compile(
     r"\b(?:say|says|said|saying|tell|tells|told|thinks?|thought|believes?|believed|claims?|claimed|asks?|asked|"
     r"wrote|writes|insists?|"
-    r"(?<!direct )reports?|reported|argues?|replied|answered|texted|goes(?=[,:] )|suggested|suggests|according to|"
+    r"(?<!direct )(?<!the )(?<!my )(?<!our )reports?|reported|argues?|replied|answered|texted|goes(?=[,:] )|"
+    r"suggested|suggests|according to|"
     r"heard|read "
     r"that|quote|"
     r"quoting|dreamed|dreamt|complained)\b",
@@ -166,7 +169,8 @@ _REPORTED = re.compile(
 _OWN_REPORT = re.compile(
     r"\b(?:(?:I|we) (?:should have said|said|told|mentioned|asked|thought|heard|say|think|already|forgot)|as (?:I|"
     r"you) (?:said|"
-    r"mentioned|told)|forget|doctor (?:says|said|told)|not true|you asked|like I said|did I (?:say|tell|mention)|"
+    r"mentioned|told)|forget|(?:doctor|vet|dentist|gp) (?:says|said|told)|not true|you asked|like I said|did I "
+    r"(?:say|tell|mention)|"
     r"have I told|you said)\b",
     re.IGNORECASE,
 )
@@ -179,9 +183,7 @@ def whole_of(sentence: str, evidence: str, said_at: datetime) -> Clause | None:
         text = text[:-1]
     text = re.sub(r"(?<=\w) \((?:aged? )?\d{1,3}(?: ?(?:y|yo|yrs?|years?|months?)(?: old)?)?\)", "", text)
     label = _LABEL.match(text)
-    text = _SUBJECTLESS.sub(_with_subject, text[label.end() :] if label else text)
-    if (fronted := _FRONTED.match(text)) is not None:
-        text = f"{fronted['lead']}{fronted['said']} {fronted['when'].lower()}{fronted['rest']}"
+    text = opened(_SUBJECTLESS.sub(_with_subject, text[label.end() :] if label else text))
     about = label["about"].strip() if label else None
     return Clause(text=text, evidence=evidence, said_at=said_at, about=about) if text else None
 
@@ -192,17 +194,6 @@ def _with_subject(match: re.Match[str]) -> str:
         return match.group()
     verb = match["verb"].lower()
     return f"{match['lead']}I {'am ' if verb == 'allergic to' else 'was ' if verb == 'born in' else ''}{verb} "
-
-
-_FRONTED = re.compile(
-    r"(?P<lead>(?:and |so |but |then |also )*)(?P<when>next (?:week|weekend|month|year|spring|summer|autumn|fall|"
-    r"winter|"
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day)|tomorrow|on (?:mon|tues|wednes|thurs|fri|satur|sun)day|in "
-    r"(?:two|three|"
-    r"four|five|six|\d+) (?:days|weeks|months)),? (?P<said>(?:I|we) (?:will|am|are|"
-    r"have)\b[^,;.!?]{4,60}?)(?P<rest>[,;.!?].*|$)",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 def is_asked(whole: Clause) -> bool:
@@ -223,7 +214,7 @@ def clauses_of(whole: Clause) -> Iterator[Clause]:
         if _TAGGED.search(text):
             return
         pieces = pieces[:-1] or _before_question(pieces)
-    marked = False
+    marked, wrong = False, ""
     for piece in pieces:
         if _ONLY_CORRECTS.fullmatch(piece.strip(" ,.!")) and not (_TAKES_BACK.match(piece) and piece is pieces[-1]):
             marked = True
@@ -232,8 +223,13 @@ def clauses_of(whole: Clause) -> Iterator[Clause]:
             return
         plain, corrects = without_leads(piece)
         marked = marked or corrects or _ADMITS_WRONG.search(piece) is not None
+        if _IS_WRONG.fullmatch(plain) and piece is not pieces[-1]:
+            marked, wrong = True, plain.removesuffix(" anymore")
+            continue
         whole_again = restored(plain)
         plain = normalised(whole_again) if whole_again != plain else plain
+        if wrong and plain and not plain.lower().startswith("it "):
+            plain, wrong = f"{plain.rstrip(' .!')}, {wrong[0].lower()}{wrong[1:]}", ""
         if plain and not _UNREAL.search(plain) and not _CONDITION.match(plain):
             corrected = marked or _NOW.search(piece) is not None
             yield Clause(
@@ -256,6 +252,11 @@ _ADMITS_WRONG = re.compile(
     re.IGNORECASE,
 )
 """Whoever says this says next what is right."""
+
+_IS_WRONG = re.compile(
+    r"not (?!\w+ing\b)(?:in |on |at |for |the |an? )?[\w$€£'-]+(?: [\w$€£'-]+)?(?: anymore)?[.!]?", re.IGNORECASE
+)
+"""“Not nuts, I'm allergic to shellfish”: what the next clause has in its place."""
 
 _TAKES_BACK = re.compile(r"(?:scratch|strike) that", re.IGNORECASE)
 """Before other words it marks a correction; alone it takes back."""
@@ -305,11 +306,22 @@ def _pieces(text: str) -> list[str]:
         if found and (wrong := _NOT_THAT.search(found[-1])) and (right := _MEANT.match(piece)):
             found[-1] = f"{wrong.group()}, but {right['x'].strip()}"
             continue
+        doings = _TWO_DOINGS.match(piece.strip())
+        if doings is not None:
+            found.append(f"{doings['who']} {doings['one']}")
+            piece = f"{doings['who']} {doings['two']}"
         if found and _LEFT_OUT.match(piece) and not re.match(r"(?:do not|never|have|are)\b.{0,12}\byou\b", piece):
             piece = _completed(found[-1], piece)
         found += _appositions(piece.strip())
     return found
 
+
+_TWO_DOINGS = re.compile(
+    r"(?P<who>I am|we are) (?P<one>[a-z]+ing [^,;]{2,50}?) and (?P<two>(?!going|doing)[a-z]+ing (?:at|in|with|"
+    r"on|to) .+)",
+    re.IGNORECASE,
+)
+"""“I am turning 40 in May and celebrating at the club”."""
 
 _RUNS_ON = re.compile(r"(?P<before>[\w'!]+) (?=(?:I am|I have|I live|I work|my \w+ is|wait|it is) \w)", re.IGNORECASE)
 _LEADS_ON = frozenset(

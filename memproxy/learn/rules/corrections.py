@@ -14,9 +14,9 @@ from memproxy.learn.rules.exchange import exchange, with_value
 from memproxy.learn.rules.frames import at_other_times
 from memproxy.learn.rules.ledger import Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
-from memproxy.learn.rules.projects import tool
+from memproxy.learn.rules.projects import is_tool, tool
 from memproxy.learn.rules.typed import has_sort, is_ambiguous, replaced
-from memproxy.learn.rules.values import slug, third_person, trimmed
+from memproxy.learn.rules.values import bare, slug, third_person, trimmed
 
 _BARE_VALUE = re.compile(
     r"(?:it|that|this|he|she|they|the (?:number|amount|date|name|price|right (?:one|name|number|date)|correct \w+)) "
@@ -130,6 +130,7 @@ def _switched(clause: Clause, ledger: Ledger, _turn: int) -> Iterable[Extracted]
         yield from _switched_to(clause, ledger)
         return
     wrong, new = trimmed(match["wrong"], "short"), trimmed(match["x"], "short")
+    wrong = bare(wrong) if wrong is not None else None
     if wrong is None or new is None or not (_is_thing(wrong) and _is_thing(new)):
         return
     known = ledger.holding(wrong)
@@ -140,6 +141,8 @@ def _switched(clause: Clause, ledger: Ledger, _turn: int) -> Iterable[Extracted]
         renamed = msgspec.structs.replace(found, predicate=_renamed(known.predicate, wrong, new))
         yield (renamed if not about or terms(about) <= terms(known.content) else _of(renamed, about))
         return
+    if known is not None or not is_tool(new):
+        return  # what is known holds it otherwise, or it is no tool
     purpose = re.search(r"\bfor (?P<p>.+)", match["x"])
     named = (
         match.groupdict().get("what") if (match.groupdict().get("what") or "").split(" ")[0] in ("my", "our") else None
@@ -221,7 +224,8 @@ def _of_count(clause: Clause, ledger: Ledger, _turn: int) -> Iterable[Extracted]
             old = held["count"] + held["between"]
             found = exchange(one.statement, old, match["x"] + held["between"], match["x"])
             if found is not None:
-                yield found
+                one_only = re.sub(rf"\b(one|an?|1)( (?:[\w-]+ )?{kind})s\b", r"\1\2", found.content)
+                yield msgspec.structs.replace(found, content=one_only)
             return
 
 

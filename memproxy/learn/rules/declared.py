@@ -7,6 +7,8 @@ changed where nothing of it is known yet ("the scrim got pushed to Sunday").
 
 import re
 
+import msgspec
+
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules import dates
 from memproxy.learn.rules.frames import NUMBER_WORDS, when_in
@@ -14,6 +16,7 @@ from memproxy.learn.rules.general import fact
 from memproxy.learn.rules.ledger import Ledger, terms
 from memproxy.learn.rules.lexicon import PASSING_NOUNS
 from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.recovered import as_told
 from memproxy.learn.rules.typed import COLOURS
 from memproxy.learn.rules.values import MASK, names_in, slug, third_person, trimmed
 
@@ -85,7 +88,34 @@ def declared(clause: Clause, ledger: Ledger) -> list[Extracted]:
     if own is not None and _OWN.search(clause.evidence) is not None:
         kind = own["what"].split()[1].lower()
         return [fact(f"User's {kind} is a {own['x']}.", kind, own["x"], "possessions/things")]
-    return _moved(text, clause) or _of_thing(text, ledger)
+    return _moved(text, clause) or _of_thing(text, ledger) or _asked_to_keep(clause)
+
+
+_ASKED_TO_KEEP = re.compile(
+    r"\W*(?:(?:please|pls|can you|could you) )?(?:remember|keep in mind|note(?: down)?|save|memori[sz]e|"
+    r"don['’]?t forget)"
+    r"(?: this| that)?\s*[:,]?\s+(?!to\b|when\b|how\b|what\b|me\b|it\b|this\b|if\b|about\b|for\b|where\b|why\b|not\b)",
+    re.IGNORECASE,
+)
+
+
+def _asked_to_keep(clause: Clause) -> list[Extracted]:
+    """“Remember: the code of our shed is 4471”: what the user asks to keep, in his words."""
+    asked = _ASKED_TO_KEEP.match(clause.evidence)
+    if asked is None or not re.search(
+        r"\b(?:is|are|has|have|go|goes|come|comes|opens?|closes?|costs?|starts?)\b", clause.text
+    ):
+        return []
+    text = re.sub(
+        r"^(?:remember|keep in mind|note(?: down)?|save|do not forget)(?: this| that)?\W+", "", clause.text, flags=re.I
+    )
+    told = as_told(msgspec.structs.replace(clause, text=text))
+    if told is None:
+        return []
+    content = (
+        told.content if told.content.startswith("User") else re.sub(r"\btheir\b", "the user's", told.content, count=1)
+    )
+    return [msgspec.structs.replace(told, content=content)]
 
 
 def _of_thing(text: str, ledger: Ledger) -> list[Extracted]:

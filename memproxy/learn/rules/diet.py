@@ -25,7 +25,8 @@ from memproxy.learn.rules.words import (
 )
 
 _DOES_NOT_EAT = re.compile(
-    r"(?:much|enough|out|at|breakfast|lunch|dinner|late|well|a lot|healthy|properly|before|after|too|here|there|and "
+    r"(?:much|enough|out|at|breakfast|lunch|dinner|late|well|a lot|drive|healthy|properly|before|after|too|here|"
+    r"there|and "
     r"drive)\b",
     re.IGNORECASE,
 )
@@ -98,7 +99,7 @@ RULES: tuple[Rule, ...] = (
         r"(?:stopped|quit|gave up|have stopped|have given up) (?P<verb>eat|drink)ing (?P<x>.+)",
         avoids,
     ),
-    i_rule(r"(?:do not|never) (?P<verb>drink|smoke)(?=\s*$|[.,!;]| and\b| or\b)", avoids),
+    i_rule(r"(?:do not|never) (?P<verb>drink|smoke)(?=\s*$|[.,!;]| and (?!drive)| or\b)", avoids),
     i_rule(
         r"(?P<verb>avoid) (?P<x>.+)",
         Template(

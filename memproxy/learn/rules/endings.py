@@ -70,10 +70,16 @@ _OVER = (
     r"dissolved|broke up|split up|fell through|fallen through|not happening|no longer happening|(?:not|no longer) "
     r"(?:true|right|correct|"
     r"valid|accurate|a thing|the case|relevant)|moved out|broke down|was stolen|stolen|sold|ended|shut down|"
-    r"closed down|expired|ran out|not on anymore|dead|outdated|out of date|wrong)(?: (?:now|anymore|any more|after "
+    r"closed down|expired|ran out|finished|completed?|done with|died|packed up|conked out|gave up the ghost|a joke|"
+    r"made up|a lie|not on anymore|dead|outdated|out of date|wrong)(?: (?:now|anymore|any more|after "
     r"all))?"
 )
-_NO_MORE = re.compile(r"(?:(?:so|and|there (?:is|are|will be)|it is) )*no more (?P<x>[^,;.]+)", re.IGNORECASE)
+_NO_MORE = re.compile(
+    r"(?:(?:so|and|there (?:is|are|will be)|it is|I have|we have) )*no (?:more (?P<x>[^,;.]+)|(?P<y>[^,;.]{2,40}?) "
+    r"(?:after all|anymore|at all)(?=$|[,;.!]))",
+    re.IGNORECASE,
+)
+_AFTER_ALL = re.compile(r"[,;:] (?:so |and |but )?(?P<x>no [^,;.!?]{2,40}? after all[.!]?$)", re.IGNORECASE)
 _NOUN_FIRST = re.compile(
     rf"(?P<x>(?:(?:my|our|the|that|this|those) )?[\w'’-]+(?: [\w'’-]+){{0,6}}?) {_OVER}"
     r"(?=$|[.,!;]| (?:so|because|since|last|this|yesterday|in|and|too|unfortunately|due|as|when|after|over the|"
@@ -117,8 +123,8 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 _LEAD = re.compile(
-    r"^(?:(?:I (?:have|own|am|use|do|go|play)|my|our|the|that|this|those|these|his|her|their|all|any|a|an|using|"
-    r"playing|doing|going|taking|"
+    r"^(?:(?:with|about|I (?:have|own|am|use|do|go|play)|my|our|the|that|this|those|these|his|her|their|all|any|a|an|"
+    r"using|playing|doing|going|taking|"
     r"eating|being|having|learning|working|drinking|studying|old) )+",
     re.IGNORECASE,
 )
@@ -157,11 +163,20 @@ _DOES_NOT_END = re.compile(
 _MOST_ENDED = 6
 
 
+def _with_no(clause: Clause) -> str:
+    """The clause with its "no", where that was taken for the word of a correction; from "no ... after all" on."""
+    text = clause.text.strip()
+    lost = text.startswith("more ") and re.search(r"\bno more\b", clause.evidence, re.IGNORECASE)
+    if not lost and re.search(r"\bafter all[.!]?$", text):
+        lost = re.search(rf"\bno {re.escape(text[:12])}", clause.evidence, re.IGNORECASE)
+    text = f"no {text}" if lost else text
+    none = _AFTER_ALL.search(text)
+    return text[none.start("x") :] if none is not None else text
+
+
 def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     """What a clause takes back or ends; nothing where nothing known is clearly meant."""
-    text = clause.text.strip()
-    if text.startswith("more ") and re.search(r"\bno more\b", clause.evidence, re.IGNORECASE):
-        text = f"no {text}"  # "no" was taken for the word of a correction
+    text = _with_no(clause)
     if _LAST.match(text) is not None:
         yield from _last_said(ledger)
         return

@@ -16,6 +16,9 @@ def with_value(known: Extracted, wrong: str, new: str) -> Extracted | None:
     place = known.content.casefold().find(plain.casefold())
     if place < 0 or ((known.subject or "user") != "user" and plain == known.subject):
         return None
+    title = new.split(maxsplit=1)[0] if " " in new else ""
+    if title and known.content[:place].endswith(f" {title} "):
+        new = new.removeprefix(f"{title} ")  # "Mr Petrova" for the name in "Mr Petrov"
     old = known.content[place : place + len(plain)]
     if old[:1].isdigit() and place and known.content[place - 1] in "$€£¥" and new[:1].isdigit():
         old, new = known.content[place - 1] + old, known.content[place - 1] + new
@@ -27,10 +30,11 @@ def exchange(known: Extracted, old: str, new: str, value: str) -> Extracted | No
     """The statement with ``new`` in the place of ``old``, and ``value`` as its object; None when nothing changes."""
     if value_name(old) == value_name(new) or old not in known.content:
         return None
+    content = known.content.replace(old, new, 1)
     listed = has_many(predicate_name(known.predicate or "")[0])
     return msgspec.structs.replace(
         known,
-        content=known.content.replace(old, new, 1),
+        content=content if content.endswith(".") or not known.content.endswith(".") else f"{content}.",
         intent=Intent.CORRECT,
         object=bare(value),
         replaces=known.object if listed or known.object else old,

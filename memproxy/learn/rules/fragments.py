@@ -201,6 +201,12 @@ _NO_TASTE = re.compile(
 def rather(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“Tabs not spaces”, “pathlib over os.path”: a preference without a verb."""
     one, other = groups["x"], trimmed(groups["over"], "short")
+    if (
+        re.search(r"\b(?:is|are|was|were|am|do|does|has|have)$", one)
+        or (other or "").startswith(("my ", "our "))
+        or one.lower().startswith(("its ", "it is ", "that is "))
+    ):
+        return  # a denial ("sushi is not my favourite")
     if other is None or _NO_TASTE.match(one) or _NO_TASTE.match(other) or one[:1].isupper() or one[:1].isdigit():
         return
     yield fact(

@@ -114,7 +114,8 @@ def third_verb(said: str) -> str:
 
 def routine(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """Something done regularly."""
-    verb, when = groups["verb"].lower(), trimmed(groups["x"], "whole")
+    verb, said = groups["verb"].lower(), groups["x"]
+    when = trimmed(said.partition(", ")[0] if said.startswith("at ") else said, "whole")
     if when is None:
         return
     yield Extracted(
@@ -132,7 +133,8 @@ _DONE = re.compile(
     r"(?:visited|went to|attended|celebrated) [A-Z\d]|(?:visited|attended|celebrated|went to) (?:my|our|an?|the) |"
     r"ran (?:a|my|the) (?:\w+ ){0,2}(?:marathon|race|10k|5k)|broke my|sprained my|fractured my|"
     r"(?:passed|failed) (?:my|the|an?) .*\b(?:exam|exams|driving test|test|bar|certification)|graduated|won |"
-    r"climbed |defended my |published |got promoted|gave birth|proposed|finished (?:my|the) (?:degree|phd|thesis|"
+    r"climbed |defended my |published |got promoted(?! to)|gave birth|proposed|finished (?:my|the) (?:degree|"
+    r"phd|thesis|"
     r"marathon|novel|book|masters?)"
 )
 
@@ -189,7 +191,7 @@ RULES: tuple[Rule, ...] = (
     i_rule(
         r"(?P<verb>run|swim|meditate|work out|go to the gym|go running|jog|cycle|bike to work|cycle to work|journal|"
         r"do yoga|go swimming|go climbing|go hiking|go for a run|wake up|get up|go to bed|have dinner|eat dinner|"
-        r"eat lunch|do pilates|lift weights) (?P<x>(?:every|each|at \d|around \d|on (?:mon|tues|wednes|thurs|fri|"
+        r"eat lunch|do pilates|lift weights) (?P<x>(?:every|each|at \d+|around \d+|on (?:mon|tues|wednes|thurs|fri|"
         r"satur|sun)days?|twice|once|three times|four times|five times|\w+ times|in the (?:morning|evening)|before|"
         r"after|daily|most)\b.*)",
         routine,
@@ -214,7 +216,8 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     i_rule(
-        r"(?:take|ride) (?P<x>the (?:train|bus|tram|subway|metro|underground|tube|ferry|bike)) to (?:work|school|"
+        r"(?:take|ride) (?P<x>the (?:train|bus|tram|subway|metro|underground|tube|ferry|bike|s-bahn|u-bahn)) to "
+        r"(?:work|school|"
         r"the office|university|uni)\b",
         Template(
             content="User takes {x} to work.",

@@ -169,13 +169,14 @@ RULES: tuple[Rule, ...] = (
     ),
     my_rule(r"(?:allergies are|allergies include|allergy is) (?:to )?(?P<x>.+)", _ALLERGIC),
     i_rule(
-        r"am (?:an? )?(?:strict )?(?P<x>vegan|vegetarian|pescatarian|pescetarian|flexitarian|lactose[- ]intolerant|"
+        r"(?:am|are) (?:an? )?(?:strict )?(?P<x>vegan|vegetarian|pescatarian|pescetarian|flexitarian|lactose[- "
+        r"]intolerant|"
         r"gluten[- ]intolerant|gluten[- ]free|celiac|coeliac|keto)s?\b",
         _DIET,
     ),
     i_rule(
         r"(?:have gone|went|became|turned|go|eat|follow an?|am on an?|keep|eat only|only eat) (?:strictly "
-        r")?(?P<x>vegan|vegetarian|pescatarian|keto|gluten-free|kosher|halal|paleo|low-carb)\b",
+        r")?(?P<x>vegan|vegetarian|pescatarian|keto|gluten[- ]free|kosher|halal|paleo|low[- ]carb)\b",
         Template(
             content="User is {x}.",
             predicate="diet",

@@ -33,7 +33,7 @@ _NO_PLACE = re.compile(
     r"small house|different|mess|tent|team|meeting|hurry|rush|trouble|love|charge|town|position|contact|touch|front|"
     r"process|"
     r"middle|need|bed|time|sales|case|fact|general|favou?r|agreement|class|doubt|danger|good|bad|shock|two-bedroom|"
-    r"room|way|"
+    r"room|way|\w+ times|times|"
     r"hospital|office|queue|traffic|canary|past|future|moment|same|area|(?:the )?(?:city|countryside|"
     r"suburbs|same \w+|neighbou?rhood|region|middle)|neighbou?rhood|my|our|person|search)\b"
     r"|\d+(?:-|\s)(?:bed|room|story)",
@@ -64,7 +64,7 @@ def lives(groups: Groups, clause: Clause, *, check: str = "place") -> Iterable[E
     if place is None or not (is_named_place if check == "named" else is_place)(place):
         return
     yield Extracted(
-        content=f"User lives in {place}.",
+        content=f"User lives {groups.get('how') or 'in'} {place}.",
         subject="user",
         predicate="lives_in",
         object=bare(place),
@@ -133,12 +133,12 @@ def now_in(groups: Groups, clause: Clause) -> Iterable[Extracted]:
 RULES: tuple[Rule, ...] = (
     i_rule(
         r"(?:live|am living|are living|reside|have lived|have been living|am based|are based|am located|am "
-        r"residing)(?: \w+)? (?:in|on|near|outside) (?P<x>.+)",
+        r"residing)(?: \w+)? (?:in|on|(?P<how>near|outside)) (?P<x>.+)",
         lives,
     ),
     i_rule(
         r"(?:live|am living|are living|reside|am based|have lived|have been living|am located) (?:here )?(?:in|"
-        r"near) (?P<x>.+)",
+        r"(?P<how>near)) (?P<x>.+)",
         lives,
     ),
     i_rule(

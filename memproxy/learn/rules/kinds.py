@@ -23,8 +23,11 @@ KINDS = {
     ),
     "phone": _set("iphone pixel galaxy oneplus fairphone xiaomi nothing_phone samsung_galaxy motorola"),
     "computer": _set(
-        "macbook thinkpad xps framework surface chromebook imac zenbook ideapad legion asus_zenbook dell_xps lenovo"
+        "macbook thinkpad xps framework surface chromebook imac zenbook ideapad legion asus_zenbook dell_xps "
+        "lenovo mac pc "
+        "mac_mini imac"
     ),
+    "tablet": _set("ipad galaxy_tab kindle_fire fire_tablet surface_pro pixel_tablet remarkable"),
     "browser": _set("chrome firefox safari edge brave arc vivaldi opera chromium"),
     "notes": _set("notion obsidian evernote roam logseq onenote bear apple_notes google_keep craft joplin"),
     "tasks": _set("todoist things ticktick trello asana jira linear clickup monday basecamp omnifocus"),
@@ -46,8 +49,46 @@ KINDS = {
     "state": _set("redux zustand mobx recoil jotai pinia vuex"),
     "repository": _set("github gitlab bitbucket gitea codeberg"),
     "orchestration": _set("kubernetes nomad docker_swarm ecs docker_compose"),
+    "mobile": _set("android ios grapheneos lineageos"),
+    "language": _set(
+        "python rust golang java kotlin php perl c# c++ typescript javascript scala haskell elixir clojure ocaml "
+        "fortran cobol"
+    ),
     "queue": _set("kafka rabbitmq sqs nats pulsar celery"),
 }
+COMMON_WORDS = _set(
+    """
+    fish bear things edge arc bun hey solid render signal teams express spring phoenix rails mint pop surface legion
+    oracle cursor brave opera arch sketch linear drone bash helix zed rider atom eclipse nano slack discord
+    """
+)
+"""Products named by a word that people use for other things: told only beside what they are ("my shell is fish")."""
+
+STUDIES = _set(
+    """
+    law medicine history physics chemistry biology mathematics maths math engineering economics psychology philosophy
+    sociology politics political_science computer_science informatics architecture nursing dentistry pharmacy music art
+    art_history english german french spanish literature linguistics journalism business geography geology astronomy
+    anthropology archaeology theology education film statistics data_science electrical_engineering
+    mechanical_engineering civil_engineering veterinary_medicine marketing finance accounting biochemistry
+    """
+)
+"""What somebody can study, by which "I switched to medicine" is told from a change of tools."""
+
+CARS = _set(
+    """
+    audi bmw mercedes volkswagen vw golf polo passat tiguan opel corsa astra ford fiesta focus toyota corolla yaris
+    prius honda civic jazz mazda nissan leaf micra hyundai kia fiat panda renault clio zoe peugeot citroen skoda octavia
+    fabia seat ibiza volvo tesla porsche mini subaru outback suzuki dacia lexus jeep chevrolet dodge jaguar
+    land_rover cupra byd polestar smart tesla_model_3 tesla_model_y
+    """
+)
+_ALSO_WORDS = _set("seat smart focus mini golf polo jazz leaf fiesta zoe panda corsa fit up civic beetle")
+"""Cars named by a word that stands before other things too ("mini fridge", "golf club")."""
+
+VEHICLES_OF_ROAD = _set("car van camper motorhome motorbike motorcycle scooter moped truck pickup suv estate minivan")
+"""What stands on the road in the place of another."""
+
 _OF = {name: kind for kind, names in KINDS.items() for name in names}
 _MOST_WORDS = 40
 
@@ -59,6 +100,19 @@ def kind_of(name: str) -> str | None:
         if (kind := _OF.get(" ".join(said[:count]))) is not None:
             return kind
     return None
+
+
+def product(name: str) -> str | None:
+    """The kind of a thing by any word of its name ("VW Polo": car)."""
+    words = [word for word in name.casefold().replace("-", " ").split() if not word.isdigit()]
+    if (words[-1:] and words[-1] in CARS) or any(word in CARS - _ALSO_WORDS for word in words):
+        return "car"
+    return kind_of(name)
+
+
+def is_product(name: str) -> bool:
+    """Whether a name, in whatever letters, is a product's and nothing else."""
+    return kind_of(name) is not None and name.casefold().split()[0] not in COMMON_WORDS
 
 
 def named_of(kind: str, text: str) -> Iterator[str]:

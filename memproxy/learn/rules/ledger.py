@@ -20,6 +20,7 @@ from memproxy.core.slots import (
 from memproxy.core.slots import words as slot_words
 from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.rules.kinds import product
 from memproxy.learn.rules.model import SURE, Clause
 
 _JUST_SAID = 2
@@ -38,14 +39,30 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     told: frozenset[str]
 
+    @property
+    def is_owned(self) -> bool:
+        """Whether it says that something is the user's, or used."""
+        return (self.statement.predicate or "") in _OWNED
+
     @classmethod
     def of(cls, statement: Extracted, turn: int) -> "Known":
         """The statement as it is told in a turn."""
         asked = "" if (statement.predicate or "").startswith("told_") else statement.predicate or ""
-        told = terms(f"{statement.content} {asked}".replace("_", " "))
+        told = terms(f"{statement.content} {asked}".replace("_", " ")) | _kinds(statement)
         return cls(
             statement=statement, turn=turn, slot=slot_of(statement), name=value_name(statement.content), told=told
         )
+
+
+_THINGS = {"phone": ("phone",), "tablet": ("tablet",), "computer": ("laptop", "computer"), "car": ("car",)}
+_OWNED = frozenset({"owns", "drives", "car", "phone", "laptop", "tablet", "computer"})
+
+
+def _kinds(statement: Extracted) -> frozenset[str]:
+    """What a thing is called by its sort: "the car" is the VW Polo that somebody has."""
+    if (statement.predicate or "") not in _OWNED or not statement.object:
+        return frozenset()
+    return frozenset(_THINGS.get(product(statement.object) or "", ()))
 
 
 class Ledger:
@@ -222,8 +239,16 @@ def _replaces(new: Known, old: Known) -> bool:
     if new.slot is not None and new.slot == old.slot:
         return True
     said, held = new.statement, old.statement
-    replaced = said.intent is Intent.CORRECT and said.replaces and said.predicate == held.predicate
-    return bool(replaced) and value_name(said.replaces or "") == value_name(held.object or "")
+    if said.intent is not Intent.CORRECT or not said.replaces or said.subject != held.subject:
+        return False
+    same = said.predicate == held.predicate or (_slug_less(said) == _slug_less(held) and said.kind is held.kind)
+    return same and value_name(said.replaces) == value_name(held.object or "")
+
+
+def _slug_less(statement: Extracted) -> str:
+    """The predicate without the value that some hold ("is_on_keto" of "on keto")."""
+    value = value_name(statement.object or "")
+    return (statement.predicate or "").replace(value, "") if value else statement.predicate or ""
 
 
 def _is_about(old: Extracted, forgotten: Extracted) -> bool:

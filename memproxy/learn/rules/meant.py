@@ -39,6 +39,7 @@ _LIGHT = frozenset(
     instead now then just only actually really probably maybe ok okay max maximum tops most least least's the a an no
     not wait sorry oops typo correction right so well better best please thanks shop store too also even fine good
     after all yes yeah hm hmm argh ugh lol haha scales scale it'll they'll asked asks want wants by put puts me on
+    late early shift
     today airline doctor vet school office landlord boss client club leave leaves
     start starts begin begins land lands meet meets them it's its there one final answer date time price total
     """.split()  # noqa: SIM905 - a list of many quoted words reads worse

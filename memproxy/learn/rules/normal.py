@@ -23,6 +23,45 @@ _CONTRACTIONS = tuple(
         (("w/",), r"\bw/ ?(?=\w)", "with "),
         (("pl",), r"\b(?:pls|plz)\b", "please"),
         ((" wk",), r"\b(a|per|every|each|last|this|next) wk\b", r"\1 week"),
+        (("'s ",), r"\b([a-z]+)'s (?=(?:gone|been|got|become|moved|changed|increased|risen|dropped) )", r"\1 has "),
+        (("guess who",), r"\bguess who(?:'s| is) (?=[\w ]{3,40}\bnow\b)", "I am "),
+        (("could eat",), r"\bI could eat ([\w ]{2,30}?) (?:every day|all day|for ever|forever)\b", r"I love \1"),
+        (("fav",), r"^((?:and |but |also,? )*)(?=(?:favou?rite|fav|fave) [a-z]+(?: [a-z]+)? (?:is|are) )", r"\1my "),
+        (
+            (" here", " at home"),
+            (
+                r"^(an?|one|two|three|four|five|\d) ((?:[a-z]+ )?(?:cats?|dogs?|kids|children|sons?|daughters?|"
+                r"rabbits|hamsters|horses|hens|boys|girls)) (?:here|at home|over here)(?=$|[,.:!])"
+            ),
+            r"I have \1 \2",
+        ),
+        (
+            ("also", "both"),
+            r"\b((?:my|our) (?:[\w'-]+ ){1,3}?(?:is|are|has|have)) (?:also|both)\b(?= (?!not\b))",
+            r"\1",
+        ),
+        ((" only have ",), r"\b(I|we) only have (?=(?:one|two|three|four|five|six|\d+) )", r"\1 have "),
+        ((":(", ":)", ":-", ";)", ":d", "<3", "^^", "xd"), r"\s*(?:[:;]-?[()DPp/|]+|<3|\^\^|\bxD\b)\s*$", ""),
+        ((" on the scale",), r"^(\d[\d.,]*(?: ?(?:kg|kilos?|lbs|pounds))?) on the scales?\b.*$", r"I weigh \1 now"),
+        (
+            ("asthma", "diabetes", "epilepsy", "migraine", "eczema"),
+            r"^(asthma|diabetes|epilepsy|migraines?|eczema) (?=since|for )",
+            r"I have \1 ",
+        ),
+        (
+            (" is at ", " is in "),
+            (
+                r"\b((?:my|our) (?:son|daughter|kid|child|boy|girl)(?: (?-i:[A-Z])\w+)?) is (?:at|in) "
+                r"(?=(?:the |an? )?[\w ]{2,30}? school\b)"
+            ),
+            r"\1 goes to ",
+        ),
+        ((" in the morning",), r"\b(\d{1,2}(?:[:.]\d\d)?)(?: o'?clock)? in the morning\b", r"\1 am"),
+        (
+            (" in the afternoon", " in the evening"),
+            r"\b(1[01]|[1-9](?:[:.]\d\d)?)(?: o'?clock)? in the (?:afternoon|evening)\b",
+            r"\1 pm",
+        ),
         ((" i mean",), r"^([^,.!?]{2,40}),? I (?:mean|meant)(?=[.!]|$)", r"I meant \1"),
         ((" it is",), r"^([\w' -]{2,25}) it is(?=[.!]|$)", r"make it \1"),
         ((" & ",), r" & (?=(?:I|i|we|my|our|he|she|they) )", " and "),
@@ -176,7 +215,7 @@ _CONTRACTIONS = tuple(
             ("new ",),
             (
                 r"^(?:I|we) (?:have|got|have got)(?: an?)? (?:brand )?new ([\w ]{2,25}?)(?:, (?:it is )?|: ?| called | "
-                r"named )"
+                r"named )(?:an? )?"
                 r"(?=(?-i:[A-Z])|[+\d])(?!.*\band\b)"
             ),
             r"my \1 is ",
@@ -203,7 +242,7 @@ _FILLER = (
     r"basically|literally|truly|simply|generally|mainly|typically|still|personally|honestly|especially|particularly|"
     r"quite|very|so|pretty|officially|recently|kind of|sort of|certainly|strongly|obviously|probably|normally|"
     r"primarily|often|"
-    r"too|now|do(?= (?:like|love|enjoy|prefer|have|own|live|work|need|want)\b)|genuinely|completely|deeply|sadly|"
+    r"badly|too|now|do(?= (?:like|love|enjoy|prefer|have|own|live|work|need|want)\b)|genuinely|completely|deeply|sadly|"
     r"unfortunately|happily|secretly|severely|seriously|mildly|highly|deathly|terribly)"
 )
 _FILLED = re.compile(

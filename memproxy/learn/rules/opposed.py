@@ -33,7 +33,7 @@ def opposed(stated: Extracted, ledger: Ledger) -> Iterator[Extracted]:
     for one in ledger.newest():
         known = one.statement
         if (
-            known.subject == stated.subject
+            (known.subject == stated.subject or _of_former(stated, known))
             and known.predicate
             and known.content != stated.content
             and _denies(stated, known)
@@ -54,6 +54,7 @@ def _denies(stated: Extracted, known: Extracted) -> bool:
         or _breaks_diet(stated, known)
         or _breaks_diet(known, stated)
         or _is_closer(stated, known)
+        or _of_former(stated, known)
         or _ends_single(stated, known)
         or _prefers_now(stated, known)
     )
@@ -89,6 +90,15 @@ def _is_closer(stated: Extracted, known: Extracted) -> bool:
     if not closer:
         return False
     return "family_" in other or value_name(stated.object or "") == value_name(known.object or "")
+
+
+def _of_former(stated: Extracted, known: Extracted) -> bool:
+    """“User's boyfriend Luca cooks” beside “User's husband is named Luca”."""
+    closer, name = _CLOSENESS.get(stated.predicate or ""), stated.object or ""
+    former = re.match(r"User's (?P<who>\w+) (?P<name>[A-Z]\w+)\b", known.content)
+    if closer is None or former is None or former["name"] != name:
+        return False
+    return _CLOSENESS.get(former["who"], 9) < closer
 
 
 def _ends_single(stated: Extracted, known: Extracted) -> bool:

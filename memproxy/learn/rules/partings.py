@@ -8,7 +8,8 @@ from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 from memproxy.learn.rules.model import Clause
 
 _BROKE_UP = re.compile(
-    r"(?:(?P<x>[A-Z]\w+) and I|we|I) (?:have )?(?:broke up|broken up|split up|split|separated|are over|are done|are "
+    r"(?:(?P<x>[A-Z]\w+) and I|(?:me and|I and) (?P<z>[A-Z]\w+)|we|I) (?:have )?(?:broke up|broken up|split up|"
+    r"split|separated|are over|are done|are "
     r"through|are no longer together|called it quits|called off (?:the|our) (?:engagement|wedding)|got divorced|are "
     r"divorced)(?: with (?P<y>\w+(?: \w+)?))?",
     re.IGNORECASE,
@@ -35,7 +36,7 @@ def parted(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     """Whom the user broke up with ("Marta and I broke up"), in a sentence as a whole."""
     match = _BROKE_UP.search(clause.text)
     if match is not None:
-        who = terms(match["x"] or match["y"] or "")
+        who = terms(match["x"] or match["y"] or match["z"] or "")
         yield from (forgotten(one.statement) for one in ledger.newest() if _OF_PARTNER.match(one.statement.content))
         held = [
             one.statement

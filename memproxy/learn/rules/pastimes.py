@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
         speaks,
     ),
     i_rule(
-        r"(?:am|are|have been|started|have started|am trying to|want to|would like to) (?P<how>learn)(?:ing)? "
+        r"(?:am|are|have been|started|have started|am trying to) (?P<how>learn)(?:ing)? "
         r"(?P<x>.+)",
         lambda groups, clause: speaks({**groups, "how": "learn"}, clause),
     ),

@@ -108,7 +108,7 @@ def walked(groups: Groups, _clause: Clause | None) -> Iterable[Extracted]:
 
 def pet_detail(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """What a pet is: breed or age."""
-    what = trimmed(groups["what"], "long")
+    what = trimmed(re.split(r" (?:called|named) ", groups["what"])[0], "long")
     said = groups["pet"].lower()
     if what is None or not re.match(
         r"an? |\d+ (?:years|months) old|(?:one|two|three|four|five|six|seven|eight|nine|ten) ",

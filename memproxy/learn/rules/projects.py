@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from memproxy.learn.candidates import Extracted
+from memproxy.learn.rules.kinds import is_product
 from memproxy.learn.rules.model import (
     LESS_SURE,
     SURE,
@@ -41,7 +42,7 @@ def uses(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """A tool. Its slot is its version if one is said, what it is for, or the tool itself."""
     for value in items(groups["x"]):
         what = trimmed(value, "short") if value else None
-        if what is None or _NOT_USED.match(what) or not _is_tool(what):
+        if what is None or _NOT_USED.match(what) or not is_tool(what):
             continue
         purpose = re.search(
             (
@@ -79,12 +80,15 @@ def tool(what: str, purpose: str | None) -> Extracted:
     )
 
 
-def _is_tool(value: str) -> bool:
+def is_tool(value: str) -> bool:
+    """Whether it is the name of something that somebody works with."""
     plain = re.sub(r"\s+v?\d[\w.]*$", "", bare(value))
     if plain.lower().split()[0].removesuffix("s") in DAY_NAMES:
         return False
-    return plain.lower() in TOOLS or any(
-        part[:1].isupper() or re.match(r"[a-z]+\d", part) or part.lower() in TOOLS for part in plain.split()
+    return (
+        plain.lower() in TOOLS
+        or is_product(plain)
+        or any(part[:1].isupper() or re.match(r"[a-z]+\d", part) or part.lower() in TOOLS for part in plain.split())
     )
 
 

@@ -11,6 +11,7 @@ from memproxy.learn.guard import rejection
 from memproxy.learn.rules import (
     counts,
     diet,
+    everyday,
     foreign,
     fragments,
     general,
@@ -36,10 +37,12 @@ from memproxy.learn.rules import (
 )
 from memproxy.learn.rules import states as states_rules
 from memproxy.learn.rules.admissible import is_admissible, is_real
-from memproxy.learn.rules.answers import ADDS, in_its_place, succeeded
 from memproxy.learn.rules.antecedents import resolved
 from memproxy.learn.rules.aspects import aspects
+from memproxy.learn.rules.bounded import bounded
+from memproxy.learn.rules.called_off import called_off
 from memproxy.learn.rules.clauses import without_leads
+from memproxy.learn.rules.contrasts import contrasted
 from memproxy.learn.rules.corrections import corrections
 from memproxy.learn.rules.counts import with_birth
 from memproxy.learn.rules.declared import declared
@@ -52,13 +55,15 @@ from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
 from memproxy.learn.rules.opposed import opposed
 from memproxy.learn.rules.partings import parted
+from memproxy.learn.rules.placed import as_correction
 from memproxy.learn.rules.possessed import possessed
 from memproxy.learn.rules.recovered import gone_over, recounted, recovered, swapped
 from memproxy.learn.rules.restated import CHANGE, restated
 from memproxy.learn.rules.retractions import is_retraction, retractions
 from memproxy.learn.rules.revisions import exchanged_kind, revised
 from memproxy.learn.rules.said import Sentence, sentences_said, sets_a_stage
-from memproxy.learn.rules.values import names_in, slug
+from memproxy.learn.rules.turnover import turned_over
+from memproxy.learn.rules.values import names_in
 
 _CONTEXT = 300
 """Characters before a clause in which it is looked for whom "she" means."""
@@ -74,6 +79,7 @@ _MOST_CANDIDATES = 50
 
 _BOOKS = (
     style.CLAUSE_RULES,
+    everyday.RULES,
     counts.RULES,
     people.RULES,
     pets.RULES,
@@ -100,10 +106,6 @@ _RULES: tuple[Rule, ...] = tuple(rule for book in _BOOKS for rule in book)
 _ENDS = re.compile(
     r"\b(?:died|passed away|no longer|anymore|forget|delete|remove|erase|ex|late|if|said|says|told|wrote)\b",
     re.IGNORECASE,
-)
-_NOT_THAT = re.compile(
-    r"(?:, not | not (?=[A-Z\d$€£]))(?:in |on |at |for |the |an? )?(?P<wrong>[\w$€£][\w$€£,.' -]{0,40}?)"
-    r"(?: anymore)?[.!]?$"
 )
 _YOU = re.compile(r"\b(?:you|the assistant)\b", re.IGNORECASE)
 
@@ -173,7 +175,8 @@ def _last_told(ledger: Ledger, turn: Memory) -> list[Extracted]:
     """What the conversation stated last, taken back by a message that puts nothing in its place."""
     said = [one for one in ledger.newest() if one.turn >= 0]
     last = [one.statement for one in said if one.turn == said[0].turn]
-    return [msgspec.structs.replace(forgotten(one), evidence=(turn.content[:200],)) for one in last[:1]]
+    last = [one for one in last if one.evidence == last[0].evidence]
+    return [msgspec.structs.replace(forgotten(one), evidence=(turn.content[:200],)) for one in last]
 
 
 def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *, changed: bool) -> Iterator[Extracted]:
@@ -240,7 +243,9 @@ def _evident(candidate: Extracted, clause: Clause) -> Extracted:
 
 
 def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> list[Extracted]:
-    taken_back = unique([*retractions(clause, ledger, states), *endings(clause, ledger)])
+    if (put_right := contrasted(clause, ledger)) and not ledger.is_empty:
+        return put_right
+    taken_back = unique([*retractions(clause, ledger, states), *called_off(clause, ledger), *endings(clause, ledger)])
     if taken_back or is_retraction(clause):
         return taken_back
     corrected = with_birth(clause, ledger) or (
@@ -248,12 +253,12 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
     )
     if corrected:
         return [*corrected, *respelled_elsewhere(corrected, ledger)]
-    stated = [_as_correction(one, clause, ledger) for one in states(clause)]
+    stated = [as_correction(one, clause, ledger) for one in states(clause)]
     if not stated:
         return (
             restated(clause, ledger, place, changed=changed)
             or recovered(clause, ledger, place)
-            or [_as_correction(one, clause, ledger) for one in declared(clause, ledger)]
+            or [as_correction(one, clause, ledger) for one in declared(clause, ledger)]
         )
     return [*(ended for one in stated for ended in opposed(one, ledger)), *stated]
 
@@ -261,7 +266,8 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
 def _corrected(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     """What a clause changes of what is known, by the first reading that finds something."""
     return (
-        exchanged_kind(clause, ledger)
+        turned_over(clause, ledger)
+        or exchanged_kind(clause, ledger)
         or switched(clause, ledger)
         or judged(clause, ledger)
         or list(corrections(clause, ledger, place))
@@ -274,58 +280,11 @@ def _corrected(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     )
 
 
-def _as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted:
-    """A statement said as a correction, of what its slot holds by another value or of what it names as wrong."""
-    wrong = _NOT_THAT.search(clause.text)
-    if (
-        wrong is not None
-        and wrong["wrong"][:1].isupper() == (stated.object or "")[:1].isupper()
-        and stated.stance is None
-    ):
-        return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=wrong["wrong"])
-    old = ledger.same_slot(stated)
-    if old is not None and ADDS.search(clause.evidence) is not None:
-        return msgspec.structs.replace(stated, predicate=f"{stated.predicate}_{slug(stated.object or '')}"[:80])
-    if old is None and clause.is_correction:
-        old = _vaguer(stated, ledger)
-    if old is None and (known := succeeded(stated, clause, ledger)) is not None:
-        new = in_its_place(stated, known)
-        if slot_of(new) == slot_of(known):
-            return new
-        return msgspec.structs.replace(new, intent=Intent.CORRECT, replaces=known.object or known.content)
-    if old is None and (known := _renewed(stated, clause, ledger)) is not None:
-        old = known
-    if old is None or not clause.is_correction:
-        return stated
-    return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=old.object or old.content)
-
-
-def _renewed(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
-    """What “my new goal is ...” is in the place of: the only one of its kind that is known."""
-    name = re.escape((stated.predicate or "?").rsplit("_", 1)[-1])
-    if re.search(rf"\b(?:my|our) new (?:\w+ )?{name}\b", clause.evidence, re.IGNORECASE) is None:
-        return None
-    held = [
-        one.statement
-        for one in ledger.newest()
-        if one.statement.predicate == stated.predicate and one.statement.subject == stated.subject
-    ]
-    return held[0] if len(held) == 1 else None
-
-
-def _vaguer(stated: Extracted, ledger: Ledger) -> Extracted | None:
-    """What a correction said without its context is about ("my budget is 15,000 now": the one for Hawaii)."""
-    if stated.predicate != "budget":
-        return None
-    held = [one.statement for one in ledger.newest() if (one.statement.predicate or "").startswith("budget_for_")]
-    return held[0] if held else None
-
-
 def states(clause: Clause) -> list[Extracted]:
     """What the rules find in a clause. Of rules that say the same of one thing the first counts."""
     asked = _stated(clause, _FIRST_ASKED.that_fit(clause.text))
     found = asked or _stated(clause, _LAST_ASKED.that_fit(clause.text)) or kept(clause)
-    return [_about(one, clause) for one in found]
+    return [_about(one, clause) for one in bounded(found, clause)]
 
 
 def _about(stated: Extracted, clause: Clause) -> Extracted:

@@ -285,6 +285,11 @@ def _as_known(stated: Extracted, ledger: Ledger) -> Extracted:
     about = [one.statement for one in ledger.newest() if one.statement.predicate == stated.predicate]
     if stated.predicate and stated.predicate.startswith("has_") and len(about) == 1:
         return about[0]
+    if stated.predicate == "owns" and stated.object and not any(one.object == stated.object for one in about):
+        wanted = terms(stated.object)
+        held = [one.statement for one in ledger.newest() if one.is_owned and wanted <= one.told]
+        if len(held) == 1:
+            return held[0]  # "the car" of "I have a VW Polo"
     return (
         stated
         if not (stated.predicate or "").startswith("has_") or stated.entities

@@ -18,7 +18,7 @@ from memproxy.learn.rules.kinds import kind_of, named_of
 from memproxy.learn.rules.ledger import Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.typed import has_sort, is_ambiguous, replaced
-from memproxy.learn.rules.values import names_in, slug, trimmed
+from memproxy.learn.rules.values import bare, names_in, slug, trimmed
 
 _PREPOSITION = r"(?:in |on |at |for |to |by |with |from |as |a |an |the |called |named )?"
 _VALUE = r"[\w$€£¥][\w$€£¥@+%'’./:, -]{0,60}?"
@@ -102,7 +102,9 @@ _SWITCHED = re.compile(
     re.IGNORECASE,
 )
 _USED = re.compile(
-    r"(?:I|we) (?:use|am using|are using|write|run|am on|are on) (?P<x>[\w.+# -]{2,40}?)[.!]?$", re.IGNORECASE
+    r"(?:I|we) (?:use|am using|are using|(?:write|code|program|am coding) in|write|run|am on|are on) "
+    r"(?P<x>[\w.+# -]{2,40}?)[.!]?$",
+    re.IGNORECASE,
 )
 _COMMON = frozenset(
     {"they", "thing", "new", "old", "actually", "now", "time", "day", "date", "one", "please", "just", "start", "end"}
@@ -111,7 +113,9 @@ _COMMON = frozenset(
 
 
 _NO_VALUE = re.compile(
-    r"^(?:I|we|he|she|they|it|you)\b(?! ?$)|\b(?:is|are|was|were|am|do|does|did|have|has|can|will)$", re.IGNORECASE
+    r"^(?:I|we|he|she|they|it|you)\b(?! ?$)|\b(?:is|are|was|were|am|do|does|did|have|has|can|will)$"
+    r"|^(?:my|our|the|his|her|their) .* (?:is|are|was|were) ",
+    re.IGNORECASE,
 )
 """A clause, or the verb before its "not" ("my name is not Dana"): nothing that could take a value's place."""
 
@@ -142,9 +146,9 @@ def exchanged_kind(clause: Clause, ledger: Ledger) -> list[Extracted]:
 
 
 def _read(clause: Clause) -> Iterator[_Said]:
-    text = clause.text.strip(" .!,")
+    text = re.sub(r"(?<=[a-z]) (?:now|these days|nowadays|sorry|lol|haha)$", "", clause.text.strip(" .!,"), flags=re.I)
     for pattern in _INSTEAD:
-        match = pattern.search(text)
+        match = _found(pattern, text)
         if match is not None and len(match["wrong"].split()) <= 5 and not _NO_VALUE.search(match["x"]):
             yield _Said(match["x"], match["wrong"])
     if (match := _CHANGED.match(text)) is not None and _names_what(match, clause):
@@ -159,6 +163,14 @@ def _read(clause: Clause) -> Iterator[_Said]:
     for part in dict.fromkeys((text, text.rpartition(", ")[2], text.partition(", ")[0])):
         if (match := _BARE.match(part)) is not None and has_sort(match["x"], clause):
             yield _Said(match["x"])
+
+
+def _found(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The first match whose value is one ("padel" of "I play padel instead of tennis")."""
+    match = pattern.search(text)
+    if match is not None and _NO_VALUE.search(match["x"]):
+        return pattern.search(text, match.start("x") + 1)
+    return match
 
 
 def _of_changed(match: re.Match[str]) -> Iterator[_Said]:
@@ -283,15 +295,16 @@ def _about(topic: frozenset[str], ledger: Ledger) -> list[Extracted]:
 def _of_kind(clause: Clause, ledger: Ledger) -> Extracted | None:
     """“I switched to Figma”: in the place of what is used of its kind."""
     match = _SWITCHED.match(clause.text) or (_USED.match(clause.text) if clause.is_correction else None)
-    kind = kind_of(match["x"]) if match is not None else None
+    new = bare(match["x"].strip()) if match is not None else ""
+    kind = kind_of(new)
     if match is not None and (version := _other_version(match["x"], ledger)) is not None:
         return version
     if match is None or kind is None:
         return None
     for one in ledger.newest():
         for held in named_of(kind, one.statement.content):
-            if held.casefold() != match["x"].casefold() and not _is_past(one.statement):
-                changed = with_value(one.statement, held, match["x"].strip())
+            if held.casefold() != new.casefold() and not _is_past(one.statement):
+                changed = with_value(one.statement, held, new)
                 return _repredicated(changed, held, match["x"]) if changed is not None else None
     return None
 

@@ -14,6 +14,7 @@ from memproxy.core.memory import Memory, Trust
 from memproxy.core.text import sentences
 from memproxy.core.turn import LONG_TEXT
 from memproxy.learn.rules.clauses import clauses_of, is_asked, is_supposed, whole_of
+from memproxy.learn.rules.foreign_changes import in_english
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.repairs import repaired
 from memproxy.learn.rules.values import MASK
@@ -96,7 +97,9 @@ _GAME = re.compile(
     r"dungeon master|(?:lets|let's|let us) play|play a game|text adventure|you are (?:now )?(?:a|an"
     r"|my) (?:\w+ ){0,2}(?:wizard|pirate|detective|king|queen|dragon|vampire|"
     r"interviewer|character|npc|knight|alien|robot|therapist|villain)|i am an animal|guess (?:who"
-    r"|what) i am|riddle|marbles?|probability (?:of|that)|what(?:'s| is) the probability|word problem"
+    r"|what) i am|who am i:"
+    r"|level \d+ (?:wizard|mage|warrior|cleric|rogue|druid|paladin|bard|ranger|monk|sorcerer|warlock|fighter|elf)"
+    r"|riddle|marbles?|probability (?:of|that)|what(?:'s| is) the probability|word problem"
     r"|dice|coin flip|pretend|persona|fictional|made-up|made up (?:person|"
     r"character|user|name)|invented (?:person|character)|dating profile|tinder|hinge|bumble|bio for"
     r"|cover letter|in character|fan ?fic\w*|short story|novel|screenplay|"
@@ -155,7 +158,9 @@ _STAGE = re.compile(
     r"robot|alien|knight|cowboy|viking|detective|butler|elf|dwarf|ghost)|"
     r"(?:story|tale|poem|novel|monologue|diary|text|letter|chapter) (?:\w+ ){0,3}in (?:the )?first[- ]person|"
     r"i am an animal|guess (?:who|what) i am|let'?s play|pretend (?:to be|you|i|that)|in character"
-    r"|interview me as|act as|persona|dating profile|made-up person|fictional)\b",
+    r"|interview me as|(?:let'?s|let us) practi[sc]e|you(?:'re| are) the (?:waiter|waitress|customer|guest|patient|"
+    r"interviewer|recruiter|shop assistant|cashier|receptionist|police officer)\b"
+    r"|act as|persona|dating profile|made-up person|fictional)\b",
     re.IGNORECASE,
 )
 
@@ -201,7 +206,7 @@ def sentences_said(turn: Memory) -> Iterator[Sentence]:
         return
     admitted = False
     for sentence, evidence in _statements(turn):
-        whole = whole_of(repaired(sentence), evidence, turn.created_at)
+        whole = whole_of(repaired(in_english(sentence)), evidence, turn.created_at)
         if whole is None or is_supposed(whole) or _SARCASTIC.match(whole.text):
             continue
         clauses = () if is_asked(whole) else tuple(clauses_of(whole))

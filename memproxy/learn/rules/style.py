@@ -130,7 +130,7 @@ def no_more(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
 
 def style_preference(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“I prefer short answers”."""
-    said = groups["x"].strip().rstrip(".!")
+    said = re.sub(r" (?:now|again|these days|please)$", "", groups["x"].strip().rstrip(".!"))
     if _FORM.search(said) and not _HARMFUL.search(said):
         yield _wish(
             f"User prefers {third_person(said)}.",
@@ -232,7 +232,7 @@ SENTENCE_RULES: tuple[Rule, ...] = (
         no_more,
     ),
     any_rule(
-        r"(?:please )?(?P<x>keep (?:your|all|the|all your) (?:answers|replies|responses|explanations) .+)",
+        r"(?:please )?(?P<x>keep (?:(?:your|all|the|all your) )?(?:answers|replies|responses|explanations) .+)",
         wish,
     ),
     *procedures.RULES,

@@ -94,7 +94,8 @@ def is_ambiguous(new: str, told: str, clause: Clause) -> bool:
             held = {value_name(found.group()) for found in sort.finditer(told)}
             return len(held - {value_name(new)}) > 1
     if is_name(new) and day_in(new, clause) is None:
-        return len(set(names_in(f"{told[:1].lower()}{told[1:]}")) - {"I", new}) > 1
+        names = set(names_in(f"{told[:1].lower()}{told[1:]}")) - {"I", new}
+        return len([name for name in names if dates.find(f"in {name}", clause.said_at) is None]) > 1
     return day_in(new, clause) is not None and len(_NAMED_DAY.findall(told)) > 1
 
 
@@ -167,7 +168,7 @@ def _by_date(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     if old is None or day is None:
         return None
     noted = _PREPOSITION.sub("", day.noted)
-    clock = re.search(r" at (?:\d\S*(?: ?[ap]\.?m)?|noon|midnight)(?=\.?$)", known.content, re.IGNORECASE)
+    clock = re.search(r" at (?:\d[\d:.]*(?<!\.)(?: ?[ap]\.?m)?|noon|midnight)(?=\.?$)", known.content, re.IGNORECASE)
     said_clock = _THEN_CLOCK.match(new[day.place + len(day.text) :])
     kept = clock.group() if clock and "date_of" in (known.predicate or "") else ""
     found = exchange(known, old, noted, day.value + kept)
@@ -229,7 +230,7 @@ def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
         said = re.sub(r"\s?[a-z]+$", "", said, flags=re.IGNORECASE)  # "80 kg" is no 80 thousand
     if len(held) != 1 or len(plain) > len(said) + 25 or not numbers(said):
         return None
-    road = _ROAD.match(plain[amount.end() :])
+    road = _ROAD.match(plain, len(amount.group().rstrip()))
     if road is not None and road["name"] not in known.content:
         return None  # "14 Oak Road" is no other number of "12 Elm Street"
     return _amount_for(known, held[0].strip(), said)
@@ -279,6 +280,8 @@ def _by_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
 def _only_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     """The one name in a statement kept in the user's words ("is flying with Delta")."""
     held = names_in(known.content.partition(" ")[2])
-    if not (known.predicate or "").startswith("told_") or len(held) != 1 or _day(new, clause) is not None:
+    held = [name for name in held if dates.find(f"in {name}", clause.said_at) is None]
+    told = (known.predicate or "").startswith(("told_", "trip_to_", "planning_", "booked_"))
+    if not told or len(held) != 1 or _day(new, clause) is not None:
         return None
     return _swap(known, held[0], new) if dates.find(held[0], clause.said_at) is None else None

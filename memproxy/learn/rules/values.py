@@ -204,7 +204,7 @@ def is_given_name(text: str) -> bool:
 def names_in(text: str) -> list[str]:
     """Proper names within a value: runs of capitalised words."""
     found = re.findall(
-        r"(?<![\w'])[A-ZÀ-ÖØ-Þ][\w'’&+#.-]*(?:\s+(?:(?:de|da|von|van|der|la|of)\s+)?[A-Z0-9À-ÖØ-Þ][\w'’&+#.-]*)*",
+        r"(?<![\w'])(?:[A-ZÀ-ÖØ-Þ]|[ie](?=[A-Z]))[\w'’&+#.-]*(?:\s+(?:(?:de|da|von|van|der|la|of)\s+)?[A-Z0-9À-ÖØ-Þ][\w'’&+#.-]*)*",
         text,
     )
     return [name.rstrip(".'’-") for name in found if name.lower() not in NOT_A_NAME]

@@ -254,7 +254,9 @@ RULES: tuple[Rule, ...] = (
     ),
     i_rule(
         r"work (?P<x>from home|remotely|night shifts|nights|part[- ]time|freelance|shifts|the night shift|in shifts|"
-        r"four days a week|weekends)\b",
+        r"four days a week|weekends)\b(?! (?:on|until|till|when|twice|once|some|sometimes|tomorrow|today|this|"
+        r"next|every|now "
+        r"and then)\b)",
         Template(
             content="User works {x}.",
             predicate="work_arrangement",

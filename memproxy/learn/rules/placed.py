@@ -1,0 +1,65 @@
+"""A statement said as a correction, in the place of what it corrects: by its slot or by what it names as wrong."""
+
+import re
+
+import msgspec
+
+from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.rules.answers import ADDS, in_its_place, succeeded
+from memproxy.learn.rules.ledger import Ledger, slot_of
+from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.values import slug
+
+_NOT_THAT = re.compile(
+    r"(?:, not | not (?=[A-Z\d$€£]))(?:in |on |at |for |the |an? )?(?P<wrong>[\w$€£][\w$€£,.' -]{0,40}?)"
+    r"(?: anymore)?[.!]?$"
+)
+
+
+def as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted:
+    """A statement said as a correction, of what its slot holds by another value or of what it names as wrong."""
+    wrong = _NOT_THAT.search(clause.text)
+    if (
+        wrong is not None
+        and wrong["wrong"][:1].isupper() == (stated.object or "")[:1].isupper()
+        and stated.stance is None
+    ):
+        return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=wrong["wrong"])
+    old = ledger.same_slot(stated)
+    if old is not None and ADDS.search(clause.evidence) is not None:
+        return msgspec.structs.replace(stated, predicate=f"{stated.predicate}_{slug(stated.object or '')}"[:80])
+    if old is None and clause.is_correction:
+        old = _vaguer(stated, ledger)
+    if old is None and (known := succeeded(stated, clause, ledger)) is not None:
+        new = in_its_place(stated, known)
+        if slot_of(new) == slot_of(known):
+            return new
+        return msgspec.structs.replace(new, intent=Intent.CORRECT, replaces=known.object or known.content)
+    if old is None and (known := _renewed(stated, clause, ledger)) is not None:
+        old = known
+    if old is None or not clause.is_correction:
+        return stated
+    return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=old.object or old.content)
+
+
+def _renewed(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
+    """What “my new goal is ...” is in the place of: the only one of its kind that is known."""
+    name = re.escape((stated.predicate or "?").rsplit("_", 1)[-1])
+    is_new = re.search(rf"\b(?:my|our) new (?:\w+ )?{name}\b", clause.evidence, re.IGNORECASE)
+    is_now = clause.is_correction and re.match(rf"(?:my|our) (?:\w+ )?{name} is\b", clause.text, re.IGNORECASE)
+    if not (is_new or is_now):
+        return None
+    held = [
+        one.statement
+        for one in ledger.newest()
+        if one.statement.predicate == stated.predicate and one.statement.subject == stated.subject
+    ]
+    return held[0] if len(held) == 1 and held[0].object != stated.object else None
+
+
+def _vaguer(stated: Extracted, ledger: Ledger) -> Extracted | None:
+    """What a correction said without its context is about ("my budget is 15,000 now": the one for Hawaii)."""
+    if stated.predicate != "budget":
+        return None
+    held = [one.statement for one in ledger.newest() if (one.statement.predicate or "").startswith("budget_for_")]
+    return held[0] if held else None
