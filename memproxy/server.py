@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import json
 import logging
+import re
 import resource
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +26,14 @@ CUT_OFF_S = 1
 LEAST_BYTES_PER_S = 500
 """What a client has sent prolongs its time by a second for so many bytes (Apache's `mod_reqtimeout` has this rate)."""
 
+MOST_HEADER_BYTES = 262_144
+"""Of a request's headers, about so many are taken in; few servers take a quarter of it."""
+
+_OTHER_UPGRADES = re.compile(rb"\r\nupgrade:(?![^\r\n]*websocket)[^\r\n]*(?=\r\n)", re.IGNORECASE)
+"""Offers to go on in another protocol (HTTP/2: Java's own client makes one with its first request). They may be
+declined by answering as ever (RFC 9110, section 7.8); but the parser drops the body that comes with them.
+"""
+
 MOST_FILES = 65_536
 
 _TICKS_OF_A_LOOK = 10
@@ -37,8 +47,27 @@ class Patience(NamedTuple):
     body_s: float
 
 
+class _UntilClosed(int):
+    """How many bytes of a body are left, as uvicorn counts them, where its end is the connection's: never too many or
+    too few.
+    """
+
+    def __lt__(self, _other: object) -> bool:
+        return False
+
+    def __sub__(self, _other: object) -> "_UntilClosed":
+        return self
+
+    def __ne__(self, _other: object) -> bool:
+        return False
+
+    __hash__ = int.__hash__
+
+
 class WatchedProtocol(HttpToolsProtocol):
-    """A client's connection that knows since when its client owes it bytes: uvicorn itself would wait for ever."""
+    """A client's connection that knows since when its client owes it bytes: uvicorn itself would wait for ever. It also
+    keeps to HTTP where uvicorn does not: it bounds headers, sends no chunks to HTTP/1.0, takes trailers for no headers.
+    """
 
     _owed_since: float | None = None
     _owed_bytes = 0
@@ -52,17 +81,37 @@ class WatchedProtocol(HttpToolsProtocol):
         if self._owed_since is None:
             self._owes(body=False)
         self._owed_bytes += len(data)
-        super().data_received(data)
+        super().data_received(data if self._owes_body else _without_upgrades(data))
+        if self._owed_since is not None and not self._owes_body and self._owed_bytes > MOST_HEADER_BYTES:
+            self._refuse(431, "The request's headers are too long.")
 
     def on_headers_complete(self) -> None:
         """Called by the parser."""
         self._owes(body=True)
         super().on_headers_complete()
+        self.headers = []  # trailers would be taken for headers of the request, which is read with its body
+        if self.parser.get_http_version() == "1.0":
+            self.cycle.chunked_encoding = False
+            self.cycle.expected_content_length = _UntilClosed()
 
     def on_message_complete(self) -> None:
         """Called by the parser."""
         self._owed_since = None
         super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Called by uvicorn when the parser cannot go on."""
+        self._refuse(400, msg)
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer what is no request, and close; a connection that is in the middle of an answer is closed only."""
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is None or cycle.response_complete:
+            error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+            body = json.dumps({"error": error}).encode()
+            head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+            self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()
 
     def _owes(self, *, body: bool) -> None:
         self._owed_since = time.monotonic()
@@ -80,6 +129,13 @@ class WatchedProtocol(HttpToolsProtocol):
             return False
         allowed = patience.body_s if self._owes_body else patience.headers_s
         return now - self._owed_since > allowed + self._owed_bytes / LEAST_BYTES_PER_S
+
+
+def _without_upgrades(data: bytes) -> bytes:
+    """The beginning of a request without the offers of `_OTHER_UPGRADES`."""
+    end = data.find(b"\r\n\r\n") + 2
+    head = data[:end] if end >= 2 else data
+    return _OTHER_UPGRADES.sub(b"", head) + data[len(head) :] if _OTHER_UPGRADES.search(head) else data
 
 
 class Server(uvicorn.Server):

@@ -10,6 +10,7 @@ The order of shutdown (SIGTERM or Ctrl-C; a second one ends everything at once):
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import hashlib
 import logging
@@ -124,15 +125,15 @@ class InstanceLock:
             self._file = None
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """The listening socket, shared by all relays.
+def bind(host: str, port: int, *, patience_s: float = BIND_PATIENCE_S) -> socket.socket:
+    """The listening socket, shared by all relays; it is tried again for so long.
 
     Raises:
         ConfigError: the address is taken or not ours; the message says what to do.
     """
     patience = Retrying(
         retry=retry_if_exception_type(OSError) & retry_if_not_exception_type(socket.gaierror),
-        stop=stop_after_delay(BIND_PATIENCE_S),
+        stop=stop_after_delay(patience_s),
         wait=wait_fixed(0.1),
         reraise=True,
     )
@@ -141,10 +142,15 @@ def bind(host: str, port: int) -> socket.socket:
     except socket.gaierror as error:
         raise ConfigError(f"server.host: {host!r} is no address of this machine ({error.strerror}).") from error
     except OSError as error:
-        raise ConfigError(
-            f"Cannot listen on {host}:{port} ({error.strerror}). Stop what uses it, or choose another port with "
-            "--port or server.port."
-        ) from error
+        raise ConfigError(f"Cannot listen on {host}:{port} ({error.strerror}). {_remedy(error)}") from error
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "Choose an address of this machine with --host or server.host."
+    if error.errno == errno.EACCES:
+        return "Ports below 1024 need more rights: choose a higher one with --port or server.port."
+    return "Stop what uses it, or choose another port with --port or server.port."
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -198,6 +204,7 @@ class Child:
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
         self._ended = asyncio.Event()
+        self._leaving = False
 
     async def run(self) -> None:
         """Keep it running until `stop`."""
@@ -205,7 +212,7 @@ class Child:
         while not self._ended.is_set():
             began = time.monotonic()
             code = await self._once(restarts)
-            if self._ended.is_set():
+            if self._ended.is_set() or self._leaving:
                 return
             lived = time.monotonic() - began
             delay = FIRST_RESTART_S if lived > LONG_LIFE_S else min(delay * 2, LAST_RESTART_S)
@@ -254,6 +261,10 @@ class Child:
             log.warning("the %s did not end in %g s; ending it now", self._name.removeprefix("_"), grace_s)
             self.kill()
             await process.wait()
+
+    def leave(self) -> None:
+        """It will be stopped soon: if it ends before, by a signal that all of us got, it is not started again."""
+        self._leaving = True
 
     def restart(self) -> None:
         """End it at once, and let `run` start it again."""
@@ -342,9 +353,8 @@ class Supervisor:
                 self._engine.restart()
 
     def _asked(self) -> None:
-        if self._stop.is_set():
-            for child in [*self._relays, self._engine]:
-                child.kill()
+        for child in [*self._relays, self._engine]:
+            (child.kill if self._stop.is_set() else child.leave)()
         self._stop.set()
 
 

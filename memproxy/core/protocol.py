@@ -16,6 +16,7 @@ from memproxy.core.turn import Message
 
 RECALL_PATH = "/internal/recall"
 CAPTURED_PATH = "/internal/captured"
+DECIDED_PATH = "/internal/decided"
 FULL_PATH = "/internal/full"
 READY_PATH = "/internal/ready"
 LEARNING_PATH = "/internal/learning"

@@ -21,6 +21,7 @@ from memproxy.auth import decode_identity
 from memproxy.core.protocol import (
     BACKUP_PATH,
     CAPTURED_PATH,
+    DECIDED_PATH,
     FULL_PATH,
     IDENTITY_HEADER,
     PRUNE_PATH,
@@ -33,6 +34,7 @@ from memproxy.core.protocol import (
     RecallRequest,
     ReindexAsked,
 )
+from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.engine.parts import Engine
 from memproxy.errors import MemproxyError, NotFound, RequestError
@@ -88,6 +90,7 @@ class Internal:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._captures = msgspec.json.Decoder(Captured)
+        self._decisions = msgspec.json.Decoder(list[ReceiptPart])
         self._backups = msgspec.json.Decoder(BackupAsked)
         self._reindexes = msgspec.json.Decoder(ReindexAsked)
         self._scopes = msgspec.json.Decoder(Scope)
@@ -95,6 +98,12 @@ class Internal:
     async def captured(self, request: Request) -> Response:
         """`POST` of a `Captured`: the journal has a new row."""
         self._engine.captured(await _read(request, self._captures))
+        return Response(status_code=204)
+
+    async def decided(self, request: Request) -> Response:
+        """`POST` of `ReceiptPart`s: what the relay did with requests that the engine was not asked for."""
+        parts = await _read(request, self._decisions)
+        self._engine.decided(parts)
         return Response(status_code=204)
 
     async def full(self, request: Request) -> Response:
@@ -163,6 +172,7 @@ def build_app(engine: Engine) -> EngineApp:
     routes = [
         Route(RECALL_PATH, recall, methods=["POST"]),
         Route(CAPTURED_PATH, guarded(internal.captured), methods=["POST"]),
+        Route(DECIDED_PATH, guarded(internal.decided), methods=["POST"]),
         Route(FULL_PATH, guarded(internal.full), methods=["POST"]),
         Route(PRUNE_PATH, guarded(internal.prune), methods=["POST"]),
         Route(REINDEX_PATH, guarded(internal.reindex), methods=["GET", "POST"]),

@@ -1,8 +1,10 @@
 """How ready the engine's parts are once they are open: looked at again and again, so that what is said stays true."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Collection, MutableMapping
+from datetime import UTC, datetime
 
 from memproxy.errors import MemoryUnavailable, StateUnavailable, StoreUnavailable
 from memproxy.metrics import metrics
@@ -11,9 +13,26 @@ from memproxy.recall.pipeline import Recall
 
 log = logging.getLogger(__name__)
 
+PROBE = "written_last"
+"""Key in the state's facts that is written to see whether it can be: a full disk is no trouble to read from."""
+
 READY = "ready"
 LOADING = "loading"
+REFUSED = "refused"
 MEASURE_EVERY_S = 10.0
+LOOK_AGAIN_S = 1.0
+"""What is away is looked for so often, and so is what a recall could not reach: for as long what is said may be old."""
+
+
+def others_wait(parts: MutableMapping[str, str], away: str) -> None:
+    """What else would be loading has nothing to do until the part that is away is there."""
+    for other, state in parts.items():
+        if state == LOADING:
+            parts[other] = _waits_for(away)
+
+
+def _waits_for(part: str) -> str:
+    return f"degraded: it waits for the {part}"
 
 
 class Measuring:
@@ -22,7 +41,7 @@ class Measuring:
     Args:
         parts: What is said of each part; changed here.
         opened: The parts that are open: others are not asked.
-        state: Asked whether it answers.
+        state: Asked whether it can be written.
         store: Asked how many points it has.
         recall: Prepared anew each time.
     """
@@ -41,16 +60,36 @@ class Measuring:
         self._state = state
         self._store = store
         self._recall = recall
+        self._doubted = asyncio.Event()
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             await self._recall.prepare()
-            await asyncio.sleep(MEASURE_EVERY_S)
+            await self._pause()
             if "store" in self._opened:
                 await self._measure_store()
             if "state" in self._opened:
                 await self._measure_state()
+            if "worker" in self._opened:
+                self._parts["worker"] = self._worker_state()
+
+    def recalled(self, trouble: str | None) -> None:
+        """A recall is over, perhaps with trouble of this name: the store's is looked at soon."""
+        if trouble == "store":
+            self._doubted.set()
+
+    async def _pause(self) -> None:
+        self._doubted.clear()
+        await asyncio.sleep(LOOK_AGAIN_S)
+        if all(self._parts[part] == READY for part in self._opened):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._doubted.wait(), MEASURE_EVERY_S - LOOK_AGAIN_S)
+
+    def _worker_state(self) -> str:
+        """It works on what is in the state, for the store."""
+        away = [part for part in ("state", "store") if self._parts[part] != READY]
+        return _waits_for(away[0]) if away else READY
 
     async def _measure_store(self) -> None:
         try:
@@ -62,7 +101,7 @@ class Measuring:
 
     async def _measure_state(self) -> None:
         try:
-            await self._state.queue_sizes()
+            await self._state.set_meta(PROBE, datetime.now(UTC).isoformat())
         except StateUnavailable as error:
             self._note_outage("state", error)
         else:

@@ -23,9 +23,11 @@ from memproxy.core.protocol import (
     ReindexAsked,
     ReindexTold,
 )
+from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.engine.backup import BackingUp
-from memproxy.engine.measuring import LOADING, READY, Measuring
+from memproxy.engine.measuring import LOADING, READY, Measuring, others_wait
+from memproxy.engine.measuring import REFUSED as REFUSED  # noqa: PLC0414 - said of a part to others as well
 from memproxy.engine.receipts import LEFT_OUT_SHOWN, ReceiptKeeper
 from memproxy.engine.reindex import Reindexing
 from memproxy.engine.yielding import Yielding
@@ -59,8 +61,6 @@ STORE_ID = "store_id"
 """Key in the state's facts: the id of the store that belongs to this state."""
 
 _BACK_OFF = wait_exponential(multiplier=0.2, max=5.0)
-
-REFUSED = "refused"
 
 
 class Engine:
@@ -134,7 +134,7 @@ class Engine:
         worker.on_written(self._pruner.wrote)
         worker.on_deleted(self._eraser.soon)
         self._quotas = Quotas(settings, state, store, clock)
-        self._indexing = Yielding(worker.wake)
+        self._indexing = Yielding(worker.wake_index)
         self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
         self._opened: set[str] = set()
         self._measuring = Measuring(self._parts, self._opened, state=state, store=store, recall=recall)
@@ -213,6 +213,7 @@ class Engine:
         """
         with self._indexing.recalling():
             explained = await self._recalled(request)
+        self._measuring.recalled(explained.reason)
         self._receipts.note(request, explained)
         self._accesses.note(request.scope, [line.memory_id for line in explained.citations])
         return explained if request.explain else msgspec.structs.replace(explained, candidates=[])
@@ -263,6 +264,10 @@ class Engine:
         if captured.access is not None and self.access.remember(tenant, captured.access):
             self._worker.new_key(tenant)
         self._indexing.soon()
+
+    def decided(self, parts: Sequence[ReceiptPart]) -> None:
+        """What the relay tells receipts; they are written soon."""
+        self._receipts.note_parts(parts)
 
     async def reindex(self, asked: ReindexAsked) -> ReindexTold:
         """Begin to write the whole store anew for the configured embedder, or join the reindex that runs. A store that
@@ -374,6 +379,7 @@ class Engine:
             if self._parts[part] != (now := f"degraded: {reason}"):
                 log.warning("the %s cannot be opened, memory is off until it can: %s", part, reason)
             self._parts[part] = now
+            others_wait(self._parts, part)
 
         return AsyncRetrying(retry=retry_if_exception_type(errors), wait=_BACK_OFF, before_sleep=note, reraise=True)
 

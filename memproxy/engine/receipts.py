@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -34,11 +36,12 @@ LEFT_OUT_SHOWN = 20
 GRACE_S = 5.0
 """Longest wait at the end for what is to be written."""
 
-_Waiting = tuple[datetime, RecallRequest, RecallAnswer]
+_Waiting = tuple[str, Callable[[], ReceiptPart]]
+"""Whose it is (the tenant), and what makes it when it is written."""
 
 
 class ReceiptKeeper:
-    """Takes what recall answered and writes it soon."""
+    """Takes what recall answered, and what the relay tells, and writes it soon."""
 
     def __init__(self, state: StateStore, clock: Clock, settings: Settings) -> None:
         self._state = state
@@ -52,11 +55,18 @@ class ReceiptKeeper:
 
     def note(self, request: RecallRequest, answer: RecallAnswer) -> None:
         """Have the receipt of an explained answer written; returns at once."""
-        tenant = request.scope.tenant
+        self._add(request.scope.tenant, partial(self._part, self._clock.now(), request, answer))
+
+    def note_parts(self, parts: Sequence[ReceiptPart]) -> None:
+        """Have these written; returns at once."""
+        for part in parts:
+            self._add(part.scope.tenant, partial(_itself, part))
+
+    def _add(self, tenant: str, made: Callable[[], ReceiptPart]) -> None:
         if len(self._waiting) >= MOST_WAITING or self._tenants[tenant] >= MOST_OF_A_TENANT:
             metrics().receipts_dropped.labels(reason="full").inc()
             return
-        self._waiting.append((self._clock.now(), request, answer))
+        self._waiting.append((tenant, made))
         self._tenants[tenant] += 1
         if self._writer is None or self._writer.done():
             self._writer = self._tasks.start(self._write(), "write")
@@ -80,13 +90,13 @@ class ReceiptKeeper:
             pass  # nobody asked: others may have come meanwhile
         while self._waiting:
             some, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
-            self._tenants -= Counter(request.scope.tenant for _, request, _ in some)
+            self._tenants -= Counter(tenant for tenant, _ in some)
             await self._write_some(some)
         self._asked.clear()
 
     async def _write_some(self, some: list[_Waiting]) -> None:
         try:
-            await self._state.note_receipts([self._part(*one) for one in some])
+            await self._state.note_receipts([made() for _, made in some])
         except StateUnavailable as error:
             metrics().receipts_dropped.labels(reason="state").inc(len(some))
             log.warning("%d receipts are not written: %s", len(some), error.message)
@@ -107,6 +117,10 @@ class ReceiptKeeper:
             notes=answer.notes,
         )
         return ReceiptPart(request_id=request.request_id, scope=request.scope, at=at, recalled=recalled)
+
+
+def _itself(part: ReceiptPart) -> ReceiptPart:
+    return part
 
 
 def _shown(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ class Relay:
 
     async def _dispatch(self, route: str, request: Request) -> int:
         if route in _HEALTH:
-            return await _HEALTH[route](self._health, request)
+            return await self._health.answer(request, _HEALTH[route])
         if self._draining:
             raise Overloaded("memproxy is shutting down. Try again in a moment.", code="draining")
         if self._running > self._limit:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -18,10 +20,14 @@ from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.sessions import Conversation, Sessions
 from memproxy.relay.sticky import NO_BLOCK, NewBlock
+from memproxy.relay.unwritten import Unwritten
 from memproxy.tasks import TaskOwner
 from memproxy.wire.responses import background_key
 
 log = logging.getLogger(__name__)
+
+PROBE = "journal_probe"
+"""Key in the state's facts that is written to see whether turns could be."""
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,23 +56,43 @@ class Journal:
         *,
         commit_timeout_s: float,
         redact_kinds: frozenset[str],
+        shared: bool = False,
     ) -> None:
+        """``shared``: other relays may get the conversation's next request, so an answer waits for its session too."""
+        self._shared = shared
+        self._trouble: str | None = None
         self._state = state
         self._sessions = sessions
         self._engine = engine
         self._commit_timeout_s = commit_timeout_s
         self._redact = redact_kinds
         self._tasks = TaskOwner("relay.journal")
+        self._unwritten = Unwritten(state.append)
 
     async def close(self) -> None:
-        """Let commits that are under way finish."""
+        """Let commits that are under way finish, and try a last time what could not be written."""
         await self._tasks.drain(self._commit_timeout_s)
+        await self._unwritten.close()
+
+    async def trouble(self) -> str | None:
+        """Why turns cannot be kept, if the last one could not, and still none could."""
+        if self._trouble is not None:
+            try:
+                async with asyncio.timeout(self._commit_timeout_s):
+                    await self._state.set_meta(PROBE, datetime.now(UTC).isoformat())
+            except StateUnavailable as error:
+                self._trouble = error.message
+            except TimeoutError:
+                pass  # as before, for all that is known
+            else:
+                self._trouble = None
+        return self._trouble
 
     async def write(self, exchange: Exchange, answer: str, *, response_id: str | None = None) -> None:
         """Make the exchange durable; ``response_id`` is what later requests may go on from. Returns when it is, or when
         waiting longer would hold the answer back too long.
 
-        Never raises: a journal that fails costs the turn, counted and logged, and not the answer.
+        Never raises: a journal that fails does not cost the answer. The turn waits in memory then.
         """
         if response_id is not None:
             exchange = msgspec.structs.replace(exchange, conversation=exchange.conversation.followed_by(response_id))
@@ -104,16 +130,35 @@ class Journal:
 
     async def _commit(self, exchange: Exchange, messages: list[Message], answer: str) -> None:
         entry = _entry(exchange, messages)
+        noting = self._start_noting(exchange, answer) if self._shared else None  # one commit with the turn's
         try:
             await self._state.append(entry)
         except StateUnavailable as error:
-            metrics().turns_lost.labels(reason="journal").inc(len(messages))
-            log.error("turns of %s are lost, the journal failed: %s", exchange.request_id, error.message)
+            self._trouble = error.message
+            late = partial(self._captured_late, exchange, messages, answer)
+            self._unwritten.add(entry, len(messages), late, why=error.message)
+            if noting is None:
+                self._start_noting(exchange, answer)  # in memory at least, so that the conversation goes on as one
             return
+        self._captured(exchange, messages)
+        if noting is None:
+            self._start_noting(exchange, answer)  # in one commit behind the turn's, which the answer's end waits for
+        else:
+            await asyncio.wait(noting)
+
+    def _captured(self, exchange: Exchange, messages: Sequence[Message]) -> None:
+        self._trouble = None
         metrics().turns_captured.inc(len(messages))
         self._engine.captured(Captured(scope=exchange.scope, access=exchange.access))
-        exchange.block.keep()  # in one commit with the session, behind the turn's: the answer's end waits for the turn
-        self._tasks.start(self._remember(exchange, answer), "remember")
+
+    def _captured_late(self, exchange: Exchange, messages: Sequence[Message], answer: str) -> None:
+        self._captured(exchange, messages)
+        self._start_noting(exchange, answer)
+
+    def _start_noting(self, exchange: Exchange, answer: str) -> list[asyncio.Task[None]]:
+        saving = exchange.block.keep()
+        noting = self._tasks.start(self._remember(exchange, answer), "remember")
+        return [noting] if saving is None else [noting, saving]
 
     async def _remember(self, exchange: Exchange, answer: str) -> None:
         try:

@@ -1,13 +1,17 @@
 """What a chat request asks of memory: whose, which session, which of recall, injection and capture, within what limits.
 
-Headers win over the body's own fields (CONTRACT section 3, request controls).
+Of names, headers win over the body's own fields. Of what memory may do, whoever asks for less wins: a request that
+refuses memory anywhere is not remembered.
 """
 
 import enum
+from collections.abc import Mapping
 
 import msgspec
 
 from memproxy.auth import Headers, chat_user, clean_id, resolve_project
+from memproxy.auth.naming import ACT_AS_USER
+from memproxy.auth.users import OUR_USER_FIELD
 from memproxy.core.choices import Choices
 from memproxy.core.protocol import Identity, RecallLimits
 from memproxy.errors import Forbidden, RequestError
@@ -56,11 +60,20 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
-    """The request's mode.
+    """The request's mode: the header's, as far as the body allows it (``chat`` None: it is not read).
 
     Raises:
         RequestError: the header has another value than the five.
     """
+    mode = _mode_of(headers)
+    if chat is None:
+        return mode
+    if chat.config.enabled is False:
+        return Mode.OFF
+    return _bounded(mode, recalls=True, captures=chat.config.auto_store is not False)
+
+
+def _mode_of(headers: Headers) -> Mode:
     given = headers.all(b"x-memproxy-memory")
     if len(given) == 1 and (known := _MODES.get(given[0])) is not None:
         return known  # as nearly all write it
@@ -73,11 +86,7 @@ def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
             raise RequestError(
                 f"X-Memproxy-Memory is {value[:40]!r}; allowed are {allowed}.", param="X-Memproxy-Memory"
             ) from None
-    if chat is None:
-        return Mode.ON
-    if chat.config.enabled is False:
-        return Mode.OFF
-    return Mode.READ if chat.config.auto_store is False else Mode.ON
+    return Mode.ON
 
 
 def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None) -> Controls:
@@ -91,7 +100,7 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
         return Controls(mode=mode)
     if identity is None:
         return Controls(mode=mode, problem="no_identity")
-    user, problem = _user(identity, chat)
+    user, problem = _user(identity, chat, blank=headers.get(b"x-memproxy-user") is not None)
     config = chat.config
     return Controls(
         mode=mode,
@@ -116,7 +125,25 @@ def user_of(identity: Identity, chat: RequestBody | None) -> str | None:
     Raises:
         RequestError: a field of ours cannot be used.
     """
-    return chat_user(identity, {}) if chat is None else _user(identity, chat)[0]
+    if chat is None or identity.bound_user:
+        return chat_user(identity, {})
+    return _user(identity, chat, blank=False)[0]
+
+
+def user_named(identity: Identity, fields: Mapping[str, str | None]) -> tuple[str | None, str | None]:
+    """Whose memory it is by the header and these fields (`chat_user`), or None and why it is nobody's. A key for one
+    user alone does not speak for another whom the provider's own fields name: neither of the two is remembered.
+
+    Raises:
+        Forbidden: our own field names another user than the key is for.
+        RequestError: a name cannot be used.
+    """
+    user = chat_user(identity, fields)
+    if identity.bound_user and ACT_AS_USER not in identity.permissions:
+        named = (value.strip() for value in (identity.named_user, *fields.values()) if value and value.strip())
+        if next(named, user) != user:
+            return None, "other_user"
+    return user, None if user is not None else "no_user"
 
 
 def narrowed(controls: Controls, choices: Choices) -> Controls:
@@ -133,7 +160,11 @@ def narrowed(controls: Controls, choices: Choices) -> Controls:
 
 
 def _allowed(mode: Mode, choices: Choices) -> Mode:
-    recalls, captures = mode.recalls and choices.recalls, mode.captures and choices.captures
+    return _bounded(mode, recalls=choices.recalls, captures=choices.captures)
+
+
+def _bounded(mode: Mode, *, recalls: bool, captures: bool) -> Mode:
+    recalls, captures = mode.recalls and recalls, mode.captures and captures
     if recalls and captures:
         return mode
     if recalls:
@@ -141,22 +172,26 @@ def _allowed(mode: Mode, choices: Choices) -> Mode:
     return Mode.WRITE if captures else Mode.OFF
 
 
-def _user(identity: Identity, chat: RequestBody) -> tuple[str | None, str | None]:
-    ours = _field(chat.context.user_id, "memory_context.user_id")
+def _user(identity: Identity, chat: RequestBody, *, blank: bool) -> tuple[str | None, str | None]:
+    """``blank``: a header of ours is there to name the user, if it names one."""
+    ours = _field(chat.context.user_id, OUR_USER_FIELD)
     fields = {
-        "memory_context.user_id": ours,
+        OUR_USER_FIELD: ours,
         "metadata.user_id": chat.metadata_user_id,
         "safety_identifier": chat.safety_identifier,
         "user": chat.user,
     }
     try:
-        user = chat_user(identity, fields)
+        user, problem = user_named(identity, fields)
     except Forbidden:
         raise
     except RequestError:
         # The provider's own fields may hold anything; what we cannot use as a name must not refuse the request.
         return None, "unusable_user"
-    return user, None if user is not None else "no_user"
+    meant = blank or chat.context.user_id is not None
+    if meant and not identity.bound_user and not identity.named_user and not any(fields.values()):
+        return None, "no_user"  # who names a user and sends no name has lost it: that is not the default user
+    return user, problem
 
 
 def _field(value: str | None, name: str) -> str | None:

@@ -1,5 +1,6 @@
 """What memory does for one chat request: whose, which session, gate, recall. Decided once, told in the headers."""
 
+import asyncio
 import logging
 import time
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from memproxy.ports import AccessState
 from memproxy.relay import counted
 from memproxy.relay.budget import Budgets
 from memproxy.relay.controls import Controls, Mode, narrowed, read_controls, user_of
-from memproxy.relay.engine import EngineClient
+from memproxy.relay.engine import NOT_ASKED, EngineClient
 from memproxy.relay.gate import Gate
 from memproxy.relay.limits import ChatLimits
 from memproxy.relay.request import RawHeaders
@@ -40,7 +41,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What memory does for one request. ``result`` and ``reason`` are those of the header ``X-Memproxy-Recall``.
 
     ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
-    they are put into the request.
+    they are put into the request. ``scope`` None: nobody's, or refused by who asks. ``searched``: the engine was asked,
+    and tells the receipt of it. ``noting`` notes the session of what will not be captured.
     """
 
     result: str
@@ -52,6 +54,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope | None = None
     conversation: Conversation | None = None
     captures: bool = False
+    searched: bool = False
+    noting: asyncio.Task[None] | None = None
 
     @property
     def blocks(self) -> dict[int, str]:
@@ -63,11 +67,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         """How many memories the request carries (in shadow mode: would carry), repeated ones included."""
         return self.given.memories if self.given is not None else 0
 
-    def headers(self, request_id: str) -> RawHeaders:
+    def headers(self) -> RawHeaders:
         """What the answer's headers say of it."""
         told = self.result if self.reason is None else f"{self.result}; reason={self.reason}"
         headers = [
-            (b"x-memproxy-request-id", request_id.encode()),
             (b"x-memproxy-recall", told.encode()),
             (b"x-memproxy-memories", str(self.memories).encode()),
         ]
@@ -120,23 +123,31 @@ class Decider:
         controls = read_controls(headers, chat, await self._identity(headers))
         if controls.mode is Mode.OFF:
             return Decision(result="off")
-        if controls.user is None or (reason := self._unsaid(chat)) is not None:
-            return Decision(result="skipped", reason=controls.problem if controls.user is None else reason)
+        if controls.user is None:
+            return Decision(result="skipped", reason=controls.problem)
         owner = Scope(tenant=controls.tenant, user=controls.user, project=controls.project, agent=controls.agent)
+        if (reason := self._unsaid(chat)) is not None:
+            return Decision(result="skipped", reason=reason, scope=owner, injects=controls.mode.injects)
         controls = narrowed(controls, await self._chosen(owner))
         if controls.mode is Mode.OFF:
-            return Decision(result="off", reason="settings")
+            return Decision(result="off", reason="settings", scope=owner)
         full = await self._limits.refused(owner, chat) if controls.mode.captures else None
         if full == TURNS:
-            return Decision(result="skipped", reason=full)
+            return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
         conversation = await self._conversation(owner, controls.session, chat)
         scope = msgspec.structs.replace(owner, session=conversation.session)
         decision = await self._recall(controls, scope, chat, request_id, begins=conversation.begins)
         captures = controls.mode.captures and full is None
+        noting = None
         if not captures and not controls.session and decision.answer.result == "injected":
-            self._tasks.start(self._note(scope, conversation), "note session")  # nobody else does
+            noting = self._tasks.start(self._note(scope, conversation), "note session")  # nobody else does
         return msgspec.structs.replace(
-            decision, reason=decision.reason or full, scope=scope, conversation=conversation, captures=captures
+            decision,
+            reason=decision.reason or full,
+            scope=scope,
+            conversation=conversation,
+            captures=captures,
+            noting=noting,
         )
 
     async def admit(self, headers: Headers, chat: RequestBody | None) -> None:
@@ -229,7 +240,13 @@ class Decider:
         if answer.result == "injected":
             given = given.adding(answer)
         return msgspec.structs.replace(
-            decision, result=answer.result, reason=answer.reason, answer=answer, timings=timings, given=given
+            decision,
+            result=answer.result,
+            reason=answer.reason,
+            answer=answer,
+            timings=timings,
+            given=given,
+            searched=answer.reason not in NOT_ASKED,
         )
 
     def _question(self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str) -> RecallRequest:

@@ -13,6 +13,7 @@ from yarl import URL
 
 from memproxy.core.protocol import (
     CAPTURED_PATH,
+    DECIDED_PATH,
     FULL_PATH,
     READY_PATH,
     RECALL_PATH,
@@ -21,6 +22,7 @@ from memproxy.core.protocol import (
     RecallAnswer,
     RecallRequest,
 )
+from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
 from memproxy.metrics import metrics
@@ -39,6 +41,9 @@ LOADING = "loading"
 FAILURES_TO_OPEN = 3
 OPEN_S = 1.0
 """After this many failures in a row the engine is left alone for a second, so that a hung one costs no request."""
+
+REFUSED_OPEN_S = 0.1
+"""The same of one that cannot be connected to: that is known at once, and it is being started again."""
 
 LATE_S = 1.0
 """So long after its deadline a recall's answer is still listened for. Nobody uses it, but it tells a busy engine from a
@@ -86,6 +91,15 @@ _NEEDED = ("state", "store")
 
 
 _LATE = RecallAnswer(result="degraded", reason="timeout")
+_AWAY = RecallAnswer(result="degraded", reason="engine")
+_BUSY = RecallAnswer(result="degraded", reason="busy")
+NOT_ASKED = frozenset({_AWAY.reason, _BUSY.reason})
+"""Reasons for which the engine was not asked, or did not take it in."""
+
+MOST_DECIDED = 1_000
+"""Parts of receipts that may wait for the engine (some 1 MB); those beyond are dropped and counted."""
+
+DECIDED_AT_ONCE = 100
 
 
 class Breaker:
@@ -94,23 +108,26 @@ class Breaker:
     def __init__(self) -> None:
         self._failures = 0
         self._open_until = 0.0
+        self._pause_s = OPEN_S
 
     @property
     def open(self) -> bool:
-        """Whether calls are not worth trying just now; every second one call may try."""
+        """Whether calls are not worth trying just now; after each pause one call may try."""
         if self._failures < FAILURES_TO_OPEN:
             return False
         now = time.monotonic()
         if now < self._open_until:
             return True
-        self._open_until = now + OPEN_S
+        self._open_until = now + self._pause_s
         return False
 
-    def failed(self) -> None:
-        """A call failed."""
+    def failed(self, *, refused: bool = False) -> bool:
+        """A call failed; ``refused``: it was not even taken. Whether calls are not worth trying since just now."""
         self._failures += 1
+        self._pause_s = REFUSED_OPEN_S if refused else OPEN_S
         if self._failures >= FAILURES_TO_OPEN:
-            self._open_until = time.monotonic() + OPEN_S
+            self._open_until = time.monotonic() + self._pause_s
+        return self._failures <= FAILURES_TO_OPEN
 
     def succeeded(self) -> None:
         """A call was answered."""
@@ -148,6 +165,7 @@ class EngineClient:
         self._start_patience_s = start_patience_s
         self._ever_heard = self._loaded = False
         self._tasks = TaskOwner("relay.engine")
+        self._decided: list[ReceiptPart] = []
         self._encode = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(RecallAnswer)
         self._fulls = msgspec.json.Decoder(Full)
@@ -178,10 +196,11 @@ class EngineClient:
         answer in time is not asked for, so that it can answer the rest: ``busy``.
         """
         if self._breaker.open:
-            return RecallAnswer(result="degraded", reason="engine")
-        if not self._pace.admits:
-            return RecallAnswer(result="degraded", reason="busy")
-        asked = Asked(self._pace.begin())
+            return _AWAY
+        until = time.monotonic() + self._deadline_s
+        if (run := await self._pace.enter(self._deadline_s - HOP_ALLOWANCE_S)) is None:
+            return _BUSY
+        asked = Asked(run)
         try:
             connection = await self._hop.ask(RECALL_PATH, self._encode.encode(request), partial(self._heard_of, asked))
         except OSError as error:
@@ -190,11 +209,11 @@ class EngineClient:
         except asyncio.CancelledError:
             self._pace.end(asked.run, answered=False)
             raise
-        return await self._waited(asked, connection)
+        return await self._waited(asked, connection, until)
 
-    async def _waited(self, asked: Asked, connection: Connection) -> RecallAnswer:
+    async def _waited(self, asked: Asked, connection: Connection, until: float) -> RecallAnswer:
         loop = asyncio.get_running_loop()
-        late = loop.call_later(self._deadline_s, asked.tell, _LATE)
+        late = loop.call_later(max(0.0, until - time.monotonic()), asked.tell, _LATE)
         try:
             return await asked.answer
         finally:
@@ -217,9 +236,12 @@ class EngineClient:
         try:
             answer = self._read(what)
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
-            self._breaker.failed()
-            log.warning("recall failed, the request goes on without memory: %s", type(error).__name__)
-            return RecallAnswer(result="degraded", reason="engine")
+            new = self._breaker.failed(refused=isinstance(error, ConnectionRefusedError | FileNotFoundError))
+            level = (
+                logging.WARNING if new else logging.DEBUG
+            )  # an engine that starts says nothing new ten times a second
+            log.log(level, "recall failed, the request goes on without memory: %s", type(error).__name__)
+            return _AWAY
         finally:
             self._pace.end(run, answered=isinstance(what, Answered) and what.status == 200)
         self._breaker.succeeded()
@@ -256,6 +278,26 @@ class EngineClient:
         except OSError as error:
             metrics().internal_errors.labels(where="relay.captured").inc()
             log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
+
+    def decided(self, part: ReceiptPart) -> None:
+        """Tell the engine, in the background, what a receipt says; several that come together go together."""
+        if self._breaker.open or len(self._decided) >= MOST_DECIDED:
+            metrics().receipts_dropped.labels(reason="relay").inc()
+            return
+        self._decided.append(part)
+        if len(self._decided) == 1:
+            self._tasks.start(self._send_decided(), "decided")
+
+    async def _send_decided(self) -> None:
+        while self._decided:
+            some = self._decided[:DECIDED_AT_ONCE]
+            try:
+                await self._hop.call(DECIDED_PATH, self._encode.encode(some), within_s=NOTICE_S)
+            except OSError as error:
+                metrics().receipts_dropped.labels(reason="relay").inc(len(some))
+                log.debug("the engine was not told of %d receipts (%s)", len(some), type(error).__name__)
+            finally:
+                del self._decided[: len(some)]
 
     async def _look(self) -> None:
         """Make sure that the engine answers at all before something may wait long for it. One that starts, or has much

@@ -1,16 +1,15 @@
 """Responses made in the background, captured when they are fetched complete: once, whoever fetches how often."""
 
 import re
-import uuid
 from datetime import UTC, datetime
 
-from memproxy.auth import Authenticator, chat_user, client_key
+from memproxy.auth import Authenticator, client_key
 from memproxy.core.protocol import Identity, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
 from memproxy.relay.capture import Exchange, Journal
-from memproxy.relay.controls import read_mode
+from memproxy.relay.controls import read_mode, user_named
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.request import Request
 from memproxy.relay.sessions import Conversation, Sessions
@@ -57,31 +56,30 @@ class FetchedResponses:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
-        request_id = f"req_{uuid.uuid4().hex}"
 
         async def keep(answer: Answer) -> None:
             if answer.complete and answer.text and answer.response_id:
-                await self._capture(request, answer, answer.response_id, request_id)
+                await self._capture(request, answer, answer.response_id)
 
         def tap(upstream: UpstreamAnswer) -> Tap | None:
-            return Tap(upstream, RESPONSES, request_id, keep) if upstream.status == 200 else None
+            return Tap(upstream, RESPONSES, request.request_id, keep) if upstream.status == 200 else None
 
         return await self._passthrough.stream(request, tap)
 
-    async def _capture(self, request: Request, answer: Answer, response_id: str, request_id: str) -> None:
+    async def _capture(self, request: Request, answer: Answer, response_id: str) -> None:
         """Never raises: what cannot be captured is counted."""
         try:
-            exchange = await self._exchange(request, answer, response_id, request_id)
+            exchange = await self._exchange(request, answer, response_id)
         except MemproxyError:  # nobody's, or a state that does not answer; the request itself is not ours to refuse
             metrics().capture_skipped.labels(reason="background").inc()
             return
         if exchange is not None:
             await self._journal.write(exchange, answer.text)
 
-    async def _exchange(self, request: Request, answer: Answer, response_id: str, request_id: str) -> Exchange | None:
+    async def _exchange(self, request: Request, answer: Answer, response_id: str) -> Exchange | None:
         """The exchange that the answer completes; None when it is none of ours, or was completed before."""
         identity = await self._authenticator.identify(request.headers)
-        user = chat_user(identity, answer.user_fields)
+        user, _ = user_named(identity, answer.user_fields)
         if user is None or not read_mode(request.headers, None).captures:
             return None
         owner = _owner(identity, user)
@@ -93,7 +91,7 @@ class FetchedResponses:
             scope=_owner(identity, user, session=known.session),
             conversation=Conversation(session=known.session, said_at=now, keys=(key,)),
             messages=[],
-            request_id=request_id,
+            request_id=request.request_id,
             access=self._access(request, answer),
             answer_id=response_id,
         )

@@ -1,18 +1,21 @@
 """A request that carries memory, in order: read, decide what memory does, inject, send, relay, capture."""
 
+import asyncio
 import logging
-import os
 import time
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from memproxy.auth import client_key
 from memproxy.core.protocol import UpstreamAccess
+from memproxy.core.receipt import ReceiptPart
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics
-from memproxy.relay import counted
+from memproxy.relay import compressed, counted
 from memproxy.relay.capture import Exchange, Journal
 from memproxy.relay.controls import Mode, read_mode
 from memproxy.relay.decide import Decider, Decision
+from memproxy.relay.engine import EngineClient
 from memproxy.relay.hangup import Hangups
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.position import Positions
@@ -33,6 +36,9 @@ from memproxy.wire.splice import Unreadable
 log = logging.getLogger(__name__)
 
 
+NOTED_WITHIN_S = 0.5
+"""An answer that is not captured waits so long for its session's notes, which were begun before it was asked for."""
+
 _OFF = Decision(result="off")
 _UNREADABLE = Decision(result="skipped", reason="unreadable")
 
@@ -43,8 +49,9 @@ class _Asked(NamedTuple):
     request: Request
     chat: RequestBody
     wire: WireFormat
-    request_id: str
     upstream: Upstream
+    body: bytes
+    encoding: str | None
 
 
 class ChatHandler:
@@ -59,9 +66,12 @@ class ChatHandler:
         journal: Journal,
         passthrough: Passthrough,
         positions: Positions,
+        engine: EngineClient,
         tasks: TaskOwner,
     ) -> None:
         self._positions = positions
+        self._engine = engine
+        self._shared = settings.server.workers > 1
         self._max_body_bytes = settings.server.max_body_bytes
         self._decider = decider
         self._upstreams = upstreams
@@ -78,42 +88,48 @@ class ChatHandler:
         """
         body = await request.body(self._max_body_bytes)
         began = time.perf_counter()
-        request_id = f"req_{os.urandom(16).hex()}"
         off = read_mode(request.headers, None) is Mode.OFF
-        if off and not self._upstreams.routed and not may_hold_ours(body):
+        encoding = compressed.encoding_of(request.headers)
+        if off and encoding is None and not self._upstreams.routed and not may_hold_ours(body):
             counted.overhead(wire.name).observe(time.perf_counter() - began)
-            return await self._untouched(request, body, request_id, off=off)
+            return await self._untouched(request, body, off=off)
         try:
-            chat = _read(request, body, wire)
+            plain = body if encoding is None else await self._opened(body, encoding)
+            chat = _read(request, plain, wire)
         except Unreadable as problem:
-            log.debug("%s cannot be read (%s) and goes on untouched", request_id, problem.reason)
-            return await self._untouched(request, body, request_id, off=off)
+            log.debug("%s cannot be read (%s) and goes on untouched", request.request_id, problem.reason)
+            return await self._untouched(request, body, off=off)
         with self._hangups.watching(request):
-            decision = await self._decide(request, chat, request_id)
+            decision = await self._decide(request, chat)
             decision.count()
+            request.told = decision.headers()
             upstream = self._upstreams.of(chat.model)
             sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
             counted.overhead(wire.name).observe(time.perf_counter() - began)
-            return await self._exchange(_Asked(request, chat, wire, request_id, upstream), decision, sent)
+            return await self._exchange(_Asked(request, chat, wire, upstream, body, encoding), decision, sent)
 
-    async def _decide(self, request: Request, chat: RequestBody, request_id: str) -> Decision:
+    async def _opened(self, body: bytes, encoding: str) -> bytes:
+        return await asyncio.to_thread(compressed.opened, body, encoding, self._max_body_bytes)
+
+    async def _decide(self, request: Request, chat: RequestBody) -> Decision:
         await self._decider.admit(request.headers, chat)
         try:
-            return await self._decider.decide(request.headers, chat, request_id)
+            return await self._decider.decide(request.headers, chat, request.request_id)
         except RequestError:
             raise
         except Exception:
             # Memory is an enhancement: a fault of ours in deciding about it, whatever it is, costs the memory only.
             metrics().internal_errors.labels(where="relay.decide").inc()
-            log.exception("deciding about memory failed; %s goes on without it", request_id)
+            log.exception("deciding about memory failed; %s goes on without it", request.request_id)
             return Decision(result="degraded", reason="internal")
 
-    async def _untouched(self, request: Request, body: bytes, request_id: str, *, off: bool) -> int:
+    async def _untouched(self, request: Request, body: bytes, *, off: bool) -> int:
         """A body that we cannot read, or need not, goes on as it is; the upstream says what it thinks of it."""
         await self._decider.admit(request.headers, None)
         decision = _OFF if off else _UNREADABLE
         decision.count()
-        return await self._passthrough.send(request, body, extra=decision.headers(request_id))
+        request.told = decision.headers()
+        return await self._passthrough.send(request, body)
 
     async def _exchange(self, asked: _Asked, decision: Decision, sent: bytes) -> int:
         request, chat = asked.request, asked.chat
@@ -126,18 +142,36 @@ class ChatHandler:
                 answer.close()
                 decision, block = self._decider.refused(decision, answer.status), NO_BLOCK
                 decision.count()
+                request.told = decision.headers()
                 answer = await _send(asked, chat.rebuild(None))
                 self._learn(refusal, asked, decision, answer)
             _count_injected(decision)
+            self._tell_receipt(asked, decision, answer)
             exchange = self._to_capture(asked, decision, answer, block)
-            tap = None if exchange is None else Tap(answer, asked.wire, asked.request_id, self._keeper(exchange))
-            await request.begin(answer.status, [*answer.headers, *decision.headers(asked.request_id)])
+            if self._shared and exchange is None:
+                await self._noted(decision, block)
+            tap = None if exchange is None else Tap(answer, asked.wire, request.request_id, self._keeper(exchange))
+            await request.begin(answer.status, answer.headers)
             await relay_body(request, answer, tap)
         finally:
             block.keep()
             answer.close()
             metrics().upstream.observe(time.perf_counter() - began)
         return answer.status
+
+    def _tell_receipt(self, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
+        """Of what the engine was not asked for it knows nothing; of a captured turn it hears, but later than the client
+        may ask for the receipt.
+        """
+        if decision.scope is not None and not decision.searched:
+            told = decided(decision, status=answer.status, model=asked.chat.model)
+            request_id, now = asked.request.request_id, datetime.now(UTC)
+            self._engine.decided(ReceiptPart(request_id=request_id, scope=decision.scope, at=now, decided=told))
+
+    async def _noted(self, decision: Decision, block: NewBlock) -> None:
+        """Another relay may get the next request of a conversation as soon as this answer is complete."""
+        if noting := {task for task in (decision.noting, block.keep()) if task is not None}:
+            await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
 
     def _keeper(self, exchange: Exchange) -> Keep:
         async def keep(answer: Answer) -> None:
@@ -173,7 +207,7 @@ class ChatHandler:
             scope=decision.scope,
             conversation=decision.conversation,
             messages=asked.chat.new_messages(),
-            request_id=asked.request_id,
+            request_id=asked.request.request_id,
             access=access,
             decided=decided(decision, status=answer.status, model=asked.chat.model),
             block=block,
@@ -182,6 +216,9 @@ class ChatHandler:
 
 async def _send(asked: _Asked, body: bytes) -> UpstreamAnswer:
     request = asked.request
+    if asked.encoding is not None:
+        same = body == asked.chat.body
+        body = asked.body if same else await asyncio.to_thread(compressed.closed, body, asked.encoding)
     headers = asked.upstream.headers_for(request.headers, len(body))
     return await asked.upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
 
@@ -190,8 +227,6 @@ def _read(request: Request, body: bytes, wire: WireFormat) -> RequestBody:
     content_type = (request.headers.get(b"content-type") or "application/json").partition(";")[0].strip().lower()
     if content_type != "application/json" and not content_type.endswith("+json"):
         raise Unreadable("content_type")
-    if (request.headers.get(b"content-encoding") or "identity").lower() != "identity":
-        raise Unreadable("encoding")
     try:
         return wire.read_request(body)
     except (Unreadable, RequestError):

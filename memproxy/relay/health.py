@@ -1,28 +1,42 @@
 """Liveness, readiness and metrics."""
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
 from memproxy import metrics as all_metrics
 from memproxy.auth import Headers
-from memproxy.errors import NotFound, Unauthenticated
+from memproxy.errors import MethodNotAllowed, NotFound, Unauthenticated
+from memproxy.relay.capture import Journal
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.request import Request
 from memproxy.settings import TelemetrySettings
 
 _JSON = [(b"content-type", b"application/json")]
+_READING = ("GET", "HEAD")
+
+Page = Callable[["Health", Request], Awaitable[int]]
 
 
 class Health:
     """Answers ``/healthz``, ``/readyz`` and ``/metrics``."""
 
-    def __init__(self, engine: EngineClient, telemetry: TelemetrySettings) -> None:
+    def __init__(self, engine: EngineClient, journal: Journal, telemetry: TelemetrySettings) -> None:
         self._engine = engine
+        self._journal = journal
         self._telemetry = telemetry
         self.serving = False
         """Whether chat can be relayed: false while starting and while draining."""
+
+    async def answer(self, request: Request, page: Page) -> int:
+        """One of the three pages; they are only read."""
+        if request.method in _READING:
+            return await page(self, request)
+        error = MethodNotAllowed(f"{request.path} is only read: use GET.")
+        allowed = (b"allow", ", ".join(_READING).encode())
+        await request.answer(error.status, [*_JSON, allowed], msgspec.json.encode(error.body()))
+        return error.status
 
     async def healthz(self, request: Request) -> int:
         """The process lives."""
@@ -31,6 +45,8 @@ class Health:
     async def readyz(self, request: Request) -> int:
         """200 while chat can be relayed, whatever memory does; each part's state beside it."""
         parts = {"relay": "ready" if self.serving else "draining", **await self._engine.readiness()}
+        if (trouble := await self._journal.trouble()) is not None:
+            parts["state"] = f"degraded: {trouble}"
         if not self.serving:
             return await _json(request, 503, {"status": "draining", "parts": parts})
         return await _json(request, 200, {"status": _status(parts.values()), "parts": parts})

@@ -10,7 +10,7 @@ from memproxy.relay.engine import EngineClient
 from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
-_PASSED = (b"content-type", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
+_PASSED = (b"content-type", b"content-encoding", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
 _SINGLE = frozenset({b"content-type", b"idempotency-key"})
 _LEARNED_FROM = re.compile(r"/v1/memory/(?:turns|sessions/[^/]+/(?:end|mine))")
 _OPEN_PATHS = frozenset({"/openapi.json"})

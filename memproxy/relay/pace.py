@@ -1,5 +1,10 @@
-"""How many recalls are sent to the engine at once: as many as it answers in time, which their answers tell."""
+"""How many recalls are sent to the engine at once: as many as it answers in time, which their answers tell.
 
+The others wait for their turn, if it comes early enough to be answered in time as well. To refuse them at once would
+leave the engine idle between the answers of one round and the requests of the next.
+"""
+
+import asyncio
 import time
 from typing import NamedTuple
 
@@ -7,6 +12,9 @@ AT_ONCE = 16.0
 """Recalls at once at the beginning: so many an engine answers in time that needs 3 to 7 ms for each."""
 
 MOST_AT_ONCE = 1_000.0
+
+NEWEST = 0.1
+"""What the newest answer counts for in how long they usually take."""
 
 LESS = 0.8
 """What is left of the number after an answer that came later."""
@@ -33,11 +41,37 @@ class Pace:
         self._at_once = max(1.0, at_once)
         self._running = 0
         self._shrunk_at = 0.0
+        self._usual_s = 0.0
+        self._waiting: dict[asyncio.Future[Run | None], None] = {}
 
     @property
     def admits(self) -> bool:
         """Whether one more may be sent."""
         return self._running < int(self._at_once)
+
+    async def enter(self, within_s: float) -> "Run | None":
+        """Begin a recall that is to be answered within this time, when it is its turn. None: it would not be."""
+        if self.admits and not self._waiting:
+            return self.begin()
+        if self._expected_s(len(self._waiting) + 1) > within_s:
+            return None
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Run | None] = loop.create_future()
+        self._waiting[turn] = None
+        late = loop.call_later(max(0.0, within_s - self._usual_s), _give_up, turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and (run := turn.result()) is not None:
+                self.end(run, answered=False)
+            raise
+        finally:
+            late.cancel()
+            self._waiting.pop(turn, None)
+
+    def _expected_s(self, place: int) -> float:
+        """How long until the answer to the one at this place in the queue, if all goes on as it usually does."""
+        return self._usual_s * (1 + place / int(self._at_once))
 
     def begin(self) -> "Run":
         """One is sent."""
@@ -49,11 +83,24 @@ class Pace:
         self._running -= 1
         if answered:
             self._learn(run.began, full=run.full)
+        while self._waiting and self.admits:
+            turn = next(iter(self._waiting))
+            del self._waiting[turn]
+            if not turn.done():
+                turn.set_result(self.begin())
 
     def _learn(self, began: float, *, full: bool) -> None:
         now = time.monotonic()
+        took = now - began
+        self._usual_s += NEWEST * (took - self._usual_s) if self._usual_s else took
         if now - began > self._in_time_s:
             if began >= self._shrunk_at:
                 self._at_once, self._shrunk_at = max(1.0, self._at_once * LESS), now
         elif full:
             self._at_once = min(MOST_AT_ONCE, self._at_once + 1 / self._at_once)
+
+
+def _give_up(turn: "asyncio.Future[Run | None]") -> None:
+    """It is too late for its turn."""
+    if not turn.done():
+        turn.set_result(None)

@@ -1,7 +1,7 @@
 """Everything below ``/v1`` that carries no memory: relayed in both directions as it comes."""
 
 import time
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable
 
 from memproxy.metrics import metrics
 from memproxy.relay.hangup import Hangups
@@ -31,25 +31,24 @@ class Passthrough:
             ClientGone: the client left.
         """
         if _has_body(request):
-            return await self._relay(request, request.chunks(), _declared_length(request), (), tap)
+            return await self._relay(request, request.chunks(), _declared_length(request), tap)
         request.received_all = True
-        return await self._relay(request, None, None, (), tap)
+        return await self._relay(request, None, None, tap)
 
-    async def send(self, request: Request, body: bytes, *, extra: Iterable[tuple[bytes, bytes]]) -> int:
-        """Relay a request whose body was read, with headers of ours on its answer.
+    async def send(self, request: Request, body: bytes) -> int:
+        """Relay a request whose body was read.
 
         Raises:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
-        return await self._relay(request, body, len(body), extra, _no_tap)
+        return await self._relay(request, body, len(body), _no_tap)
 
     async def _relay(
         self,
         request: Request,
         body: bytes | AsyncIterable[bytes] | None,
         length: int | None,
-        extra: Iterable[tuple[bytes, bytes]],
         tap: Callable[[UpstreamAnswer], Tap | None],
     ) -> int:
         began = time.perf_counter()
@@ -57,7 +56,7 @@ class Passthrough:
         with self._hangups.watching(request):
             answer = await self._upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
             try:
-                await request.begin(answer.status, [*answer.headers, *extra])
+                await request.begin(answer.status, answer.headers)
                 await relay_body(request, answer, tap(answer))
             finally:
                 answer.close()

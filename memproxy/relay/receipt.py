@@ -1,4 +1,6 @@
-"""What the relay tells a receipt of a request that it captures; it goes with the turn, through the journal."""
+"""What the relay tells a receipt: of a request that it captures with the turn, through the journal; of one that the
+engine was not asked for at once as well, by a notice.
+"""
 
 from memproxy.core.receipt import Cited, Decided
 from memproxy.relay.controls import Mode
@@ -20,9 +22,11 @@ def decided(decision: Decision, *, status: int, model: str | None) -> Decided:
 
 
 def _mode(decision: Decision) -> Mode:
-    """The mode of a captured request: what is off writes, what has blocks that it does not inject is in the shadow."""
+    """The request's mode: off but captured is writing; with blocks that are not injected it is in the shadow."""
     if decision.result == "off":
-        return Mode.WRITE
+        return Mode.WRITE if decision.captures else Mode.OFF
+    if not decision.captures:
+        return Mode.READ if decision.injects else Mode.SHADOW
     return Mode.ON if decision.injects or decision.given is None else Mode.SHADOW
 
 

@@ -1,5 +1,6 @@
 """One HTTP request as the relay sees it: a thin reading of the ASGI scope, and the body within its limit."""
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
@@ -11,6 +12,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
 
+REQUEST_ID = b"x-memproxy-request-id"
+
 
 class ClientGone(Exception):
     """The client closed its connection before its answer was complete. Nobody is left to be told."""
@@ -21,6 +24,7 @@ class Request:
 
     __slots__ = (
         "_receive",
+        "_request_id",
         "for_pages",
         "headers",
         "method",
@@ -29,6 +33,7 @@ class Request:
         "received_all",
         "send",
         "started_answer",
+        "told",
     )
 
     def __init__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -44,6 +49,16 @@ class Request:
         self.started_answer = False
         self.for_pages: RawHeaders = []
         """What lets a web page of an allowed origin read the answer, unless the answer itself says who may."""
+        self._request_id: str | None = None
+        self.told: RawHeaders = []
+        """What the answer's headers say of memory, whoever answers: the upstream, or we with an error."""
+
+    @property
+    def request_id(self) -> str:
+        """The name that the answer's headers, the log and the receipt have for this request."""
+        if self._request_id is None:
+            self._request_id = f"req_{os.urandom(16).hex()}"
+        return self._request_id
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives.
@@ -89,11 +104,13 @@ class Request:
             pass
 
     async def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send the answer's status and headers."""
+        """Send the answer's status and headers, and ours."""
         self.started_answer = True
         sent = list(headers)
         if self.for_pages and not any(name.lower() == ALLOWED_ORIGIN for name, _ in sent):
             sent += self.for_pages
+        sent.append((REQUEST_ID, self.request_id.encode()))
+        sent += self.told
         await self.send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def write(self, data: bytes) -> None:

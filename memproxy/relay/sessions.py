@@ -17,6 +17,7 @@ import msgspec
 
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
+from memproxy.errors import StateUnavailable
 from memproxy.ports import KnownSession, StateStore
 from memproxy.wire.responses import response_key
 
@@ -77,8 +78,10 @@ def _pair(digests: Sequence[str]) -> str | None:
 class Sessions:
     """Finds and remembers sessions; a bounded cache in front of the state store."""
 
-    def __init__(self, state: StateStore) -> None:
+    def __init__(self, state: StateStore, *, shared: bool = False) -> None:
+        """``shared``: other relays remember sessions too, so that the cache alone does not know."""
         self._state = state
+        self._shared = shared
         self._cache: OrderedDict[tuple[str, str, str], list[KnownSession]] = OrderedDict()
 
     async def find_chained(self, scope: Scope, chain: str, *, now: datetime) -> Conversation:
@@ -128,9 +131,14 @@ class Sessions:
     async def _look_up(self, scope: Scope, keys: list[str]) -> dict[str, list[KnownSession]]:
         owner = scope.owner
         found = {key: self._cache[*owner, key] for key in keys if (*owner, key) in self._cache}
-        if found:
+        if found and not self._shared:
             return found
-        return await self._state.find_session(scope, keys)
+        try:
+            return await self._state.find_session(scope, keys)
+        except StateUnavailable:
+            if not found:
+                raise
+            return found
 
     async def remember(self, scope: Scope, conversation: Conversation, answer: str | None) -> None:
         """Note that these messages, followed by ``answer``, belong to this session.

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 import re
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
@@ -30,6 +31,8 @@ STATE_SHARE = 1 / 3
 """The state store may take this part of recall's deadline (50 ms of 150), on top of it; usually it takes less than one.
 After it the request goes on without the session's blocks.
 """
+
+COMPLAIN_EVERY_S = 1.0
 
 _TURN = "turn"
 """Stands for the latest user message of a session whose messages the upstream keeps; no digest is as short."""
@@ -115,6 +118,7 @@ class Sticky:
         self._repeats = repeats
         self._patience_s = deadline_s * STATE_SHARE
         self._saving: dict[tuple[str, str, str], asyncio.Task[None]] = {}
+        self._complained = -COMPLAIN_EVERY_S
 
     async def given(self, scope: Scope, chat: RequestBody, *, shadow: bool, begins: bool) -> Given:
         """What the session's earlier blocks give to this request. One without a user's message, which the upstream
@@ -146,7 +150,9 @@ class Sticky:
                 return await self._state.find_blocks(scope, names)
         except TimeoutError:
             metrics().internal_errors.labels(where="relay.blocks_late").inc()
-            log.warning("the state took over %g s: a request goes on without its session's blocks", self._patience_s)
+            if time.monotonic() - self._complained > COMPLAIN_EVERY_S:  # a thousand requests at once meet it together
+                self._complained = time.monotonic()
+                log.warning("the state took over %g s: requests go on without their session's blocks", self._patience_s)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.blocks").inc()
             log.warning("a session's blocks cannot be read, its request goes on without: %s", error.message)
@@ -155,13 +161,14 @@ class Sticky:
     def new_block(self, scope: Scope, given: Given) -> "NewBlock":
         """The block of the last user message, to be kept; not if a memory was erased since it was read."""
 
-        def keep() -> None:
-            if given.erasures is not None:
-                self._start_saving(scope, given, given.blocks[given.place])
+        def keep() -> asyncio.Task[None] | None:
+            if given.erasures is None:
+                return None
+            return self._start_saving(scope, given, given.blocks[given.place])
 
         return NewBlock(keep)
 
-    def _start_saving(self, scope: Scope, given: Given, lines: list[BlockLine]) -> None:
+    def _start_saving(self, scope: Scope, given: Given, lines: list[BlockLine]) -> asyncio.Task[None]:
         """In the background; the session's next request waits for it, for what it reads is not asked for in order."""
         name = _session(scope)
         earlier = self._saving.get(name)
@@ -173,6 +180,7 @@ class Sticky:
                 del self._saving[name]
 
         saving.add_done_callback(saved)
+        return saving
 
     def take_back(self, scope: Scope, given: Given) -> None:
         """The upstream refused the block of the last user message: it was never given."""
@@ -196,15 +204,17 @@ class Sticky:
 class NewBlock:
     """A block that is kept once: behind the captured turn, or else when its exchange is over."""
 
-    def __init__(self, keep: Callable[[], None] | None = None) -> None:
+    def __init__(self, keep: Callable[[], asyncio.Task[None] | None] | None = None) -> None:
         """Without ``keep`` there is none."""
         self._keep = keep
+        self._saving: asyncio.Task[None] | None = None
 
-    def keep(self) -> None:
-        """Keep it, in the background; the second time nothing happens."""
+    def keep(self) -> asyncio.Task[None] | None:
+        """Keep it, in the background, by the task that comes back; the second time nothing more happens."""
         keep, self._keep = self._keep, None
         if keep is not None:
-            keep()
+            self._saving = keep()
+        return self._saving
 
 
 NO_BLOCK = NewBlock()

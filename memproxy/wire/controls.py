@@ -47,7 +47,8 @@ def may_hold_ours(body: bytes) -> bool:
 
 
 def read_context(raw: msgspec.Raw | None) -> MemoryContext:
-    """Read ``memory_context``. Fields that we do not know are ignored; an empty string says nothing.
+    """Read ``memory_context``. Fields that we do not know are ignored; an empty string says nothing, but that a user
+    was meant to be named.
 
     Raises:
         RequestError: it is no object, or one of its fields is no string.
@@ -56,7 +57,7 @@ def read_context(raw: msgspec.Raw | None) -> MemoryContext:
     if not fields:
         return NO_CONTEXT
     return MemoryContext(
-        user_id=_string(fields, "user_id"),
+        user_id="" if fields.get("user_id") == "" else _string(fields, "user_id"),
         session_id=_string(fields, "session_id"),
         project_id=_string(fields, "project_id"),
         agent_id=_string(fields, "agent_id"),

@@ -31,7 +31,8 @@ from memproxy.tasks import TaskOwner
 def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_socket: Path) -> RelayProcess:
     """The relay over this state, not started yet."""
     tasks = TaskOwner("relay")
-    sessions = Sessions(state)
+    shared = settings.server.workers > 1
+    sessions = Sessions(state, shared=shared)
     engine = EngineClient(engine_socket, deadline_s=recall_seconds(settings))
     upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
     authenticator = make_authenticator(settings.auth, settings.server, secret, state.proxy_key, state.news)
@@ -42,6 +43,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         engine,
         commit_timeout_s=settings.state.commit_timeout_ms / 1000,
         redact_kinds=frozenset(settings.privacy.redact),
+        shared=shared,
     )
     passthrough = Passthrough(upstreams.default, tasks)
     decider = Decider(
@@ -64,10 +66,11 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         journal=journal,
         passthrough=passthrough,
         positions=positions,
+        engine=engine,
         tasks=tasks,
     )
     memory_api = MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=settings.server.max_body_bytes)
-    health = Health(engine, settings.telemetry)
+    health = Health(engine, journal, settings.telemetry)
     relay = Relay(
         chat=chat,
         passthrough=passthrough,

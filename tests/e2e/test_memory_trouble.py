@@ -97,6 +97,9 @@ async def test_a_remote_store_that_is_down_at_start_costs_memory_only(
     async with running_proxy(shared_upstream.base_url, tmp_path / "home", store, memory=False) as proxy:
         await proxy.engine()
         await eventually(lambda: says_degraded(proxy), what="/readyz calls the store degraded")
+        parts = (await proxy.readiness())[1]["parts"]
+        assert (parts["engine"], parts["state"]) == ("ready", "ready")
+        assert (parts["store"][:10], parts["worker"]) == ("degraded: ", "degraded: it waits for the store")
         async with proxy.client() as client:
             answer = await chat(client, "What is my budget for the Hawaii vacation?")
             api = await client.post("/v1/memory/search", json={"query": "budget"})

@@ -57,6 +57,13 @@ async def test_a_receipt_tells_what_was_injected_and_what_was_learned(
     assert second["tokens"] > 0
     assert {"gate", "recall"} <= set((await learned(shared_proxy, second["request_id"], user))["timings"])
 
+    async with shared_proxy.client() as client:
+        for mode, words, result in (("read", "Hello!", "skipped"), ("on", "Thanks a lot!", "skipped")):
+            noted = await chat(client, words, headers={**headers, "x-memproxy-memory": mode})
+            status, one = await receipt(shared_proxy, noted.header("x-memproxy-request-id"), user)  # at once
+            assert (status, one["result"], one["mode"]) == (200, result, mode)
+            assert one["decision"]["searched"] is False
+
     third = await learned(shared_proxy, greeted.header("x-memproxy-request-id"), user)
     assert (third["result"], third["reason"]) == ("skipped", "greeting")
     assert third["decision"] == {"searched": False, "reason": "greeting"}

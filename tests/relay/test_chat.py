@@ -123,6 +123,48 @@ async def test_controls_in_the_body_are_stripped_and_obeyed(relay: Rig, upstream
     assert asked.limits.retrieval_limit == 3
 
 
+@pytest.mark.parametrize(
+    ("mode", "config", "told", "captures"),
+    [
+        ("on", {"enabled": False}, "off", 0),
+        ("write", {"enabled": False}, "off", 0),
+        ("on", {"auto_store": False}, "injected", 0),
+        ("write", {"auto_store": False}, "off", 0),
+        ("shadow", {"auto_store": False}, "off", 0),
+        ("off", {"enabled": True}, "off", 0),
+        ("read", {"enabled": True, "auto_store": True}, "injected", 0),
+    ],
+)
+async def test_who_refuses_memory_in_the_header_or_the_body_is_not_remembered(
+    relay: Rig, state: SqliteState, mode: str, config: dict[str, bool], told: str, captures: int
+) -> None:
+    relay.engine.recall = recalled
+    answer = await relay.chat("What is my budget?", headers={"X-Memproxy-Memory": mode}, memory_config=config)
+    assert answer.headers["x-memproxy-recall"] == told
+    assert len(await captured(state)) == captures
+
+
+@pytest.mark.parametrize(
+    ("named", "user"),
+    [
+        ({"memory_context": {"user_id": ""}}, None),
+        ({"memory_context": {"user_id": " "}}, None),
+        ({"headers": {"X-Memproxy-User": ""}}, None),
+        ({"memory_context": {"user_id": ""}, "user": "bob"}, "bob"),
+        ({"memory_context": {"user_id": ""}, "headers": {"X-Memproxy-User": "ann"}}, "ann"),
+        ({"memory_context": {"session_id": ""}}, "default"),
+        ({"user": ""}, "default"),
+    ],
+)
+async def test_a_user_whose_name_is_empty_is_not_the_default_user(
+    relay: Rig, named: dict[str, Any], user: str | None
+) -> None:
+    answer = await relay.chat("What is my budget?", **named)
+    if user is None:
+        assert answer.headers["x-memproxy-recall"] == "skipped; reason=no_user"
+    assert [asked.scope.user for asked in relay.engine.asked] == ([] if user is None else [user])
+
+
 async def test_our_headers_do_not_reach_the_upstream(relay: Rig, upstream: ScriptedUpstream) -> None:
     await relay.chat("my turn", headers={"X-Memproxy-User": "ada", "X-Memproxy-Memory": "on", "X-Other": "kept"})
     names = {name.lower() for name, _ in upstream.last.headers}

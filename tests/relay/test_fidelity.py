@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from memproxy.core.protocol import TurnsBody
+from memproxy.relay.compressed import closed
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.wire.encoding import BodyDecoder
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import DONE, Answer, chat_events, chunk, completion, json_answer, stream
 from tests.support.upstream import ScriptedUpstream
@@ -99,13 +101,38 @@ async def test_a_whole_answer_of_any_shape_passes_byte_for_byte(
     assert [text[:4] for text in await answers(state)] == ([] if name == "a refusal" else ["Ten."])
 
 
-async def test_a_compressed_request_goes_on_compressed(relay: Rig, upstream: ScriptedUpstream) -> None:
-    body = gzip.compress(json.dumps({**BODY, "stream": False}).encode())
-    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+async def post_compressed(relay: Rig, body: bytes, encoding: str, **headers: str) -> str:
+    """What memory did with a request that is compressed."""
+    sent = {"content-type": "application/json", "content-encoding": encoding, **headers}
+    answer = await relay.client.post("/v1/chat/completions", content=body, headers=sent)
+    return answer.headers["x-memproxy-recall"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+async def test_a_compressed_request_carries_memory_and_nothing_of_ours_and_goes_on_compressed(
+    relay: Rig, upstream: ScriptedUpstream, encoding: str
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    plain = json.dumps({**BODY, "stream": False, "memory_context": {"user_id": "ann"}}).encode()
+    told = await post_compressed(relay, closed(plain, encoding), encoding)
+    off = await post_compressed(relay, closed(plain, encoding), encoding, **{"x-memproxy-memory": "off"})
+    assert (told, off) == ("injected", "off")
+    assert relay.engine.asked[-1].scope.user == "ann"
+    bodies = [json.loads(BodyDecoder(encoding.encode()).feed(received.body)) for received in upstream.received]
+    assert ["memory_context" in body for body in bodies] == [False, False]
+    assert ["recalled-memory" in str(body["messages"]) for body in bodies] == [True, False]
+    assert {received.header("content-encoding") for received in upstream.received} == {encoding}
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, br", "compress"])
+async def test_a_compressed_request_that_is_not_changed_or_not_known_goes_on_byte_for_byte(
+    relay: Rig, upstream: ScriptedUpstream, encoding: str
+) -> None:
     upstream.script(completion("Ten."))
-    answer = await relay.client.post("/v1/chat/completions", content=body, headers=headers)
-    assert (upstream.last.body, upstream.last.header("content-encoding")) == (body, "gzip")
-    assert answer.headers["x-memproxy-recall"] == "skipped; reason=unreadable"
+    body = gzip.compress(json.dumps({**BODY, "stream": False}).encode())
+    told = await post_compressed(relay, body, encoding, **{"x-memproxy-memory": "write"})
+    assert told == ("off; reason=write" if encoding == "gzip" else "skipped; reason=unreadable")
+    assert (upstream.last.body, upstream.last.header("content-encoding")) == (body, encoding)
 
 
 @pytest.mark.parametrize("accepted", ["br, gzip;q=0.5", "identity", "zstd"])
@@ -134,7 +161,9 @@ async def test_cross_origin_questions_are_answered_by_the_upstream(
         upstream.script(Answer([], 204, told))
         asked = {"origin": "https://app.example", "access-control-request-method": "POST"}
         answer = await relay.client.options("/v1/chat/completions", headers=asked)
-    assert (answer.status_code, answer.headers.raw) == (204, [(k.encode(), v.encode()) for k, v in told])
+    *theirs, ours = answer.headers.raw
+    assert (answer.status_code, theirs) == (204, [(k.encode(), v.encode()) for k, v in told])
+    assert ours[0] == b"x-memproxy-request-id"
     assert (upstream.last.method, upstream.last.header("access-control-request-method")) == ("OPTIONS", "POST")
 
 

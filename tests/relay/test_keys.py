@@ -94,8 +94,19 @@ async def test_a_key_for_one_user_cannot_name_another(
     in_body = await relay.chat(QUESTION, headers=bound, memory_context={"user_id": "ben"})
     assert in_body.status_code == 403
     assert upstream.received == []
-    await relay.chat(QUESTION, headers=bound, user="ben")
-    assert relay.engine.asked[-1].scope.user == "ann"
+
+
+@pytest.mark.parametrize("named", [{"user": "ben"}, {"safety_identifier": "ben"}, {"metadata": {"user_id": "ben"}}])
+async def test_a_key_for_one_user_remembers_nothing_of_another_whom_the_providers_fields_name(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, named: dict[str, Any]
+) -> None:
+    bound = await key_for(state, user="ann")
+    answer = await relay.chat(QUESTION, headers=bound, **named)
+    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=other_user")
+    assert (relay.engine.asked, len(upstream.received)) == ([], 1)
+    for sure in ({"headers": bound, "user": "ann"}, {"headers": bound | {"x-memproxy-user": "ann"}, **named}):
+        assert (await relay.chat(QUESTION, **sure)).headers["x-memproxy-recall"] == "injected"
+    assert {asked.scope.user for asked in relay.engine.asked} == {"ann"}
 
 
 @pytest.mark.parametrize(

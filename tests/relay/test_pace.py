@@ -1,6 +1,7 @@
 """More recalls than the engine can answer: as many as it can are answered, the others do not wait."""
 
 import asyncio
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -65,6 +66,48 @@ def test_what_failed_at_once_says_nothing_of_the_time_that_answers_take() -> Non
     assert len(fill(pace)) == 3
 
 
+def taught(pace: Pace, *, took_s: float) -> Pace:
+    """It has seen one answer, which took so long."""
+    pace.begin()
+    pace.end(Run(began=time.monotonic() - took_s, full=False), answered=True)
+    return pace
+
+
+async def test_a_recall_waits_for_its_turn_if_its_answer_would_still_be_in_time() -> None:
+    pace = taught(Pace(60, at_once=1), took_s=5)
+    first = await pace.enter(8)
+    assert first is not None
+    assert await pace.enter(8) is None, "it would be answered after ten seconds"
+    loop = asyncio.get_running_loop()
+    leaving, waiting = loop.create_task(pace.enter(60)), loop.create_task(pace.enter(60))
+    last = loop.create_task(pace.enter(60))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    pace.end(first, answered=False)
+    second = await waiting
+    assert second is not None
+    assert not last.done()
+    pace.end(second, answered=False)
+    assert await last is not None
+
+
+async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
+    pace = Pace(60, at_once=1)
+    run = await pace.enter(60)
+    assert run is not None
+    assert await pace.enter(0.01) is None
+    pace.end(run, answered=True)
+    assert pace.admits
+
+
+async def test_more_at_once_than_are_sent_are_all_answered_in_turn(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 10_000}) as relay:
+        relay.process._engine._pace = Pace(10, at_once=3)
+        answers = await asyncio.gather(*(relay.chat(f"What is my budget for {number}?") for number in range(20)))
+    assert {answer.headers["x-memproxy-recall"] for answer in answers} == {"empty"}
+
+
 async def test_what_the_engine_cannot_answer_in_time_goes_on_at_once_and_the_rest_is_answered(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
@@ -77,7 +120,7 @@ async def test_what_the_engine_cannot_answer_in_time_goes_on_at_once_and_the_res
     state = SqliteState(tmp_path / "state.db", sync="normal")
     async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 10_000}) as relay:
         relay.engine.recall = slow
-        relay.process._engine._pace = Pace(10, at_once=3)
+        relay.process._engine._pace = taught(Pace(10, at_once=3), took_s=9)
         told: list[str] = []
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
 

@@ -76,6 +76,8 @@ async def test_a_refused_connection_is_a_502_that_names_the_host_and_no_key(stat
             assert answer.json()["error"]["code"] == "upstream_unreachable"
             assert f"127.0.0.1:{port}" in answer.text
             assert "sk-secret" not in answer.text
+            assert answer.headers["x-memproxy-request-id"].startswith("req_")
+            assert ("x-memproxy-recall" in answer.headers) == (path == "/v1/chat/completions")
 
 
 async def test_a_silent_upstream_is_a_504(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> None:
@@ -88,6 +90,8 @@ async def test_a_silent_upstream_is_a_504(upstream: ScriptedUpstream, state: Sql
         never.set()
     assert answer.status_code == 504
     assert answer.json()["error"]["code"] == "upstream_timeout"
+    assert answer.headers["x-memproxy-request-id"]
+    assert answer.headers["x-memproxy-session"]
 
 
 async def test_a_body_over_the_limit_is_a_413(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> None:
@@ -116,10 +120,12 @@ async def test_too_many_requests_at_once_are_told_to_come_back(
                 await asyncio.sleep(0)
         second = await relay.client.get("/v1/models")
         healthy = await relay.client.get("/healthz")
+        written = await relay.client.post("/healthz")
         hold.set()
         assert (await first).status_code == 200
     assert (second.status_code, second.headers["retry-after"]) == (503, "1")
     assert healthy.status_code == 200
+    assert (written.status_code, written.headers["allow"]) == (405, "GET, HEAD")
 
 
 async def test_a_configured_key_replaces_the_clients_and_the_clients_still_identifies(

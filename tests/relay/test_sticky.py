@@ -1,6 +1,7 @@
 """A session's blocks: repeated byte for byte, only new memories added, nothing erased ever repeated."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,30 @@ async def test_ten_turns_repeat_everything_up_to_the_previous_last_user_message(
         seen = up_to_the_last_user_message(before)
         now = after.body[after.body.index(b'"messages"') :]
         assert now.startswith(seen)
+
+
+@pytest.mark.parametrize("mode", ["on", "read"])
+async def test_two_workers_that_share_a_conversation_know_it_and_its_blocks_as_one(
+    upstream: ScriptedUpstream, tmp_path: Path, mode: str
+) -> None:
+    async with contextlib.AsyncExitStack() as held:
+        workers = []
+        for number in range(2):
+            state = SqliteState(tmp_path / "state.db", sync="full")
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            relaying = running_relay(upstream.base_url, state, folder, recall=PATIENT, server={"workers": 2})
+            workers.append(await held.enter_async_context(relaying))
+            workers[-1].engine.recall = Memories(numbered(100))
+        said = turns(8)
+        answers = [
+            await workers[length % 2].chat(*said[:length], headers={"X-Memproxy-Memory": mode})
+            for length in range(1, 9)
+        ]
+    assert len({answer.headers["x-memproxy-session"] for answer in answers}) == 1
+    assert [len(blocks_in(received)) for received in upstream.received] == list(range(1, 9))
+    for before, after in zip(upstream.received, upstream.received[1:], strict=False):
+        assert blocks_in(after)[: len(blocks_in(before))] == blocks_in(before)
 
 
 async def test_a_greeting_in_a_session_does_not_break_the_repetition(relay: Rig, upstream: ScriptedUpstream) -> None:

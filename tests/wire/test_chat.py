@@ -255,7 +255,8 @@ def test_empty_fields_of_ours_say_nothing_but_are_stripped() -> None:
     assert request.has_ours
     assert request.context.user_id is None
     assert request.config.enabled is None
-    assert request_of(memory_context={"user_id": ""}).context.user_id is None
+    assert request_of(memory_context={"session_id": ""}).context.session_id is None
+    assert request_of(memory_context={"user_id": ""}).context.user_id == "", "a name was meant"
     assert json.loads(request.rebuild(None)) == {"model": "m", "messages": []}
 
 

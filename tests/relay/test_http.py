@@ -1,0 +1,90 @@
+"""HTTP as odd but honest clients speak it, on bare sockets."""
+
+import asyncio
+import json
+
+import pytest
+
+from memproxy.server import MOST_HEADER_BYTES
+from tests.relay.rig import Rig
+from tests.support.answers import chat_events, completion, stream
+from tests.support.upstream import ScriptedUpstream
+
+BODY = b'{"model":"m","messages":[{"role":"user","content":"What is my budget?"}]}'
+LENGTH = b"Content-Length: %d\r\n" % len(BODY)
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
+LAST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+async def exchanged(relay: Rig, *sent: bytes) -> bytes:
+    """All that comes for these bytes until the relay closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(relay.base_url.rsplit(":", 1)[1]))
+    try:
+        async with asyncio.timeout(20):
+            for part in sent:
+                writer.write(part)
+                await writer.drain()
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+async def test_an_http_1_0_client_gets_a_stream_without_chunks_that_ends_with_its_connection(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    events = chat_events("Ten", " euros")
+    upstream.script(stream(events))
+    head, _, got = (await exchanged(relay, HEAD.replace(b"1.1", b"1.0") + LENGTH + b"\r\n" + BODY)).partition(
+        b"\r\n\r\n"
+    )
+    assert b"transfer-encoding" not in head.lower()
+    assert got == b"".join(events)
+
+
+async def test_trailers_of_an_upload_are_no_headers_of_the_request(relay: Rig, upstream: ScriptedUpstream) -> None:
+    got = await exchanged(relay, CHUNKED + b"X-Memproxy-User: ben\r\nX-Late: 1\r\n\r\n" + LAST)
+    assert got.count(b"HTTP/1.1 200 OK") == 2
+    assert upstream.last.header("x-late") is None
+    assert [asked.scope.user for asked in relay.engine.asked] == ["default"]
+
+
+async def test_an_offer_of_another_protocol_is_declined_and_its_body_read(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    upstream.default = lambda _received: completion("Ten.")
+    got = await exchanged(relay, HEAD + offer + LENGTH + b"\r\n" + BODY + LAST)
+    assert got.count(b"HTTP/1.1 200 OK") == 2
+    assert upstream.last.json["model"] == "m"
+    assert upstream.last.header("http2-settings") is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"\x16\x03\x01 no http\r\n\r\n", b"400"),
+        (b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n", b"400"),
+        (HEAD + b"X-Long: " + b"x" * MOST_HEADER_BYTES, b"431"),
+    ],
+)
+async def test_what_is_no_request_is_refused_in_words_of_ours_and_closed(
+    relay: Rig, upstream: ScriptedUpstream, sent: bytes, status: bytes
+) -> None:
+    head, _, body = (await exchanged(relay, sent)).partition(b"\r\n\r\n")
+    assert head.split(b" ")[1] == status
+    assert json.loads(body)["error"]["type"] == "invalid_request_error"
+    assert upstream.received == []
+
+
+async def test_pipelined_requests_are_answered_in_order(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.script(completion("first"), completion("second"))
+    got = await exchanged(relay, (HEAD + LENGTH + b"\r\n" + BODY) * 2 + LAST)
+    assert 0 < got.index(b"first") < got.index(b"second") < got.index(b'{"status":"ok"}')
+
+
+async def test_a_connection_goes_on_after_a_request_that_was_refused(relay: Rig) -> None:
+    bad = HEAD + b"Content-Length: %d\r\nX-Memproxy-Memory: maybe\r\n\r\n" % len(BODY) + BODY
+    got = await exchanged(relay, bad + LAST)
+    assert (got.count(b"HTTP/1.1 400"), got.count(b"HTTP/1.1 200")) == (1, 1)
+    assert got.count(b"x-memproxy-request-id: req_") == 2

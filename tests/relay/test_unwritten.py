@@ -1,0 +1,53 @@
+"""Turns whose journal does not work for a while: kept in memory within bounds, and written in their order."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.rig import Rig, running_relay
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+
+async def said(state: SqliteState) -> list[str]:
+    """What is in the journal, in its order."""
+    rows = await state.claim("index", limit=10, now=datetime.now(UTC), run=10)
+    return [
+        number for row in rows for number in ("one", "two", "three") if f"number {number}".encode() in row.entry.body
+    ]
+
+
+async def talk(relay: Rig) -> set[str]:
+    """Three messages of one conversation while the state's file is away; its sessions."""
+    texts = [f"my message, number {number}" for number in ("one", "two", "three")]
+    answers = [await relay.chat(*texts[:length]) for length in (1, 2, 3)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert (await relay.client.get("/readyz")).json()["parts"]["state"].startswith("degraded: ")
+    return {answer.headers["x-memproxy-session"] for answer in answers}
+
+
+async def test_what_is_said_while_the_state_is_away_is_one_conversation_and_written_when_it_is_back(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        state_file = tmp_path / "state.db"
+        state_file.rename(tmp_path / "away")
+        assert len(await talk(relay)) == 1
+        (tmp_path / "away").rename(state_file)
+        await eventually(lambda: len(relay.engine.captured) == 3, what="the engine is told of the turns")
+        assert await said(state) == ["one", "two", "three"]
+        assert "state" not in (await relay.client.get("/readyz")).json()["parts"]
+
+
+async def test_what_waits_is_tried_once_more_at_the_end(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        state_file = tmp_path / "state.db"
+        state_file.rename(tmp_path / "away")
+        await talk(relay)
+        (tmp_path / "away").rename(state_file)
+    again = SqliteState(tmp_path / "state.db", sync="normal")
+    await again.open()
+    assert await said(again) == ["one", "two", "three"]
+    await again.close()
