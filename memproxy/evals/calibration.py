@@ -1,6 +1,6 @@
 """Fits the weights of the default recipe (`recall.recipes`) and prints them.
 
-    python -m memproxy.evals.calibration --shared ../shared
+    python -m memproxy.evals.calibrating --shared ../shared
 
 Fitted on LoCoMo development conversations, categories 1-4, with MiniLM, as situations of equal weight: verbatim turns;
 turns with the data set's own one-line observations as facts beside them; the same with the speaker turned into "User"
@@ -12,6 +12,10 @@ so right ones weigh 3.4 times (4.2 by words alone, 4.8 with late interaction).
 
 Where all memories of a person are asked (``ORDERED``), the order counts as well as the score: see `logistic.fit`.
 
+How likely a candidate is right is fitted apart from the order (`evals.levels`), on these situations and on our own
+chats (`evals.chats`), because LoCoMo's long conversations of two people say little of a chat; users that are held out
+are only reported on.
+
 LoCoMo has no assistant, and nothing there asks for the latest: what those columns are worth (``SET_BY_HAND``) was
 chosen on LongMemEval's development questions and is taken over as it is.
 """
@@ -21,13 +25,12 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
-import typer
-from rich.console import Console
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
@@ -39,7 +42,8 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery, Question
 from memproxy.recall.batch import Array
 from memproxy.recall.documents import bm25_text, dense_text
-from memproxy.recall.recipes import BIAS, DEFAULT, VECTORS, Recipe, Weights
+from memproxy.recall.levels import Asked
+from memproxy.recall.recipes import BIAS, DEFAULT, Recipe, Weights
 from memproxy.recall.scores import weighted
 from memproxy.recall.search import Ranker
 from memproxy.recall.stages import Columns
@@ -74,10 +78,14 @@ class Document(msgspec.Struct):
 
 
 class Example(msgspec.Struct):
-    """The candidates of one query: the columns of the stages, and which of them are right (1 or 0)."""
+    """The candidates of one query: the columns of the stages, which of them are right (1 or 0), what the question asks
+    for, and how many right ones there are among all memories.
+    """
 
     columns: Columns
     labels: Array
+    asked: Asked
+    wanted: int
 
 
 Situations = dict[str, list[Example]]
@@ -151,7 +159,8 @@ class Workshop:
         hybrid = HybridQuery(bm25=sparse if shared_words else None, tokens=asked.tokens, words=asked.words)
         batch = self._ranker.batch(query, hybrid, candidates, now)
         labels = np.array([float(bool(corpus[place].sources & gold)) for place in places])
-        return Example(columns=self._ranker.columns(batch), labels=labels)
+        wanted = sum(bool(one.sources & gold) for one in corpus)
+        return Example(columns=self._ranker.columns(batch), labels=labels, asked=Asked.of(batch), wanted=wanted)
 
 
 def _bm25(corpus: Sequence[Document], terms: Sequence[int]) -> Any:
@@ -196,12 +205,15 @@ def _turns(workshop: Workshop, conversation: locomo.Conversation, *, named: bool
             Message(role="user", id=turn.dia_id, content=turn.text, name=turn.speaker if named else None)
             for turn in session.turns
         ]
-        turns = make_turns(Scope(tenant="t", user="u", session=session.name), messages, now=session.date)
-        for place, turn in enumerate(turns):
-            before = turns[place - 1] if place else None
-            after = turns[place + 1] if place + 1 < len(turns) else None
-            documents.append(workshop.document(turn, frozenset({turn.id}), before, after))
+        documents += session_turns(workshop, session.name, messages, session.date)
     return documents
+
+
+def session_turns(workshop: Workshop, name: str, messages: Sequence[Message], date: datetime) -> list[Document]:
+    """The messages of one session, as they are stored beside each other; their ids are their sources."""
+    turns = make_turns(Scope(tenant="t", user="u", session=name), messages, now=date)
+    around = zip([None, *turns], turns, [*turns[1:], None], strict=False)
+    return [workshop.document(turn, frozenset({turn.id}), before, after) for before, turn, after in around]
 
 
 def _facts(
@@ -317,35 +329,3 @@ def fit(examples: Situations, columns: Sequence[str], kind: str) -> dict[str, fl
     found = logistic.fit(table[0], table[1], table[2], lists, np.concatenate(offsets))
     fitted = dict(zip((BIAS, *columns), found.tolist(), strict=True))
     return {name: round(value, 3) for name, value in fitted.items()} | dict(held)
-
-
-def quality(model: Weights, group: Sequence[Example], floor: float = 0.6) -> dict[str, float]:
-    """At the floor: memories given per query, the part of them that is right, the part of the right ones given."""
-    given = right = wanted = 0.0
-    for example in group:
-        kept = weighted(example.columns, model, len(example.labels)) >= np.log(floor / (1 - floor))
-        given, right, wanted = given + kept.sum(), right + example.labels[kept].sum(), wanted + example.labels.sum()
-    return {"per query": given / len(group), "precision": right / max(1, given), "recall": right / max(1, wanted)}
-
-
-def main(shared: Annotated[Path, typer.Option(help="Folder with eval/ and models/.")] = Path("../shared")) -> None:
-    """Print the fitted models, and what a floor of 0.6 does with them in each situation."""
-    console = Console()
-    workshop = Workshop(shared / "models" / "all-MiniLM-L6-v2")
-    everybody = people(workshop, shared / "eval" / "locomo_dev.json")
-    for name, recipe, model in (
-        ("hybrid", VECTORS, DEFAULT.hybrid),
-        ("late", DEFAULT, DEFAULT.late or {}),
-        ("lexical", VECTORS, DEFAULT.lexical),
-    ):
-        examples = situations(workshop, everybody, recipe, dense=name != "lexical")
-        columns = [column for column in model if column not in (BIAS, *SET_BY_HAND, *HELD[name])]
-        found = fit(examples, columns, name)
-        console.print(f"{name}: {found}")
-        for situation, group in examples.items():
-            figures = ", ".join(f"{key} {value:.2f}" for key, value in quality(found, group).items())
-            console.print(f"  {situation}: {figures}")
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -21,9 +21,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     (``lexical``), and for turns with the vectors of their tokens where the stage ``late`` looks at them (``late``;
     None: as ``hybrid``).
 
-    ``calibrated``: the weighted sum is log odds, and the score the probability of it (see `recall.scores`); else the
-    sum itself is the score, cut to [0, 1]. ``candidates`` are asked for on each side (by vector, by words), at least;
-    ``by_tokens`` where the question has the vectors of its tokens.
+    ``calibrated``: these sums are the order, and the score is the probability that the weights of the same name and
+    ``_level`` tell of a candidate in it (`recall.levels`); else the sum itself is the score, cut to [0, 1].
+    ``candidates`` are asked for on each side (by vector, by words), at least; ``by_tokens`` where the question has the
+    vectors of its tokens.
     """
 
     name: str
@@ -31,6 +32,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     hybrid: Weights
     lexical: Weights
     late: Weights | None = None
+    hybrid_level: Weights = MappingProxyType({})
+    late_level: Weights = MappingProxyType({})
+    lexical_level: Weights = MappingProxyType({})
     candidates: int = 60
     by_tokens: int = 60
     calibrated: bool = False
@@ -49,6 +53,9 @@ _BY_HAND = MappingProxyType(
 """LoCoMo has no assistant, no question for the latest and none for advice: chosen on LongMemEval's development
 questions, and ``preference``, of which neither has facts, on probes of our own (tests/recall/test_preferences.py).
 """
+
+LEVEL_BY_HAND = MappingProxyType({"preference": 4.0, "told_preference": 0.5})
+"""What of that lifts a memory over the floor as well as in the order."""
 
 _HYBRID = MappingProxyType(
     {
@@ -114,7 +121,7 @@ _LATE = MappingProxyType(
     }
 )
 """For turns with the vectors of their tokens: what late interaction tells takes the place of most of what the one
-vector and single words tell. What passes the floor is told by both sets (`recall.scores`).
+vector and single words tell.
 """
 
 _LEXICAL = MappingProxyType(
@@ -143,6 +150,108 @@ _LEXICAL = MappingProxyType(
 )
 """For candidates without a vector and searches without a model."""
 
+_HYBRID_LEVEL = MappingProxyType(
+    {
+        BIAS: 1.225,
+        "free": 0.324,
+        "behind": -0.666,
+        "behind_many": 0.337,
+        "above": 0.548,
+        "near": -0.212,
+        "crowd": -1.33,
+        "terms": -0.546,
+        "coverage": -0.792,
+        "whole": 0.637,
+        "coverage_crowd": -0.895,
+        "coverage_terms": 1.743,
+        "coverage_squared": 3.455,
+        "phrases": 0.288,
+        "speaker": 1.21,
+        "mine": 0.399,
+        "mine_coverage": -0.645,
+        "many": 0.715,
+        "many_behind": 0.319,
+        "many_near": 0.226,
+        "many_above": 0.257,
+        "turn": -1.287,
+        "cosine": 4.994,
+        "cosine_standing": -0.335,
+        "other_words": -0.23,
+        "other_words_cosine": -1.116,
+        "mine_cosine": 1.219,
+        "coverage_cosine": -1.255,
+        **LEVEL_BY_HAND,
+    }
+)
+
+_LATE_LEVEL = MappingProxyType(
+    {
+        BIAS: 0.456,
+        "free": 0.036,
+        "behind": -0.647,
+        "behind_many": -0.025,
+        "above": 0.391,
+        "near": -0.481,
+        "crowd": -1.078,
+        "terms": -0.619,
+        "coverage": -3.325,
+        "whole": 1.276,
+        "coverage_crowd": -0.811,
+        "coverage_terms": 1.588,
+        "coverage_squared": -0.253,
+        "phrases": 0.518,
+        "speaker": 1.465,
+        "mine": -0.058,
+        "mine_coverage": -0.889,
+        "many": 0.34,
+        "many_behind": 0.383,
+        "many_near": 0.386,
+        "many_above": 0.206,
+        "cosine": 3.297,
+        "cosine_standing": -0.182,
+        "other_words": -1.003,
+        "other_words_cosine": 0.186,
+        "mine_cosine": 0.821,
+        "coverage_cosine": -2.969,
+        "by_vector": 0.123,
+        "late": 6.56,
+        "late_window": -0.017,
+        "late_squared": -10.946,
+        "late_crowd": 0.01,
+        "mine_late": 1.544,
+        "coverage_late": 13.209,
+        **LEVEL_BY_HAND,
+    }
+)
+
+_LEXICAL_LEVEL = MappingProxyType(
+    {
+        BIAS: 0.412,
+        "free": 0.128,
+        "behind": -0.722,
+        "behind_many": 0.119,
+        "above": 0.409,
+        "near": -0.428,
+        "crowd": -0.138,
+        "terms": -1.453,
+        "coverage": 1.361,
+        "whole": 1.112,
+        "coverage_crowd": -2.145,
+        "coverage_terms": 4.747,
+        "coverage_squared": 1.193,
+        "phrases": 0.618,
+        "speaker": 1.416,
+        "mine": -0.385,
+        "mine_coverage": 0.919,
+        "many": 2.272,
+        "many_behind": 0.019,
+        "many_near": -0.196,
+        "many_above": -0.366,
+        "turn": -0.289,
+        **LEVEL_BY_HAND,
+    }
+)
+
 _BY_TOKENS = 100
 """Candidates of each side: 0.935 of LoCoMo's gold turns are among them, of 60 0.900. Late interaction puts more of
 them first; without it more candidates change nothing.
@@ -165,6 +274,9 @@ DEFAULT = Recipe(
     hybrid=_HYBRID,
     lexical=_LEXICAL,
     late=_LATE,
+    hybrid_level=_HYBRID_LEVEL,
+    late_level=_LATE_LEVEL,
+    lexical_level=_LEXICAL_LEVEL,
     by_tokens=_BY_TOKENS,
     calibrated=True,
 )

@@ -5,46 +5,66 @@ from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.recall.batch import Array, Batch
+from memproxy.recall.levels import Asked, features, in_order
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
-from memproxy.recall.stages import Columns
+from memproxy.recall.stages import STAGES, Columns
 
-LEAD = 1.5
-"""How many times the distance to the best turn counts where turns were compared token by token. Of two that match
-almost alike one may be the evidence as well as the other, so both are given; what lies behind the best is seldom
-evidence (of what is injected on LoCoMo 0.56 is, without this 0.48; docs/recall.md). No order of turns changes.
-"""
-
-FEW = 30
-"""Among fewer candidates than this the distance counts nearly as it is: there are not as many to be wrong."""
+CROWDING = ("crowd", "turn_crowd")
+"""The columns by which the number of candidates lowers all of their sums."""
 
 
 def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
     """One score in [0, 1] for each candidate, by the weights ``lexical`` for those without a vector, ``late`` for turns
     that were compared token by token, and ``hybrid`` for all others.
     """
-    count, by_words = len(batch.memories), np.isnan(batch.cosine)
-    sums = weighted(columns, recipe.hybrid, count)
+    without = np.isnan(batch.cosine)
+    if not recipe.calibrated:
+        sums = weighted(columns, recipe.hybrid, len(without))
+        if without.any():
+            sums = np.where(without, weighted(columns, recipe.lexical, len(without)), sums)
+        return np.clip(sums, 0.0, 1.0)
+    if without.all():
+        return fusion.probability(_odds(batch, columns, recipe.lexical, recipe.lexical_level, without))
+    odds = _odds(batch, columns, recipe.hybrid, recipe.hybrid_level, ~without)
     if recipe.late is not None and LATE in recipe.stages:
         compared = batch.has_tokens & (batch.is_turn > 0)
         if compared.any():
-            sums = np.where(compared, _by_tokens(weighted(columns, recipe.late, count), sums, compared), sums)
-    if by_words.any():
-        sums = np.where(by_words, weighted(columns, recipe.lexical, count), sums)
-    return fusion.probability(sums) if recipe.calibrated else np.clip(sums, 0.0, 1.0)
+            by_vector = {"by_vector": free(recipe.hybrid, columns, weighted(columns, recipe.hybrid, len(odds)))}
+            odds = np.where(compared, _odds(batch, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
+    if without.any():
+        odds = np.where(without, _by_words(recipe, batch, odds, without), odds)
+    return fusion.probability(odds)
 
 
-def _by_tokens(odds: Array, whole: Array, compared: NDArray[np.bool_]) -> Array:
-    """Log odds in the order of ``odds``. How likely the best turn is evidence is told by both sets of weights, half
-    each (``whole``: by those of the texts' vectors); the others fall behind it (`LEAD`).
+def _odds(batch: Batch, columns: Columns, order: Weights, level: Weights, members: NDArray[np.bool_]) -> Array:
+    """Log odds by the weights ``level``, in the order of the weights ``order``; for the ``members``."""
+    sums = weighted(columns, order, len(members))
+    seen = features(Asked.of(batch), columns, sums, free(order, columns, sums), members)
+    return in_order(weighted(seen, level, len(members)), sums, members)
+
+
+def free(weights: Weights, columns: Columns, sums: Array) -> Array:
+    """Sums without what the number of candidates takes from them."""
+    crowding = [weights[name] * columns[name] for name in CROWDING if name in weights and name in columns]
+    return sums - np.add.reduce(crowding) if crowding else sums
+
+
+def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.bool_]) -> Array:
+    """The odds of those whose vector is still to be made, as they would be without a model: among the candidates that
+    words find. Beside all that lies near by vector hardly a match of words would seem to stand out.
     """
-    best = int(np.argmax(np.where(compared, odds, -np.inf)))
-    result: Array = (odds[best] + whole[best]) / 2 + _lead(len(odds)) * (odds - odds[best])
-    return result
-
-
-def _lead(candidates: int) -> float:
-    """`LEAD` among many candidates, nearly 1 among few."""
-    return 1 + (LEAD - 1) * candidates / (candidates + FEW)
+    rows = np.flatnonzero(without | (batch.bm25 > 0))
+    places = {id(memory): place for place, memory in enumerate(batch.each.memories)}
+    told = batch.only([places[id(batch.memories[row])] for row in rows])
+    told.cosine = np.full(len(rows), np.nan)
+    columns: Columns = {}
+    for name in recipe.stages:
+        if name != LATE:
+            columns |= STAGES[name](told)
+    found = odds.copy()
+    everyone = np.ones(len(rows), dtype=np.bool_)
+    found[rows] = _odds(told, columns, recipe.lexical, recipe.lexical_level, everyone)
+    return found
 
 
 def weighted(columns: Columns, weights: Weights, count: int) -> Array:

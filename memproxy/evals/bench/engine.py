@@ -1,8 +1,9 @@
 """Recall inside of the engine, without a server around it: ``python -m memproxy.evals.bench.engine``.
 
 Memories of a made-up world (short and long turns, every tenth a fact) go straight into an embedded store in a temporary
-folder, with vectors that are drawn, not computed; what is measured is `Recall.recall`, from the question to the block.
-With ``--model-path`` the questions are embedded by a model, and its share of each time is told apart.
+folder, with vectors of the texts and of their tokens that are drawn, not computed; what is measured is `Recall.recall`
+by the default recipe, from the question to the block. With ``--model-path`` the questions are embedded by a model, and
+its share of each time is told apart; with ``--lexical`` nothing is embedded.
 
 All questions are asked twice: first while nobody has an index in memory, so that the engine answers, then of users who
 were searched just before (docs/decisions/0026).
@@ -10,9 +11,11 @@ were searched just before (docs/decisions/0026).
 
 import asyncio
 import json
+import re
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -28,6 +31,7 @@ from rich.table import Table
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import RecallRequest
 from memproxy.core.scope import Scope
+from memproxy.core.tokenvectors import pack
 from memproxy.evals.bench import payloads
 from memproxy.evals.bench.figures import Times
 from memproxy.evals.bench.plan import Population
@@ -35,9 +39,10 @@ from memproxy.evals.local import temporary_folder
 from memproxy.evals.progress import progress
 from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.encoding import Floats
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.plain import WithoutTokens
-from memproxy.ports import Embedder, HybridQuery, Point
+from memproxy.models.no_embedder import NoEmbedder
+from memproxy.ports import Embedder, HybridQuery, Passage, Point, Question
 from memproxy.recall.documents import bm25_text
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import EmbeddingSettings, RecallSettings, Settings
@@ -69,9 +74,13 @@ _FULL = tuple(
 _NOISE_ROWS = 5_000
 """Rows drawn once and used again with other centres: drawing all would take longer than storing them."""
 
+_WORD = re.compile(r"[a-z]+")
 
-class Drawn(WithoutTokens):
-    """`ports.Embedder` that draws a vector for each text, near one of `CLUSTERS` centres."""
+
+class Drawn:
+    """`ports.Embedder` that draws a vector for each text, near one of `CLUSTERS` centres, and one for each word, nearly
+    the same wherever the word stands.
+    """
 
     name = "drawn"
     state = "ready"
@@ -95,6 +104,24 @@ class Drawn(WithoutTokens):
     async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
         """One drawn vector for each text."""
         return [self.draw(place, 1) for place, _ in enumerate(texts)]
+
+    async def embed_question(self, text: str) -> Question:
+        """One drawn vector, and those of the words."""
+        tokens, words = self.tokens(text)
+        return Question(vector=await self.embed_query(text), tokens=tokens, words=words)
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
+        """One drawn vector for each text, and those of its words."""
+        parts = await self.embed_texts(texts)
+        return [Passage(parts=own, tokens=pack(self.tokens(text)[0])) for own, text in zip(parts, texts, strict=True)]
+
+    def tokens(self, text: str) -> tuple[Floats, list[str]]:
+        """A unit vector for each word, and the words."""
+        words = _WORD.findall(text.lower())
+        drawn = self._random.integers(_NOISE_ROWS, size=len(words))
+        own = [zlib.crc32(word.encode()) % _NOISE_ROWS for word in words]
+        rows = self._noise[own] + np.float32(0.4) * self._noise[drawn]
+        return rows / np.sqrt((rows * rows).sum(axis=1, keepdims=True)), words
 
     def draw(self, topic: int, parts: int) -> list[list[float]]:
         """So many unit vectors of one topic."""
@@ -164,7 +191,8 @@ async def _fill(store: EdgeStore, population: Population, embedder: Drawn, conso
             for memory in _memories(scope.user, user * each, each):
                 dense = embedder.draw(len(points), 1 + len(memory.content) // 900)
                 bm25 = lexical.encode_document(bm25_text(memory, None, None))
-                points.append(Point(memory=memory, dense=dense, bm25=bm25))
+                packed = pack(embedder.tokens(memory.content)[0])
+                points.append(Point(memory=memory, dense=dense, bm25=bm25, tokens=packed))
             for start in range(0, len(points), _BATCH):
                 await store.upsert(scope, points[start : start + _BATCH])
             step(each)
@@ -172,24 +200,31 @@ async def _fill(store: EdgeStore, population: Population, embedder: Drawn, conso
 
 
 async def measure(
-    population: Population, questions: int, console: Console, *, model_path: Path | None = None
+    population: Population,
+    questions: int,
+    console: Console,
+    *,
+    model_path: Path | None = None,
+    lexical: bool = False,
 ) -> EngineRow:
-    """Fill a throw-away store with the population and ask so many questions, of at most twenty of its users.
+    """Fill a throw-away store with the population and ask so many questions, of at most twenty of its users. With
+    ``lexical`` they are searched by words alone.
 
     Raises:
         ConfigError, EmbedderUnavailable: the model cannot be loaded.
     """
     drawn = Drawn()
+    default = NoEmbedder(DIMENSION) if lexical else drawn
     with tempfile.TemporaryDirectory(prefix="memproxy-bench-", dir=temporary_folder()) as folder:
         path = Path(folder, "store")
         async with _open(path, drawn, 0) as store:
             await _fill(store, population, drawn, console)
         # an embedder of its own for each pass: it keeps the vectors of questions that it was asked
         async with _open(path, drawn, 0) as store, _embedder(model_path, Path(folder, "model")) as embedder:
-            cold = await _asked(_recall(store, embedder or drawn), population, questions)
+            cold = await _asked(_recall(store, embedder or default), population, questions)
         async with _open(path, drawn, INDEX_BYTES) as store, _embedder(model_path, Path(folder, "model")) as embedder:
             build_s = await _indexed(store, population, drawn)
-            warm = await _asked(_recall(store, embedder or drawn), population, questions)
+            warm = await _asked(_recall(store, embedder or default), population, questions)
             index_bytes = store.index_bytes
     names = sorted({name for timings in warm.answers for name in timings})
     times = {name: Times.of([timings.get(name, 0.0) for timings in warm.answers]) for name in names}
@@ -234,7 +269,7 @@ async def _embedder(model_path: Path | None, cache: Path) -> AsyncIterator[Faste
     if model_path is None:
         yield None
         return
-    embedder = FastembedEmbedder(EmbeddingSettings(model_path=str(model_path)), cache)
+    embedder = FastembedEmbedder(EmbeddingSettings(model_path=str(model_path), token_vectors=True), cache)
     try:
         await until_ready(embedder)
         yield embedder
@@ -272,12 +307,15 @@ def main(
         Path | None,
         typer.Option(help="Folder of an ONNX embedding model of 384 dimensions: the questions are embedded by it."),
     ] = None,
+    lexical: Annotated[bool, typer.Option("--lexical", help="By words alone.")] = False,
     out: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
 ) -> None:
     """Measure recall in the engine, embedding excluded and included, by how many memories the tenant has."""
     console = Console(stderr=True)
     populations = [one for one in (_FULL if full else _STANDARD) if one.memories <= most]
-    rows = [asyncio.run(measure(one, questions, console, model_path=model_path)) for one in populations]
+    rows = [
+        asyncio.run(measure(one, questions, console, model_path=model_path, lexical=lexical)) for one in populations
+    ]
     Console(width=None if sys.stdout.isatty() else 160).print(_table(rows))
     if out is not None:
         out.write_text(json.dumps(msgspec.to_builtins(rows), indent=2))

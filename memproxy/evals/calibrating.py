@@ -1,0 +1,51 @@
+"""``python -m memproxy.evals.calibrating``: fits all weights of the default recipe and prints them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from memproxy.evals import calibration, levels
+from memproxy.evals.calibration import HELD, SET_BY_HAND, Situations
+from memproxy.evals.chats import situations as chats
+from memproxy.recall.recipes import BIAS, DEFAULT, VECTORS, Weights
+
+_KINDS = (("hybrid", VECTORS), ("late", DEFAULT), ("lexical", VECTORS))
+
+
+def main(shared: Annotated[Path, typer.Option(help="Folder with eval/ and models/.")] = Path("../shared")) -> None:
+    """Print the fitted models, and what a floor of 0.6 does with them in each situation."""
+    console = Console()
+    workshop = calibration.Workshop(shared / "models" / "all-MiniLM-L6-v2")
+    everybody = calibration.people(workshop, shared / "eval" / "locomo_dev.json")
+    fitted: dict[str, Weights] = {}
+    for kind, recipe in _KINDS:
+        dense = kind != "lexical"
+        examples = calibration.situations(workshop, everybody, recipe, dense=dense)
+        by_hand = (BIAS, *SET_BY_HAND, *HELD[kind], "preference", "told_preference")
+        columns = [column for column in levels.ORDER[kind] if column not in by_hand]
+        console.print(f"{kind}, order: {calibration.fit(examples, columns, kind)}")
+        examples |= chats.situations(workshop, everybody, recipe, dense=dense, held_out=False)
+        fitted[kind] = levels.fit(examples, kind)
+        console.print(f"{kind}, level: {fitted[kind]}")
+        models = {name: fitted[name] for name in (("hybrid", "late") if kind == "late" else (kind,))}
+        _show(console, examples, models, "")
+        _show(
+            console,
+            chats.situations(workshop, everybody, recipe, dense=dense, held_out=True),
+            models,
+            ", held out",
+        )
+
+
+def _show(console: Console, examples: Situations, models: Mapping[str, Weights], which: str) -> None:
+    for situation, group in examples.items():
+        found = levels.quality(group, lambda example: levels.told(example, models))
+        figures = ", ".join(f"{name} {value:.2f}" for name, value in found.items())
+        console.print(f"  {situation}{which}: {figures}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,142 @@
+"""How likely a candidate is right, told apart from which comes before which.
+
+The order is that of a recipe's weights. What their sum means is another matter: it falls with every further candidate,
+so of many memories that are nearly alike not even the one with all of a question's words would be likely, and several
+right ones would take from each other what one of them alone has. So a second set of weights looks at the candidates in
+their order, each by itself and against the best, and tells the log odds that it is right.
+"""
+
+import math
+import re
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from memproxy.recall.batch import Array, Batch
+from memproxy.recall.stages import Columns
+
+MOST_CROWD = math.log(65)
+"""Of the column ``crowd``: among more than 60 candidates a right one is no less likely."""
+
+FEW = 30
+"""Among fewer candidates than this the distance to the best is about as much as it would be without others."""
+
+WHOLE = 0.985
+"""From this part of the question's words on a candidate has them all."""
+
+STEP = 1e-3
+"""What the distance to the best counts at least, so that the order stays where a candidate would be as likely as one
+before it, or likelier."""
+
+_TAKEN = (
+    *("coverage", "cosine", "cosine_standing", "other_words", "other_words_cosine", "late", "late_window", "by_vector"),
+    *("phrases", "speaker", "turn", "preference", "told_preference"),
+)
+"""Columns that are looked at as they are."""
+
+_FIELD = slice(5, 25)
+"""The places, best first, of those that a candidate is held against: behind as many as may be right together."""
+
+_FIELD_PRIOR = 5
+_MOST_ABOVE = 12.0
+_MOST_BEHIND = 20.0
+_READ = 2000
+
+_MANY = re.compile(
+    r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
+    r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
+    r"\w{2,}(?<!s)(?<!u)(?<!i)s\b"
+    r"|\b(?:what|which|who|where|when|how\s+old|how)\s+(?:all\s+)?(?:are|were)\s+(?:all\s+)?"
+    r"(?:my|our|the|his|her|their|some)\s+(?:\w+\s+)?\w+(?:s|children|people|kids)\b"
+    r"|\b(?:list|name|all)\s+(?:all\s+|of\s+)*(?:the|my|our)\b|\beverything\b|\bwhat\s+all\b|\bnames\s+of\b"
+    r"|\bwie\s+hei(?:ß|ss)en\b|\b(?:was|wer|wo|welche\s+\w+)\s+sind\b|\balle\s+meine\b"
+    r"|\bqu[ée]\s+\w{2,}s\b|\bcu[aá]les\b|\bquel(?:le)?s\b|\b(?:quand|qui|o[uù])\s+sont\b|哪些|哪几",
+    re.IGNORECASE,
+)
+"""A question by whose form several memories may answer together: "Which countries", "How old are my kids"."""
+
+
+def asks_for_many(text: str) -> bool:
+    """Whether several memories may be the answer together (a plural after "which" or "what", and its like in German,
+    Spanish, French and Chinese).
+    """
+    return _MANY.search(text[:_READ]) is not None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a question wants: something of the asker's own (1 or 0), several memories; and how many terms it has."""
+
+    mine: float
+    many: float
+    terms: int
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Asked":
+        """The question of these candidates."""
+        return cls(batch.asking.first_person, float(asks_for_many(batch.text)), len(batch.each.terms))
+
+
+def features(asked: Asked, columns: Columns, odds: Array, free: Array, members: NDArray[np.bool_]) -> Columns:
+    """What is seen of candidates in the order of ``odds``, by name, one value for each; those of candidates that are
+    not ``members`` mean nothing, and at least one is. ``free`` are the odds less what the number of candidates takes.
+
+    How far a candidate is ``behind`` the best, and ``above`` the field of those that are not near it; how many are
+    ``near`` the best (a logarithm: 0, it stands alone); the columns that say by themselves how well it matches, with
+    squares and products, because only both together, or nearly all words, make it certain; and what is `Asked`.
+    """
+    nothing = np.zeros(len(odds))
+    best_first = np.sort(odds[members])[::-1]
+    behind = np.minimum(best_first[0] - odds, _MOST_BEHIND)
+    above, near = _above(odds, best_first), math.log(float(np.exp(best_first - best_first[0]).sum()))
+    crowd = np.minimum(columns.get("crowd", nothing), MOST_CROWD)
+    mine, many, length = asked.mine, asked.many, math.log1p(asked.terms)
+    coverage, cosine, late = (columns.get(name, nothing) for name in ("coverage", "cosine", "late"))
+    return {
+        **{name: columns[name] for name in _TAKEN if name in columns},
+        "free": free,
+        "behind": behind,
+        "behind_many": behind * len(odds) / (len(odds) + FEW),
+        "above": above,
+        "near": nothing + near,
+        "crowd": crowd,
+        "terms": nothing + length,
+        "whole": (coverage >= WHOLE).astype(float),
+        "coverage_crowd": coverage * crowd,
+        "coverage_terms": coverage * length,
+        "coverage_cosine": coverage * cosine,
+        "coverage_late": coverage * late,
+        "coverage_squared": coverage**2,
+        "late_squared": late**2,
+        "late_crowd": late * crowd,
+        "mine": nothing + mine,
+        "mine_coverage": mine * coverage,
+        "mine_cosine": mine * cosine,
+        "mine_late": mine * late,
+        "many": nothing + many,
+        "many_behind": many * behind,
+        "many_near": nothing + many * near,
+        "many_above": many * above,
+    }
+
+
+def in_order(told: Array, odds: Array, members: NDArray[np.bool_]) -> Array:
+    """Log odds ``told`` for the ``members``, lowered where one that comes before by ``odds`` has less: a candidate is
+    no likelier than those that match better. Others keep what they were told.
+    """
+    places = np.flatnonzero(members)
+    ranked = places[np.lexsort((-told[places], -odds[places]))]
+    found = told.copy()
+    if len(ranked):
+        found[ranked] = np.minimum.accumulate(told[ranked]) - STEP * (odds[ranked[0]] - odds[ranked])
+    return found
+
+
+def _above(odds: Array, best_first: Array) -> Array:
+    """How far above the mean of the field, drawn towards nothing where there are few of them."""
+    field = best_first[_FIELD]
+    if not len(field):
+        return np.zeros(len(odds))
+    share = len(field) / (len(field) + _FIELD_PRIOR)
+    result: Array = np.minimum(odds - field.mean(), _MOST_ABOVE) * share
+    return result
