@@ -26,4 +26,10 @@ Where each step lives:
     evals/     retrieval, the gate, answers, extraction and speed, measured
 """
 
+import os
+
+# Before NumPy is imported: the products of a recall are so small that a second thread mostly waits for the first, and
+# keeps a processor busy with it, which others need (docs/decisions/0018). Whoever sets it himself is not overruled.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 __version__ = "0.1.0"

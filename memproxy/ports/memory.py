@@ -89,6 +89,16 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     background: bool = False
 
 
+class Notes(msgspec.Struct):
+    """What whoever ranks a memory made of its text, to be used when it is found again (None: nothing yet).
+
+    A store keeps it beside its own copy of the memory in this process and nowhere else, so that nothing of it is left
+    when the memory is changed, forgotten or erased.
+    """
+
+    made: object = None
+
+
 class Candidate(msgspec.Struct, kw_only=True):
     """One memory found, with its raw scores; ``None`` when that side was not searched or has no vector for it.
 
@@ -100,6 +110,7 @@ class Candidate(msgspec.Struct, kw_only=True):
     cosine: float | None = None
     bm25: float | None = None
     tokens: bytes = b""
+    notes: Notes = msgspec.field(default_factory=Notes)
 
 
 class Page(msgspec.Struct, kw_only=True):

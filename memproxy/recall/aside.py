@@ -4,21 +4,30 @@ A ranking weighs a candidate against those beside it. A statement that was super
 same, and a turn whose fact is a candidate itself would each make the one answer look like one of many.
 """
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.questions import Question, about_questions, may_be_question, read_question
 from memproxy.core.text import clean, key_terms
 from memproxy.ports import Candidate
+from memproxy.recall.reading import Reading
 
 _READ = 500
 """Characters of a candidate that are read: an echo of a fact is short."""
 
 _ANSWER = 160
 """Characters of an answer that may be an echo."""
+
+_TURN = Kind.TURN
+
+_GRAMS = 512
+"""How many kinds of three letters that stand together are told apart, to see which turns may have a fact's terms."""
+
+_CODED = ("utf-8", "surrogatepass")
 
 _OTHER_TERMS = 1
 """Terms of an answer that the fact need not have: "You are a cellist, you play the cello"."""
@@ -28,10 +37,6 @@ _SHORT = 3
 
 _NEW_TERMS = 1
 """A question that adds no more than this to the query asks the same thing again."""
-
-
-_KEPT = 4096
-"""Texts whose terms are kept (about 5 MB): a user's questions keep finding the same memories."""
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -44,89 +49,127 @@ class Places(msgspec.Struct, frozen=True):
 
 
 class Aside:
-    """Tells which candidates do not count. What it takes apart it keeps."""
+    """Tells which candidates do not count. What it takes apart of a text it keeps in the text's reading."""
 
-    def __init__(self) -> None:
-        self._asked: Callable[[str], Question | None] = functools.lru_cache(_KEPT)(read_question)
-        self._said: Callable[[str], frozenset[str]] = functools.lru_cache(_KEPT)(_statement_terms)
-
-    def places(self, query: str, candidates: Sequence[Candidate]) -> Places:
+    def places(self, query: str, candidates: Sequence[Candidate], readings: Sequence[Reading]) -> Places:
         """The places of the candidates that do not count in the ranking of the others."""
         memories = [one.memory for one in candidates]
-        ids = self.told_by_facts(memories, query)
-        told = {place for place, one in enumerate(memories) if one.id in ids and one.kind is Kind.TURN}
+        ids = self.told_by_facts(memories, query, readings)
+        told = {place for place, one in enumerate(memories) if ids and one.id in ids and one.kind is _TURN}
         echoes = {place for place in told if memories[place].trust is not Trust.USER}
         superseded = {place for place, one in enumerate(memories) if one.superseded_by is not None}
-        noise = self.asked_again(query, memories).union(superseded, echoes)
+        noise = self.asked_again(query, memories, readings).union(superseded, echoes)
         return Places(noise=noise, told=frozenset(told) - noise)
 
-    def asked_again(self, query: str, memories: Sequence[Memory]) -> frozenset[int]:
+    def asked_again(
+        self, query: str, memories: Sequence[Memory], readings: Sequence[Reading | None] = ()
+    ) -> frozenset[int]:
         """The places of the turns that are bare questions about what is asked now, or give one back ("You asked: …?"):
         they were stored, but tell nothing; nor does one that asks for something else of the user's own, or only
-        supposes something.
+        supposes something. ``readings`` are those of the memories, as far as there are some.
         """
         asked = [
             (place, question)
-            for place, memory in enumerate(memories)
-            if memory.kind is Kind.TURN and (question := self._question(memory.content)) is not None
+            for place, (memory, reading) in enumerate(_with(memories, readings))
+            if memory.kind is _TURN and (question := _question(memory, reading)) is not None
         ]
         if not asked or about_questions(query):
             return frozenset()
         now = frozenset(key_terms(query))
         return frozenset(place for place, one in asked if one.is_open or len(one.terms - now) <= _NEW_TERMS)
 
-    def _question(self, text: str) -> Question | None:
-        """A text that is one question, or one supposition, and nothing else; long ones are not kept."""
-        if not may_be_question(text):
-            return None
-        return self._asked(text) if len(text) <= _READ else read_question(text)
-
-    def told_by_facts(self, memories: Sequence[Memory], query: str = "") -> frozenset[str]:
+    def told_by_facts(
+        self, memories: Sequence[Memory], query: str = "", readings: Sequence[Reading | None] = ()
+    ) -> frozenset[str]:
         """Ids of the turns that say what one of the facts says: it came from them, they hold all of its terms, or they
         are short answers of an assistant that hardly have terms but the fact's and the query's.
         """
-        facts = [one for one in memories if one.kind is not Kind.TURN and one.superseded_by is None]
+        read = list(_with(memories, readings))
+        facts = [one for one in read if one[0].kind is not _TURN and one[0].superseded_by is None]
         if not facts:
             return frozenset()
-        said = [terms for fact in facts if (terms := self._said(fact.content[:_READ]))]
-        turns = [one for one in memories if one.kind is Kind.TURN]
-        sources = frozenset(turn_id for fact in facts for turn_id in fact.turn_ids)
-        return sources | self._repeating(said, turns) | self._answering(said, turns, self._said(query[:_READ]))
+        sources = frozenset(turn_id for fact, _ in facts for turn_id in fact.turn_ids)
+        facts = [fact for fact in facts if _said(*fact)]
+        said = [_said(*fact) for fact in facts]
+        turns = [one for one in read if one[0].kind is _TURN]
+        return sources | _repeating(facts, turns) | _answering(said, turns, _statement_terms(query[:_READ]))
 
-    def _repeating(self, facts: Sequence[frozenset[str]], turns: Sequence[Memory]) -> frozenset[str]:
-        """Only a turn that has the letters of all of a fact's terms, the longest (rarest) first, is taken apart: that
-        takes longer than the ranking.
-        """
-        by_longest: dict[str, list[frozenset[str]]] = {}
-        for terms in facts:
-            by_longest.setdefault(max(terms, key=len), []).append(terms)
-        return frozenset(turn.id for turn in turns if self._holds_any(turn.content[:_READ], by_longest))
 
-    def _holds_any(self, turn: str, facts: Mapping[str, Sequence[frozenset[str]]]) -> bool:
-        letters = clean(turn).lower().replace("’", "'")
-        likely = [
-            said
-            for longest in [longest for longest in facts if longest in letters]
-            for said in facts[longest]
-            if all(term in letters for term in said)
-        ]
-        return bool(likely) and any(map(self._said(turn).issuperset, likely))
+def _with(memories: Sequence[Memory], readings: Sequence[Reading | None]) -> Iterable[tuple[Memory, Reading | None]]:
+    return zip(memories, readings or (None,) * len(memories), strict=True)
 
-    def _answering(
-        self, facts: Sequence[frozenset[str]], turns: Sequence[Memory], query: frozenset[str]
-    ) -> frozenset[str]:
-        """What an assistant answered from memory says part of a fact: asked often, such answers would be many."""
-        having: dict[str, list[frozenset[str]]] = {}
-        for terms in facts:
-            for term in terms - query:
-                having.setdefault(term, []).append(terms)
-        answers = ((one.id, self._said(one.content) - query) for one in turns if _is_answer(one))
-        return frozenset(
-            name
-            for name, new in answers
-            # of any so many terms a fact that it is part of has one
-            if any(_is_part(new, fact) for term in list(new)[: _OTHER_TERMS + 1] for fact in having.get(term, ()))
-        )
+
+def _question(memory: Memory, reading: Reading | None) -> Question | None:
+    """What a message asks or supposes that is one question, or one supposition, and nothing else."""
+    if reading is None:
+        return read_question(memory.content) if may_be_question(memory.content) else None
+    if reading.asks is msgspec.UNSET:
+        reading.asks = _question(memory, None)
+    return reading.asks
+
+
+def _said(memory: Memory, reading: Reading | None) -> frozenset[str]:
+    """The terms of what it says."""
+    if reading is None:
+        return _statement_terms(memory.content[:_READ])
+    if reading.said is None:
+        reading.said = _statement_terms(memory.content[:_READ])
+    return reading.said
+
+
+def _grams(memory: Memory, reading: Reading | None) -> bytes:
+    """Of a turn the `_GRAMS` of its letters, of a fact those of its terms: who lacks one of these lacks a term."""
+    if reading is None:
+        parts = [_low(memory)] if memory.kind is _TURN else [term.encode(*_CODED) for term in _said(memory, None)]
+        held = np.zeros(_GRAMS, np.bool_)
+        for part in parts:
+            letters = np.frombuffer(part, np.uint8).astype(np.intp)
+            held[(letters[:-2] * 31 * 31 + letters[1:-1] * 31 + letters[2:]) % _GRAMS] = True
+        return np.packbits(held).tobytes()
+    if reading.grams is None:
+        reading.grams = _grams(memory, None)
+    return reading.grams
+
+
+def _low(turn: Memory) -> bytes:
+    """Its letters as those of terms."""
+    return clean(turn.content[:_READ]).lower().replace("’", "'").encode(*_CODED)
+
+
+def _repeating(
+    facts: Sequence[tuple[Memory, Reading | None]], turns: Sequence[tuple[Memory, Reading | None]]
+) -> frozenset[str]:
+    """Only a turn that has what three letters stand together in a fact's terms is taken apart: that takes longer than
+    the ranking.
+    """
+    wanted, there = _table(facts), _table(turns)
+    likely = ~np.any(wanted[:, None] & ~there, axis=2)
+    return frozenset(
+        turns[place][0].id
+        for fact, place in np.argwhere(likely).tolist()
+        if _said(*turns[place]).issuperset(_said(*facts[fact]))
+    )
+
+
+def _table(read: Sequence[tuple[Memory, Reading | None]]) -> NDArray[np.uint64]:
+    return np.frombuffer(b"".join([_grams(*one) for one in read]), np.uint64).reshape(-1, _GRAMS // 64)
+
+
+def _answering(
+    facts: Sequence[frozenset[str]], turns: Sequence[tuple[Memory, Reading | None]], query: frozenset[str]
+) -> frozenset[str]:
+    """What an assistant answered from memory says part of a fact: asked often, such answers would be many."""
+    having: dict[str, list[frozenset[str]]] = {}
+    for terms in facts:
+        for term in terms - query:
+            having.setdefault(term, []).append(terms)
+    answers = ((turn.id, _said(turn, reading) - query) for turn, reading in turns if _is_answer(turn))
+    return frozenset(
+        name
+        for name, new in answers
+        # of any so many terms a fact that it is part of has one
+        if any(_is_part(new, fact) for term in list(new)[: _OTHER_TERMS + 1] for fact in having.get(term, ()))
+    )
 
 
 def _is_answer(turn: Memory) -> bool:

@@ -1,7 +1,6 @@
 """The candidates of one query among each other, as arrays: what the ranking stages work on."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
@@ -20,8 +19,9 @@ Row = TypeVar("Row", bound=np.generic)
 NOBODY = -1
 """Where a turn has no neighbour among the candidates."""
 
-_ADJOINING_SECONDS = 1800
-"""Messages of two calls (``seq`` begins anew) stand next to each other when no more time than this is between them."""
+_ADJOINING = 1800 * 1_000_000
+"""Messages of two calls (``seq`` begins anew) stand next to each other when no more time is between them than this, in
+microseconds."""
 
 
 class Batch:
@@ -31,6 +31,7 @@ class Batch:
         self.each = each
         self._places = None if places is None else np.array(places, dtype=np.int64)
         self.memories: list[Memory] = each.memories if places is None else [each.memories[place] for place in places]
+        self.notes = each.notes if places is None else [each.notes[place] for place in places]
         self.text = each.text
         self.words = each.words
         self.cosine = self._of(each.cosine)
@@ -139,11 +140,11 @@ class Batch:
         order = self.each.turns_in_order
         if self._places is not None:
             places = {whole: place for place, whole in enumerate(self._places.tolist())}
-            order = [(*one[:3], places[one[3]]) for one in order if one[3] in places]
+            order = [(one, places[place]) for one, place in order if place in places]
         before, after = [NOBODY] * len(self.memories), [NOBODY] * len(self.memories)
-        for one, other in pairwise(order):
+        for (one, place), (other, following) in pairwise(order):
             if one[0] == other[0] and _adjoin(one, other):
-                before[other[3]], after[one[3]] = one[3], other[3]
+                before[following], after[place] = place, following
         return np.array(before), np.array(after)
 
     def with_beside(self, values: Array) -> Array:
@@ -163,7 +164,7 @@ class Batch:
         return self._of(np.array(self.each.sessions, dtype=np.int64))
 
 
-def _adjoin(one: tuple[str, datetime, int, int], other: tuple[str, datetime, int, int]) -> bool:
+def _adjoin(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
     if one[1] == other[1]:
         return other[2] - one[2] == 1
-    return other[2] == 0 and (other[1] - one[1]).total_seconds() <= _ADJOINING_SECONDS
+    return other[2] == 0 and other[1] - one[1] <= _ADJOINING

@@ -40,7 +40,7 @@ class Course:
         finally:
             seconds = time.perf_counter() - start
             self._stages[name] = round(self._stages.get(name, 0.0) + seconds * 1000, 3)
-            metrics().recall_stage.labels(stage=name).observe(seconds)
+            metrics().recall_stage.labels(name).observe(seconds)
 
     def timings(self) -> dict[str, float]:
         """Milliseconds of all stages, and from the beginning until now (``recall``)."""

@@ -11,12 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import timerange
-from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.tokenvectors import similarities
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.ports import Candidate
 from memproxy.recall.preferences import is_preference
-from memproxy.recall.reading import Asking, Letters, Reading, asking, names_in, phrases, single_words
+from memproxy.recall.reading import (
+    BY_ASSISTANT,
+    BY_USER,
+    CREATED,
+    NUMBERS,
+    SIGNS_KEPT,
+    TURN,
+    Asking,
+    Letters,
+    Reading,
+    asking,
+    names_in,
+    phrases,
+    single_words,
+)
 
 Array = NDArray[np.float64]
 
@@ -40,6 +53,7 @@ class Each:
         now: datetime,
         tokens: NDArray[np.float32] | None = None,
         words: Sequence[str] = (),
+        letters: Letters | None = None,
     ) -> None:
         self.text = text
         self.terms = terms
@@ -47,11 +61,15 @@ class Each:
         self.held = held
         self.now = now
         self.words = words
+        self.letters = letters or Letters([reading.letters for reading in readings])
         self._tokens = tokens
         self._candidates = candidates
         self._readings = readings
         self._signs: dict[str, Array] = {}
+        numbers = np.frombuffer(b"".join([reading.numbers for reading in readings]))
+        self._numbers: list[Array] = list(numbers.reshape(-1, NUMBERS).T.copy())
         self.memories = [candidate.memory for candidate in candidates]
+        self.notes = [candidate.notes for candidate in candidates]
         self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
         self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
 
@@ -73,19 +91,17 @@ class Each:
     @cached_property
     def is_turn(self) -> Array:
         """1 for verbatim messages, else 0."""
-        return np.array([memory.kind is Kind.TURN for memory in self.memories], dtype=float)
+        return self._numbers[TURN]
 
     @cached_property
     def by_assistant(self) -> Array:
         """1 for the assistant's messages, else 0."""
-        by_model: Array = np.array([memory.trust is Trust.ASSISTANT for memory in self.memories], dtype=float)
-        return self.is_turn * by_model
+        return self._numbers[BY_ASSISTANT]
 
     @cached_property
     def by_user(self) -> Array:
         """1 for the user's messages, else 0."""
-        by_user: Array = np.array([memory.trust is Trust.USER for memory in self.memories], dtype=float)
-        return self.is_turn * by_user
+        return self._numbers[BY_USER]
 
     @cached_property
     def not_my_words(self) -> Array:
@@ -95,9 +111,9 @@ class Each:
     @cached_property
     def phrases(self) -> Array:
         """How many of the query's pairs of words each candidate has word for word."""
-        letters, counts = Letters([reading.letters for reading in self._readings]), [0.0] * len(self._readings)
+        counts = [0.0] * len(self._readings)
         for pair in phrases(self.text):
-            for place in letters.having(pair):
+            for place in self.letters.having(pair):
                 counts[place] += 1
         return np.array(counts)
 
@@ -109,10 +125,9 @@ class Each:
     @cached_property
     def has_words(self) -> NDArray[np.bool_]:
         """Which candidates (rows) have which of the `single_words` (columns)."""
-        letters = Letters([reading.letters for reading in self._readings])
         held = np.zeros((len(self._readings), len(self.single_words)), dtype=np.bool_)
         for column, word in enumerate(self.single_words):
-            held[letters.having(b" %b " % word), column] = True
+            held[self.letters.having(b" %b " % word), column] = True
         return held
 
     @cached_property
@@ -127,7 +142,7 @@ class Each:
     @cached_property
     def speakers(self) -> list[str]:
         """Who said each turn, whom each fact is about; empty where that is not known."""
-        return [_speaker(memory) for memory in self.memories]
+        return [reading.speaker for reading in self._readings]
 
     @cached_property
     def asked_speakers(self) -> frozenset[str]:
@@ -138,7 +153,7 @@ class Each:
     @cached_property
     def created(self) -> Array:
         """When each was learned or said, in seconds."""
-        return np.array([memory.created_at.timestamp() for memory in self.memories])
+        return self._numbers[CREATED]
 
     @cached_property
     def tells_preference(self) -> Array | None:
@@ -147,33 +162,23 @@ class Each:
         return np.array([float(is_preference(memory, topics)) for memory in self.memories]) if topics else None
 
     @cached_property
-    def turns_in_order(self) -> list[tuple[str, datetime, int, int]]:
-        """Session, time, place within its call, and place among the candidates of each turn, as they were said."""
-        return sorted(
-            (memory.session_id or "", memory.created_at, _sequence(memory), place)
-            for place, memory in enumerate(self.memories)
-            if memory.kind is Kind.TURN
-        )
+    def turns_in_order(self) -> list[tuple[tuple[str, int, int], int]]:
+        """`Reading.order` of each turn, and its place among the candidates, as they were said."""
+        turns = self.is_turn.nonzero()[0].tolist()
+        return sorted([(self._readings[place].order, place) for place in turns])
 
     @cached_property
     def sessions(self) -> list[int]:
         """The number of each turn's session; every fact is a session of its own."""
         numbers: dict[Any, int] = {}
-        keys = (memory.session_id if memory.kind is Kind.TURN else place for place, memory in enumerate(self.memories))
+        turns = enumerate(zip(self.memories, self.is_turn.tolist(), strict=True))
+        keys = [memory.session_id if is_turn else place for place, (memory, is_turn) in turns]
         return [numbers.setdefault(key, len(numbers)) for key in keys]
 
     def surface(self, name: str) -> Array:
         """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""
+        if name in SIGNS_KEPT:
+            return self._numbers[SIGNS_KEPT[name]]
         if name not in self._signs:
             self._signs[name] = self.is_turn * np.array([reading.sign(name) for reading in self._readings])
         return self._signs[name]
-
-
-def _sequence(memory: Memory) -> int:
-    place = memory.metadata.get("seq", 0)
-    return place if isinstance(place, int) else 0
-
-
-def _speaker(memory: Memory) -> str:
-    name = memory.metadata.get("name") if memory.kind is Kind.TURN else memory.subject
-    return name.lower() if isinstance(name, str) else ""

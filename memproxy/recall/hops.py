@@ -247,7 +247,8 @@ def joined(found: Sequence[Scored], beyond: Sequence[Scored], hops: int, seeds: 
         before = known.get(id_of(one))
         if one.memory.id not in seeds and (before is None or strength(before) < one.score):
             signals = one.signals | {HOPS: float(hops)}
-            known[id_of(one)] = Scored(memory=one.memory, score=one.score * DECAY**hops, signals=signals)
+            score = one.score * DECAY**hops
+            known[id_of(one)] = msgspec.structs.replace(one, score=score, signals=signals)
     return list(known.values())
 
 

@@ -1,9 +1,10 @@
-"""What a text looks like on its surface, as far as ranking looks at it: made once for each text, then kept."""
+"""What a memory looks like on its surface, as far as ranking looks at it: made once, then kept beside it."""
 
 import functools
 import math
 import re
 import unicodedata
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, chain, pairwise
@@ -13,15 +14,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.questions import Question
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, words
-from memproxy.ports import LexicalEncoder
+from memproxy.ports import Candidate, LexicalEncoder, Notes
 
 READ_CHARACTERS = 800
 """What is read of one candidate: long messages have a bit of everything."""
-
-_CACHED_TEXTS = 4096
-"""Texts that are kept (about 50 MB): a user's questions keep finding the same memories."""
 
 _KNOWN_WORDS = 50_000
 """Words whose terms are kept (about 10 MB)."""
@@ -61,14 +60,32 @@ _FUNCTION_WORDS = frozenset(part.encode() for word in STOPWORDS for part in word
 _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|awesome|congrat|great|nice)", re.IGNORECASE)
 
 
+TURN, BY_USER, BY_ASSISTANT, CREATED, LENGTH, QUESTION, FIRST_PERSON, ACKNOWLEDGEMENT = range(8)
+NUMBERS = 8
+"""What `Reading.numbers` holds: 1 for a verbatim message, else 0; the same for a user's and for an assistant's; when it
+was learned or said, in seconds; and of a verbatim message four of the `SIGNS` (0 of others).
+"""
+
+
 class Reading(msgspec.Struct):
-    """A text as ranking sees it: the ``surface`` that shows what it is, its words in lower case with spaces around
-    (``letters``, ASCII), and of a text that is not plain ASCII its terms.
+    """A memory as ranking sees it: the ``surface`` that shows what it is, its words in lower case with spaces around
+    (``letters``, ASCII), and of a text that is not plain ASCII its terms. ``numbers`` are 64-bit floats as bytes, so
+    that those of many memories become one table at once; ``order`` is where a turn stands (session, microsecond, place
+    within its call), and ``speaker`` who said it or whom it is about, lower-cased (empty where that is not known).
     """
 
     surface: str
     letters: bytes
     terms: frozenset[int] | None
+    numbers: bytes
+    order: tuple[str, int, int]
+    speaker: str
+    asks: Question | msgspec.UnsetType | None = msgspec.UNSET
+    """What `recall.aside` sees, where it has looked: the question that a turn is, which letters stand together, and the
+    terms of a statement.
+    """
+    grams: bytes | None = None
+    said: frozenset[str] | None = None
     _seen: dict[str, float] = {}
 
     def sign(self, name: str) -> float:
@@ -76,6 +93,11 @@ class Reading(msgspec.Struct):
         if name not in self._seen:
             self._seen[name] = SIGNS[name](self)
         return self._seen[name]
+
+
+def reading_of(notes: Notes) -> Reading | None:
+    """The reading that was made of a memory before, if it still is there."""
+    return notes.made if isinstance(notes.made, Reading) else None
 
 
 class Letters:
@@ -125,30 +147,55 @@ class Reader:
 
     def __init__(self, lexical: LexicalEncoder) -> None:
         self._lexical = lexical
-        self._read: Callable[[str, str, tuple[str, ...]], Reading] = functools.lru_cache(_CACHED_TEXTS)(self._new)
         self._terms_of: Callable[[bytes], frozenset[int]] = functools.lru_cache(_KNOWN_WORDS)(
             lambda word: self.terms(word.decode())
         )
 
+    def of(self, candidate: Candidate) -> Reading:
+        """What is kept beside the candidate, or a reading that is kept there from now on."""
+        made = reading_of(candidate.notes)
+        if made is None:
+            made = candidate.notes.made = self.read(candidate.memory)
+        return made
+
     def read(self, memory: Memory) -> Reading:
         """The reading of its text (`documents.dense_text`), with its tags, entities and category among the words."""
-        name = memory.metadata.get("name") if memory.kind is Kind.TURN else None
-        labels: tuple[str, ...] = ()
+        is_turn, content = memory.kind is Kind.TURN, memory.content[:READ_CHARACTERS]
+        named = memory.metadata.get("name") if is_turn else memory.subject
+        name = named if isinstance(named, str) else ""
+        text = f"{name}: {content}"[:READ_CHARACTERS] if is_turn and name else content
         if memory.tags or memory.entities or memory.category:
-            labels = (*memory.tags, *memory.entities, memory.category or "")
-        return self._read(memory.content[:READ_CHARACTERS], name if isinstance(name, str) else "", labels)
+            text = " ".join((text, *memory.tags, *memory.entities, memory.category or ""))
+        plain = _THOUSANDS.sub("", text if text.isascii() else text.translate(_TYPOGRAPHIC))
+        place = memory.metadata.get("seq", 0)
+        reading = Reading(
+            surface=content,
+            letters=_letters(plain),
+            terms=None if plain.isascii() else frozenset(self._lexical.encode_document(text).indices),
+            numbers=b"",
+            order=(
+                memory.session_id or "",
+                round(memory.created_at.timestamp() * 1_000_000),
+                place if isinstance(place, int) else 0,
+            ),
+            speaker=name.lower(),
+        )
+        reading.numbers = _numbers(memory, reading)
+        return reading
 
     def terms(self, text: str) -> frozenset[int]:
         """The terms of a query or of a few words."""
         return frozenset(self._lexical.encode_query(text).indices)
 
-    def found(self, query: str, terms: Sequence[int], readings: Sequence[Reading]) -> NDArray[np.bool_]:
-        """Which of the texts (columns) have which of a query's ``terms`` (rows)."""
+    def found(
+        self, query: str, terms: Sequence[int], readings: Sequence[Reading], letters: Letters | None = None
+    ) -> NDArray[np.bool_]:
+        """Which of the texts (columns) have which of a query's ``terms`` (rows). ``letters`` are those of all texts."""
         held = np.zeros((len(terms), len(readings)), dtype=np.bool_)
         if not terms:
             return held
+        letters = letters or Letters([one.letters for one in readings])
         rows = {term: row for row, term in enumerate(terms)}
-        letters = Letters([one.letters if one.terms is None else b" " for one in readings])
         known: dict[bytes, list[int]] = {}  # the rows of each word that was met
         at: list[int] = []
         of: list[int] = []
@@ -161,6 +208,7 @@ class Reader:
         held[of, letters.places(at)] = True
         for place, reading in enumerate(readings):
             if reading.terms is not None:
+                held[:, place] = False
                 held[[rows[term] for term in rows.keys() & reading.terms], place] = True
         return held
 
@@ -173,13 +221,18 @@ class Reader:
             return letters.words()
         return chain.from_iterable(map(letters.beginning, beginnings))
 
-    def _new(self, content: str, name: str, labels: tuple[str, ...]) -> Reading:
-        text = f"{name}: {content}"[:READ_CHARACTERS] if name else content
-        if labels:
-            text = " ".join((text, *labels))
-        plain = _THOUSANDS.sub("", text if text.isascii() else text.translate(_TYPOGRAPHIC))
-        terms = None if plain.isascii() else frozenset(self._lexical.encode_document(text).indices)
-        return Reading(surface=content, letters=_letters(plain), terms=terms)
+
+def _numbers(memory: Memory, reading: Reading) -> bytes:
+    is_turn = memory.kind is Kind.TURN
+    numbers = [0.0] * NUMBERS
+    numbers[TURN] = float(is_turn)
+    numbers[BY_USER] = float(is_turn and memory.trust is Trust.USER)
+    numbers[BY_ASSISTANT] = float(is_turn and memory.trust is Trust.ASSISTANT)
+    numbers[CREATED] = memory.created_at.timestamp()
+    if is_turn:
+        for name, place in SIGNS_KEPT.items():
+            numbers[place] = SIGNS[name](reading)
+    return array("d", numbers).tobytes()
 
 
 def _has_number(reading: Reading) -> float:
@@ -201,6 +254,12 @@ SIGNS: Mapping[str, Callable[[Reading], float]] = MappingProxyType(
 """What is seen of a text's form: the logarithm of its characters less that of a short sentence's, at most 2; the others
 are 1 or 0.
 """
+
+
+SIGNS_KEPT: Mapping[str, int] = MappingProxyType(
+    {"length": LENGTH, "question": QUESTION, "first_person": FIRST_PERSON, "acknowledgement": ACKNOWLEDGEMENT}
+)
+"""Those that every question asks for, and where they are among a reading's numbers."""
 
 
 def _one_of(words: Sequence[bytes], letters: bytes) -> float:

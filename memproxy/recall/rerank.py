@@ -73,4 +73,4 @@ async def reranked(reranker: Reranker, tenant: str, query: str, found: Sequence[
 
 def _corrected(one: Scored, judged: float) -> Scored:
     score = (1 - MODEL_SHARE) * one.score + MODEL_SHARE * judged
-    return Scored(memory=one.memory, score=score, signals=one.signals | {"rerank": judged})
+    return msgspec.structs.replace(one, score=score, signals=one.signals | {"rerank": judged})

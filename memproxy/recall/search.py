@@ -1,20 +1,20 @@
 """Ranking: every signal that the recipe's stages see in the candidates, one score for each, best first."""
 
-import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from datetime import datetime
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from memproxy.core.memory import Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
-from memproxy.ports import Candidate, HybridQuery, LexicalEncoder
+from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, Notes
 from memproxy.recall.batch import Batch
 from memproxy.recall.each import Each
-from memproxy.recall.reading import Reader
+from memproxy.recall.reading import Letters, Reader, Reading
 from memproxy.recall.recipes import Recipe
 from memproxy.recall.scores import scores as scores_of
 from memproxy.recall.stages import STAGES, Columns
@@ -22,12 +22,13 @@ from memproxy.recall.stages import STAGES, Columns
 
 class Scored(msgspec.Struct, kw_only=True):
     """One memory with its score in [0, 1] (of the default recipe: calibrated) and the signals it comes from
-    (``cosine`` only with a vector).
+    (``cosine`` only with a vector). ``notes`` as in `Candidate`.
     """
 
     memory: Memory
     score: float
     signals: dict[str, float]
+    notes: Notes = msgspec.field(default_factory=Notes)
 
 
 class Ranker:
@@ -37,6 +38,10 @@ class Ranker:
         self._recipe = recipe
         self._reader = Reader(lexical)
         self._generic = self._reader.terms(" ".join(GENERIC_WORDS | STOPWORDS))
+
+    def read(self, candidates: Sequence[Candidate]) -> list[Reading]:
+        """How each looks on its surface; what is made is kept beside them."""
+        return [self._reader.of(candidate) for candidate in candidates]
 
     def rank(
         self,
@@ -74,22 +79,27 @@ class Ranker:
         scores: list[float] = scores_of(self._recipe, batch, columns).tolist()
         signals = _signals(batch, columns)
         wanted = range(len(scores)) if places is None else places
-        return [Scored(memory=batch.memories[place], score=scores[place], signals=signals(place)) for place in wanted]
+        return [
+            Scored(memory=batch.memories[place], score=scores[place], signals=signals[place], notes=batch.notes[place])
+            for place in wanted
+        ]
 
     def batch(self, text: str, query: HybridQuery, candidates: Sequence[Candidate], now: datetime) -> Batch:
         """The candidates side by side."""
         terms = list(frozenset(query.bm25.indices if query.bm25 else ()))
-        readings = [self._reader.read(candidate.memory) for candidate in candidates]
+        readings = self.read(candidates)
+        letters = Letters([reading.letters for reading in readings])
         each = Each(
             text=text,
             terms=terms,
             generic=self._generic,
             candidates=candidates,
             readings=readings,
-            held=self._reader.found(text, terms, readings),
+            held=self._reader.found(text, terms, readings, letters),
             now=now,
             tokens=query.tokens,
             words=query.words,
+            letters=letters,
         )
         return Batch(each)
 
@@ -117,18 +127,14 @@ _SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newe
 """Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
 
 
-def _signals(batch: Batch, columns: Columns) -> Callable[[int], dict[str, float]]:
-    """What is told of the candidate at a place."""
-    bm25, coverage, cosine = batch.bm25.tolist(), batch.coverage.tolist(), batch.cosine.tolist()
-    shown = [(name, columns[name].tolist()) for name in columns if name in _SHOWN and columns[name].any()]
-
-    def signals(place: int) -> dict[str, float]:
-        told = {"bm25": bm25[place], "coverage": coverage[place]}
-        if not math.isnan(cosine[place]):
-            told["cosine"] = cosine[place]
-        for name, values in shown:
-            if values[place]:
-                told[name] = values[place]
-        return told
-
-    return signals
+def _signals(batch: Batch, columns: Columns) -> list[dict[str, float]]:
+    """What is told of each candidate."""
+    scores = zip(batch.bm25.tolist(), batch.coverage.tolist(), batch.cosine.tolist(), strict=True)
+    told = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]
+    for place in np.isnan(batch.cosine).nonzero()[0].tolist():
+        del told[place]["cosine"]
+    for name in (name for name in columns if name in _SHOWN):
+        values, shown = columns[name].tolist(), columns[name].nonzero()[0].tolist()
+        for place in shown:
+            told[place][name] = values[place]
+    return told

@@ -24,6 +24,9 @@ of the odds) nothing follows. On the development data the lines of a block are e
 for 0.48, LongMemEval 0.65 for 0.61), and less than one point of evidence is lost; docs/decisions has the table.
 """
 
+_TURN, _EPISODIC, _USER = Kind.TURN, Kind.EPISODIC, Trust.USER
+"""To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
+
 _SUREST = 0.99
 
 _TELLING = 2
@@ -121,14 +124,17 @@ class _Selection:
         themselves or by a fact.
         """
         if self._seen:
-            turns = (one.memory for one, _ in judged if one.memory.kind is Kind.TURN)
+            turns = (one.memory for one, _ in judged if one.memory.kind is _TURN)
             self._said = frozenset(turn.id for turn in turns if _is_held(turn, self._seen))
         telling = [one.memory for one, reason in judged if reason in (None, "shown")]
-        if any(memory.kind is Kind.EPISODIC for memory in telling):
+        if any(memory.kind is _EPISODIC for memory in telling):
             self._told = frozenset(name for memory in telling for name in _tells(memory))
 
     def judge(self, one: Scored, reason: str | None) -> None:
         """Keep it, or say why not; a fact that is kept displaces turns before it (`_told_by`)."""
+        if reason not in (None, "shown"):  # as of nearly all
+            self.judged.append(Judged(one, reason))
+            return
         reason = reason or self._repetition(one.memory) or self._drop(one)
         told = self._told_by(one) if reason in (None, "shown") else []
         if reason is None and len(self._kept) - len(told) >= self._limit:
@@ -197,7 +203,7 @@ def _reason(scored: Scored, limits: Limits, now: datetime, session: str | None) 
     against = _is_gone(memory, now) or _is_unwanted(memory, limits)
     if against is not None:
         return against
-    if strength(scored) < limits.floor:
+    if scored.score < limits.floor and strength(scored) < limits.floor:
         return "score"
     return None if tier_of(memory, session=session, now=now) in limits.tiers else "tier"
 
@@ -220,6 +226,6 @@ def _is_unwanted(memory: Memory, limits: Limits) -> str | None:
     if memory.kind not in limits.kinds:
         return "kind"
     # nobody is trusted more than the user, and a look at the levels is the dearest of these
-    if memory.trust is not Trust.USER and memory.trust.level < limits.min_trust.level:
+    if memory.trust is not _USER and memory.trust.level < limits.min_trust.level:
         return "trust"
     return "confidence" if memory.confidence < limits.min_confidence else None

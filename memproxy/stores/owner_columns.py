@@ -69,14 +69,21 @@ def greatest(scores: Floats, count: int) -> Places:
     """The places of the ``count`` greatest, the greatest first; of equal ones the first."""
     if count * _BLOCK < len(scores):
         return _greatest_of_many(scores, count)
-    return np.argsort(-scores, kind="stable")[:count]
+    if count >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    bound = np.partition(scores, len(scores) - count)[len(scores) - count]
+    return _above(scores, bound, count)
 
 
 def _greatest_of_many(scores: Floats, count: int) -> Places:
     """The ``count``-th greatest maximum of blocks is a bound that ``count`` scores reach: few are left to be sorted."""
     blocks = len(scores) // _BLOCK
     maxima = scores[: blocks * _BLOCK].reshape(_BLOCK, blocks).max(axis=0)
-    bound = np.partition(maxima, blocks - count)[blocks - count]
+    return _above(scores, np.partition(maxima, blocks - count)[blocks - count], count)
+
+
+def _above(scores: Floats, bound: np.float32, count: int) -> Places:
+    """As `greatest`, where at least so many scores reach the bound."""
     above = np.flatnonzero(scores > bound)
     above = above[np.argsort(-scores[above], kind="stable")][:count]
     same = np.flatnonzero(scores == bound)[: count - len(above)]

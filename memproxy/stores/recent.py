@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from memproxy.stores.stored import Read
 
 MOST_MEMORIES = 10_000
-MOST_CHARACTERS = 16_000_000
-"""Of text and bytes of token vectors, all together: about 50 MB with everything around it."""
+MOST_CHARACTERS = 48_000_000
+"""Of text and bytes of token vectors, all together; with what ranking makes of 10,000 memories (`ports.Notes`: 1.6 KB
+each) at most about 100 MB (docs/decisions/0018).
+"""
 
 
 class RecentMemories:
@@ -35,9 +37,10 @@ class RecentMemories:
 
     def get(self, places: Iterable[str]) -> dict[str, Read]:
         """Those of these that are known."""
-        found = {place: self._kept[place] for place in places if place in self._kept}
+        known, used = self._kept.get, self._kept.move_to_end
+        found = {place: one for place in places if (one := known(place)) is not None}
         for place in found:
-            self._kept.move_to_end(place)
+            used(place)
         return found
 
     def add(self, read: Sequence[tuple[str, Read]], *, writes: int) -> None:

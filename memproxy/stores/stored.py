@@ -13,6 +13,7 @@ from memproxy.core.questions import tells_nothing
 from memproxy.core.turn import point_id
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics
+from memproxy.ports import Notes
 from memproxy.stores.backend import TOKEN_VECTORS, Found
 from memproxy.stores.filters import TELLS_NOTHING
 
@@ -20,10 +21,13 @@ log = logging.getLogger(__name__)
 
 
 class Read(msgspec.Struct, frozen=True):
-    """What is read of a point for a search: the memory, and its token vectors (empty when it has none)."""
+    """What is read of a point for a search: the memory, its token vectors (empty when it has none), and what is made of
+    it while it is kept.
+    """
 
     memory: Memory
     tokens: bytes = b""
+    notes: Notes = msgspec.field(default_factory=Notes)
 
 
 def unstorable() -> RequestError:

@@ -176,6 +176,7 @@ class VectorStore:
                 cosine=scores.dense.get(place),
                 bm25=scores.bm25.get(place, 0.0) if by_words else None,
                 tokens=one.tokens,
+                notes=one.notes,
             )
             for place, one in found
         ]
@@ -200,6 +201,8 @@ class VectorStore:
         if self._recent is None:
             return for_search(await backend.retrieve(places))
         writes, known = self._recent.writes, self._recent.get(places)
+        if len(known) == len(places):
+            return list(known.items())
         missing = [place for place in places if place not in known]
         read = for_search(await backend.retrieve(missing)) if missing else []
         self._recent.add(read, writes=writes)

@@ -1,0 +1,55 @@
+"""What ranking makes of a memory is kept beside the store's copy of it: used again, never for another text, and gone
+with it.
+"""
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from memproxy.ports import HybridQuery, MemoryFilter, Notes
+from memproxy.recall.reading import Reading
+from tests.recall.making import ANN, Bench, bench, fact, turn
+
+QUERY = "Where is the harbour?"
+
+
+async def reading(it: Bench) -> Reading:
+    """What is kept beside the one memory that there is."""
+    await it.recall.search(ANN, QUERY, limit=5, where=MemoryFilter())
+    (found,) = await it.store.search(ANN, HybridQuery(bm25=it.lexical.encode_query(QUERY), limit=5))
+    assert isinstance(found.notes.made, Reading)
+    return found.notes.made
+
+
+async def test_what_was_made_of_a_memory_is_used_again(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(turn("The harbour lies to the east.", id="m"))
+        assert await reading(it) is await reading(it)
+
+
+async def test_a_changed_text_is_read_anew_at_once(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact("The harbour lies to the east.", id="m"))
+        (before,) = await it.recall.search(ANN, QUERY, limit=5, where=MemoryFilter())
+        await it.store.set_fields(ANN, {"m": {"content": "The station lies to the east."}})
+        (after,) = await it.recall.search(ANN, QUERY, limit=5, where=MemoryFilter())
+        assert (before.signals["coverage"] > 0, after.signals["coverage"]) == (True, 0)
+        await it.put(fact("The harbour lies to the west.", id="m"))
+        assert (await reading(it)).surface == "The harbour lies to the west."
+
+
+@pytest.mark.parametrize("where", [MemoryFilter(), MemoryFilter(ids=("m",))])
+async def test_nothing_is_left_of_what_was_made_of_an_erased_memory(tmp_path: Path, where: MemoryFilter) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(fact("The harbour lies to the east.", id="m"))
+        made = await reading(it)
+        assert keepers(made) == 1
+        await it.store.delete(ANN, where)
+        assert keepers(made) == 0
+
+
+def keepers(made: Reading) -> int:
+    """How many hold what was made of a memory."""
+    gc.collect()
+    return sum(isinstance(one, Notes) for one in gc.get_referrers(made))
