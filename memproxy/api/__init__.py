@@ -18,7 +18,8 @@ Where the contract is silent:
 - A path is read as it was sent: a percent-encoded slash is part of an id.
 - Turns sent without any time are the same turns when sent again: no time is part of their identity then.
 - A turn's content cannot be edited. ``session_id`` tells apart two turns of one id when reading or forgetting by id.
-- A request has a receipt when it was searched for or captured; a receipt of another project is missing as well.
+- Every request of a known user has a receipt, except one that asked for ``off``; a receipt of another project is
+  missing as well.
 - Activity tells what learning did and what calls wrote (``reason`` says by which way it came). Statistics and queues
   are the user's alone; costs are the tenant's, for callers with ``admin`` or ``act_as_user``, and null for others.
 - The palace shows one level a call: wings, a wing's rooms, a room's closets, a closet's drawers. Memories of no session
