@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from memproxy.auth import is_hash, is_key_id, is_loopback
-from memproxy.auth.jwt import short_secret
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.settings import EmbeddingSettings, Settings
@@ -337,7 +336,7 @@ def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.auth.mode == "jwt" and secret_key is not None and not jwt.key_fits:
         yield "auth.jwt.key", "must be a secret for HS algorithms, and a public key in PEM for RS and ES ones"
     elif secret_key is not None and len(secret_key.get_secret_value().encode()) < jwt.least_secret_bytes:
-        yield "auth.jwt.key", short_secret(jwt)
+        yield "auth.jwt.key", jwt.short_secret
     seen: dict[str, int] = {}
     for place, entry in enumerate(settings.auth.keys):
         path = f"auth.keys.{place}"

@@ -1,5 +1,6 @@
 """Fixtures that every room's tests may use."""
 
+import gc
 import logging
 import os
 import shutil
@@ -12,7 +13,13 @@ from hypothesis import HealthCheck, settings
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 
 # Beside other work on two processors a property takes what it takes: no verdict depends on seconds.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `MEMPROXY_TEST_EXAMPLES=1000` tries many more of each that names no number of its own.
+settings.register_profile(
+    "unhurried",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("MEMPROXY_TEST_EXAMPLES", "50")),
+)
 settings.load_profile("unhurried")
 
 _MEMORY_FOLDER = Path("/dev/shm")
@@ -34,6 +41,12 @@ def folder_in_memory() -> Path | None:
 
 if (_memory := folder_in_memory()) is not None:
     os.environ.setdefault(_TEMPORARY_ROOT, str(_memory))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and all that they import stay to the end: garbage is no more looked for among them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

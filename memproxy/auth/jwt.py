@@ -130,17 +130,8 @@ def _fixed_key(settings: JwtSettings) -> str | None:
             f"the key does not fit {', '.join(settings.algorithms)}"
         )
     if len(key.encode("utf-8", "surrogatepass")) < settings.least_secret_bytes:
-        raise ConfigError(f"auth.jwt.key_file: {short_secret(settings)}")
+        raise ConfigError(f"auth.jwt.key_file: {settings.short_secret}")
     return key
-
-
-def short_secret(settings: JwtSettings) -> str:
-    """What is wrong with a secret that is too short, and what to do."""
-    names = ", ".join(settings.algorithms)
-    return (
-        f"a secret for {names} has at least {settings.least_secret_bytes} bytes: a shorter one can be guessed from any "
-        "token; `openssl rand -base64 48` makes one (the identity provider needs the same)"
-    )
 
 
 def _named(claims: Mapping[str, Any], name: str, fixed: str | None) -> str:

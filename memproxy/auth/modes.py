@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from memproxy.auth.headers import Headers, is_loopback
-from memproxy.auth.jwt import JwtAuthenticator
 from memproxy.auth.keys import KeysAuthenticator, News, no_news
 from memproxy.auth.passthrough import PassthroughAuthenticator
 from memproxy.core.protocol import Identity
@@ -47,6 +46,8 @@ def make_authenticator(
         configured = {one.id: _record(one) for one in auth.keys}
         return KeysAuthenticator(configured, lookup, default_user=default_user, news=news)
     if auth.mode == "jwt":
+        from memproxy.auth.jwt import JwtAuthenticator  # noqa: PLC0415 - cryptography, which other modes do not need
+
         return JwtAuthenticator(auth.jwt, default_user=default_user)
     return PassthroughAuthenticator(auth, server, secret)
 

@@ -1,5 +1,7 @@
 """The command line. Exit codes: 0 done, 1 it failed (the message says why), 2 bad usage."""
 
+import gc
+
 import typer
 
 from memproxy.cli import keeping, keys, moving, running
@@ -42,3 +44,5 @@ def main() -> None:
         place = f"{error.filename}: " if error.filename else ""
         typer.echo(f"memproxy: {place}{error.strerror or error}.", err=True)
         raise SystemExit(1) from error
+    finally:
+        gc.freeze()  # the process ends: there is nothing to look through for garbage any more

@@ -117,6 +117,14 @@ class JwtSettings(Section):
         return max(int(name[2:]) // 8 if name.startswith("HS") else 0 for name in self.algorithms)
 
     @property
+    def short_secret(self) -> str:
+        """What is wrong with a secret shorter than that, and what to do."""
+        return (
+            f"a secret for {', '.join(self.algorithms)} has at least {self.least_secret_bytes} bytes: a shorter one "
+            "can be guessed from any token; `openssl rand -base64 48` makes one (the identity provider needs the same)"
+        )
+
+    @property
     def sources(self) -> tuple[object, ...]:
         """What says how tokens are signed; one of them must be set."""
         return (self.key, self.key_file, self.jwks_file, self.jwks_url)

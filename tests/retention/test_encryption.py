@@ -4,18 +4,24 @@ import base64
 import os
 import shutil
 import sqlite3
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.e2e.talk import chat, extract_by_rules, found, listed
 from tests.retention.residue import residue
-from tests.support.proxy import Proxy, environment, memproxy, merged, running_proxy
-from tests.support.upstream import ScriptedUpstream
+from tests.support.proxy import KEY, READY_DEADLINE_S, Proxy, memproxy, merged, running_proxy
+from tests.support.upstream import ScriptedUpstream, scripted_upstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.xdist_group("retention-encryption"),
+    pytest.mark.timeout(240),
+]
 
 ENCRYPT: dict[str, Any] = {"privacy": {"encrypt": True}}
 SAID = "My budget for Reykjavík is $10,000, says Zebulonia Quarkenstein"
@@ -29,9 +35,43 @@ def new_master() -> str:
     return base64.urlsafe_b64encode(os.urandom(32)).decode()
 
 
-async def fill(proxy: Proxy) -> None:
+def masters(*keys: str) -> dict[str, str]:
+    """The environment that gives a server these master keys, the newest first."""
+    return {"MEMPROXY_MASTER_KEY": ",".join(keys)}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_upstream() -> AsyncIterator[ScriptedUpstream]:
+    async with scripted_upstream() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def upstream(shared_upstream: ScriptedUpstream) -> ScriptedUpstream:
+    """The module's upstream, which finds facts."""
+    shared_upstream.reset()
+    shared_upstream.extractor = extract_by_rules
+    return shared_upstream
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sealed(shared_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxy]:
+    """A server that encrypts. Each test has an API key to itself, which is a tenant, and leaves the server running."""
+    home, secrets = tmp_path_factory.mktemp("home"), masters(new_master())
+    async with running_proxy(shared_upstream.base_url, home, ENCRYPT, environment=secrets) as it:
+        yield it
+
+
+async def restarted(proxy: Proxy, secrets: Mapping[str, str], *, memory: bool = True) -> None:
+    """Stopped, and started with other master keys."""
+    await proxy.stop()
+    proxy.extra_environment = secrets
+    await proxy.restart(memory=memory)
+
+
+async def fill(proxy: Proxy, key: str = KEY) -> None:
     """A captured turn, a learned fact, a memory by the API, a receipt, a block: each with words of its own."""
-    async with proxy.client() as client:
+    async with proxy.client(key) as client:
         stored = await client.post(
             "/v1/memory",
             json={
@@ -47,7 +87,7 @@ async def fill(proxy: Proxy) -> None:
         )
         assert stored.status_code == 201, stored.text
         assert (await chat(client, SAID)).status == 200
-        await eventually(lambda: found(proxy, SAID), what="the turn is indexed")
+        await eventually(lambda: found(proxy, SAID, key=key), what="the turn is indexed")
         answer = await chat(client, QUERY)
         assert answer.recall.startswith("injected"), answer.recall
         await chat(client, QUERY, "Here it is.", "And where does she play the theremin in my city?")
@@ -56,56 +96,51 @@ async def fill(proxy: Proxy) -> None:
 TEXTS = (SAID, STORED, OBJECT, QUERY, "pastimes/theremin playing", "thereminist", "heard at the Ouagadougou bazaar")
 
 
-async def test_no_text_is_in_a_file_while_memory_works(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    upstream.extractor = extract_by_rules
-    secrets = {"MEMPROXY_MASTER_KEY": new_master()}
-    home = tmp_path / "home"
-    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=secrets) as proxy:
-        await fill(proxy)
-        asked = upstream.received[-1].body.decode()
-        assert "Ouagadougou" in asked, "the block is injected in the clear"
-        async with proxy.client() as client:
-            for where in (
-                {"tag": "thereminist"},
-                {"category": "pastimes/theremin playing"},
-                {"entity": "Zebulonia"},
-            ):
-                assert [one["content"] for one in await listed(proxy, **where)] == [STORED], where
-            memory = (await listed(proxy, tag="thereminist"))[0]
-            edited = await client.patch(f"/v1/memory/{memory['id']}", json={"tags": ["ondist"], "object": None})
-            assert edited.json()["tags"] == ["ondist"]
-            assert await listed(proxy, tag="thereminist") == []
-            assert (await listed(proxy, tag="ondist"))[0]["object"] is None
-            palace = (await client.get("/v1/memory/palace")).json()["data"]
-            assert any("zebulonia" in place["name"] for place in palace)
-        assert residue(TEXTS, home, ignored=OURS) == []
-        proxy.kill()
-        await proxy.restart()
-        assert await found(proxy, STORED)
-        assert residue(TEXTS, home, ignored=OURS) == []
+async def test_no_text_is_in_a_file_while_memory_works(sealed: Proxy, upstream: ScriptedUpstream) -> None:
+    await fill(sealed)
+    asked = upstream.received[-1].body.decode()
+    assert "Ouagadougou" in asked, "the block is injected in the clear"
+    async with sealed.client() as client:
+        for where in (
+            {"tag": "thereminist"},
+            {"category": "pastimes/theremin playing"},
+            {"entity": "Zebulonia"},
+        ):
+            assert [one["content"] for one in await listed(sealed, **where)] == [STORED], where
+        memory = (await listed(sealed, tag="thereminist"))[0]
+        edited = await client.patch(f"/v1/memory/{memory['id']}", json={"tags": ["ondist"], "object": None})
+        assert edited.json()["tags"] == ["ondist"]
+        assert await listed(sealed, tag="thereminist") == []
+        assert (await listed(sealed, tag="ondist"))[0]["object"] is None
+        palace = (await client.get("/v1/memory/palace")).json()["data"]
+        assert any("zebulonia" in place["name"] for place in palace)
+    assert residue(TEXTS, sealed.home, ignored=OURS) == []
+    sealed.kill()
+    await sealed.restart()
+    assert await found(sealed, STORED)
+    assert residue(TEXTS, sealed.home, ignored=OURS) == []
 
 
-async def test_a_user_s_key_goes_with_the_user(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+async def test_a_user_s_key_goes_with_the_user(sealed: Proxy, upstream: ScriptedUpstream, tmp_path: Path) -> None:
     """What was copied before (a backup, a stolen disk) is of no use once the key is destroyed."""
-    secrets = {"MEMPROXY_MASTER_KEY": new_master()}
-    home, copy = tmp_path / "home", tmp_path / "copy"
-    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=secrets) as proxy:
-        await fill(proxy)
-        shutil.copytree(home / "store", copy / "store")
-        async with proxy.client() as client:
-            gone = await client.delete("/v1/memory/users/default")
-            assert gone.status_code == 200
-        assert keys_in(home / "state.db") == 0
-        assert await listed(proxy) == []
-        proxy.kill()
-        shutil.rmtree(home / "store")
-        shutil.copytree(copy / "store", home / "store")
-        await proxy.restart()
-        assert await listed(proxy) == []
-        async with proxy.client() as client:
-            again = await client.post("/v1/memory", json={"content": "something new after all"})
-            assert again.status_code == 201
-        assert [one["content"] for one in await listed(proxy)] == ["something new after all"]
+    home, copy, key = sealed.home, tmp_path / "copy", "sk-who-leaves"
+    others = keys_in(home / "state.db")
+    await fill(sealed, key)
+    shutil.copytree(home / "store", copy / "store")
+    async with sealed.client(key) as client:
+        gone = await client.delete("/v1/memory/users/default")
+        assert gone.status_code == 200
+    assert keys_in(home / "state.db") == others
+    assert await listed(sealed, key=key) == []
+    sealed.kill()
+    shutil.rmtree(home / "store")
+    shutil.copytree(copy / "store", home / "store")
+    await sealed.restart()
+    assert await listed(sealed, key=key) == []
+    async with sealed.client(key) as client:
+        again = await client.post("/v1/memory", json={"content": "something new after all"})
+        assert again.status_code == 201
+    assert [one["content"] for one in await listed(sealed, key=key)] == ["something new after all"]
 
 
 async def contents(proxy: Proxy) -> dict[str, str]:
@@ -132,30 +167,29 @@ async def test_without_a_master_key_the_start_is_refused_with_how_to_make_one(tm
 
 
 async def test_with_a_wrong_master_key_memory_stays_off_and_chat_goes_on(
-    upstream: ScriptedUpstream, tmp_path: Path
+    sealed: Proxy, upstream: ScriptedUpstream
 ) -> None:
-    home, right = tmp_path / "home", new_master()
-    async with running_proxy(upstream.base_url, home, ENCRYPT, environment={"MEMPROXY_MASTER_KEY": right}) as proxy:
-        await fill(proxy)
-    wrong = {"MEMPROXY_MASTER_KEY": new_master()}
-    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=wrong, memory=False) as proxy:
-        async with proxy.client() as client:
+    key, right = "sk-who-stays", sealed.extra_environment
+    await fill(sealed, key)
+    await restarted(sealed, masters(new_master()), memory=False)
+    try:
+        async with sealed.client(key) as client:
             answer = await chat(client, QUERY)
             assert (answer.status, answer.recall.split(";")[0]) == (200, "degraded")
             assert (await client.get("/v1/memory")).status_code == 503
 
         async def told() -> bool:
-            return "MEMPROXY_MASTER_KEY" in str((await proxy.readiness())[1])
+            return "MEMPROXY_MASTER_KEY" in str((await sealed.readiness())[1])
 
-        await eventually(told, what="readyz names the key")
-        assert "MEMPROXY_MASTER_KEY" in proxy.log
-    async with running_proxy(upstream.base_url, home, ENCRYPT, environment={"MEMPROXY_MASTER_KEY": right}) as proxy:
-        assert await found(proxy, STORED)
+        await eventually(told, READY_DEADLINE_S, what="readyz names the key")
+        assert "MEMPROXY_MASTER_KEY" in sealed.log
+    finally:
+        await restarted(sealed, right)
+    assert await found(sealed, STORED, key=key)
 
 
 async def test_an_existing_store_is_encrypted_by_a_reindex(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    upstream.extractor = extract_by_rules
-    home, secrets = tmp_path / "home", {"MEMPROXY_MASTER_KEY": new_master()}
+    home, secrets = tmp_path / "home", masters(new_master())
     async with running_proxy(upstream.base_url, home) as proxy:
         await fill(proxy)
         before = await contents(proxy)
@@ -181,19 +215,16 @@ async def test_an_existing_store_is_encrypted_by_a_reindex(upstream: ScriptedUps
         await off.stop()
 
 
-async def test_the_master_key_can_be_changed(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    home, old, new = tmp_path / "home", new_master(), new_master()
-    async with running_proxy(upstream.base_url, home, ENCRYPT, environment={"MEMPROXY_MASTER_KEY": old}) as proxy:
-        await fill(proxy)
-        config = str(proxy.config_file)
-    both = {"MEMPROXY_MASTER_KEY": f"{new},{old}"}
-    async with running_proxy(upstream.base_url, home, ENCRYPT, environment=both) as proxy:
-        assert await found(proxy, STORED)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("tests.support.proxy.environment", lambda home, extra=None: environment(home, both))
-            done = memproxy(home, "keys", "rewrap", "--config", config)
-        assert done.returncode == 0, done.stderr
-        assert "1 data key" in done.stdout
-        assert await found(proxy, STORED), "the running server goes on"
-    async with running_proxy(upstream.base_url, home, ENCRYPT, environment={"MEMPROXY_MASTER_KEY": new}) as proxy:
-        assert await found(proxy, STORED)
+async def test_the_master_key_can_be_changed(sealed: Proxy, upstream: ScriptedUpstream) -> None:
+    key, old, new = "sk-who-changes", sealed.extra_environment["MEMPROXY_MASTER_KEY"], new_master()
+    await fill(sealed, key)
+    users = keys_in(sealed.home / "state.db")
+    await restarted(sealed, masters(new, old))
+    assert await found(sealed, STORED, key=key)
+    config = str(sealed.config_file)
+    done = memproxy(sealed.home, "keys", "rewrap", "--config", config, extra=masters(new, old))
+    assert done.returncode == 0, done.stderr
+    assert f"{users} data key" in done.stdout
+    assert await found(sealed, STORED, key=key), "the running server goes on"
+    await restarted(sealed, masters(new))
+    assert await found(sealed, STORED, key=key)

@@ -2,17 +2,22 @@
 
 import asyncio
 import json
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from tests.e2e.talk import chat, extract_by_rules, found, listed
 from tests.retention.residue import residue
 from tests.support.proxy import Proxy, running_proxy
-from tests.support.upstream import ScriptedUpstream
+from tests.support.upstream import ScriptedUpstream, no_facts, scripted_upstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.xdist_group("retention-erasure"),
+    pytest.mark.timeout(180),
+]
 
 OURS = frozenset({"test-config.yaml"})
 SAID = "My budget for Reykjavík is $10,000, says Zebulonia Quarkenstein"
@@ -22,6 +27,41 @@ EDITED = "Zebulonia gave up her hurdy-gurdy lessons in Ouagadougou"
 QUERY = "which theremin do I hear in Ouagadougou on Thursdays"
 OF_ANN = (SAID, CORRECTED, STORED, EDITED, QUERY)
 OF_BEN = "Bartholomew collects pocket watches from Winterthur"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_upstream() -> AsyncIterator[ScriptedUpstream]:
+    async with scripted_upstream() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def upstream(shared_upstream: ScriptedUpstream) -> ScriptedUpstream:
+    """The module's upstream, which finds facts."""
+    shared_upstream.reset()
+    shared_upstream.extractor = extract_by_rules
+    return shared_upstream
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_proxy(
+    shared_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Proxy]:
+    home = tmp_path_factory.mktemp("home")
+    async with running_proxy(shared_upstream.base_url, home) as it:
+        yield it
+    # every test ended with its users erased: the stop has written nothing of them again
+    assert residue([*OF_ANN, OF_BEN], home, ignored=OURS) == []
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def proxy(shared_proxy: Proxy, upstream: ScriptedUpstream) -> AsyncIterator[Proxy]:
+    """The module's proxy, of which each test has the texts to itself: nobody it met is there when the next begins."""
+    yield shared_proxy
+    async with shared_proxy.client() as client:
+        for user in ("ann", "ben"):
+            gone = await client.delete(f"/v1/memory/users/{user}")
+            assert gone.status_code == 200, gone.text
 
 
 async def fill(proxy: Proxy, user: str = "ann") -> str:
@@ -49,30 +89,25 @@ async def fill_others(proxy: Proxy) -> None:
             await client.post("/v1/memory", json={"content": f"{OF_BEN}, number {number}", "user_id": "ben"})
 
 
-async def test_a_user(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    upstream.extractor = extract_by_rules
-    home = tmp_path / "home"
-    async with running_proxy(upstream.base_url, home) as proxy:
-        await fill_others(proxy)
-        await fill(proxy)
-        assert residue(OF_ANN, home, ignored=OURS)
-        async with proxy.client() as client:
-            gone = await client.delete("/v1/memory/users/ann")
-            assert gone.status_code == 200
-            assert gone.json()["deleted"] > 3
-            assert residue(OF_ANN, home, ignored=OURS) == []
-            assert len(await listed(proxy, user_id="ben")) == 30
-            again = {"x-memproxy-user": "ann", "x-memproxy-session": "ann-second"}
-            await chat(client, "Hello, is there a message for me about the theremin?", headers=again)
-        last = json.dumps(upstream.received[-1].body.decode(), ensure_ascii=False)
-        assert "Ouagadougou" not in last, "no sticky block repeats it"
-    assert residue(OF_ANN, home, ignored=OURS) == []
+async def test_a_user(proxy: Proxy, upstream: ScriptedUpstream) -> None:
+    await fill_others(proxy)
+    await fill(proxy)
+    assert residue(OF_ANN, proxy.home, ignored=OURS)
+    async with proxy.client() as client:
+        gone = await client.delete("/v1/memory/users/ann")
+        assert gone.status_code == 200
+        assert gone.json()["deleted"] > 3
+        assert residue(OF_ANN, proxy.home, ignored=OURS) == []
+        assert len(await listed(proxy, user_id="ben")) == 30
+        again = {"x-memproxy-user": "ann", "x-memproxy-session": "ann-second"}
+        await chat(client, "Hello, is there a message for me about the theremin?", headers=again)
+    last = json.dumps(upstream.received[-1].body.decode(), ensure_ascii=False)
+    assert "Ouagadougou" not in last, "no sticky block repeats it"
 
 
-async def test_users_at_once_while_others_write(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+async def test_users_at_once_while_others_write(proxy: Proxy) -> None:
     names = [f"user{number}" for number in range(6)]
-    async with running_proxy(upstream.base_url, home) as proxy, proxy.client() as client:
+    async with proxy.client() as client:
         texts = {name: f"{name} keeps {number} porcupines in Llanfairpwll" for number, name in enumerate(names)}
         for name, text in texts.items():
             assert (await client.post("/v1/memory", json={"content": text, "user_id": name})).status_code == 201
@@ -81,53 +116,47 @@ async def test_users_at_once_while_others_write(upstream: ScriptedUpstream, tmp_
         )
         gone = await asyncio.gather(*(client.delete(f"/v1/memory/users/{name}") for name in names))
         assert [one.json() for one in gone] == [{"deleted": 1}] * len(names)
-        assert residue(texts.values(), home, ignored=OURS) == []
+        assert residue(texts.values(), proxy.home, ignored=OURS) == []
         assert {one.status_code for one in await writing} == {201}
 
 
-async def test_a_session(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    upstream.extractor = extract_by_rules
-    home = tmp_path / "home"
-    async with running_proxy(upstream.base_url, home) as proxy:
-        await fill_others(proxy)
-        await fill(proxy)
-        async with proxy.client() as client:
-            gone = await client.delete("/v1/memory/sessions/ann-first", params={"user_id": "ann"})
-            assert gone.status_code == 200
-        await erased(proxy)
-        assert residue([SAID, CORRECTED], home, ignored=OURS) == []
-        assert await found(proxy, EDITED, user="ann")
+async def test_a_session(proxy: Proxy) -> None:
+    await fill_others(proxy)
+    await fill(proxy)
+    async with proxy.client() as client:
+        gone = await client.delete("/v1/memory/sessions/ann-first", params={"user_id": "ann"})
+        assert gone.status_code == 200
+    await erased(proxy)
+    assert residue([SAID, CORRECTED], proxy.home, ignored=OURS) == []
+    assert await found(proxy, EDITED, user="ann")
 
 
-async def test_a_memory_and_a_turn(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    async with running_proxy(upstream.base_url, home, {"learn": {"enabled": False}}) as proxy:
-        await fill_others(proxy)
-        memory = await fill(proxy)
-        async with proxy.client() as client:
-            turns = [turn["id"] for turn in await found(proxy, "theremin do I hear", user="ann")]
-            assert len(turns) == 2, "what was asked, and the answer that repeats it"
-            for name in (memory, *turns):
-                gone = await client.delete(f"/v1/memory/{name}", params={"user_id": "ann"})
-                assert gone.json() == {"deleted": 1}
-                assert gone.headers["x-memproxy-erasure"] == "pending"
-        await erased(proxy)
-        assert residue([STORED, EDITED, QUERY], home, ignored=OURS) == []
-        assert await found(proxy, SAID, user="ann")
-
-
-async def test_what_a_stop_left_is_erased_by_the_next_start(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    async with running_proxy(upstream.base_url, home) as proxy:
-        async with proxy.client() as client:
-            stored = await client.post("/v1/memory", json={"content": STORED, "user_id": "ann"})
-            await fill_others(proxy)
-            gone = await client.delete(f"/v1/memory/{stored.json()['id']}", params={"user_id": "ann"})
+async def test_a_memory_and_a_turn(proxy: Proxy, upstream: ScriptedUpstream) -> None:
+    upstream.extractor = no_facts
+    await fill_others(proxy)
+    memory = await fill(proxy)
+    async with proxy.client() as client:
+        turns = [turn["id"] for turn in await found(proxy, "theremin do I hear", user="ann")]
+        assert len(turns) == 2, "what was asked, and the answer that repeats it"
+        for name in (memory, *turns):
+            gone = await client.delete(f"/v1/memory/{name}", params={"user_id": "ann"})
             assert gone.json() == {"deleted": 1}
-        proxy.kill()
-        await proxy.restart()
-        await erased(proxy)
-        assert residue([STORED], home, ignored=OURS) == []
+            assert gone.headers["x-memproxy-erasure"] == "pending"
+    await erased(proxy)
+    assert residue([STORED, EDITED, QUERY], proxy.home, ignored=OURS) == []
+    assert await found(proxy, SAID, user="ann")
+
+
+async def test_what_a_stop_left_is_erased_by_the_next_start(proxy: Proxy) -> None:
+    async with proxy.client() as client:
+        stored = await client.post("/v1/memory", json={"content": STORED, "user_id": "ann"})
+        await fill_others(proxy)
+        gone = await client.delete(f"/v1/memory/{stored.json()['id']}", params={"user_id": "ann"})
+        assert gone.json() == {"deleted": 1}
+    proxy.kill()
+    await proxy.restart()
+    await erased(proxy)
+    assert residue([STORED], proxy.home, ignored=OURS) == []
 
 
 async def erased(proxy: Proxy) -> None:

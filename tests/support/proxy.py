@@ -60,11 +60,13 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
     return {**kept, "MEMPROXY_HOME": str(home), "PYTHONUNBUFFERED": "1", **(extra or {})}
 
 
-def memproxy(home: Path, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
-    """Run a `memproxy` command to its end."""
+def memproxy(
+    home: Path, *arguments: str, timeout_s: float = 60.0, extra: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a `memproxy` command to its end, with ``extra`` in its environment."""
     command = [sys.executable, "-m", "memproxy.cli", *arguments]
     return subprocess.run(
-        command, env=environment(home), capture_output=True, text=True, timeout=timeout_s, check=False
+        command, env=environment(home, extra), capture_output=True, text=True, timeout=timeout_s, check=False
     )
 
 
