@@ -25,6 +25,8 @@
         ├── EmbedderUnavailable      no vectors for now; recall goes on by words
         └── ModelError               a model's call failed
             ├── ModelRefused         its key is missing or not accepted; waits for another key
+            ├── ModelUnavailable     it is away, overloaded, or takes no more of this account just now
+            │   └── ModelAwaited     learning leaves it alone for a while
             ├── BudgetSpent          the tenant's hour of model tokens is used up; waits for the next
             └── ModelUnreadable      its answer is not what was asked for
 
@@ -230,6 +232,35 @@ class ModelRefused(ModelError):
     """The model's key is missing or not accepted: learning waits for another key and spends no retries."""
 
     code = "model_refused"
+
+
+class ModelUnavailable(ModelError):
+    """The model did not answer (no connection, a timeout, 5xx), or not this account just now (``limited``: 429, 402,
+    404). Nothing is known to be wrong with what it was asked. ``retry_after_s`` is the provider's word, in seconds.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None, limited: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.limited = limited
+
+
+class ModelAwaited(ModelUnavailable):
+    """Learning leaves the model alone until ``until``, or until ``outage`` (a number) is over.
+
+    Args:
+        asked: it was asked for this job, and did not answer.
+        answers: how many calls it had answered by then; None where that tells nothing of the job (a limit).
+    """
+
+    def __init__(
+        self, message: str, *, until: datetime, outage: int, asked: bool = False, answers: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.until = until
+        self.outage = outage
+        self.asked = asked
+        self.answers = answers
 
 
 class BudgetSpent(ModelError):

@@ -66,6 +66,11 @@ class Metrics:
         self.learn_budget_waits = counter(
             "memproxy_learn_budget_waits", "Times that learning had to wait for its tenant's next hour of model tokens."
         )
+        self.learn_model_outages = prometheus.Gauge(
+            "memproxy_learn_model_outages",
+            "Models, or accounts at one, that learning waits for: they do not answer just now.",
+            multiprocess_mode="mostrecent",
+        )
         self.model_tokens = counter("memproxy_model_tokens", "Tokens of our own model calls.", ["source", "direction"])
         self.store_seconds = histogram(
             "memproxy_store_seconds", "Time of one store operation.", ["operation"], buckets=FAST_BUCKETS

@@ -79,12 +79,26 @@ def text_digest(text: str) -> str:
     White space does not count in short texts, which people retype; long ones are pasted, and folding theirs would cost
     more than the rest of the request.
     """
-    return _digest_of_short(text) if len(text) <= LONG_TEXT else _digest(text.strip())
+    if len(text) > LONG_TEXT:
+        return _digest(text.strip())
+    named = _Named((hash(text), len(text)))
+    named.text = text
+    return _digest_of_short(named)
+
+
+class _Named(tuple[int, int]):
+    """A text under a name that tells nothing of it (its hash within this process): what is remembered of a text is no
+    text, also not one that was erased since.
+    """
+
+    text: str
 
 
 @functools.lru_cache(REMEMBERED_DIGESTS)
-def _digest_of_short(text: str) -> str:
-    return _digest(" ".join(text.split()))
+def _digest_of_short(named: _Named) -> str:
+    folded = " ".join(named.text.split())
+    del named.text
+    return _digest(folded)
 
 
 def _digest(folded: str) -> str:

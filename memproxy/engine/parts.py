@@ -310,7 +310,7 @@ class Engine:
         embedder = self._embedder.state
         if embedder.startswith("unavailable"):
             embedder = f"degraded{embedder.removeprefix('unavailable')}"
-        return {**self._parts, "embedder": embedder}
+        return {**self._parts, "embedder": embedder, "learning": self._worker.learning}
 
     def _require_store(self) -> None:
         if "store" not in self._opened:

@@ -6,7 +6,16 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
-from memproxy.errors import BudgetSpent, MemproxyError, ModelRefused, RequestError, StateUnavailable, StoreUnavailable
+from memproxy.errors import (
+    BudgetSpent,
+    MemproxyError,
+    ModelAwaited,
+    ModelRefused,
+    RequestError,
+    StateUnavailable,
+    StoreUnavailable,
+)
+from memproxy.learn.awaiting import Awaiting
 from memproxy.learn.backoff import counted_delay, outage_delay
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalRow, StateStore
@@ -23,6 +32,7 @@ class Endings:
     """Writes how claimed rows end.
 
     Args:
+        awaiting: which rows wait for a model that does not answer.
         tasks: owns the waiting for keys.
         ended: called with True when a row ended, with False when it was put back: there may be something to claim.
     """
@@ -33,12 +43,14 @@ class Endings:
         state: StateStore,
         clock: Clock,
         max_attempts: int,
+        awaiting: Awaiting,
         tasks: TaskOwner,
         ended: Callable[[JournalRow, bool], None],
     ) -> None:
         self._state = state
         self._clock = clock
         self._max_attempts = max_attempts
+        self._awaiting = awaiting
         self._tasks = tasks
         self._ended = ended
         self._held: dict[int, JournalRow] = {}
@@ -56,6 +68,7 @@ class Endings:
     def hold(self, row: JournalRow) -> None:
         """A row was claimed."""
         self._held[row.number] = row
+        self._awaiting.goes_on(row)
 
     def stop_waiting(self) -> None:
         """Let those go that wait for a key."""
@@ -75,6 +88,16 @@ class Endings:
         self.new_keys += 1
         if (event := self._keys.pop(tenant, None)) is not None:
             event.set()
+
+    def model_answers(self, outage: int) -> None:
+        """That outage of a model is over: rows that wait for its end go on."""
+        if rows := self._awaiting.over(outage):
+            self._tasks.start(self._go_on(rows), f"rows after outage {outage}")
+
+    async def _go_on(self, rows: Sequence[JournalRow]) -> None:
+        for row in rows:
+            if row.number not in self._held:
+                await self._put_back(row, "the model answers again", self._clock.now(), counted=False)
 
     async def applied(self, number: int, timeout_s: float) -> bool:
         """True when that row ended well, False if it did not end within ``timeout_s``.
@@ -110,6 +133,8 @@ class Endings:
                 await self._postpone(row, error)
             case ModelRefused():
                 self._tasks.start(self._await_key(row, error, keys_before), f"key for row {row.number}")
+            case ModelAwaited():
+                await self._await_model(row, error)
             case BudgetSpent():
                 await self._put_back(row, error.message, error.until, counted=False)
             case RequestError():
@@ -133,13 +158,27 @@ class Endings:
         """A counted failure: tried again later, or parked after the last try."""
         tries = row.attempts + 1
         if tries >= self._max_attempts:
-            log.error("row %d (%s) is parked after %d tries: %s", row.number, row.entry.kind.value, tries, error)
-            await self._settle(lambda: self._state.park(row.number, error=error.message))
-            self._settled(row, error)
+            await self._park(row, error, f"after {tries} tries")
             return
         delay = counted_delay(tries)
         log.warning("row %d (%s) failed, tried again in %.0f s: %s", row.number, row.entry.kind.value, delay, error)
         await self._put_back(row, error.message, self._in(delay), counted=True)
+
+    async def _park(self, row: JournalRow, error: MemproxyError, when: str) -> None:
+        log.error("row %d (%s) is parked %s: %s", row.number, row.entry.kind.value, when, error)
+        await self._settle(lambda: self._state.park(row.number, error=error.message))
+        self._settled(row, error)
+
+    async def _await_model(self, row: JournalRow, error: ModelAwaited) -> None:
+        """The model does not answer. Only when it does answer others is that counted against the row."""
+        if self._awaiting.is_its_own(row, error):
+            await self._count(row, error)
+        elif (waited_s := self._awaiting.waited_s(row)) >= self._awaiting.most_s:
+            await self._park(row, error, f"after {waited_s:.0f} s without an answer of its model")
+        else:
+            metrics().internal_errors.labels(where="learn.model_outage").inc()
+            due = self._awaiting.due(row, error)
+            await self._put_back(row, error.message, due, counted=False)
 
     async def _postpone(self, row: JournalRow, error: MemproxyError) -> None:
         """An outage: nothing is counted against the row."""
@@ -189,6 +228,7 @@ class Endings:
     def _settled(self, row: JournalRow, error: MemproxyError | None) -> None:
         self._held.pop(row.number, None)
         self._outages.pop(row.number, None)
+        self._awaiting.ended(row)
         self._outcomes[row.number] = error
         while len(self._outcomes) > _MOST_OUTCOMES:
             self._outcomes.popitem(last=False)

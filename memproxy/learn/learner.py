@@ -14,7 +14,7 @@ from memproxy.core.protocol import LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.supersede import Operation
-from memproxy.errors import StateUnavailable
+from memproxy.errors import ModelAwaited, StateUnavailable
 from memproxy.learn.apply import Applier
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
@@ -103,6 +103,7 @@ class Learner:
         Raises:
             RequestError: the row cannot be read; it never will.
             ModelRefused: no key, or one that is not accepted.
+            ModelAwaited: the model does not answer just now.
             BudgetSpent: the tenant's hour of tokens is used up.
             ModelError: the model failed or its answer cannot be read.
             StoreUnavailable, StateUnavailable: try again later.
@@ -121,9 +122,16 @@ class Learner:
         body = decoded(row.entry.body, LearnBody)
         if not body.unlearned and body.reason not in {MINE, END}:
             return
+        if self._is_to_be_read(row, body):
+            self._reader.require_model(scope, body)
         progress = await self._begun(row, body)
         with tallied(progress.spent):
-            await self._extract(row, body, progress)
+            try:
+                await self._extract(row, body, progress)
+            except ModelAwaited:
+                if not progress.read:
+                    self.forget(row.number)  # many may wait for long: their turns are not kept in memory
+                raise
             planned, outcomes = await self._stored(row, progress, read)
         if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
             await self._house(row.entry.scope)
@@ -135,6 +143,13 @@ class Learner:
     def forget(self, number: int) -> None:
         """Drop what was read for a row that is done or given up."""
         self._progress.pop(number, None)
+
+    def _is_to_be_read(self, row: JournalRow, body: LearnBody) -> bool:
+        """Whether a model is still to be asked, as far as can be told without looking at the turns."""
+        progress = self._progress.get(row.number)
+        if progress is None:
+            return True
+        return len(progress.read) < len(progress.windows) or (body.reason == END and not progress.summarised)
 
     async def _begun(self, row: JournalRow, body: LearnBody) -> _Progress:
         progress = self._progress.get(row.number)

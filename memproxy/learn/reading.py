@@ -15,6 +15,7 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
 from memproxy.learn.candidates import Read, Window
 from memproxy.learn.extract import Extractor, is_read
+from memproxy.learn.outages import ModelOutages
 from memproxy.learn.outdated import PREDICATE
 from memproxy.learn.vectors import Vectors
 from memproxy.ports import Candidate, Clock, Credential, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
@@ -42,6 +43,7 @@ class Reader:
         admission: Admission,
         verbatim: bool,
         access: ModelAccess,
+        outages: ModelOutages,
         clock: Clock,
     ) -> None:
         self._role = role
@@ -52,6 +54,7 @@ class Reader:
         self._admission = admission
         self._verbatim = verbatim
         self._access = access
+        self._outages = outages
         self._clock = clock
 
     @property
@@ -73,6 +76,15 @@ class Reader:
         if credential is None:
             raise ModelRefused("no key is known for extraction; the tenant's next request brings one, or configure one")
         return await self._extractor.extract(scope.tenant, credential, window)
+
+    def require_model(self, scope: Scope, body: LearnBody) -> None:
+        """Return when the tenant's model may be asked now, as far as is known.
+
+        Raises:
+            ModelAwaited: it is left alone for a while, because it did not answer.
+        """
+        if (credential := self.credential(scope, body)) is not None:
+            self._outages.require(credential)
 
     def credential(self, scope: Scope, body: LearnBody) -> Credential | None:
         """How the tenant's model is called; None while that is not known, and where no model is asked."""

@@ -15,6 +15,7 @@ from memproxy.errors import MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
+from memproxy.learn.awaiting import Awaiting
 from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.drift import Drift
 from memproxy.learn.endings import POLL_S, Endings, state_trouble
@@ -23,6 +24,7 @@ from memproxy.learn.index import Indexer
 from memproxy.learn.judge import configured_judge
 from memproxy.learn.learner import END, MINE, Learner
 from memproxy.learn.locks import Owner, OwnerLocks
+from memproxy.learn.outages import ModelOutages, SparedModel
 from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Reconciler
 from memproxy.learn.runs import Runs
@@ -95,6 +97,9 @@ class Worker:
         min_trust = Trust(settings.learn.min_trust)
         admission = Admission(min_trust)
         prompts = settings.learn.prompts_dir
+        self._outages = ModelOutages(clock, self._model_answers)
+        self._awaiting = Awaiting(self._outages, clock, settings.learn.max_outage_s)
+        model = SparedModel(model, self._outages)
         self._vectors = Vectors(store=store, state=state, embedder=embedder, lexical=lexical, locks=locks, meter=meter)
         reconciler = Reconciler(
             store=store,
@@ -129,6 +134,7 @@ class Worker:
                 admission=admission,
                 verbatim=settings.learn.mode == "verbatim",
                 access=access,
+                outages=self._outages,
                 clock=clock,
             ),
             summariser=Summariser(store, model, load_prompt(prompts, "summary.md"), meter),
@@ -156,7 +162,12 @@ class Worker:
         width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
         self._slots = {lane: Slots(width[lane], self._wakes[lane].set) for lane in _LANES}
         self._endings = Endings(
-            state=state, clock=clock, max_attempts=settings.learn.max_attempts, tasks=self._rows, ended=self._ended
+            state=state,
+            clock=clock,
+            max_attempts=settings.learn.max_attempts,
+            awaiting=self._awaiting,
+            tasks=self._rows,
+            ended=self._ended,
         )
         self._runs = Runs(writes=self._writes, endings=self._endings, tasks=self._rows)
         self._learn_ended = asyncio.Event()
@@ -193,6 +204,11 @@ class Worker:
     def new_key(self, tenant: str) -> None:
         """The tenant's requests bring another key: rows that wait for one go on."""
         self._endings.new_key(tenant)
+
+    @property
+    def learning(self) -> str:
+        """``ready``, ``off``, or ``degraded: why`` while learning waits for its model."""
+        return self._outages.state if self._settings.learn.enabled else "off"
 
     async def without_vectors(self, owners: Set[Owner]) -> None:
         """Memories of these owners were written without vectors: they are filled in when the embedder is there."""
@@ -345,6 +361,8 @@ class Worker:
             for operation, count in (planned.operations if planned else {}).items():
                 metrics().memories_written.labels(operation=operation).inc(count)
         else:
+            if row.plan is None:
+                self._awaiting.give_way(row)
             with charged_to(row.entry.scope.owner):
                 await self._learner.learn(row, read=slot.leave)
 
@@ -355,6 +373,9 @@ class Worker:
     def on_deleted(self, told: Callable[[], Awaitable[None]]) -> None:
         """``told`` is called when something was deleted, whose text may still be in the store's files."""
         self._applier.on_deleted(told)
+
+    def _model_answers(self, outage: int) -> None:
+        self._endings.model_answers(outage)
 
     def _ended(self, row: JournalRow, for_good: bool) -> None:
         if for_good and self._wrote is not None:

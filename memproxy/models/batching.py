@@ -1,6 +1,7 @@
 """Queries that wait together are embedded together, and the last ones are kept."""
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -28,24 +29,31 @@ class QueryCache:
     def __init__(self, size: int = CACHED_QUERIES, most_bytes: int = CACHED_BYTES) -> None:
         self._size = size
         self._most_bytes = most_bytes
-        self._questions: OrderedDict[str, Question] = OrderedDict()
+        self._questions: OrderedDict[bytes, Question] = OrderedDict()
         self._bytes = 0
 
     def get(self, text: str) -> Question | None:
         """What was made of a text that was asked for before, None if it is not (or no longer) there."""
-        if text in self._questions:
-            self._questions.move_to_end(text)
-        return self._questions.get(text)
+        name = _name(text)
+        if name in self._questions:
+            self._questions.move_to_end(name)
+        return self._questions.get(name)
 
     def put(self, text: str, question: Question) -> None:
         """Keep it; those that were not asked for longest go when it is too much."""
-        if (before := self._questions.pop(text, None)) is not None:
+        name = _name(text)
+        if (before := self._questions.pop(name, None)) is not None:
             self._bytes -= _bytes(before)
-        self._questions[text] = question
+        self._questions[name] = question
         self._bytes += _bytes(question)
         while self._questions and (len(self._questions) > self._size or self._bytes > self._most_bytes):
             _, gone = self._questions.popitem(last=False)
             self._bytes -= _bytes(gone)
+
+
+def _name(text: str) -> bytes:
+    """Stands for a text that may be erased elsewhere: the words themselves are not kept."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _bytes(question: Question) -> int:

@@ -5,15 +5,18 @@ provider rejects is left out and, once the call succeeded without it, remembered
 """
 
 import asyncio
+import email.utils
 import enum
 from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import httpx
 import openai
 import openai.resources.chat.completions  # the client loads it at the first call: a fifth of a second, on the loop
 
-from memproxy.errors import ModelError, ModelRefused
+from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
 
@@ -29,6 +32,12 @@ _MOST_CLIENTS = 64
 _MOST_REMEMBERED = 256
 _KEYLESS = "none"
 """The client insists on some key; without one of ours no Authorization header is sent at all."""
+
+_OF_WHAT_WAS_ASKED = frozenset({400, 409, 413, 414, 422, 431, 451})
+"""Statuses that say something of the request; every other one says it of the model, or of the account."""
+
+_OF_THE_ACCOUNT = frozenset({402, 404, 429})
+"""Used up, no such model for this key, too many requests."""
 
 
 class _Without(enum.Enum):
@@ -72,7 +81,8 @@ class OpenAIChatModel:
 
         Raises:
             ModelRefused: 401 or 403 (a missing key looks the same).
-            ModelError: timeouts, connection errors, every other status, an answer that is no chat completion.
+            ModelUnavailable: timeouts, connection errors, every status that says nothing of what was asked.
+            ModelError: what was asked is refused, or the answer is no chat completion.
         """
         host = httpx.URL(credential.base_url).host or credential.base_url
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
@@ -84,13 +94,13 @@ class OpenAIChatModel:
             raise ModelRefused(message) from error
         except (TimeoutError, openai.APITimeoutError) as error:
             message = f"{host} did not answer the model call within {self._settings.timeout_s:g} s; it is tried again"
-            raise ModelError(message) from error
+            raise ModelUnavailable(message) from error
         except openai.APIStatusError as error:
-            message = f"{host} answered the model call with status {error.status_code}; check the model's name and host"
-            raise ModelError(message) from error
+            raise _status_error(error, host) from error
         except (openai.OpenAIError, httpx.HTTPError, ValueError) as error:
             message = f"the model call to {host} failed ({type(error).__name__}); check that it can be reached"
-            raise ModelError(message) from error
+            away = isinstance(error, openai.APIConnectionError | httpx.HTTPError)
+            raise (ModelUnavailable if away else ModelError)(message) from error
 
     async def close(self) -> None:
         """Close all connections."""
@@ -185,7 +195,29 @@ def _named(error: openai.APIStatusError, without: frozenset[_Without], formats: 
     return sent_format if sent_format is _Without.SCHEMA else None
 
 
+def _status_error(error: openai.APIStatusError, host: str) -> ModelError:
+    message = f"{host} answered the model call with status {error.status_code}; check the model's name and host"
+    if error.status_code in _OF_WHAT_WAS_ASKED:
+        return ModelError(message)
+    limited = error.status_code in _OF_THE_ACCOUNT
+    return ModelUnavailable(message, retry_after_s=_retry_after(error.response.headers), limited=limited)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds (or a date) of ``Retry-After``; None where there is none that can be read."""
+    said = headers.get("retry-after", "").strip()
+    if said.isdecimal():
+        return float(said[:9])
+    try:
+        at = email.utils.parsedate_to_datetime(said)
+    except ValueError:
+        return None
+    return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
 def _reply(answer: Any, host: str) -> ModelReply:
+    if isinstance(answer, str):  # a page of a gateway, say: whoever answered is not the model
+        raise ModelUnavailable(f"{host} answered the model call with something that is no JSON; check its base URL")
     choices = getattr(answer, "choices", None)
     if not choices or choices[0].message is None:
         raise ModelError(

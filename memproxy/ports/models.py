@@ -113,7 +113,8 @@ class ChatModel(Protocol):
 
         Raises:
             ModelRefused: no key, or 401/403.
-            ModelError: anything else that may pass (timeouts, 429, 5xx, connection errors).
+            ModelUnavailable: it is away, or takes no more of this account (timeouts, 429, 5xx, connection errors).
+            ModelError: what was asked is refused, or cannot be read as an answer.
         """
 
     async def close(self) -> None:

@@ -191,7 +191,8 @@ class StateStore(AccessState, Protocol):
 
     async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
         """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left.
-        ``until`` is the number of the last journal row that goes: what came after the erasure was asked for stays.
+        ``until`` is the number of the last journal row that goes: what came after the erasure was asked for stays, but
+        for ``learn`` rows, which rest on what is gone.
         """
 
     async def owners(self, *, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:

@@ -23,7 +23,16 @@ class LearnSettings(Section):
     )
     model_tokens_per_hour: Positive | None = Field(None, description="Budget of model tokens per tenant and hour.")
     prompts_dir: FolderPath | None = Field(None, description="Prompts in place of the built-in ones.")
-    max_attempts: Positive = Field(5, description="Tries before a job is parked (an outage does not count).")
+    max_attempts: Positive = Field(
+        5,
+        description="Tries before a job is parked. What is not its fault does not count: an outage of the store, the "
+        "state or the model (no connection, timeouts, 5xx, 429), a refused key, a spent budget.",
+    )
+    max_outage_s: Seconds = Field(
+        86_400.0,
+        description="Longest that a job waits for a model that does not answer (from the start of the engine at the "
+        "earliest); then it is parked with the reason.",
+    )
 
 
 class DedupSettings(Section):

@@ -46,7 +46,8 @@ async def test_the_relay_gets_the_block_of_a_request(tmp_path: Path) -> None:
         assert answer.result == "injected"
         assert "$10,000" in answer.context
         assert 'id="abc"' in answer.context
-        assert await readiness(api) == {"state": "ready", "store": "ready", "worker": "ready", "embedder": "off"}
+        parts = {"state": "ready", "store": "ready", "worker": "ready", "embedder": "off", "learning": "off"}
+        assert await readiness(api) == parts
 
 
 async def test_what_the_relay_sends_and_nobody_can_read_is_refused_in_shape(tmp_path: Path) -> None:

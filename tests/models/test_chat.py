@@ -10,7 +10,7 @@ import pytest
 import respx
 from aiohttp import web
 
-from memproxy.errors import ModelError, ModelRefused
+from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
@@ -120,6 +120,33 @@ async def test_other_statuses_are_errors_after_one_call(
         await ask(model)
     assert not isinstance(caught.value, ModelRefused)
     assert route.call_count == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "wait_s", "limited"),
+    [
+        (503, {"retry-after": "120"}, 120.0, False),
+        (429, {"retry-after": "Mon, 01 Jan 2001 00:00:00 GMT"}, 0.0, True),
+        (429, {"retry-after": "soon"}, None, True),
+        (500, {}, None, False),
+    ],
+)
+async def test_a_model_that_is_away_is_told_from_one_that_refuses_what_it_is_asked(
+    model: OpenAIChatModel,
+    route: respx.Route,
+    status: int,
+    headers: dict[str, str],
+    wait_s: float | None,
+    limited: bool,
+) -> None:
+    route.respond(status, headers=headers, json={"error": {"message": "no"}})
+    with pytest.raises(ModelUnavailable) as caught:
+        await ask(model)
+    assert (caught.value.retry_after_s, caught.value.limited) == (wait_s, limited)
+    route.respond(413, json={"error": {"message": "too long"}})
+    with pytest.raises(ModelError) as refused:
+        await ask(model)
+    assert not isinstance(refused.value, ModelUnavailable)
 
 
 @pytest.mark.parametrize("failure", [httpx.ConnectError, httpx.ReadTimeout, httpx.RemoteProtocolError])

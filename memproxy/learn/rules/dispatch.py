@@ -23,6 +23,9 @@ class Rules:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = tuple((rule, *_begins(rule.pattern.pattern)) for rule in rules)
+        self._known = frozenset[str]().union(
+            *(words for _, *both in self._rules for words in both if words is not None)
+        )
         self._that_fit = lru_cache(_MOST_BEGINNINGS)(self._fitting)
 
     def that_fit(self, text: str) -> tuple[Rule, ...]:
@@ -30,7 +33,12 @@ class Rules:
         found = _FIRST_TWO.match(text)
         if found is None:
             return self._that_fit("", "")
-        return self._that_fit(found["one"].lower(), (found["two"] or "").lower())
+        return self._that_fit(self._if_known(found["one"]), self._if_known(found["two"] or ""))
+
+    def _if_known(self, word: str) -> str:
+        """A word that some rule begins with, else none: what is remembered of clauses is the rules' own words."""
+        word = word.lower()
+        return word if word in self._known else ""
 
     def _fitting(self, one: str, two: str) -> tuple[Rule, ...]:
         return tuple(

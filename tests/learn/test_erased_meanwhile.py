@@ -1,0 +1,66 @@
+"""A user who is erased while something is under way: nothing that comes after names him again."""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from memproxy.core.protocol import Deletion, PlanBody, TurnsBody
+from memproxy.core.turn import Message
+from memproxy.learn.drift import Drift
+from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.triggers import Triggers
+from memproxy.ports import SessionProgress
+from memproxy.stores.sqlite_state import SqliteState
+from tests.learn.rig import ANN, NOON, PATIENCE_S, rig
+
+SAID = "My budget for Hawaii is $10,000"
+
+
+class ErasedMeanwhile(SqliteState):
+    """Whoever is found due is erased before anybody can act on it."""
+
+    async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
+        found = await super().due_sessions(every=every, idle_before=idle_before, limit=limit)
+        for progress in found:
+            await self.forget(progress.scope, session=None)
+        return found
+
+
+def named(folder: Path) -> list[str]:
+    """The tables of the state that name the user."""
+    with sqlite3.connect(folder / "state.db") as db:
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows: dict[str, Sequence[object]] = {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
+    return [name for name, held in rows.items() if ANN.user in repr(held)]
+
+
+async def test_a_session_that_is_erased_when_it_was_found_due_is_not_learned_from(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as r:
+        await r.state.note_turns(ANN, count=5, at=NOON)
+    state = ErasedMeanwhile(tmp_path / "state.db", sync="normal")
+    await state.open()
+    async with rig(tmp_path / "other", started=False) as r:
+        triggers = Triggers(
+            settings=r.settings.learn,
+            state=state,
+            store=r.store,
+            access=r.access,
+            drift=Drift(None, state=state, windows=None, vectors=None),  # type: ignore[arg-type]
+            locks=OwnerLocks(),
+            clock=r.clock,
+        )
+        assert await triggers.look() == 0
+    await state.close()
+    assert named(tmp_path) == []
+
+
+async def test_learning_that_begins_before_an_erasure_is_carried_out_goes_with_it(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as r:
+        turns = TurnsBody(messages=[Message(role="user", content=SAID)], said_at=r.clock.now(), learn_now=True)
+        await r.submit(turns)
+        erased = await r.submit(PlanBody(delete_where=Deletion()))
+        await r.worker.start()
+        assert await r.worker.applied(erased, PATIENCE_S)
+        assert (await r.state.queue_sizes())["learn"] == {"waiting": 0, "running": 0, "parked": 0}
+    assert named(tmp_path) == []
