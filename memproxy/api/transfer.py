@@ -122,18 +122,22 @@ class Transfer:
         """
         identity = caller(request, "memory:write")
         query = read_query(request, ImportQuery)
-        body = await read_lines_body(request, self._max_bytes)
         told = Told(dry_run=query.dry_run)
-        lines = [one for one in read_lines(body) if not _is_wrong(one, told)]
-        header = next((one.header for one in lines if one.header is not None), None)
-        await self._adopt(identity, query, [one for one in lines if one.place is not None], told)
-        numbers = await self._take(identity, query, lines, header, told)
-        numbers += await self._say(identity, query, [one for one in lines if one.turns is not None], told)
+        # what was read goes before it is waited for
+        numbers = await self._accepted(identity, query, await read_lines_body(request, self._max_bytes), told)
         applied = await self._applied(numbers)
         if not query.dry_run:
             counts = {"imported": told.imported, "replaced": told.replaced, "turns": told.turns}
             await self._audit.note(identity, "user.import", counts=counts, user_id=query.user_id)
         return answer(told) if applied else answer(told, 202, QUEUED)
+
+    async def _accepted(self, identity: Identity, query: ImportQuery, body: bytes, told: Told) -> list[int]:
+        """Journal what the lines of a body hold; the numbers of the rows."""
+        lines = [one for one in read_lines(body) if not _is_wrong(one, told)]
+        header = next((one.header for one in lines if one.header is not None), None)
+        await self._adopt(identity, query, [one for one in lines if one.place is not None], told)
+        numbers = await self._take(identity, query, lines, header, told)
+        return numbers + await self._say(identity, query, [one for one in lines if one.turns is not None], told)
 
     async def _adopt(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> None:
         """Take over the palace's numbers; where they mean something else here, memories are placed anew. A key of one
@@ -173,12 +177,21 @@ class Transfer:
             scope = self._owner(identity, query, one.memory.user_id, one.number, told)
             if scope is not None and (memory := self._memory(identity, one, scope, told)) is not None:
                 groups.setdefault(scope, []).append((memory, self._vectors(one, header, told)))
-        numbers: list[int] = []
-        for scope, taken in groups.items():
-            rest = iter(taken)
-            while some := list(islice(rest, ROW)):
-                numbers += await self._journal(scope, some, query, told)
+        plans: list[tuple[Scope, PlanBody]] = []
+        try:
+            for scope, taken in groups.items():
+                rest = iter(taken)
+                while some := list(islice(rest, ROW)):
+                    plans += await self._planned(scope, some, query, told)
+        finally:  # over a quota what came before is written
+            numbers = await self._journalled(plans)
         return numbers
+
+    async def _journalled(self, plans: Sequence[tuple[Scope, PlanBody]]) -> list[int]:
+        """Append rows in their order, together: one commit has them all, and so has one flush of the store, which takes
+        longer than all else that a row needs.
+        """
+        return await asyncio.gather(*(self._writer.append(scope, JournalKind.PLAN, plan) for scope, plan in plans))
 
     def _memory(self, identity: Identity, one: Line, scope: Scope, told: Told) -> Memory | None:
         if one.memory is None:
@@ -207,9 +220,10 @@ class Transfer:
     def _fits(self, given: GivenVectors) -> bool:
         return all(length_of(part) == self._backends.store.dimension for part in given.dense)
 
-    async def _journal(
+    async def _planned(
         self, scope: Scope, taken: Sequence[tuple[Memory, GivenVectors | None]], query: ImportQuery, told: Told
-    ) -> list[int]:
+    ) -> list[tuple[Scope, PlanBody]]:
+        """What is to be written of these, and for whom; nothing where all of it is there."""
         self._backends.require_store()
         there = await self._there(scope, [memory for memory, _ in taken])
         keyed = [(vector_key(memory), memory, given) for memory, given in taken]
@@ -223,8 +237,7 @@ class Transfer:
         await self._backends.quotas.admit_memories(scope, len(due) - replaced)
         memories = await self._placed(scope, [memory for _, memory, _ in due])
         vectors = {key: given for key, _, given in due if given is not None}
-        plan = PlanBody(upserts=memories, vectors=vectors)
-        return [await self._writer.append(scope, JournalKind.PLAN, plan)]
+        return [(scope, PlanBody(upserts=memories, vectors=vectors))]
 
     async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Those of these memories that are there already, in the form that is there."""

@@ -1,5 +1,6 @@
 """The lines of an import, checked: every refusal names the line and the field."""
 
+import io
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -77,7 +78,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_lines(body: bytes) -> Iterator[Line]:
     """The lines of a file or a part of it; empty ones are passed over."""
-    for number, raw in enumerate(body.split(b"\n"), start=1):
+    for number, raw in enumerate(io.BytesIO(body), start=1):
         if raw.strip():
             try:
                 yield _line(number, _object(raw))
@@ -148,13 +149,12 @@ def memory_of(line: MemoryLine, tenant: str, user: str, redacted: frozenset[str]
     Raises:
         RequestError: a field does not fit.
     """
-    fields = line.model_dump()
     content = redact(line.content, redacted)
     if line.kind == Kind.TURN.value:
         content = strip_blocks(content)
-    fields |= {"tenant": tenant, "user_id": user, "content": content}
+    fields = vars(line) | {"tenant": tenant, "user_id": user, "content": content}
     fields["updated_at"] = line.updated_at or line.created_at
     try:
-        return msgspec.convert(fields, Memory)
+        return msgspec.convert(fields, Memory, from_attributes=True)
     except (msgspec.ValidationError, ValidationError) as error:
         raise RequestError(str(error)) from error

@@ -20,7 +20,13 @@ beside the one that kills is done meanwhile, and is not blamed again.
 STATES = ("waiting", "running", "parked")
 
 MOST_RUN_BYTES = 64 * 1024
-"""Bodies of rows that are claimed together: large rows are handled and acknowledged one at a time."""
+"""Bodies of rows that are claimed together: large ones are handled and acknowledged one at a time."""
+
+MOST_PLAN_BYTES = 24 * 1024 * 1024
+"""The same of plans, all owners' in one claim: each is handled alone, they only share the flush that acknowledges them.
+Somewhat more than a piece of an import (`transfers.PIECE_BYTES`) makes: a flush for each row would take longer than all
+else that it needs.
+"""
 
 _HEADS = "lane = ? AND head = 1 AND state = 'waiting' AND due <= ?"
 _LEARNABLE = """
@@ -109,14 +115,20 @@ def claim(db: sqlite3.Connection, lane: str, limit: int, now: datetime, *, run: 
         f"SELECT {_COLUMNS} FROM journal AS row WHERE {where} ORDER BY number LIMIT ?",  # noqa: S608 (no value in it)
         (lane, micros(now), limit),
     ).fetchall()
-    rows = [row for head in heads for row in (head, *_behind(db, lane, head, run - 1, now))]
+    rows, plan_bytes = [], MOST_PLAN_BYTES
+    for head in heads:
+        behind = _behind(db, lane, head, limit=run - 1, plan_bytes=plan_bytes, now=now)
+        plan_bytes = max(MOST_RUN_BYTES, plan_bytes - sum(len(row[5]) for row in behind))
+        rows += [head, *behind]
     db.executemany("UPDATE journal SET state = 'running' WHERE number = ?", [(row[0],) for row in rows])
     return [_claimed(row) for row in rows]
 
 
-def _behind(db: sqlite3.Connection, lane: str, head: tuple[Any, ...], limit: int, now: datetime) -> list[Any]:
+def _behind(
+    db: sqlite3.Connection, lane: str, head: tuple[Any, ...], *, limit: int, plan_bytes: int, now: datetime
+) -> list[Any]:
     """Rows of the head's owner that may go with it. What was tried before goes alone, so that a row that fails, or ends
-    the engine, is told from those beside it.
+    the engine, is told from those beside it. Plans go with plans up to ``plan_bytes``.
     """
     if limit <= 0 or head[-1]:
         return []
@@ -126,10 +138,11 @@ def _behind(db: sqlite3.Connection, lane: str, head: tuple[Any, ...], limit: int
         "WHERE tenant = ? AND user = ? AND lane = ? AND state != 'parked' AND number > ? ORDER BY number LIMIT ?",
         (micros(now), *scope.owner, lane, head[0], limit),
     )
-    rows, size = [], len(head[5])
+    rows, size, only_plans = [], len(head[5]), head[1] == JournalKind.PLAN
     for *row, free in candidates:
         size += len(row[5])
-        if not free or size > MOST_RUN_BYTES:
+        only_plans = only_plans and row[1] == JournalKind.PLAN
+        if not free or size > (plan_bytes if only_plans else MOST_RUN_BYTES):
             break
         rows.append(tuple(row))
     return rows
@@ -279,11 +292,13 @@ def refused(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def erase(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> None:
-    """Delete the rows of an owner, or of one of its sessions, up to the number ``until``."""
+    """Delete the rows of an owner, or of one of its sessions, up to the number ``until``; and all that learn, because
+    what came after ``until`` is indexed later, and not learned from yet.
+    """
     where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
     db.execute(
-        "DELETE FROM journal WHERE tenant = ? AND user = ? AND number <= ifnull(?, number) "  # noqa: S608 (no value
-        f"{where}",  # in the text)
+        "DELETE FROM journal WHERE tenant = ? AND user = ? "  # noqa: S608 (no value in the text)
+        f"AND (lane = 'learn' OR number <= ifnull(?, number)) {where}",
         (*scope.owner, until, *values),
     )
     for lane in ("index", "learn"):

@@ -58,7 +58,12 @@ def slim_payload(memory: Memory, tokens: bytes = b"") -> dict[str, Any]:
         RequestError: it cannot be stored.
     """
     encoded(memory)
-    slim = {name: value for name, value in to_payload(memory).items() if value is not None and value not in ([], {})}
+    # what is true is told at once: most values are
+    slim = {
+        name: value
+        for name, value in to_payload(memory).items()
+        if value or (value is not None and value not in ([], {}))
+    }
     if tokens:
         slim[TOKEN_VECTORS] = base64.b64encode(tokens).decode()
     if tells_nothing(memory):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from memproxy.api.transfer import ROW
 from memproxy.core.protocol import Identity
 from memproxy.core.transfer import MEDIA_TYPE
 from memproxy.settings import LimitsSettings
@@ -247,3 +248,16 @@ async def test_an_import_over_the_quota_is_refused_and_goes_on_when_there_is_roo
         assert refused.headers["retry-after"]
         assert (await take(api, file, dry_run=True))["imported"] == 3
         assert await api.page() == []
+
+
+async def test_of_an_import_over_the_quota_the_rows_before_it_stay(tmp_path: Path) -> None:
+    settings = test_settings()
+    limits = LimitsSettings(user=UserLimits(memories=ROW + 1))
+    engine = make_engine(tmp_path, settings=settings.model_copy(update={"limits": limits}))
+    file = lines(*(memory(f"m{number}", f"fact {number}") for number in range(ROW + 2)))
+    async with serve_engine(engine) as api:
+        refused = await api.call("POST", "/v1/memory/import", content=file, headers={"content-type": MEDIA_TYPE})
+        assert refused.status_code == 429
+        # a row of the same user's is answered when those before it are applied
+        assert (await api.call("DELETE", "/v1/memory", params={"session_id": "none"})).status_code == 200
+        assert len(read(await export(api), "memory")) == ROW

@@ -11,7 +11,7 @@ import pytest
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, RequestError
 from memproxy.ports import JournalEntry, JournalKind, KnownSession, Recovered, SessionProgress, SlotChange
-from memproxy.stores.sqlite_journal import MOST_RUN_BYTES
+from memproxy.stores.sqlite_journal import MOST_PLAN_BYTES, MOST_RUN_BYTES
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, NOON
 
@@ -55,6 +55,17 @@ async def test_large_rows_are_claimed_alone(state: SqliteState) -> None:
     large = b"x" * MOST_RUN_BYTES
     numbers = [await state.append(entry(body=body)) for body in (b"{}", b"{}", large, b"{}")]
     for together in ([0, 1], [2], [3]):
+        rows = await state.claim("index", limit=5, now=NOON, run=10)
+        assert [row.number for row in rows] == [numbers[place] for place in together]
+        for row in rows:
+            await state.finish(row.number)
+
+
+async def test_large_plans_are_claimed_together_up_to_a_limit_and_turns_not_with_them(state: SqliteState) -> None:
+    large, most = b"x" * MOST_RUN_BYTES, b"x" * (MOST_PLAN_BYTES - 2 * MOST_RUN_BYTES)
+    plans = [entry(kind=JournalKind.PLAN, body=body) for body in (large, large, large, most)]
+    numbers = [await state.append(one) for one in (*plans, entry())]
+    for together in ([0, 1, 2], [3], [4]):
         rows = await state.claim("index", limit=5, now=NOON, run=10)
         assert [row.number for row in rows] == [numbers[place] for place in together]
         for row in rows:
