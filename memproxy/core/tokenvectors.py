@@ -45,6 +45,20 @@ def pack(vectors: Vectors) -> bytes:
     return bytes([_FORMAT]) + int(vectors.shape[1]).to_bytes(2, "little") + bits.tobytes()
 
 
+def unpack(packed: bytes) -> Vectors:
+    """The token vectors of one text as they are known: unit vectors of the signs, one row each, at most `MOST_TOKENS`;
+    none of what has another format.
+    """
+    numbers = int.from_bytes(packed[1:_HEADER_BYTES], "little")
+    if not numbers or not _counts([packed], numbers)[0]:
+        return np.zeros((0, numbers), np.float32)
+    width = _width(numbers)
+    bits = np.frombuffer(packed, np.uint8, offset=_HEADER_BYTES).reshape(-1, width)[:MOST_TOKENS]
+    signs: Vectors = _SIGNS[bits].reshape(len(bits), -1)[:, :numbers]  # a copy
+    signs /= np.float32(numbers**0.5)
+    return signs
+
+
 def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float64]:
     """For each text (row) and each token of the question (column) the cosine of the nearest token of the text, in
     [-1, 1]. ``question`` has a unit vector in each row. NaN where a text has no tokens, or those of another format or

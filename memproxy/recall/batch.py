@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.core.memory import Memory
+from memproxy.recall.asking import Asking
 from memproxy.recall.each import Each
-from memproxy.recall.reading import Asking
 
 Array = NDArray[np.float64]
 Row = TypeVar("Row", bound=np.generic)
@@ -66,6 +66,11 @@ class Batch:
     def similarities(self) -> Array:
         """`Each.similarities`."""
         return self._of(self.each.similarities)
+
+    def tokens(self, places: Sequence[int]) -> list[bytes]:
+        """`Candidate.tokens` of those at some places."""
+        whole = range(len(self.memories)) if self._places is None else self._places.tolist()
+        return [self.each.packed[whole[place]] for place in places]
 
     @cached_property
     def has_tokens(self) -> NDArray[np.bool_]:
@@ -167,4 +172,5 @@ class Batch:
 def _adjoin(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
     if one[1] == other[1]:
         return other[2] - one[2] == 1
-    return other[2] == 0 and other[1] - one[1] <= _ADJOINING
+    # messages of one call may have times of their own
+    return other[2] in (0, one[2] + 1) and other[1] - one[1] <= _ADJOINING

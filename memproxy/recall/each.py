@@ -14,6 +14,7 @@ from memproxy.core import timerange
 from memproxy.core.tokenvectors import similarities
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.ports import Candidate
+from memproxy.recall.asking import Asking, asking, names_in
 from memproxy.recall.preferences import is_preference
 from memproxy.recall.reading import (
     BY_ASSISTANT,
@@ -22,11 +23,8 @@ from memproxy.recall.reading import (
     NUMBERS,
     SIGNS_KEPT,
     TURN,
-    Asking,
     Letters,
     Reading,
-    asking,
-    names_in,
     phrases,
     single_words,
 )
@@ -63,13 +61,13 @@ class Each:
         self.words = words
         self.letters = letters or Letters([reading.letters for reading in readings])
         self._tokens = tokens
-        self._candidates = candidates
         self._readings = readings
         self._signs: dict[str, Array] = {}
         numbers = np.frombuffer(b"".join([reading.numbers for reading in readings]))
         self._numbers: list[Array] = list(numbers.reshape(-1, NUMBERS).T.copy())
         self.memories = [candidate.memory for candidate in candidates]
         self.notes = [candidate.notes for candidate in candidates]
+        self.packed = [candidate.tokens for candidate in candidates]
         self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
         self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
 
@@ -135,9 +133,9 @@ class Each:
         """How near the tokens of each candidate come to each of the query's; NaN for candidates without tokens, no
         columns where the query has none.
         """
-        if self._tokens is None or not any(candidate.tokens for candidate in self._candidates):
+        if self._tokens is None or not any(self.packed):
             return np.full((len(self.memories), 0), np.nan)
-        return similarities(self._tokens, [candidate.tokens for candidate in self._candidates])
+        return similarities(self._tokens, self.packed)
 
     @cached_property
     def speakers(self) -> list[str]:

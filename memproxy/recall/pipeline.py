@@ -27,7 +27,7 @@ from memproxy.ports import (
     Question,
     Reranker,
 )
-from memproxy.recall import hops, preferences
+from memproxy.recall import constraints, hops, preferences
 from memproxy.recall.answering import answered, note, without
 from memproxy.recall.aside import Aside
 from memproxy.recall.assemble import Block, assemble
@@ -302,7 +302,14 @@ class Recall:
         self, scope: Scope, query: str, hybrid: HybridQuery, candidates: list[Candidate]
     ) -> list[Candidate]:
         """With what is known in the matter, when advice is asked for: it seldom has the question's words."""
-        words = preferences.wanted_words(query) if "preferences" in self._recipe.stages else ""
+        if "preferences" not in self._recipe.stages:
+            return candidates
+        matters = constraints.asked_for(query)
+        if matters:
+            bm25 = self._lexical.encode_query(" ".join(constraints.SEARCHED[name] for name in sorted(matters)))
+            more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0)
+            candidates = preferences.joined(candidates, await self._store.search(scope, more))
+        words = preferences.wanted_words(query)
         kinds = tuple(kind for kind in hybrid.where.kinds if kind is not Kind.TURN)
         if not words or (hybrid.where.kinds and not kinds):
             return candidates

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.questions import Question
-from memproxy.core.text import GENERIC_WORDS, STOPWORDS, words
+from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, LexicalEncoder, Notes
 
 READ_CHARACTERS = 800
@@ -31,6 +31,7 @@ _MOST_BEGINNINGS = 40
 _SHORTEST_BEGINNING, _LONGEST_BEGINNING = 2, 3
 """How much of a query's word its other forms begin with, before they are stemmed: ``cit`` for city and cities."""
 
+_QUERY_CHARACTERS = 2000
 _LONGEST = 2.0
 _USUAL_LENGTH = 4.0
 
@@ -285,48 +286,3 @@ def single_words(text: str) -> dict[bytes, bool]:
     """
     found = list(dict.fromkeys(_letters(text[:_QUERY_CHARACTERS]).split()))
     return {word: word in _FUNCTION_WORDS for word in found[:_MOST_BEGINNINGS]}
-
-
-class Asking(msgspec.Struct, frozen=True):
-    """A query as ranking sees it: what kind of answer it wants and of whose words, 1 or 0 each."""
-
-    number: float
-    name: float
-    time: float
-    first_person: float
-    assistant_said: float
-
-
-_HOW_MANY = re.compile(r"\bhow (many|much|long|old|often|far|big|tall)\b|\bwhat (number|amount|percentage|age)\b")
-_WHO = re.compile(
-    r"\b(who|whose|whom|where)\b|\b(which|what) (kind of |type of )?"
-    r"(person|book|movie|film|show|series|song|album|artist|band|game|city|country|state|place|restaurant|company|brand"
-    r"|store|shop|school|university|team|name|recipe|car|dish)s?\b|\bnames?\b"
-)
-_WHEN = re.compile(r"\bwhen\b|\b(what|which) (date|day|month|year|time|week)\b|\bhow long\b")
-_ME = re.compile(r"\b(i|i'm|i've|i'd|my|me|mine|we|our)\b")
-_YOU_SAID = re.compile(
-    r"\b(you|assistant)( \w+)? (said|say|told|tell|suggested|suggest|recommended|recommend|mentioned|mention|gave|give|"
-    r"listed|list|provided|provide|explained|explain|described|wrote|write|advised|shared|came up|helped)\b"
-    r"|\byour (suggestion|recommendation|advice|list|answer|explanation)s?\b"
-    r"|\bour (previous|last|earlier) (conversation|chat|discussion)\b"
-    r"|\bremind me\b"
-)
-_QUERY_CHARACTERS = 2000
-
-
-def asking(text: str) -> Asking:
-    """Read a query (English forms only; in other languages nothing is known of it)."""
-    low = text[:_QUERY_CHARACTERS].lower().replace("’", "'")
-    return Asking(
-        number=float(_HOW_MANY.search(low) is not None),
-        name=float(_WHO.search(low) is not None),
-        time=float(_WHEN.search(low) is not None),
-        first_person=float(_ME.search(low) is not None),
-        assistant_said=float(_YOU_SAID.search(low) is not None),
-    )
-
-
-def names_in(text: str) -> frozenset[str]:
-    """The words of a query, lower-cased, to see whose name is among them."""
-    return frozenset(word.removesuffix("'s") for word in words(text[:_QUERY_CHARACTERS]))

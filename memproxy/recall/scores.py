@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.recall.batch import Array, Batch
+from memproxy.recall.carried import carried
 from memproxy.recall.levels import Asked, features, in_order
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
@@ -24,21 +25,32 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
             sums = np.where(without, weighted(columns, recipe.lexical, len(without)), sums)
         return np.clip(sums, 0.0, 1.0)
     if without.all():
-        return fusion.probability(_odds(batch, columns, recipe.lexical, recipe.lexical_level, without))
-    odds = _odds(batch, columns, recipe.hybrid, recipe.hybrid_level, ~without)
+        return fusion.probability(carried(batch, _odds(batch, columns, recipe.lexical, recipe.lexical_level, without)))
+    sums = weighted(columns, recipe.hybrid, len(without))
+    odds = _odds(batch, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
     if recipe.late is not None and LATE in recipe.stages:
         compared = batch.has_tokens & (batch.is_turn > 0)
         if compared.any():
-            by_vector = {"by_vector": free(recipe.hybrid, columns, weighted(columns, recipe.hybrid, len(odds)))}
+            by_vector = {"by_vector": free(recipe.hybrid, columns, sums)}
             odds = np.where(compared, _odds(batch, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, batch, odds, without), odds)
-    return fusion.probability(odds)
+    return fusion.probability(carried(batch, odds))
 
 
-def _odds(batch: Batch, columns: Columns, order: Weights, level: Weights, members: NDArray[np.bool_]) -> Array:
-    """Log odds by the weights ``level``, in the order of the weights ``order``; for the ``members``."""
-    sums = weighted(columns, order, len(members))
+def _odds(
+    batch: Batch,
+    columns: Columns,
+    order: Weights,
+    level: Weights,
+    members: NDArray[np.bool_],
+    *,
+    sums: Array | None = None,
+) -> Array:
+    """Log odds by the weights ``level``, in the order of the weights ``order``; for the ``members``. ``sums`` by
+    ``order``, where they are known.
+    """
+    sums = weighted(columns, order, len(members)) if sums is None else sums
     seen = features(Asked.of(batch), columns, sums, free(order, columns, sums), members)
     return in_order(weighted(seen, level, len(members)), sums, members)
 

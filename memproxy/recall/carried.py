@@ -1,0 +1,70 @@
+"""What one candidate says of another, after each was looked at by itself: an answer stands with the message that it
+answers, a later statement with the one that it replaces, and what the user must avoid with any advice on it.
+"""
+
+import math
+
+import numpy as np
+
+from memproxy.recall import constraints, newer
+from memproxy.recall.batch import NOBODY, Array, Batch
+
+LIKELY = 0.5
+"""Log odds from which on a candidate is likely enough that others stand with it."""
+
+CONSTRAINT = 1.4
+"""Log odds of what the user must avoid (0.8), whatever the query's words are."""
+
+BELOW = 1.6
+"""How far a statement stands below the one that replaces it: further than the elbow of `recall.select`."""
+
+_SUREST = math.log(99)
+"""The elbow counts from no more than this."""
+
+_STEP = 1e-3
+
+
+def carried(batch: Batch, odds: Array) -> Array:
+    """The log odds of the candidates, with those of others that they stand with."""
+    found = odds
+    if batch.asking.assistant_said:
+        found = _answers(batch, found)
+    if newer.wanted(batch):
+        found = _later(batch, found)
+    matters = frozenset[str]() if batch.asked_speakers else constraints.asked_for(batch.text)
+    return _constraints(batch, found, matters) if matters else found
+
+
+def _answers(batch: Batch, odds: Array) -> Array:
+    """What the assistant answered is as likely as what it answers, which then is no answer itself."""
+    before, _ = batch.around
+    found = odds.copy()
+    asked = np.flatnonzero((batch.by_assistant > 0) & (before != NOBODY))
+    for place in asked.tolist():
+        question = int(before[place])
+        if batch.by_user[question] and odds[question] > max(LIKELY, odds[place]):
+            found[place] = odds[question]
+            found[question] = min(odds[question], _SUREST) - BELOW
+    return found
+
+
+def _later(batch: Batch, odds: Array) -> Array:
+    """What was said later about the same stands right behind what was found, or in its place."""
+    found = odds.copy()
+    for pair in newer.pairs(batch, odds, LIKELY):
+        best = max(odds[pair.place], odds[pair.later])
+        found[pair.later] = best if pair.instead else max(best - _STEP, odds[pair.later])
+        if pair.instead:
+            found[pair.place] = min(best, _SUREST) - BELOW
+    return found
+
+
+def _constraints(batch: Batch, odds: Array, matters: frozenset[str]) -> Array:
+    bearers = constraints.whose(batch.text)
+    told = [place for place, memory in enumerate(batch.memories) if constraints.constrains(memory, matters, bearers)]
+    told = sorted(told, key=lambda place: -odds[place])[: constraints.MOST]
+    found = odds.copy()
+    if told:
+        least = max(CONSTRAINT, min(float(odds.max()), _SUREST) - BELOW + 0.2)
+        found[told] = np.maximum(odds[told], least - _STEP * np.arange(len(told)))
+    return found

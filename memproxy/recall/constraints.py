@@ -1,0 +1,224 @@
+"""What a user must not eat, take or do: told once, it counts in every advice on that matter, whatever its words.
+
+"Suggest a Thai dish" and "I carry an EpiPen" share no word, and their vectors are far apart; left out, it does harm.
+Read by its words in English, German, Spanish, French and Chinese.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from memproxy.core.memory import Kind, Memory, Trust
+
+FOOD, MEDICINE, ACTIVITY = "food", "medicine", "activity"
+
+SEARCHED: Mapping[str, str] = MappingProxyType(
+    {
+        FOOD: "allergic allergy intolerant intolerance coeliac celiac gluten lactose vegan vegetarian diabetic diabetes"
+        " pregnant eat diet allergisch vegetarisch alérgico celíaca intolérant allergique végétarien",
+        MEDICINE: "allergic allergy pregnant asthma diabetic tolerate medication allergisch alérgico allergique",
+        ACTIVITY: "injury injured knee back surgery physio doctor pregnant asthma verletzt lesión blessure",
+    }
+)
+"""What is searched for beside the query, by what its advice is about."""
+
+MOST = 4
+"""So many of them are lifted at most, those that match the query best."""
+
+_EVERYWHERE = r"pregnan\w*|schwanger|embarazada|enceinte|怀孕|孕妇"
+_ALLERGIC = (
+    r"\ballerg\w*|\bal[eé]rgi\w*|过敏|\bepi-?pen\b|\bintoleran\w*|unverträglich\w*|\bintoléran\w*|不耐受"
+    r"|\b(?:a|bad) reaction to\b|\bune réaction (?:à|aux?)\b"
+)
+_ILL = r"\bdiabet\w*|\bdiab[eé]t\w*|糖尿病|高血压|\bblood pressure\b|\bbluthochdruck\b|\bhipertens\w*|\bhypertendu\w*"
+_NOT_BORNE = (
+    r"\b(?:gives?|gave|makes?|made|brings?) me (?!a\b|an\b|happy|laugh|smile|feel good)\w+|\bsets? (?:it|them"
+    r"|me) off\b"
+    r"|\btriggers?\b|\bside effects?\b|\b(?:can't|cannot|don't|couldn't) tolerate\b|\bupsets? my\b|\bnever again\b"
+    r"|\bvertrag\w*\b[^.!?]{0,40}\bnicht|\bnebenwirkung\w*|\bme (?:sienta|sientan|cae|caen) (?:muy )?mal\b"
+    r"|\bne support\w* pas\b|\beffets secondaires\b|\bmir\b[^.!?]{0,30}\b(?:schlecht|übel)\b|副作用|吃了就|受不了"
+)
+_TOLD: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        FOOD: re.compile(
+            rf"{_EVERYWHERE}|{_ALLERGIC}|{_ILL}|{_NOT_BORNE}"
+            r"|\bc(?:o|œ)?eliac\w*|\bcelíac\w*|\bzöliakie|\bcœliaque|\bcoeliaque|\b(?:gluten|lactose|sugar"
+            r"|dairy)[ -]?free\b"
+            r"|\blaktose\w*|\bvegan\w*|\bvegetari\w*|\bpescatarian\w*|\bvégéta[rl]i\w*|\bvégan\w*|\bhalal\b"
+            r"|\bkosher\b|\bketo\b"
+            r"|\blow[ -](?:carb|fodmap|sodium|salt)\b|\bcholesterol\b|\bgout\b|\breflux\b|素食|吃素|清真|忌口|不吃"
+            r"|不能吃|不喝"
+            r"|\b(?:can't|cannot|can not|don't|do not|mustn't|not allowed to|never) (?:\w+ )?(?:eat|drink|digest"
+            r"|swallow)\b"
+            r"|\bno (?:\w+ )?(?:eggs?|meat|pork|fish|nuts|peanuts|dairy|milk|sugar|alcohol|gluten|wheat|shellfish"
+            r"|mushrooms)\b"
+            r"|\b(?:can't|cannot) stand (?:eggs|meat|fish|cheese|mushrooms|onions|garlic|tomatoes|olives|coriander)\b"
+            r"|\b(?:esse|trinke) (?:\w+ )?kein\w*|\bdarf (?:\w+ )?(?:kein\w*|nicht)\b[^.!?]{0,30}\b(?:essen"
+            r"|trinken)\b"
+            r"|\bno (?:como|puedo comer|bebo|puedo beber|pruebo)\b|\bne (?:mange|bois)\b|\bne peux pas manger\b",
+            re.IGNORECASE,
+        ),
+        MEDICINE: re.compile(
+            rf"{_EVERYWHERE}|{_ALLERGIC}|{_ILL}|{_NOT_BORNE}|\basthma\w*|\bblood thinners?\b|\bblutverdünner"
+            r"|\b(?:kidney|liver|heart) (?:disease|failure|condition|problems?)\b|\bherz(?:krank|fehler)\w*|哮喘"
+            r"|胃出血",
+            re.IGNORECASE,
+        ),
+        ACTIVITY: re.compile(
+            rf"{_EVERYWHERE}|\basthma\w*|哮喘|\binjur\w*|\btorn\b|\btear\b|\btweaked\b|\bsprain\w*|\bfractur\w*"
+            rf"|\bhernia\w*"
+            r"|\b(?:broke|broken)\b[^.!?]{0,25}\b(?:arm|leg|wrist|ankle|foot|collarbone|rib|ribs|toe)\b"
+            r"|\bslipped disc\b"
+            r"|\bmeniscus\b|\bphysio\w*|\bsurgery\b|\bheart condition\b|\bbad (?:knee|back|hip|shoulder)s?\b"
+            r"|\bverletz\w*|\bgerissen\b|\bgebrochen\b|\bbandscheibe\w*|\bmeniskus\b|\boperiert\b|\blesi[oó]n\w*"
+            r"|\bmenisco\b"
+            r"|\boperaron\b|\bblessur\w*|\bblessé\w*|\bentorse\b|\bménisque\b|\bhernie\b|\bopéré\w*|受伤|半月板"
+            r"|扭伤|骨折|腰椎",
+            re.IGNORECASE,
+        ),
+    }
+)
+
+_MATTER: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        FOOD: re.compile(
+            r"\b(?:eat|eating|cook|cooking|bake|dinners?|lunch(?:es)?|breakfasts?|brunch|meals?|dish(?:es)?"
+            r"|recipes?|snacks?"
+            r"|desserts?|foods?|restaurants?|menu|cheese|soups?|platter|bbq|barbecue|smoothies?|cake|groceries"
+            r"|takeaway"
+            r"|essen|kochen|backen|abendessen|mittagessen|frühstück|gericht|rezepte?|nachtisch|snack"
+            r"|comer|cenar|cocinar|desayunar|almorzar|cena|comida|desayuno|almuerzo|receta|postre|plato|restaurante"
+            r"|manger|cuisiner|dîner|déjeuner|repas|plat|recette|goûter|apéro)\b|吃|菜|饭|餐|早点|零食|甜点",
+            re.IGNORECASE,
+        ),
+        MEDICINE: re.compile(
+            r"\b(?:medications?|medicines?|painkillers?|pills?|tablets?|headaches?|migraines?|pain|fever|hay fever"
+            r"|remed(?:y|ies)"
+            r"|asleep|sleep|supplements?|kopfschmerz\w*|medikamente?|schmerzmittel|fieber|einschlafen|dolor"
+            r"|medicina|pastillas?"
+            r"|fiebre|dormir|douleur|médicaments?|fièvre|mal de tête|m'endormir)\b|药|头疼|头痛|发烧|失眠",
+            re.IGNORECASE,
+        ),
+        ACTIVITY: re.compile(
+            r"\b(?:workouts?|exercises?|leg day|training|gym|stretch(?:es|ing)?|yoga|sports?|jog|jogging"
+            r"|running plan|hikes?"
+            r"|übungen|sport|trainingsplan|ejercicios?|deporte|entrenamiento|rutina|exercices?|entraînement)\b|运动"
+            r"|锻炼|健身",
+            re.IGNORECASE,
+        ),
+    }
+)
+
+_ADVICE = re.compile(
+    r"\b(?:recommend\w*|suggest\w*|advise|ideas?|tips?|options|inspiration|(?:quick|easy|nice|good"
+    r"|healthy) (?:\w+ ){0,3}"
+    r"(?:recipe|dinner|lunch|breakfast|snack|dessert)"
+    r"|(?:what|which|where|how) (?:\w+ )?(?:can|could|should|shall|may|might|to) (?!you\b|they\b|he\b"
+    r"|she\b|people\b)"
+    r"|(?:can|could|should|may|shall) (?:i|we)\b|(?:plan|find|pick|choose|design|make|give|write) (?:me "
+    r"|us )?(?:an?|some|my|the)\b"
+    r"|what's (?:good|for)|help (?:me|us)"
+    r"|was (?:kann|könnte|soll|sollte|können|sollen) (?:ich|wir)|ideen?|vorschlag|vorschläge|empfiehl|empfehl\w*"
+    r"|tipps?"
+    r"|qu[eé] (?:puedo|podr[ií]a|podemos|deber[ií]a|hago|ceno|cocino|preparo|me pongo)|recomi[eé]nda\w*|recomend\w*"
+    r"|sugi?[eé]r\w*"
+    r"|que (?:puis-je|pourrais-je)|(?:qu'est-ce que |quoi |que )(?:je|on) (?:peux|peut|pourrais|pourrait|mange"
+    r"|cuisine)|idées?"
+    r"|conseill\w*|recommand\w*|propos\w*|suggèr\w*)\b|推荐|建议|吃什么|喝什么|做什么|吃点|怎么办|什么好",
+    re.IGNORECASE,
+)
+_ABOUT = re.compile(
+    r"\bmedical (?:conditions?|history)\b|\bhealth (?:issues|problems|conditions?)\b|\b(?:could|can|would"
+    r"|might) kill me\b"
+    r"|\bvertrage\b|不能吃|忌口",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"(?!^)\bwas\b|\b(?:did|were|had|last (?:night|week|time|month)|yesterday|when|gestern|ayer|hier|haben wir"
+    r"|habe ich)\b"
+    r"|昨天|上次|什么时候",
+    re.IGNORECASE,
+)
+_TECHNIQUE = re.compile(
+    r"\bhow (?:long|many|much)\b|\bnutrition\w*|\bcalories\b|\btemperature\b|\bswap\b|\bsubstitut\w*"
+    r"|\bin the recipe\b"
+    r"|\binstead of\b|\bwie (?:lange|viel\w*)\b|\bcu[aá]nt\w+|\bcombien\b|多久|多少",
+    re.IGNORECASE,
+)
+"""How something is done depends on the thing, not on who asks."""
+
+_KIN: Mapping[str, str] = MappingProxyType(
+    {
+        "mother": r"mum|mom|mommy|mummy|mother|mama|mutter|madre|mamá|mère|maman|妈妈|母亲|我妈",
+        "father": r"dad|daddy|father|papa|vater|padre|papá|père|爸爸|父亲|我爸",
+        "partner": r"wife|husband|partner|boyfriend|girlfriend|fianc[eé]e?|spouse|freundin|mann|frau|novi[oa]"
+        r"|marido|mujer"
+        r"|mari|femme|copine|copain|老公|老婆|妻子|丈夫",
+        "child": r"sons?|daughters?|kids?|child|children|baby|toddler|sohn|tochter|kind|kinder|hij[oa]s?|niñ[oa]s?"
+        r"|fils|fille"
+        r"|enfants?|女儿|儿子|孩子",
+        "sibling": r"brother|sister|bruder|schwester|herman[oa]|frère|sœur|soeur|哥哥|弟弟|姐姐|妹妹",
+        "old": r"grand(?:ma|mother|pa|father)|granny|oma|opa|abuel[oa]|grand-mère|grand-père|奶奶|爷爷|外婆|外公",
+        "other": r"friends?|guests?|colleagues?|neighbou?r|roommate|flatmate|boss|uncle|aunt|cousin|nephew|niece"
+        r"|dog|cat|freunde?"
+        r"|gäste|kolleg\w*|amig[oa]s?|invitad\w*|ami|amie|amis|invités?|collègues?|朋友|同事|客人",
+    }
+)
+_KIN_WORD = re.compile(
+    "|".join(rf"(?P<{name}>\b(?:{words})\b|(?:{words})(?<=[\u4e00-\u9fff]))" for name, words in _KIN.items()),
+    re.IGNORECASE,
+)
+_BEARER = re.compile(
+    rf"(?P<me>\b(?:i|i'm|im|i've|me|ich|mir|bin|yo|soy|je|j'ai|suis)\b|我(?!爸|妈|女|儿|哥|弟|姐|妹|老|奶|爷|朋|同)"
+    rf"|咱)"
+    r"|(?P<them>\b(?:she|he|they|her|him|sie|er|ella|él|elle|il)\b|[他她])"
+    rf"|{_KIN_WORD.pattern}",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(r"\b[A-Z][a-zé]+(?:'s)? (?:is|has|can't|cannot|doesn't|hates|gets?|ist|hat|es|tiene|est|a|ne)\b")
+_READ = 600
+
+
+def asked_for(query: str) -> frozenset[str]:
+    """The matters that a query asks advice on, or asks what the user's constraints are in; none for what is past."""
+    low = query[:_READ].replace("’", "'")
+    about = _ABOUT.search(low) is not None
+    if not about and (_PAST.search(low) or _TECHNIQUE.search(low)):
+        return frozenset()
+    asks = about or _ADVICE.search(low) is not None
+    found = {name for name, matter in _MATTER.items() if asks and matter.search(low)}
+    if about or (low.rstrip().endswith(("?", "？")) and re.search(_ALLERGIC, low, re.IGNORECASE)):
+        found |= {FOOD, MEDICINE} if not found else set()
+    return frozenset(found)
+
+
+def whose(query: str) -> frozenset[str]:
+    """Which kin a query is about; nobody: the asker."""
+    return frozenset(match.lastgroup for match in _KIN_WORD.finditer(query[:_READ]) if match.lastgroup)
+
+
+def constrains(memory: Memory, matters: frozenset[str], bearers: frozenset[str]) -> bool:
+    """Whether a memory of the user's words tells what one of the ``bearers`` (none: the user) must avoid in one of
+    these matters.
+    """
+    if memory.trust is not Trust.USER or memory.kind is Kind.EPISODIC or not matters:
+        return False
+    text = memory.content[:_READ].replace("’", "'")
+    return any(
+        _is_of(text, match.start(), match.end(), bearers)
+        for matter in matters
+        for match in _TOLD[matter].finditer(text)
+    )
+
+
+def _is_of(text: str, start: int, end: int, bearers: frozenset[str]) -> bool:
+    """Whom what stands there is said of: the one that is named last before it, or else within it."""
+    last = "me"
+    for match in _BEARER.finditer(text, 0, end):
+        if match.start() > start and last != "me":
+            break
+        last = match.lastgroup or last
+    named = any(match.end() <= start + 1 for match in _NAMED.finditer(text)) if last == "me" else False
+    if bearers:
+        return last in bearers or (last == "them" and bool(bearers & whose(text)))
+    return last == "me" and not named
