@@ -13,6 +13,12 @@ from memproxy.recall.stages import STAGES, Columns
 CROWDING = ("crowd", "turn_crowd")
 """The columns by which the number of candidates lowers all of their sums."""
 
+OF_HIMSELF = 0.6
+OF_HIMSELF_BY_WORDS = 1.0
+"""Log odds for every candidate where the user asks about himself, as if the floor were 0.45 there, and 0.36 by words
+alone: a missing answer costs more than a line too many (decision 0017 has what it brings and costs).
+"""
+
 
 def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
     """One score in [0, 1] for each candidate, by the weights ``lexical`` for those without a vector, ``late`` for turns
@@ -25,7 +31,8 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
             sums = np.where(without, weighted(columns, recipe.lexical, len(without)), sums)
         return np.clip(sums, 0.0, 1.0)
     if without.all():
-        return fusion.probability(carried(batch, _odds(batch, columns, recipe.lexical, recipe.lexical_level, without)))
+        odds = _odds(batch, columns, recipe.lexical, recipe.lexical_level, without)
+        return fusion.probability(carried(batch, odds + OF_HIMSELF_BY_WORDS * batch.asking.of_self))
     sums = weighted(columns, recipe.hybrid, len(without))
     odds = _odds(batch, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
     if recipe.late is not None and LATE in recipe.stages:
@@ -35,7 +42,7 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
             odds = np.where(compared, _odds(batch, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, batch, odds, without), odds)
-    return fusion.probability(carried(batch, odds))
+    return fusion.probability(carried(batch, odds + OF_HIMSELF * batch.asking.of_self))
 
 
 def _odds(

@@ -22,11 +22,11 @@ from tests.recall_fixture.data import fixture
 from tests.support.shared import MODEL_PATH, needs_model
 
 LEAST = {
-    "words": {"turn_recall@5": 0.93, "session_recall_any@5": 0.96, "mrr": 0.8, "evidence_in_block": 0.45},
-    "model": {"turn_recall@5": 0.96, "session_recall_any@5": 0.96, "mrr": 0.8, "evidence_in_block": 0.7},
+    "words": {"turn_recall@5": 0.93, "session_recall_any@5": 0.96, "mrr": 0.85, "evidence_in_block": 0.6},
+    "model": {"turn_recall@5": 0.96, "session_recall_any@5": 0.96, "mrr": 0.9, "evidence_in_block": 0.9},
 }
-MOST_NEEDLESS = {"elsewhere": 1, "unanswered": 1}
-"""Questions of ten and of six that may bring something in."""
+MOST_NEEDLESS = {"elsewhere": 0, "unanswered": 2}
+"""Questions of ten and of six that may bring something in (asked for the cat's name, the dog's is given)."""
 
 
 @pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
