@@ -14,9 +14,8 @@ CROWDING = ("crowd", "turn_crowd")
 """The columns by which the number of candidates lowers all of their sums."""
 
 OF_HIMSELF = 0.6
-OF_HIMSELF_BY_WORDS = 1.0
-"""Log odds for every candidate where the user asks about himself, as if the floor were 0.45 there, and 0.36 by words
-alone: a missing answer costs more than a line too many (decision 0017 has what it brings and costs).
+"""Log odds for every candidate where the user asks about himself, as if the floor were 0.45 there: a missing answer
+costs more than a line too many (decision 0017 has what it brings and costs).
 """
 
 
@@ -32,7 +31,7 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
         return np.clip(sums, 0.0, 1.0)
     if without.all():
         odds = _odds(batch, columns, recipe.lexical, recipe.lexical_level, without)
-        return fusion.probability(carried(batch, odds + OF_HIMSELF_BY_WORDS * batch.asking.of_self))
+        return fusion.probability(carried(batch, odds + OF_HIMSELF * batch.asking.of_self))
     sums = weighted(columns, recipe.hybrid, len(without))
     odds = _odds(batch, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
     if recipe.late is not None and LATE in recipe.stages:
