@@ -258,10 +258,7 @@ def test_imports_are_absolute() -> None:
 def test_nothing_changes_at_module_level() -> None:
     """No `global` statement: state lives in objects that somebody made."""
     wrong = [
-        f"{module.name}:{node.lineno}"
-        for module in modules()
-        for node in module.nodes
-        if isinstance(node, ast.Global)
+        f"{module.name}:{node.lineno}" for module in modules() for node in module.nodes if isinstance(node, ast.Global)
     ]
     assert not wrong
 
