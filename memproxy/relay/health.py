@@ -45,8 +45,9 @@ class Health:
     async def readyz(self, request: Request) -> int:
         """200 while chat can be relayed, whatever memory does; each part's state beside it."""
         parts = {"relay": "ready" if self.serving else "draining", **await self._engine.readiness()}
-        if (trouble := await self._journal.trouble()) is not None:
-            parts["state"] = f"degraded: {trouble}"
+        trouble = await self._journal.trouble()
+        if trouble is not None and not parts.get("state", "").startswith("degraded"):
+            parts["state"] = f"degraded: {trouble}"  # else the engine says why, which may be more than "not open"
         if not self.serving:
             return await _json(request, 503, {"status": "draining", "parts": parts})
         return await _json(request, 200, {"status": _status(parts.values()), "parts": parts})
