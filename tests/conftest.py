@@ -3,13 +3,15 @@
 import gc
 import logging
 import os
-import shutil
+import re
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.folders import MEMORY_FOLDER, Folders
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 
 # Beside other work on two processors a property takes what it takes: no verdict depends on seconds.
@@ -22,31 +24,29 @@ settings.register_profile(
 )
 settings.load_profile("unhurried")
 
-_MEMORY_FOLDER = Path("/dev/shm")
-_ROOM = 4 * 1024**3
-_TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
-"""pytest's own name for where temporary folders are made."""
-
-
-def folder_in_memory() -> Path | None:
-    """A folder in main memory, where there is room: an embedded store flushes some hundred files, for which tests on a
-    busy disk wait several times as long as they work. A process that is killed loses nothing there either.
-    """
-    try:
-        room = shutil.disk_usage(_MEMORY_FOLDER).free > _ROOM and os.access(_MEMORY_FOLDER, os.W_OK)
-    except OSError:
-        return None
-    return _MEMORY_FOLDER if room else None
-
-
-if (_memory := folder_in_memory()) is not None:
-    os.environ.setdefault(_TEMPORARY_ROOT, str(_memory))
-
 
 def pytest_collection_finish() -> None:
     """Thousands of tests and all that they import stay to the end: garbage is no more looked for among them."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def folders() -> Iterator[Folders]:
+    """Temporary folders for fixtures of a wider scope than a test. ``MEMPROXY_TEST_KEEP=1`` leaves all of them."""
+    named = os.environ.get("PYTEST_DEBUG_TEMPROOT")  # pytest's own name for where temporary folders are made
+    keep = os.environ.get("MEMPROXY_TEST_KEEP") == "1"
+    disk = Path(named or tempfile.gettempdir())
+    made = Folders(disk if named else MEMORY_FOLDER, disk, keep=keep)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tmp_path(folders: Folders, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """In place of pytest's, which keeps the folders of failed tests: hundreds of them can fill a machine's memory."""
+    with folders.new(re.sub(r"\W", "_", request.node.name)) as folder:
+        yield folder
 
 
 @pytest.fixture(autouse=True)

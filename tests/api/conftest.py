@@ -8,13 +8,15 @@ import pytest
 import pytest_asyncio
 
 from tests.support.engine import Api, make_engine, serve_engine
+from tests.support.folders import Folders
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
+async def served(folders: Folders) -> AsyncIterator[Api]:
     """One engine for a module's tests: opening a store takes longer than most of them."""
-    async with serve_engine(make_engine(tmp_path_factory.mktemp("engine"))) as api:
-        yield api
+    with folders.new("engine") as folder:
+        async with serve_engine(make_engine(folder)) as api:
+            yield api
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from memproxy.api.openapi import describe
 from memproxy.auth.hashing import hashed
 from memproxy.core.proxykey import PERMISSIONS, new_key
 from memproxy.core.transfer import MEDIA_TYPE
+from tests.support.folders import Folders
 from tests.support.proxy import Proxy, base_config, free_port, merged
 from tests.support.waiting import eventually
 
@@ -56,17 +57,18 @@ def requests() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+def server(folders: Folders) -> Iterator[Proxy]:
     """A server whose key may do everything."""
     entry = {"id": KEY_ID, "hash": hashed(KEY), "tenant": "acme", "permissions": list(PERMISSIONS)}
     changes = {"auth": {"mode": "keys", "keys": [entry]}, "learn": {"enabled": False}}
     config = merged(base_config("http://127.0.0.1:9", free_port()), changes)
-    proxy = Proxy(home=tmp_path_factory.mktemp("home"), config=config)
-    try:
-        asyncio.run(_started(proxy))
-        yield proxy
-    finally:
-        asyncio.run(proxy.stop())
+    with folders.new("home") as home:
+        proxy = Proxy(home=home, config=config)
+        try:
+            asyncio.run(_started(proxy))
+            yield proxy
+        finally:
+            asyncio.run(proxy.stop())
 
 
 async def _started(proxy: Proxy) -> None:

@@ -1,5 +1,6 @@
 """Receipts, activity and statistics: what they say of a request, and to whom."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -158,10 +159,8 @@ async def test_a_query_is_kept_without_its_secrets(api: Api) -> None:
     assert "[redacted:" in query
 
 
-async def test_learning_that_waits_or_was_given_up_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
-    engine = make_engine(
-        tmp_path_factory.mktemp("learning"), settings=Settings(recall=RecallSettings(deadline_ms=5000))
-    )
+async def test_learning_that_waits_or_was_given_up_says_so(tmp_path: Path) -> None:
+    engine = make_engine(tmp_path, settings=Settings(recall=RecallSettings(deadline_ms=5000)))
     async with serve_engine(engine) as api:
         await captured(api, "req_1", Decided(result="empty"), "I have a dog named Biscuit")
         assert (await receipt(api, "req_1"))["learned"] == {"state": "pending", "outcomes": []}
@@ -185,13 +184,12 @@ async def test_forgetting_a_user_or_session_forgets_the_receipts(api: Api, path:
         assert (await api.call("GET", f"/v1/memory/receipts/{name}")).status_code == 404
 
 
-async def test_receipts_that_wait_are_written_when_the_engine_closes(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("closing")
+async def test_receipts_that_wait_are_written_when_the_engine_closes(tmp_path: Path) -> None:
     scope = Scope(tenant="acme", user="ann")
-    engine = await _opened(make_engine(folder))
+    engine = await _opened(make_engine(tmp_path))
     await engine.recall(RecallRequest(request_id="req_1", scope=scope, queries=[QUESTION], nonce="abc"))
     await engine.close(5)
-    engine = await _opened(make_engine(folder))
+    engine = await _opened(make_engine(tmp_path))
     assert await engine.backends().state.receipt(scope, "req_1") is not None
     await engine.close(5)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
+from tests.support.folders import Folders
 from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 
@@ -17,12 +17,11 @@ async def shared_upstream() -> AsyncIterator[ScriptedUpstream]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_proxy(
-    shared_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Proxy]:
+async def shared_proxy(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     """The module's proxy, with memory ready."""
-    async with running_proxy(shared_upstream.base_url, tmp_path_factory.mktemp("home")) as proxy:
-        yield proxy
+    with folders.new("home") as home:
+        async with running_proxy(shared_upstream.base_url, home) as proxy:
+            yield proxy
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -28,9 +28,9 @@ import psutil
 from rich.console import Console
 
 from memproxy.evals.progress import Step, progress
-from tests.conftest import folder_in_memory
 from tests.e2e.crash_audit import Audit, audit, drained, number
 from tests.e2e.crash_people import People, talking
+from tests.support.folders import MEMORY_FOLDER, has_room
 from tests.support.proxy import Proxy, base_config, free_port, merged
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 from tests.support.waiting import eventually
@@ -202,7 +202,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--users", type=int, default=6)
     parser.add_argument("--learn", choices=(*LEARN_MODES, "both"), default="model")
-    parser.add_argument("--folder", type=Path, default=folder_in_memory())
+    parser.add_argument("--folder", type=Path, default=MEMORY_FOLDER if has_room(MEMORY_FOLDER) else None)
     chosen = parser.parse_args()
     modes = LEARN_MODES if chosen.learn == "both" else (chosen.learn,)
     return max([_run_in(chosen, learn) for learn in modes])

@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from tests.e2e.talk import Exchange, body, chat, exchange
 from tests.support.answers import Answer, chat_events, stream
+from tests.support.folders import Folders
 from tests.support.proxy import KEY, Proxy, free_port, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -19,14 +21,12 @@ LIMITS = {"max_body_bytes": 100_000, "max_concurrent_requests": 4}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_proxy(
-    shared_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Proxy]:
+async def shared_proxy(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     """A proxy with small limits."""
     changes = {"server": LIMITS, "upstream": {"timeout_s": 1.0, "connect_timeout_s": 1.0}}
-    home = tmp_path_factory.mktemp("home")
-    async with running_proxy(shared_upstream.base_url, home, changes, memory=False) as proxy:
-        yield proxy
+    with folders.new("home") as home:
+        async with running_proxy(shared_upstream.base_url, home, changes, memory=False) as proxy:
+            yield proxy
 
 
 def shaped(answer: Exchange, status: int) -> str:
@@ -77,11 +77,10 @@ async def test_more_requests_than_allowed_are_told_to_come_back(shared_proxy: Pr
     assert {task.result().status for task in held} == {200}
 
 
-async def test_an_upstream_that_refuses_connections_is_a_502(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_an_upstream_that_refuses_connections_is_a_502(tmp_path: Path) -> None:
     port = free_port()
-    home = tmp_path_factory.mktemp("home")
     async with (
-        running_proxy(f"http://127.0.0.1:{port}/v1", home, memory=False) as proxy,
+        running_proxy(f"http://127.0.0.1:{port}/v1", tmp_path, memory=False) as proxy,
         proxy.client() as client,
     ):
         message = shaped(await chat(client, "Is anybody there at all?"), 502)

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from tests.e2e.load import Load, under_load
 from tests.e2e.talk import chat, found
+from tests.support.folders import Folders
 from tests.support.proxy import Proxy, free_port, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -19,14 +20,14 @@ FACT = "My budget for the Hawaii vacation is $10,000."
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def proxy(shared_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxy]:
+async def proxy(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     """A proxy that knows one fact. Each test ends when memory is back, but for the last one."""
-    home = tmp_path_factory.mktemp("home")
-    async with running_proxy(shared_upstream.base_url, home, {"recall": {"deadline_ms": 500}}) as it:
-        async with it.client() as client:
-            assert (await chat(client, FACT)).status == 200
-        await eventually(lambda: found(it, FACT), what="the fact is searchable")
-        yield it
+    with folders.new("home") as home:
+        async with running_proxy(shared_upstream.base_url, home, {"recall": {"deadline_ms": 500}}) as it:
+            async with it.client() as client:
+                assert (await chat(client, FACT)).status == 200
+            await eventually(lambda: found(it, FACT), what="the fact is searchable")
+            yield it
 
 
 async def until_recall(load: Load, wanted: str, deadline_s: float = 60.0) -> None:

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.isolation.browser import Findings, PageServer, needs_browser, opened, page_server, report_of
+from tests.support.folders import Folders
 from tests.support.proxy import Proxy, base_config, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 
@@ -56,12 +57,12 @@ async def settled(proxy: Proxy) -> str:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def home(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Home]:
-    with page_server() as friend:
+async def home(folders: Folders) -> AsyncIterator[Home]:
+    with page_server() as friend, folders.new("home") as folder:
         changes = {"server": {"cors_origins": [friend.origin]}}
         async with (
             scripted_upstream() as upstream,
-            running_proxy(upstream.base_url, tmp_path_factory.mktemp("home"), changes) as proxy,
+            running_proxy(upstream.base_url, folder, changes) as proxy,
         ):
             yield Home(proxy, upstream, await settled(proxy), friend)
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.e2e.talk import chat, extract_by_rules, found, listed
+from tests.e2e.talk import chat, found, listed
 from tests.retention.residue import residue
+from tests.support.folders import Folders
 from tests.support.proxy import KEY, READY_DEADLINE_S, Proxy, memproxy, merged, running_proxy
-from tests.support.upstream import ScriptedUpstream, scripted_upstream
+from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -41,25 +42,12 @@ def masters(*keys: str) -> dict[str, str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with scripted_upstream() as server:
-        yield server
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def upstream(shared_upstream: ScriptedUpstream) -> ScriptedUpstream:
-    """The module's upstream, which finds facts."""
-    shared_upstream.reset()
-    shared_upstream.extractor = extract_by_rules
-    return shared_upstream
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sealed(shared_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxy]:
+async def sealed(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     """A server that encrypts. Each test has an API key to itself, which is a tenant, and leaves the server running."""
-    home, secrets = tmp_path_factory.mktemp("home"), masters(new_master())
-    async with running_proxy(shared_upstream.base_url, home, ENCRYPT, environment=secrets) as it:
-        yield it
+    with folders.new("home") as home:
+        secrets = masters(new_master())
+        async with running_proxy(shared_upstream.base_url, home, ENCRYPT, environment=secrets) as it:
+            yield it
 
 
 async def restarted(proxy: Proxy, secrets: Mapping[str, str], *, memory: bool = True) -> None:

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.e2e.talk import chat, extract_by_rules, found, listed
+from tests.e2e.talk import chat, found, listed
 from tests.retention.residue import residue
+from tests.support.folders import Folders
 from tests.support.proxy import Proxy, running_proxy
-from tests.support.upstream import ScriptedUpstream, no_facts, scripted_upstream
+from tests.support.upstream import ScriptedUpstream, no_facts
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -30,28 +31,12 @@ OF_BEN = "Bartholomew collects pocket watches from Winterthur"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with scripted_upstream() as server:
-        yield server
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def upstream(shared_upstream: ScriptedUpstream) -> ScriptedUpstream:
-    """The module's upstream, which finds facts."""
-    shared_upstream.reset()
-    shared_upstream.extractor = extract_by_rules
-    return shared_upstream
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_proxy(
-    shared_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Proxy]:
-    home = tmp_path_factory.mktemp("home")
-    async with running_proxy(shared_upstream.base_url, home) as it:
-        yield it
-    # every test ended with its users erased: the stop has written nothing of them again
-    assert residue([*OF_ANN, OF_BEN], home, ignored=OURS) == []
+async def shared_proxy(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
+    with folders.new("home") as home:
+        async with running_proxy(shared_upstream.base_url, home) as it:
+            yield it
+        # every test ended with its users erased: the stop has written nothing of them again
+        assert residue([*OF_ANN, OF_BEN], home, ignored=OURS) == []
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -15,6 +15,7 @@ from memproxy.auth import key_hash
 from memproxy.home import secret
 from tests.e2e.talk import chat, found, listed
 from tests.retention.residue import residue
+from tests.support.folders import Folders
 from tests.support.proxy import Proxy, memproxy, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 from tests.support.waiting import eventually
@@ -54,17 +55,17 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def proxy(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxy]:
+async def proxy(upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     """Without a time to live, and with a limit for ``limited`` alone."""
-    home = tmp_path_factory.mktemp("home")
-    hashes = {key_hash(secret(None, home), key_of(name)): name for name in TENANTS}
-    changes: dict[str, Any] = {
-        "learn": {"enabled": False},
-        "auth": {"tenants": hashes},
-        "retention": {"tenants": {"limited": {"max_per_user": 5}}},
-    }
-    async with running_proxy(upstream.base_url, home, changes) as it:
-        yield it
+    with folders.new("home") as home:
+        hashes = {key_hash(secret(None, home), key_of(name)): name for name in TENANTS}
+        changes: dict[str, Any] = {
+            "learn": {"enabled": False},
+            "auth": {"tenants": hashes},
+            "retention": {"tenants": {"limited": {"max_per_user": 5}}},
+        }
+        async with running_proxy(upstream.base_url, home, changes) as it:
+            yield it
 
 
 @dataclass(frozen=True)
