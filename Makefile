@@ -10,13 +10,17 @@ CLIENTS_STAMP := $(CLIENTS)/.installed
 NODE := tests/clients/node
 NODE_STAMP := $(NODE)/node_modules/.installed
 
+# The tests start some hundred servers: without compiled files each compiles all its modules anew, which takes longer
+# than the rest of a start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-clients test-browser check lint types docs bench serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --maxfail 30
 
 # Without Node.js its clients are skipped, and say so.
 test-clients: $(STAMP) $(CLIENTS_STAMP) $(if $(shell command -v npm),$(NODE_STAMP))
