@@ -99,7 +99,12 @@ TOOL = (
         "temperature humidity wind hot cold warm",
         r"\b(?:temperature|humidity|wind) (?:outside|right now|today|tomorrow)\b|\bhow (?:hot|cold|warm) is it\b",
     ),
-    cued("time timezone timezones timezones zone zones", r"\bwhat time is it\b|\btime ?zones?\b|\btell time\b"),
+    cued(
+        "time timezone timezones zone zones",
+        # the user's own zone is a fact about the user
+        r"\bwhat time is it\b|^(?!.*\b(?:my|our|(?:am|do|did|was) i|i'?m|i am|are we)\b).*\btime ?zones?\b"
+        r"|\btell time\b",
+    ),
     cued(
         "translate say",
         rf"^{ASK}translate\b|\bhow (?:do|does|would|can|could|should|to)(?: (?:you|i|one|we|they))? "

@@ -83,3 +83,15 @@ def test_a_question_that_leans_on_earlier_messages_is_judged_as_they_are(
     earlier: Sequence[str], text: str, verdict: Verdict
 ) -> None:
     assert judge(text, SKIP, earlier=earlier) == verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["what's my timezone?", "which time zone am i in?", "What time zone do I live in", "whats my time zone again"],
+)
+def test_ones_own_time_zone_is_a_fact_about_oneself(text: str) -> None:
+    assert judge(text, SKIP).searched
+
+
+def test_another_places_time_zone_is_a_tools_business() -> None:
+    assert not judge("what time zone is tokyo in", SKIP).searched
