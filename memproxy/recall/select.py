@@ -13,6 +13,7 @@ from memproxy.core.turn import text_digest
 from memproxy.recall.hops import strength
 from memproxy.recall.search import Scored
 from memproxy.recall.tiers import Shares, shares_of, tier_of
+from memproxy.recall.told import says_more
 from memproxy.settings import Settings
 
 TURN_AHEAD_OF_FACT = 0.1
@@ -113,7 +114,8 @@ class _Selection:
         self._limit = limits.limit
         self._elbow = elbow
         self._seen = set(present)
-        self._covered: set[str] = set()
+        self._learned: dict[str, set[str]] = {}  # facts that may be given, by the turn that they were learned of
+        self._given: dict[str, set[str]] = {}
         self._kept: dict[int, Scored] = {}
         self._lowest = math.inf
         self._said: frozenset[str] = frozenset()
@@ -126,6 +128,9 @@ class _Selection:
         if self._seen:
             turns = (one.memory for one, _ in judged if one.memory.kind is _TURN)
             self._said = frozenset(turn.id for turn in turns if _is_held(turn, self._seen))
+        for one, reason in judged:
+            if one.memory.turn_ids and reason in (None, "shown", "score") and one.memory.kind not in (_TURN, _EPISODIC):
+                _note(self._learned, one.memory)
         telling = [one.memory for one, reason in judged if reason in (None, "shown")]
         if any(memory.kind is _EPISODIC for memory in telling):
             self._told = frozenset(name for memory in telling for name in _tells(memory))
@@ -146,14 +151,15 @@ class _Selection:
             self._lowest = min(self._lowest, _odds(one))
             self._seen.add(text_digest(one.memory.content))
         if reason in (None, "shown") and one.memory.kind is not Kind.TURN:
-            self._covered.update(one.memory.turn_ids)
+            _note(self._given, one.memory)
         self.judged.append(Judged(one, reason))
 
     def _repetition(self, memory: Memory) -> str | None:
-        """A turn whose fact is given says nothing new; nor does an episode all of whose turns are told otherwise, or
-        what the request already contains: these words, or all the turns that it was learned from.
+        """A turn that says no more than its facts that are given says nothing new; nor does an episode all of whose
+        turns are told otherwise, or what the request already contains: these words, or all the turns that it was
+        learned from.
         """
-        if memory.kind is Kind.TURN and memory.id in self._covered:
+        if memory.kind is Kind.TURN and memory.id in self._given and not self._says_more(memory):
             return "fact"
         if memory.kind is Kind.EPISODIC and memory.turn_ids and self._told.issuperset(memory.turn_ids):
             return "fact"
@@ -166,7 +172,7 @@ class _Selection:
         return "elbow" if self._kept and _odds(one) < self._lowest - self._elbow else None
 
     def _told_by(self, fact: Scored) -> list[int]:
-        """The places of kept turns that this fact came from, if they are not much better than it."""
+        """The places of kept turns that this fact came from, if they are not much better than it and say no more."""
         if fact.memory.kind is Kind.TURN:
             return []
         sources = frozenset(fact.memory.turn_ids)
@@ -176,7 +182,18 @@ class _Selection:
             if one.memory.kind is Kind.TURN
             and one.memory.id in sources
             and one.score <= fact.score + TURN_AHEAD_OF_FACT
+            and not self._says_more(one.memory, fact.memory.content)
         ]
+
+    def _says_more(self, turn: Memory, *facts: str) -> bool:
+        given = self._given.get(turn.id, set()).union(facts)
+        return says_more(turn, given, self._learned.get(turn.id, frozenset()))
+
+
+def _note(facts: dict[str, set[str]], memory: Memory) -> None:
+    """Below each turn that it was learned from."""
+    for turn in memory.turn_ids:
+        facts.setdefault(turn, set()).add(memory.content)
 
 
 def _is_held(turn: Memory, present: Collection[str]) -> bool:
