@@ -186,7 +186,8 @@ def _pieces(lines: Iterable[_Line]) -> Iterator[tuple[bytes, list[int], int]]:
         numbers.append(number)
         size += len(raw)
         if size >= PIECE_BYTES or len(piece) >= PIECE_LINES:
-            yield header + b"".join(piece), ([0] if header else []) + numbers, at
-            piece, numbers, size = [], [], 0
+            whole, told = b"".join([header, *piece]), ([0] if header else []) + numbers
+            piece, numbers, size = [], [], 0  # before it is taken: it is there once
+            yield whole, told, at
     if piece or header:
-        yield header + b"".join(piece), ([0] if header else []) + numbers, at
+        yield b"".join([header, *piece]), ([0] if header else []) + numbers, at

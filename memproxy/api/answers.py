@@ -123,6 +123,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         ["turn_ids", "session_id"],
         turn_ids=_array(_TEXT),
         session_id=_TEXT,
+        conflicts=_array(_TEXT),
         learning={"enum": ["done", "pending"]},
     ),
     "Found": _object(

@@ -101,6 +101,7 @@ async def read_lines_body(request: Request, max_bytes: int) -> bytes:
     content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if content_type not in MEDIA_TYPES:
         raise UnsupportedMedia(f"This call takes content-type: {MEDIA_TYPE} (JSON Lines), not {content_type[:100]!r}.")
+    _require_uncompressed(request)
     return await _read(request, max_bytes)
 
 
@@ -109,8 +110,15 @@ def _require_json(request: Request) -> None:
     if not _JSON_TYPE.fullmatch(content_type):
         got = f"not {content_type[:100]!r}" if content_type else "and none was named"
         raise UnsupportedMedia(f"This call takes content-type: application/json, {got}.")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnsupportedMedia("This call takes bodies without content-encoding.")
+    _require_uncompressed(request)
+
+
+def _require_uncompressed(request: Request) -> None:
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in {"", "identity"}:
+        raise UnsupportedMedia(
+            f"This call takes no content-encoding (here {encoding[:100]!r}): send the body uncompressed, without it."
+        )
 
 
 async def whole_body(request: Request, max_bytes: int) -> bytes:
@@ -170,6 +178,17 @@ def read_query(request: Request, model: type[Model]) -> Model:
     for name, text in request.query_params.multi_items():
         values.setdefault(name, []).append(_typed(name, text))
     return validate(model, {name: given[0] if len(given) == 1 else given for name, given in values.items()})
+
+
+def named_once(in_query: str | None, in_body: str | None) -> str | None:
+    """The user of a call that takes ``user_id`` in both places.
+
+    Raises:
+        RequestError: they disagree.
+    """
+    if in_query is not None and in_body is not None and in_query != in_body:
+        raise RequestError("user_id in the query and in the body disagree: name one user.", param="user_id")
+    return in_body if in_query is None else in_query
 
 
 def _typed(name: str, text: str) -> object:

@@ -57,6 +57,8 @@ class Memories:
         scope = resolve_scope(
             identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
         )
+        if body.expires_at is not None and body.expires_at <= self._backends.clock.now():
+            raise RequestError("expires_at: must lie in the future; else it would never be there.", param="expires_at")
         await self._backends.quotas.admit_memories(scope, 1)
         memory = self._new_memory(scope, body, new_id(request, "mem", uuid.uuid4().hex))
         applied = await self._writer.plan(scope, PlanBody(upserts=[memory]))

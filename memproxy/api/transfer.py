@@ -1,7 +1,6 @@
 """`GET /v1/memory/export` and `POST /v1/memory/import`: a user's memories as JSON Lines (`core.transfer`)."""
 
 import asyncio
-import base64
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from typing import Any
@@ -14,8 +13,9 @@ from memproxy.api.audit import Audit
 from memproxy.api.context import QUEUED, Backends, Writer
 from memproxy.api.http import answer, caller, read_lines_body, read_query
 from memproxy.api.queries import ExportQuery, ImportQuery
+from memproxy.api.schemas import NewTurns
 from memproxy.api.transfer_lines import Line, memory_of, read_lines
-from memproxy.api.turns import Turns
+from memproxy.api.turns import Said, Turns, check_ids
 from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind, Memory, Source, to_public
 from memproxy.core.packing import length_of, packed
@@ -30,6 +30,7 @@ ROW = 250
 """Memories in one row of the journal."""
 
 APPLY_TIMEOUT_S = 55.0
+MOST_NAMED = 5
 MOST_ERRORS = 100
 """Wrong lines that are told one by one; all are counted."""
 
@@ -124,20 +125,26 @@ class Transfer:
         query = read_query(request, ImportQuery)
         told = Told(dry_run=query.dry_run)
         # what was read goes before it is waited for
-        numbers = await self._accepted(identity, query, await read_lines_body(request, self._max_bytes), told)
+        numbers, said = await self._accepted(identity, query, await read_lines_body(request, self._max_bytes), told)
         applied = await self._applied(numbers)
+        for one in said if applied else ():
+            if conflicts := await self._turns.conflicts(one.scope, one.named):
+                told.note(_differing(one.scope, conflicts))
         if not query.dry_run:
             counts = {"imported": told.imported, "replaced": told.replaced, "turns": told.turns}
             await self._audit.note(identity, "user.import", counts=counts, user_id=query.user_id)
         return answer(told) if applied else answer(told, 202, QUEUED)
 
-    async def _accepted(self, identity: Identity, query: ImportQuery, body: bytes, told: Told) -> list[int]:
-        """Journal what the lines of a body hold; the numbers of the rows."""
+    async def _accepted(
+        self, identity: Identity, query: ImportQuery, body: bytes, told: Told
+    ) -> tuple[list[int], list[Said]]:
+        """Journal what the lines of a body hold; the numbers of the rows, and the conversations."""
         lines = [one for one in read_lines(body) if not _is_wrong(one, told)]
         header = next((one.header for one in lines if one.header is not None), None)
         await self._adopt(identity, query, [one for one in lines if one.place is not None], told)
         numbers = await self._take(identity, query, lines, header, told)
-        return numbers + await self._say(identity, query, [one for one in lines if one.turns is not None], told)
+        said = await self._say(identity, query, [one for one in lines if one.turns is not None], told)
+        return numbers + [one.number for one in said if one.number is not None], said
 
     async def _adopt(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> None:
         """Take over the palace's numbers; where they mean something else here, memories are placed anew. A key of one
@@ -171,18 +178,19 @@ class Transfer:
     ) -> list[int]:
         """Journal the memories that are new or newer; the numbers of the rows."""
         groups: dict[Scope, list[tuple[Memory, GivenVectors | None]]] = {}
+        here = self._header()
         for one in lines:
             if one.memory is None:
                 continue
             scope = self._owner(identity, query, one.memory.user_id, one.number, told)
             if scope is not None and (memory := self._memory(identity, one, scope, told)) is not None:
-                groups.setdefault(scope, []).append((memory, self._vectors(one, header, told)))
+                groups.setdefault(scope, []).append((memory, self._vectors(one, header, here, told)))
         plans: list[tuple[Scope, PlanBody]] = []
         try:
             for scope, taken in groups.items():
-                rest = iter(taken)
+                rest, earlier = iter(taken), dict[str, Memory]()
                 while some := list(islice(rest, ROW)):
-                    plans += await self._planned(scope, some, query, told)
+                    plans += await self._planned(scope, some, earlier, query, told)
         finally:  # over a quota what came before is written
             numbers = await self._journalled(plans)
         return numbers
@@ -204,9 +212,9 @@ class Transfer:
             told.refuse(one.number, error.message)
             return None
 
-    def _vectors(self, one: Line, header: Header | None, told: Told) -> GivenVectors | None:
+    def _vectors(self, one: Line, header: Header | None, here: Header, told: Told) -> GivenVectors | None:
         """The vectors that came along, as far as they fit what is made here."""
-        given, here = one.vectors, self._header()
+        given = one.vectors
         if given is None or header is None:
             return None
         if header.lexical != here.lexical:
@@ -214,21 +222,33 @@ class Transfer:
             return None
         if given.dense and (header.embedder != here.embedder or not self._fits(given)):
             told.note(f"Vectors of {header.embedder} do not fit {here.embedder} here: texts are embedded anew.")
-            return msgspec.structs.replace(given, dense=[], tokens="")
+            return msgspec.structs.replace(given, dense=[], tokens=b"")
         return given
 
     def _fits(self, given: GivenVectors) -> bool:
         return all(length_of(part) == self._backends.store.dimension for part in given.dense)
 
     async def _planned(
-        self, scope: Scope, taken: Sequence[tuple[Memory, GivenVectors | None]], query: ImportQuery, told: Told
+        self,
+        scope: Scope,
+        taken: Sequence[tuple[Memory, GivenVectors | None]],
+        earlier: dict[str, Memory],
+        query: ImportQuery,
+        told: Told,
     ) -> list[tuple[Scope, PlanBody]]:
-        """What is to be written of these, and for whom; nothing where all of it is there."""
+        """What is to be written of these, and for whom; nothing where all of it is there. ``earlier`` is what the same
+        request brought for that user; these are added to it.
+        """
         self._backends.require_store()
         there = await self._there(scope, [memory for memory, _ in taken])
-        keyed = [(vector_key(memory), memory, given) for memory, given in taken]
-        due = [one for one in keyed if _is_newer(one[1], there.get(one[0]))]
-        replaced = sum(key in there for key, _, _ in due)
+        due, replaced = [], 0
+        for memory, given in taken:
+            key = vector_key(memory)
+            before = earlier.get(key) or there.get(key)
+            if _is_newer(memory, before):
+                due.append((key, memory, given))
+                replaced += before is not None
+                earlier[key] = memory
         told.unchanged += len(taken) - len(due)
         told.replaced += replaced
         told.imported += len(due) - replaced
@@ -241,14 +261,26 @@ class Transfer:
 
     async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Those of these memories that are there already, in the form that is there."""
-        found: dict[str, Memory] = {}
-        sessions = {memory.session_id if memory.kind is Kind.TURN else None for memory in memories}
-        for session in sessions:
-            ids = [one.id for one in memories if session == (one.session_id if one.kind is Kind.TURN else None)]
-            here = msgspec.structs.replace(scope, session=session)
-            stored = await self._backends.store.get(here, ids)
-            found |= {vector_key(memory): memory for memory in stored.values()}
-        return found
+        turns = [one for one in memories if one.kind is Kind.TURN and one.session_id is not None]
+        others = [one.id for one in memories if one.kind is not Kind.TURN or one.session_id is None]
+        stored = list((await self._backends.store.get(scope, others)).values()) if others else []
+        if turns:
+            where = MemoryFilter(
+                kinds=(Kind.TURN,),
+                ids=tuple({one.id for one in turns}),
+                session_ids=tuple({one.session_id for one in turns if one.session_id is not None}),
+            )
+            stored += await self._all(scope, where)
+        return {vector_key(memory): memory for memory in stored}
+
+    async def _all(self, scope: Scope, where: MemoryFilter) -> list[Memory]:
+        found: list[Memory] = []
+        cursor = None
+        while True:
+            page = await self._backends.store.page(scope, where, limit=EXPORT_PAGE, cursor=cursor)
+            found += page.memories
+            if (cursor := page.next_cursor) is None:
+                return found
 
     async def _placed(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """The memories; those whose place means something else here without it, to be placed anew."""
@@ -262,22 +294,22 @@ class Transfer:
     async def _stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
         return await self._backends.state.stand(scope, places)
 
-    async def _say(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> list[int]:
+    async def _say(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> list[Said]:
         """Journal conversations; learning reads them behind, as it does those of `POST /v1/memory/turns`."""
-        numbers = []
+        said = []
         for one in lines:
             if one.turns is None:
                 continue
             scope = self._owner(identity, query, one.turns.user_id, one.number, told)
-            if scope is None:
+            if scope is None or not _has_clear_ids(one.number, one.turns, told):
                 continue
             told.turns += len(one.turns.messages)
             if not query.dry_run:
                 await self._backends.quotas.admit_turns(scope, len(one.turns.messages))
                 given = {"project_id": identity.project} if identity.bound_project else {}
                 body = one.turns.model_copy(update=given)
-                numbers += await self._turns.journalled(scope, body, source=Source.IMPORT)
-        return numbers
+                said.append(await self._turns.journalled(scope, body, source=Source.IMPORT))
+        return said
 
     async def _applied(self, numbers: Sequence[int]) -> bool:
         """Whether all of these rows are applied, within `APPLY_TIMEOUT_S`."""
@@ -295,6 +327,21 @@ def _is_wrong(one: Line, told: Told) -> bool:
     return one.error is not None
 
 
+def _has_clear_ids(number: int, turns: NewTurns, told: Told) -> bool:
+    """Whether each id of a conversation names one message; a line of another one is refused."""
+    try:
+        check_ids(turns)
+    except RequestError as error:
+        told.refuse(number, error.message)
+        return False
+    return True
+
+
+def _differing(scope: Scope, ids: Sequence[str]) -> str:
+    some = ", ".join(ids[:MOST_NAMED]) + (" and others" if len(ids) > MOST_NAMED else "")
+    return f"The conversation {scope.session} has other messages by these ids here, which stay: {some}."
+
+
 def _is_newer(memory: Memory, there: Memory | None) -> bool:
     """Whether what comes is to be written: what is there stays, unless it is an older form."""
     return there is None or (memory.updated_at > there.updated_at)
@@ -305,6 +352,6 @@ def _memory_line(point: Point, *, dense: bool) -> bytes:
         dense=[packed(part) for part in point.dense] if dense else [],
         indices=point.bm25.indices,
         values=point.bm25.values,
-        tokens=base64.b64encode(point.tokens).decode() if dense else "",
+        tokens=point.tokens if dense else b"",
     )
     return line({"memory": to_public(point.memory), "vectors": given})

@@ -16,13 +16,13 @@ from memproxy.api.queries import TurnsQuery
 from memproxy.api.schemas import MessageBody, NewTurns
 from memproxy.auth import resolve_scope
 from memproxy.core.block import strip_blocks
-from memproxy.core.memory import Source
+from memproxy.core.memory import Kind, Source
 from memproxy.core.protocol import TurnsBody
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, turn_id
 from memproxy.errors import RequestError, StoreUnavailable
-from memproxy.ports import JournalKind
+from memproxy.ports import JournalKind, MemoryFilter
 
 WAIT_S = 55.0
 """How long `?wait=true` (and the indexing of a large call) may take; the contract's number."""
@@ -30,8 +30,21 @@ WAIT_S = 55.0
 STEP_S = 5.0
 """Between two looks at whether the store answers at all: a large call is waited for, an outage is not."""
 
+_MOST_IDS = 200
+"""Turns that are looked up at once."""
+
 UNTIMED = datetime(1, 1, 1, tzinfo=UTC)
 """Stands for "no timestamp" in a turn's identity: the same turns sent twice without one are the same turns."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A conversation in the journal: its row's number (None when nothing was said), its scope, and those of its
+    messages that say something under an id of their own.
+    """
+
+    number: int | None
+    scope: Scope
+    named: list[Message]
 
 
 class Turns:
@@ -53,12 +66,14 @@ class Turns:
         )
         if scope.session is None:
             scope = msgspec.structs.replace(scope, session=new_id(request, "ses", uuid.uuid4().hex))
-        _check_ids(body)
+        check_ids(body)
         deadline = asyncio.get_running_loop().time() + WAIT_S
         messages = self._messages(scope, body)
         await self._backends.quotas.admit_turns(scope, sum(bool(message.content.strip()) for message in messages))
         indexed = await self._index(scope, body, messages, deadline)
         data: dict[str, object] = {"turn_ids": [message.id for message in messages], "session_id": scope.session}
+        if indexed and (conflicts := await self.conflicts(scope, _named(body, messages))):
+            data["conflicts"] = conflicts
         if wait:
             learned = indexed and await self._backends.worker.learned(scope, _left(deadline))
             data["learning"] = "done" if learned else "pending"
@@ -80,8 +95,8 @@ class Turns:
             timestamp=message.timestamp or default_time,
         )
 
-    async def journalled(self, scope: Scope, body: NewTurns, *, source: Source) -> list[int]:
-        """Journal a conversation of the owner, without waiting; the row's number (none when nothing was said)."""
+    async def journalled(self, scope: Scope, body: NewTurns, *, source: Source) -> Said:
+        """Journal a conversation of the owner, without waiting."""
         scope = Scope(
             tenant=scope.tenant,
             user=scope.user,
@@ -89,8 +104,26 @@ class Turns:
             agent=body.agent_id,
             session=body.session_id or f"ses_{uuid.uuid4().hex}",
         )
-        number = await self._append(scope, body, self._messages(scope, body), source)
-        return [] if number is None else [number]
+        messages = self._messages(scope, body)
+        return Said(await self._append(scope, body, messages, source), scope, _named(body, messages))
+
+    async def conflicts(self, scope: Scope, named: Sequence[Message]) -> list[str]:
+        """The ids of those messages of a session, indexed by now, under which another one is stored: it came first and
+        stays (an id names one statement for ever). Only of those that the scope sees, and empty where the store went
+        away meanwhile.
+        """
+        said = {message.id or "": (message.role, message.content) for message in named}
+        ids, kept = list(said), dict[str, tuple[object, str]]()
+        here = msgspec.structs.replace(scope, session=None)
+        try:
+            for begin in range(0, len(ids), _MOST_IDS):
+                some = tuple(ids[begin : begin + _MOST_IDS])
+                where = MemoryFilter(ids=some, kinds=(Kind.TURN,), session_ids=(scope.session or "",))
+                page = await self._backends.store.page(here, where, limit=_MOST_IDS)
+                kept |= {turn.id: (turn.metadata.get("role"), turn.content) for turn in page.memories}
+        except StoreUnavailable:
+            return []
+        return [name for name in ids if name in kept and kept[name] != said[name]]
 
     async def _append(self, scope: Scope, body: NewTurns, messages: list[Message], source: Source) -> int | None:
         turns = TurnsBody(
@@ -120,7 +153,13 @@ class Turns:
         return True
 
 
-def _check_ids(body: NewTurns) -> None:
+def _named(body: NewTurns, messages: Sequence[Message]) -> list[Message]:
+    """Those of the messages, as they are kept, that came with an id and say something."""
+    pairs = zip(body.messages, messages, strict=True)
+    return [kept for given, kept in pairs if given.id is not None and kept.content.strip()]
+
+
+def check_ids(body: NewTurns) -> None:
     """An id names one statement: the same message may be sent twice, another one under its id may not.
 
     Raises:

@@ -33,15 +33,15 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GivenVectors(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Vectors that come with a memory. ``dense`` holds one vector for each part of its text, each the base64 of its
-    little-endian 32-bit floats; empty when it was not embedded. ``indices`` and ``values`` are BM25's half. ``tokens``
-    is the base64 of what `tokenvectors.pack` makes of its tokens' vectors; they belong to ``dense``.
+    """Vectors that come with a memory. ``dense`` holds one vector for each part of its text, each its little-endian
+    32-bit floats (`packing`); empty when it was not embedded. ``indices`` and ``values`` are BM25's half. ``tokens`` is
+    what `tokenvectors.pack` makes of its tokens' vectors; they belong to ``dense``. Bytes are base64 in JSON.
     """
 
-    dense: list[str] = []
+    dense: list[bytes] = []
     indices: list[int] = []
     values: list[float] = []
-    tokens: str = ""
+    tokens: bytes = b""
 
 
 class PalaceRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memproxy.importers.reading import list_of, object_of, objects, text_of, time_of, without_none
+from memproxy.importers.reading import list_of, object_of, objects, text_of, time_of, with_clear_ids, without_none
 
 _ROLES = frozenset({"user", "assistant"})
 _TEXT_TYPES = frozenset({"text", "multimodal_text"})
@@ -22,7 +22,7 @@ _BATCH = 500
 def chatgpt_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a ChatGPT export. Raises `errors.ConfigError` when it is none."""
     for _, conversation in objects(path, ("conversations",), member="conversations.json"):
-        said = [line for message in _branch(conversation) if (line := _message(message)) is not None]
+        said = with_clear_ids(line for message in _branch(conversation) if (line := _message(message)) is not None)
         session = text_of(conversation.get("conversation_id") or conversation.get("id"))
         about = without_none({"title": text_of(conversation.get("title"))})
         began = time_of(conversation.get("create_time"))

@@ -1,6 +1,6 @@
 """What all importers share: large JSON files read piece by piece, and values that may be anything."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -112,3 +112,16 @@ def object_of(value: object) -> dict[str, Any]:
 def without_none(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields that have a value."""
     return {name: value for name, value in fields.items() if value not in (None, [], {})}
+
+
+def with_clear_ids(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages of a conversation. One whose id another one before it has, which says something else, goes without:
+    the API would refuse both, and it is told apart by what it says then.
+    """
+    first: dict[str, tuple[object, object]] = {}
+    clear = []
+    for message in messages:
+        name, said = message.get("id"), (message.get("role"), message.get("content"))
+        is_clear = name is None or first.setdefault(name, said) == said
+        clear.append(message if is_clear else {key: value for key, value in message.items() if key != "id"})
+    return clear

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memproxy.importers.reading import list_of, objects, text_of, time_of, without_none
+from memproxy.importers.reading import list_of, objects, text_of, time_of, with_clear_ids, without_none
 
 _FACTS = ("facts", "edges", "relevant_facts")
 _THREADS = ("threads", "sessions")
@@ -82,7 +82,8 @@ def _conversations(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             session = text_of(one.get("thread_id") or one.get("session_id")) or "zep"
             groups.setdefault((session, text_of(one.get("user_id"))), []).append(_message(one, content))
     for (session, user), said in groups.items():
-        yield {"turns": without_none({"session_id": session[:256], "user_id": user}) | {"messages": said}}
+        messages = with_clear_ids(said)
+        yield {"turns": without_none({"session_id": session[:256], "user_id": user}) | {"messages": messages}}
 
 
 def _message(one: dict[str, Any], content: str) -> dict[str, Any]:

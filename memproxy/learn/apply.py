@@ -9,7 +9,7 @@ import msgspec
 
 from memproxy.core.chain import begins
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.packing import unpacked, unpacked_bytes
+from memproxy.core.packing import unpacked
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import GivenVectors, vector_key
@@ -203,7 +203,7 @@ def _is_whole(given: GivenVectors | None) -> bool:
 def _given_point(memory: Memory, given: GivenVectors) -> Point:
     words = SparseVector(indices=given.indices, values=given.values)
     dense = [unpacked(part) for part in given.dense]
-    return Point(memory=memory, dense=dense, bm25=words, tokens=unpacked_bytes(given.tokens))
+    return Point(memory=memory, dense=dense, bm25=words, tokens=given.tokens)
 
 
 def _with_words(point: Point, given: GivenVectors | None) -> Point:

@@ -197,10 +197,21 @@ class Indexer:
                 planned = await self._reconciler.asked(row.entry.scope, body, now=self._clock.now())
             except msgspec.ValidationError as error:
                 raise RequestError(f"a memory's field does not take this value: {error}; correct it") from error
-            plan = msgspec.json.encode(planned.plan)
-            if await self._state.save_plan(row.number, plan, planned.known.slot_changes()):
+            slots = planned.known.slot_changes()
+            if not slots and _is_as_asked(planned.plan, body):
+                return planned
+            if await self._state.save_plan(row.number, msgspec.json.encode(planned.plan), slots):
                 return planned
         raise StateUnavailable("the slots changed under every plan; it is tried again")
+
+
+def _is_as_asked(plan: PlanBody, asked: PlanBody) -> bool:
+    """Whether the plan is nothing but the turns of the row: after a crash the row makes the same plan again, whatever
+    came behind it, and need not hold it a second time (of an import that is all its text once more, and SQLite writes a
+    row that grows anew, with its vectors). Facts take slots and have graves, which rows behind it may change.
+    """
+    only_turns = all(memory.kind is Kind.TURN for memory in asked.upserts)
+    return only_turns and not asked.expects and plan == PlanBody(upserts=asked.upserts)
 
 
 def decoded(body: bytes, kind: type[_T]) -> _T:

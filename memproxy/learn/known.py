@@ -29,6 +29,13 @@ def tombstone(name: str) -> str:
     return f"{GONE_PREFIX}{name}"
 
 
+def _new_key(memory: Memory) -> str:
+    """What a memory of the plan is found by: its id. Of turns, which come whole with an import and are not looked for,
+    one id may be in several sessions (no id holds a line break).
+    """
+    return f"{memory.session_id}\n{memory.id}" if memory.kind is Kind.TURN else memory.id
+
+
 class Known:
     """A view that changes with the plan; nothing is written. Made anew for every attempt at a plan."""
 
@@ -133,7 +140,7 @@ class Known:
 
     async def add(self, memory: Memory) -> None:
         """Write a whole memory; it takes its slot when it is active."""
-        self._new[memory.id] = memory
+        self._new[_new_key(memory)] = memory
         if memory.active and memory.slot:
             await self.holder(memory.slot)
             self._held[memory.slot] = memory.id

@@ -131,9 +131,17 @@ async def test_a_project_sees_its_own_memories_and_those_of_no_project(api: Api)
 
 
 async def test_an_expired_memory_is_not_there_any_more(api: Api) -> None:
-    memory = await api.store("short-lived", expires_at="2020-01-01T00:00:00Z")
+    memory = await api.store("short-lived", expires_at="2999-01-01T00:00:00Z")
+    body = {"expires_at": "2020-01-01T00:00:00Z"}
+    assert (await api.call("PATCH", f"/v1/memory/{memory['id']}", json=body)).status_code == 200
     assert await api.page() == []
     assert (await api.call("GET", f"/v1/memory/{memory['id']}")).status_code == 404
+
+
+async def test_a_memory_that_would_be_expired_at_once_is_refused_by_its_field(api: Api) -> None:
+    body = {"content": "too late", "expires_at": "2020-01-01T00:00:00Z"}
+    answer = await api.call("POST", "/v1/memory", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "expires_at")
 
 
 async def test_an_edit_changes_what_is_given_and_is_found_by_its_new_words(api: Api) -> None:

@@ -1,5 +1,6 @@
 """Export and import: what comes out goes in again, all of it, and nobody takes along or plants what is not theirs."""
 
+import gzip
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -261,3 +262,57 @@ async def test_of_an_import_over_the_quota_the_rows_before_it_stay(tmp_path: Pat
         # a row of the same user's is answered when those before it are applied
         assert (await api.call("DELETE", "/v1/memory", params={"session_id": "none"})).status_code == 200
         assert len(read(await export(api), "memory")) == ROW
+
+
+def turn(session: str, content: str, name: str = "1", **fields: Any) -> dict[str, Any]:
+    return memory(name, content, kind="turn", session_id=session, **fields)
+
+
+async def test_turns_of_one_id_in_several_conversations_come_in_and_go_out_again(own_api: Api, other: Api) -> None:
+    told = await take(own_api, lines(turn("a", "hello"), turn("b", "good evening"), memory("1", "User likes tea")))
+    assert (told["imported"], told["unchanged"]) == (3, 0)
+    exported = await export(own_api)
+    assert sorted(one["content"] for one in read(exported, "memory")) == ["User likes tea", "good evening", "hello"]
+    assert (await take(other, exported))["imported"] == 3
+    assert await export(other) == exported
+    again = await take(other, exported)
+    assert (again["imported"], again["replaced"], again["unchanged"]) == (0, 0, 3)
+
+
+async def test_of_two_forms_of_a_memory_in_one_file_the_newer_stays_whichever_comes_first(own_api: Api) -> None:
+    newer = memory("m1", "User likes coffee", updated_at="2025-01-01T00:00:00Z")
+    told = await take(own_api, lines(newer, memory("m1", "User likes tea"), memory("m2", "x"), memory("m2", "x")))
+    assert (told["imported"], told["replaced"], told["unchanged"]) == (2, 0, 2)
+    assert {one["id"]: one["content"] for one in await own_api.page()} == {"m1": "User likes coffee", "m2": "x"}
+
+
+async def test_a_conversation_in_which_one_id_names_two_messages_is_refused_and_the_others_are_taken(
+    own_api: Api,
+) -> None:
+    def talk(session: str, *texts: str) -> dict[str, Any]:
+        said = [{"role": "user", "content": text, "id": "1"} for text in texts]
+        return {"turns": {"session_id": session, "messages": said}}
+
+    told = await take(own_api, lines(talk("a", "hello", "goodbye"), talk("b", "hello", "hello")))
+    assert (told["turns"], told["rejected"]) == (2, 1)
+    assert told["errors"][0]["line"] == 1
+    assert told["errors"][0]["message"].startswith("messages.1.id: ")
+    assert [one["session_id"] for one in await own_api.page()] == ["b"]
+    again = await take(own_api, lines(talk("b", "something else")))
+    assert [note for note in again["notes"] if "b" in note and "1" in note] == again["notes"] != []
+    assert [one["content"] for one in await own_api.page()] == ["hello"]
+
+
+async def test_a_memory_that_is_expired_by_now_comes_in_and_is_not_there(own_api: Api) -> None:
+    told = await take(own_api, lines(memory("m1", "x", expires_at="2020-01-01T00:00:00Z")))
+    assert (told["imported"], told["rejected"]) == (1, 0)
+    assert await own_api.page() == []
+
+
+@pytest.mark.parametrize("path", ["/v1/memory", "/v1/memory/turns", "/v1/memory/import"])
+async def test_a_compressed_body_is_refused_with_what_to_do(own_api: Api, path: str) -> None:
+    media = MEDIA_TYPE if path.endswith("import") else "application/json"
+    headers = {"content-type": media, "content-encoding": "gzip"}
+    answer = await own_api.call("POST", path, content=gzip.compress(b"{}"), headers=headers)
+    assert answer.status_code == 415
+    assert "uncompressed" in answer.json()["error"]["message"]

@@ -14,7 +14,7 @@ from tests.api.test_transfer import export, lines, memory, read, take
 from tests.support.engine import DIMENSION, Api
 
 TOKENS = base64.b64encode(pack(np.random.default_rng(3).normal(size=(12, 384)).astype(np.float32))).decode()
-EAST = packed([1.0] + [0.0] * (DIMENSION - 1))
+EAST = base64.b64encode(packed([1.0] + [0.0] * (DIMENSION - 1))).decode()
 
 
 def header(**other: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-TALK = [
+TALK: list[dict[str, Any]] = [
     {
         "role": "user",
         "content": "I adopted a beagle named Biscuit",
@@ -130,6 +130,20 @@ async def test_two_messages_of_one_id_must_be_the_same(api: Api) -> None:
     assert await api.page() == []
     assert (await ingest(api, "s1", [one, one]))["turn_ids"] == ["m1", "m1"]
     assert len(await api.page()) == 1
+
+
+async def test_a_known_turn_with_another_text_is_told_and_stays_as_it_is(api: Api) -> None:
+    assert "conflicts" not in await ingest(api, "s1", TALK)
+    later = [{**TALK[0], "content": "I adopted a cat"}, TALK[1], {"role": "user", "content": "Bye", "id": "D1:9"}]
+    answer = await ingest(api, "s1", later)
+    assert (answer["turn_ids"], answer["conflicts"]) == (["D1:1", "D1:2", "D1:9"], ["D1:1"])
+    assert sorted(one["content"] for one in await api.page(session_id="s1")) == [
+        "Bye",
+        "Congratulations!",
+        "He loves the beach",
+        "I adopted a beagle named Biscuit",
+    ]
+    assert "conflicts" not in await ingest(api, "s2", later)
 
 
 async def test_an_injected_block_is_not_ingested(api: Api) -> None:

@@ -104,6 +104,16 @@ def test_messages_of_zep_become_turns_of_their_thread(tmp_path: Path, newer: boo
     assert line["turns"]["messages"][1]["role"] == "assistant"
 
 
+def test_messages_of_zep_that_share_an_id_and_say_different_things_are_both_there(tmp_path: Path) -> None:
+    said = [{"uuid": "m1", "role": "user", "content": text, "thread_id": "t"} for text in ("one", "two", "one")]
+    (line,) = zep_lines(written(tmp_path, {"messages": said}))
+    assert [(one.get("id"), one["content"]) for one in line["turns"]["messages"]] == [
+        ("m1", "one"),
+        (None, "two"),
+        ("m1", "one"),
+    ]
+
+
 def node(name: str, parent: str | None, role: str, parts: list[Any], **message: Any) -> dict[str, Any]:
     content = {"content_type": "text", "parts": parts}
     said = {"id": name, "author": {"role": role}, "content": content, "create_time": 1_700_000_000.5, "metadata": {}}

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import msgspec
 
-from memproxy.core.protocol import LearnBody, TurnsBody
+from memproxy.core.memory import Kind
+from memproxy.core.protocol import LearnBody, PlanBody, TurnsBody
 from memproxy.core.turn import Message
 from memproxy.errors import StoreUnavailable
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.stores.edge import EdgeStore
 from memproxy.tasks import TaskOwner
-from tests.learn.rig import ANN, DIMENSION, NOON, PATIENCE_S, Rig, rig
+from tests.learn.rig import ANN, DIMENSION, NOON, PATIENCE_S, Rig, fact, rig
 from tests.support.waiting import eventually
 
 
@@ -61,6 +62,25 @@ async def test_what_is_said_while_a_trigger_waits_is_learned_from_too(tmp_path: 
         assert await looking == 1
         (row,) = await r.state.claim("learn", limit=1, now=NOON)
         assert msgspec.json.decode(row.entry.body, type=LearnBody).unlearned == 14
+
+
+async def test_turns_of_an_import_are_planned_again_after_a_crash_and_their_row_holds_them_once(tmp_path: Path) -> None:
+    turns = [
+        fact("1", kind=Kind.TURN, session_id=session, content=f"I like {session}", turn_ids=["1"])
+        for session in ("tea", "cake")
+    ]
+    async with rig(tmp_path, enabled=False, started=False) as r:
+        number = await r.submit(PlanBody(upserts=turns))
+        (row,) = await r.state.claim("index", limit=1, now=NOON)
+        await r.worker._indexer.plan(row)  # applied, neither flushed nor acknowledged: here the engine dies
+        before = sorted(turn.content for turn in await r.turns())
+        assert (await r.state.recover(max_attempts=5, now=NOON)).again == 1
+        (row,) = await r.state.claim("index", limit=1, now=NOON)
+        assert row.plan is None
+        await r.state.retry(number, error="", due=NOON, counted=False)
+        await r.worker.start()
+        assert await r.worker.applied(number, PATIENCE_S)
+        assert sorted(turn.content for turn in await r.turns()) == before == ["I like cake", "I like tea"]
 
 
 class RefusesOnce(EdgeStore):

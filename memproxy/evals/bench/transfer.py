@@ -2,9 +2,10 @@
 
 Made-up memories with vectors are imported, exported, imported into an empty installation and exported again. Printed:
 memories per second and processor time per memory of each step (no embedding: the vectors come along), the process's
-memory after every piece of an import, and whether both exports are the same bytes. Of the memory, files of the store
-that it maps (mapped) leave when others need the room; its own pages (anonymous) hold a piece of the file, and the
-store's indexes of payload and words.
+memory after every piece of an import with what it grew by for each memory behind the first third, and whether both
+exports are the same bytes. Of the memory, files of the store that it maps (mapped) leave when others need the room; its
+own pages (anonymous) hold a piece of the file, which is all the same at every piece, and the store's indexes of payload
+and words, which are in memory for every memory there is (docs/transfer.md).
 """
 
 import argparse
@@ -80,7 +81,7 @@ async def _taken(home: Path, path: Path, memories: int, console: Console, what: 
             _settings(home), path, show, file_format="memproxy", tenant=None, user=None, dry_run=False
         )
     console.print(f"  {taken.imported} imported, {taken.rejected} rejected {taken.notes}")
-    console.print(f"  anonymous MiB {[one.anonymous for one in resident]}")
+    console.print(f"  anonymous MiB {[one.anonymous for one in resident]}{_grown(resident, memories)}")
     console.print(f"  mapped MiB {[one.mapped for one in resident]}")
 
 
@@ -108,6 +109,15 @@ def _resident() -> Resident:
         return Resident(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, 0)
     kib = {name: int(value) for name, value in re.findall(r"^(\w+): +(\d+) kB$", told, re.MULTILINE)}
     return Resident(kib["Anonymous"] // 1024, (kib["Rss"] - kib["Anonymous"]) // 1024)
+
+
+def _grown(resident: list[Resident], memories: int) -> str:
+    """What a memory adds, told of enough pieces; the heap first grows to what one piece needs."""
+    begin, pieces = len(resident) // 3, len(resident)
+    if begin < 2:
+        return ""
+    grown = (resident[-1].anonymous - resident[begin].anonymous) * 2**20
+    return f", {grown / (memories * (pieces - 1 - begin) / pieces):,.0f} bytes a memory"
 
 
 @contextmanager
