@@ -12,9 +12,12 @@ Where the contract is silent:
   in a body: RFC 3339, or Unix seconds; digits that may as well be a date (20230508) are refused.
 - One ``project_id`` (``agent_id``) in a list or search means what a request of that project sees: its memories and
   those of no project. Several mean exactly theirs. A delete takes exactly the project's own.
-- ``valid_to`` in the past makes a memory inactive; an expired memory is not there, by id neither.
+- ``valid_to`` in the past makes a memory inactive; an expired memory is not there, by id neither. None is stored with
+  an ``expires_at`` that is over (400); an edit may end one by it, and an import takes what comes.
 - Messages of a conversation are taken as chat takes them: texts are kept, pictures, audio and calls of tools are not.
   ``turn_ids`` has one for each; a message without text is no turn. Two messages of one id in a call must be the same.
+  A turn that is known stays as it is: one that comes later under its id with another text (or role) is not stored, and
+  the answer, 201 all the same, names the id in ``conflicts``.
 - A path is read as it was sent: a percent-encoded slash is part of an id.
 - Turns sent without any time are the same turns when sent again: no time is part of their identity then.
 - A turn's content cannot be edited. ``session_id`` tells apart two turns of one id when reading or forgetting by id.

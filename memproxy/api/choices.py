@@ -5,8 +5,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memproxy.api.context import Backends, OwnerLocks
-from memproxy.api.http import answer, caller, read_body, read_query
-from memproxy.api.queries import NoQuery, SettingsQuery
+from memproxy.api.http import answer, caller, named_once, read_body, read_query
+from memproxy.api.queries import SessionQuery, SettingsQuery
 from memproxy.api.schemas import SettingsBody
 from memproxy.api.versions import check_expected, list_answer
 from memproxy.auth import resolve_scope
@@ -38,9 +38,9 @@ class ChoicesApi:
         holds in every process when this is answered.
         """
         identity = caller(request, "memory:write")
-        read_query(request, NoQuery)
+        user = read_query(request, SessionQuery).user_id
         body = await read_body(request, SettingsBody, self._max_bytes)
-        scope = _place(identity, body.user_id, body.agent_id)
+        scope = _place(identity, named_once(user, body.user_id), body.agent_id)
         if identity.bound_project:
             raise Forbidden("Settings hold in all projects: a key that is bound to one cannot change them.")
         chosen = Choices(mode=body.mode, limit=body.limit, rerank=body.rerank, learning=body.learning)

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find
-from memproxy.api.http import answer, caller, read_body, read_query
+from memproxy.api.http import answer, caller, named_once, read_body, read_query
 from memproxy.api.idempotency import new_id
-from memproxy.api.queries import NoQuery
+from memproxy.api.queries import SessionQuery
 from memproxy.api.receipts import FEEDBACK, is_visible
 from memproxy.api.schemas import FeedbackBody
 from memproxy.auth import resolve_scope
@@ -36,10 +36,11 @@ class FeedbackApi:
     async def give(self, request: Request) -> Response:
         """201 with the memories as they are now; 202 when that waits for the store."""
         identity = caller(request, "memory:write")
-        read_query(request, NoQuery)
+        user = read_query(request, SessionQuery).user_id
         body = await read_body(request, FeedbackBody, self._max_bytes)
         body.check()
-        scope = resolve_scope(identity, user=body.user_id, project=body.project_id, agent=body.agent_id)
+        user = named_once(user, body.user_id)
+        scope = resolve_scope(identity, user=user, project=body.project_id, agent=body.agent_id)
         text = redact(body.text, self._redact) if body.text is not None else None
         async with self._locks.of(scope):
             memories = await self._meant(scope, body)

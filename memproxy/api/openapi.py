@@ -226,6 +226,7 @@ OPERATIONS = (
         path="/v1/memory/settings",
         summary="Choose whether memory recalls, keeps and learns; in place of what was chosen before.",
         body=schemas.SettingsBody,
+        query=queries.SessionQuery,
         answers={200: "Choices"},
     ),
     Operation(
@@ -233,6 +234,7 @@ OPERATIONS = (
         path="/v1/memory/feedback",
         summary="Say that a memory, or what a request was given, was helpful or wrong, or what is right instead.",
         body=schemas.FeedbackBody,
+        query=queries.SessionQuery,
         answers={201: "Judged", 202: "Judged"},
     ),
     Operation(

@@ -28,6 +28,9 @@ SNIPPET = 160
 """Characters shown of a memory."""
 
 MOST_PARKED = 200
+SOON_S = 1.0
+"""How long a receipt waits for turns of its user that are being indexed."""
+
 _UNTOLD = frozenset({"nothing", "tokens"})
 FEEDBACK = "feedback"
 """Result of an outcome that tells what was said of a memory later."""
@@ -50,6 +53,10 @@ class Receipts:
         self._backends.require_state()
         await self._backends.receipts_written()
         found = await self._backends.state.receipt(scope, request_id)
+        if found is None or not _is_captured(found.decided):
+            # what the relay made of it comes with the turn, through the journal: who asks at once need not ask again
+            await self._backends.worker.indexed(scope, SOON_S)
+            found = await self._backends.state.receipt(scope, request_id)
         if found is None or not is_visible(found.scope, scope):
             raise NotFound(
                 f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days.", param="request_id"

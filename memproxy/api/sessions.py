@@ -7,13 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memproxy.api.context import Backends
-from memproxy.api.http import answer, caller, read_optional_body, read_query
+from memproxy.api.http import answer, caller, named_once, read_optional_body, read_query
 from memproxy.api.queries import LearnQuery
 from memproxy.api.schemas import LearnScope
 from memproxy.api.turns import WAIT_S
 from memproxy.auth import resolve_scope
 from memproxy.core.scope import Scope
-from memproxy.errors import RequestError
 
 BEGIN_S = 2.0
 """How long a call that does not wait may take to begin: the learning is in the journal well before."""
@@ -110,11 +109,9 @@ class Sessions:
         identity = caller(request, "memory:write")
         query = read_query(request, LearnQuery)
         body = await read_optional_body(request, LearnScope, self._max_bytes)
-        if query.user_id is not None and body.user_id is not None and query.user_id != body.user_id:
-            raise RequestError("user_id in the query and in the body disagree: name one user.", param="user_id")
         scope = resolve_scope(
             identity,
-            user=query.user_id or body.user_id,
+            user=named_once(query.user_id, body.user_id),
             project=body.project_id,
             agent=body.agent_id,
             session=request.path_params["session_id"],

@@ -8,6 +8,7 @@ import typer
 
 from memproxy.auth.keys import RECORD_SECONDS
 from memproxy.cli.options import Config, Unread, Whole, quiet_settings, told_of_all
+from memproxy.core.proxykey import PERMISSIONS
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret
 
@@ -50,6 +51,18 @@ def _asked_key() -> str:
     return sys.stdin.readline()
 
 
+def _known_permissions(names: list[str] | None) -> list[str] | None:
+    """The permissions that are named on the command line.
+
+    Raises:
+        BadParameter: one of them does not exist.
+    """
+    for name in names or ():
+        if name not in PERMISSIONS:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(PERMISSIONS)}.")
+    return names
+
+
 @app.command("new")
 def keys_new(
     *,
@@ -59,9 +72,15 @@ def keys_new(
     name: Annotated[str, typer.Option(help="What it is for.", metavar="TEXT")] = "",
     permission: Annotated[
         list[str] | None,
-        typer.Option(help="What it allows; several times. Default: chat, memory:read, memory:write.", metavar="NAME"),
+        typer.Option(
+            help="What it allows; several times. Default: chat, memory:read, memory:write.",
+            metavar="NAME",
+            callback=_known_permissions,
+        ),
     ] = None,
-    days: Annotated[int | None, typer.Option(help="Days that it is valid; default for ever.", metavar="N")] = None,
+    days: Annotated[
+        int | None, typer.Option(help="Days that it is valid; default for ever.", metavar="N", min=1)
+    ] = None,
     config_entry: Annotated[
         bool, typer.Option("--config-entry", help="Print an entry for auth.keys instead of keeping the key.")
     ] = False,

@@ -10,6 +10,8 @@ import msgspec
 from memproxy.core.chain import place
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
+from memproxy.core.reworded import terms
+from memproxy.core.similar import affirms
 from memproxy.core.slots import slot_name
 from memproxy.core.supersede import Operation
 from memproxy.learn.known import GONE_PREFIX, Known, tombstone
@@ -22,6 +24,7 @@ _SLOT_FIELDS = frozenset(
 )
 _STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
 _PAGE = 200
+_BY_CALL = PlanBody().deleted_by
 
 
 class Asked:
@@ -80,15 +83,17 @@ class Asked:
     async def _edit(self, known: Known, name: str, fields: Mapping[str, Any], now: datetime) -> None:
         """Change fields, under the same id (docs/decisions/0020); when the memory's slot changes by it, it and the new
         slot's holder stand there in the order of their times. What its turns say is not learned from them again where
-        the statement was changed.
+        the statement was changed, nor given out of them beside what it says now.
         """
         before = await known.memory(name)
         if before is not None and _STATED & fields.keys():
             await known.forget(before)
         await known.change(name, {"updated_at": now, **fields})
+        memory = await known.memory(name)
+        if before is not None and memory is not None and before.kind is not Kind.TURN:
+            await self._tell_turns(known, before, memory, now)
         if not _SLOT_FIELDS & fields.keys():
             return
-        memory = await known.memory(name)
         slot = slot_name(memory) if memory is not None and memory.active else None
         holder = await known.holder(slot) if slot else None
         if memory is not None and holder is not None and holder != name:
@@ -100,9 +105,25 @@ class Asked:
                 await known.change(name, _differences(memory, effects.new))
         await known.take(name)
 
+    async def _tell_turns(self, known: Known, before: Memory, after: Memory, now: datetime) -> None:
+        """Hide or mark the turns that state what an edit ended, set aside, replaced or reworded to something else; what
+        it made hold again they may tell again.
+        """
+        if not _is_told(before):
+            if _is_told(after):
+                await self._succession.show_stated(known, before)
+        elif after.superseded_by:
+            if (by := await known.memory(after.superseded_by)) is not None:
+                await self._succession.mark_stated(known, before, by)
+        elif not _is_told(after):
+            await self._succession.hide_stated(known, before, now)
+        elif not _still_says(after, before):
+            await self._succession.mark_stated(known, before, after)
+
     async def _delete(self, known: Known, body: PlanBody, now: datetime) -> None:
         """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
         plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
+        What somebody deleted is not given out of its turns either; what was pruned was only too much.
         """
         learning = (await self._state.backlog(known.owner)).get("learn", {})
         if not any(learning.values()):
@@ -111,6 +132,8 @@ class Asked:
         for name in body.deletes:
             if (memory := await known.memory(name)) is not None:
                 await known.forget(memory)
+                if body.deleted_by == _BY_CALL and _is_told(memory) and memory.kind is not Kind.TURN:
+                    await self._succession.hide_stated(known, memory, now)
             await known.unlink(name, now=now)
             await known.delete(name)
             if any(learning.values()):
@@ -139,6 +162,16 @@ def _slots_of(memory: Memory) -> list[str]:
     """The names in the register that writing the memory asks for."""
     slot = slot_name(memory) if memory.active else None
     return [tombstone(memory.id), *([slot] if slot else [])]
+
+
+def _is_told(memory: Memory) -> bool:
+    """Whether a memory holds and may be recalled."""
+    return memory.active and not memory.quarantined and memory.superseded_by is None
+
+
+def _still_says(after: Memory, before: Memory) -> bool:
+    """Whether an edited statement says all that it said before, and as much denies or affirms it."""
+    return terms(before.content) <= terms(after.content) and affirms(before) == affirms(after)
 
 
 def _differences(old: Memory, new: Memory) -> dict[str, Any]:

@@ -65,6 +65,23 @@ class Succession:
         if memory is not None and not memory.active and (at := retracted_at(memory)) is not None:
             await self._hide(known, memory, str(memory.metadata[RETRACTED_BY]), at)
 
+    async def hide_stated(self, known: Known, memory: Memory, now: datetime) -> None:
+        """Hide the turns that state what was deleted or ended from outside: it is not to be read there instead."""
+        await self._hide(known, memory, memory.id, now)
+
+    async def show_stated(self, known: Known, memory: Memory) -> None:
+        """Show the turns again that `hide_stated` hid for a memory."""
+        for turn in await self._stating(known, memory, None):
+            if not turn.active and turn.metadata.get(RETRACTED_BY) == memory.id:
+                kept = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
+                known.mark(turn, {"active": True, "metadata": kept})
+
+    async def mark_stated(self, known: Known, old: Memory, new: Memory) -> None:
+        """Note on the turns that state ``old`` that ``new`` was put in its place from outside, also on those that both
+        rest on: whoever wrote it knows better than what was read there.
+        """
+        await self._mark(known, old, msgspec.structs.replace(new, turn_ids=[]))
+
     async def _hide(self, known: Known, memory: Memory, by: str, at: datetime) -> None:
         for turn in await self._stating(known, memory, None):
             if turn.created_at <= at and turn.active and not turn.superseded_by:

@@ -245,7 +245,7 @@ class Worker:
             return True
         try:
             async with asyncio.timeout(timeout_s):
-                indexed = await self._indexed(scope, timeout_s / 2)
+                indexed = await self.indexed(scope, timeout_s / 2)
                 while True:
                     ended = self._learn_ended
                     number = await self._triggers.begin(scope, reason)
@@ -262,9 +262,9 @@ class Worker:
             log.warning("learning that was waited for did not succeed: %s", error)
             return False
 
-    async def _indexed(self, owner: Scope, timeout_s: float) -> bool:
-        """Whether all of an owner's turns are indexed, waiting for it: what was captured just before learning was asked
-        for is learned from too.
+    async def indexed(self, owner: Scope, timeout_s: float) -> bool:
+        """Whether all of an owner's turns are indexed, waiting for it: what was captured just before is learned from,
+        and told, too.
         """
         try:
             async with asyncio.timeout(timeout_s):

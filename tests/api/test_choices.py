@@ -34,6 +34,19 @@ async def test_nothing_chosen_is_the_configuration(api: Api) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("PUT", PATH, {"limit": 3}), ("POST", "/v1/memory/feedback", {"memory_id": "none", "signal": "helpful"})],
+)
+async def test_the_query_may_name_the_user_too(api: Api, method: str, path: str, body: dict[str, Any]) -> None:
+    named = await api.call(method, path, params={"user_id": "zoe"}, json=body)
+    assert named.status_code == (200 if method == "PUT" else 404), named.text
+    if method == "PUT":
+        assert named.json()["user_id"] == "zoe"
+    both = await api.call(method, path, params={"user_id": "zoe"}, json=body | {"user_id": "ann"})
+    assert (both.status_code, both.json()["error"]["param"]) == (400, "user_id")
+
+
 async def test_what_was_put_is_got_and_put_again_replaces_it(api: Api) -> None:
     assert (await put(api, mode="write", limit=3))["mode"] == "write"
     told = (await api.call("GET", PATH)).json()

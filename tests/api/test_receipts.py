@@ -64,6 +64,23 @@ async def note(api: Api, *outcomes: Outcome) -> None:
     await state.note_outcomes(number, outcomes, WallClock().now())
 
 
+async def test_a_receipt_asked_for_at_once_knows_what_came_with_the_turn(api: Api) -> None:
+    await api.store("User's budget for the Hawaii trip is $10,000")
+    await asked(api, "req_now")
+    decided = Decided(result="shadow", mode="shadow")
+    body = TurnsBody(
+        messages=[Message(role="user", content=QUESTION)],
+        said_at=WallClock().now(),
+        metadata={"request_id": "req_now"},
+        decision=decided,
+    )
+    scope = Scope(tenant=api.tenant, user="default", session="s1")
+    entry = JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(body), request_id="req_now")
+    await api.engine.backends().worker.submit(entry)
+    found = await receipt(api, "req_now")
+    assert (found["result"], found["mode"], found["captured"]) == ("shadow", "shadow", True)
+
+
 async def test_a_receipt_says_what_was_searched_found_and_injected(api: Api) -> None:
     budget = await api.store("User's budget for the Hawaii trip is $10,000")
     garden = await api.store("The garden needs water on Mondays for the trip")

@@ -128,6 +128,14 @@ def test_a_key_is_made_for_somebody_only(named: dict[str, str]) -> None:
     assert run("keys", "list").stdout == ""
 
 
+@pytest.mark.parametrize("option", ["--permission=read", "--permission=chat,admin", "--days=0"])
+def test_a_value_that_a_keys_option_does_not_take_is_bad_usage(option: str) -> None:
+    refused = run("keys", "new", "--tenant", "acme", option)
+    assert refused.exit_code == 2
+    assert option.partition("=")[0] in refused.stderr
+    assert run("keys", "list").stdout == ""
+
+
 def test_nothing_is_forgotten_where_nobody_can_be_asked_and_nobody_said_yes() -> None:
     refused = run("forget", "--user", "ann", typed="y\n")
     assert refused.exit_code == 2
@@ -212,5 +220,5 @@ async def test_a_check_fails_for_an_embedder_that_was_configured_and_does_not_lo
         monkeypatch.setenv(f"MEMPROXY__EMBEDDING__{name}", value)
     checked = await asyncio.to_thread(run, "check")
     assert checked.exit_code == ends_with, checked.output
-    line = next(line for line in checked.stdout.splitlines() if "embedder" in line)
+    line = next(line for line in checked.stdout.splitlines() if line[5:].startswith("embedder"))
     assert line.startswith("FAIL" if ends_with else "note")
