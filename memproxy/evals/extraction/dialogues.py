@@ -7,7 +7,6 @@ file for each type.
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ import msgspec
 
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
+from memproxy.evals.own_files import texts
 from memproxy.yaml_file import parse
 
 SMOKE_DIALOGUES = 10
@@ -104,24 +104,15 @@ def load(path: Path | None) -> list[Dialogue]:
     Raises:
         ConfigError: the file is not there, or not of this form.
     """
-    if path is not None:
-        return _checked(_read(path.name, _text(path)))
-    folder = resources.files("memproxy.evals.extraction").joinpath("data")
-    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
-    return _checked([one for entry in files for one in _read(entry.name, entry.read_text("utf-8"))])
+    return _checked(
+        [one for name, text in texts(path, "memproxy.evals.extraction", "dialogues") for one in _read(name, text)]
+    )
 
 
 def smoke(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
     """Ten of them, spread evenly."""
     step = max(1, len(dialogues) // SMOKE_DIALOGUES)
     return list(dialogues[::step][:SMOKE_DIALOGUES])
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--data {path} cannot be read ({error}); name a file of dialogues") from error
 
 
 def _read(name: str, text: str) -> list[Dialogue]:

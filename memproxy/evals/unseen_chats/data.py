@@ -6,7 +6,6 @@ A file is YAML, its form is in docs/evaluation.md; our own lie in ``data`` besid
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ import msgspec
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.evals.dataset import Session
+from memproxy.evals.own_files import texts
 from memproxy.yaml_file import parse
 
 SMOKE_PROBES = 10
@@ -122,11 +122,9 @@ def load(path: Path | None) -> list[Chats]:
     Raises:
         ConfigError: the file is not there, or not of this form.
     """
-    if path is not None:
-        return _checked(_read(path.name, _text(path)))
-    folder = resources.files("memproxy.evals.unseen_chats").joinpath("data")
-    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
-    return _checked([one for entry in files for one in _read(entry.name, entry.read_text("utf-8"))])
+    return _checked(
+        [one for name, text in texts(path, "memproxy.evals.unseen_chats", "chats") for one in _read(name, text)]
+    )
 
 
 def smoke(chats: Sequence[Chats]) -> list[Chats]:
@@ -135,13 +133,6 @@ def smoke(chats: Sequence[Chats]) -> list[Chats]:
     kept = {probe.id for probe in probes[:: max(1, len(probes) // SMOKE_PROBES)][:SMOKE_PROBES]}
     fewer = (msgspec.structs.replace(one, probes=[probe for probe in one.probes if probe.id in kept]) for one in chats)
     return [one for one in fewer if one.probes]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--data {path} cannot be read ({error}); name a file of chats") from error
 
 
 def _read(name: str, text: str) -> list[Chats]:

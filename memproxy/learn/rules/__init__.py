@@ -2,17 +2,17 @@
 
 What the user states about himself and his world is read sentence by sentence (`said`, `clauses`); patterns with
 builders make candidates of clauses (`people`, `home`, `work`, `tastes`, ..., each a table of rules), of which only
-those remain that are `admissible`. `corrections` and `retractions` find what they are about in a `ledger` of what was
-stated before, also where nothing marks a change (`frames`) or only a value is said (`meant`) or put right (`repairs`,
-`recovered`), where one value of its kind gives way to another (`turnover`, `contrasts`), or where something ended in
-words of its own (`called_off`); what holds until a day ends with it (`bounded`). Precision comes before recall: a
-sentence that fits no pattern says nothing. English; a few sure forms in German, Spanish and French (`foreign`), and
-what takes those back (`foreign_changes`).
+those remain that are `admissible` and `sound`. `corrections` and `retractions` find what they are about in a `ledger`
+of what was stated before, also where nothing marks a change (`frames`) or only a value is said (`meant`) or put right
+(`repairs`, `recovered`), where one value of its kind gives way to another (`turnover`, `contrasts`), where a known
+taste `turned` or a known statement is `gainsaid`, or where something ended in words of its own (`called_off`); what
+holds until a day ends with it (`bounded`). Precision comes before recall: a sentence that fits no pattern says nothing.
+English; a few sure forms in German, Spanish and French (`foreign`), and what takes those back (`foreign_changes`).
 """
 
 from memproxy.learn.candidates import Read, Window
 
-VERSION = "rules/4"
+VERSION = "rules/5"
 """Name and version of the rules, for whoever notes which extractor a memory is from."""
 
 

@@ -10,7 +10,7 @@ from memproxy.learn.rules.words import PEOPLE, PETS
 _WHO = "|".join(sorted(map(re.escape, PEOPLE | PETS.keys() | {"boy", "girl", "nanny"}), key=len, reverse=True))
 _ADJECTIVES = r"(?:(?:new|old|older|younger|little|big|baby|first|second|rescue|\w+[- ]year[- ]old) )*"
 _NAMED = re.compile(
-    rf"\b(?:my|our|(?:have|had|got|adopted|has|welcomed|expecting|rescued|raising|bought) an?) "
+    rf"\b(?:my|our|(?:have|had|got|adopted|welcomed|expecting|rescued|raising|bought) an?) "
     rf"{_ADJECTIVES}(?P<who>{_WHO})\b"
     r"(?:,? (?:called |named )?(?P<name>(?-i:[A-Z])[a-z]+))?",
     re.IGNORECASE,
@@ -42,6 +42,10 @@ _THE_PET = re.compile(
 )
 """Where one is known, "the hamster" is the user's."""
 
+_MOVED_HERE = re.compile(r"(?P<said>(?:I|we) (?:have )?(?:only |just |recently )?moved) here\b", re.IGNORECASE)
+_PLACE = re.compile(r"\b(?:in|around|near|of) ((?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])[\w'-]+)*)(?=\W*[,.?!]|\s+and\b)", re.I)
+"""“What's on in Ghent? I moved here in January”."""
+
 
 def resolved(text: str, before: str, ledger: Ledger) -> str:
     """The clause with the somebody in place of the pronoun or name that it begins with, else as it is."""
@@ -52,6 +56,8 @@ def resolved(text: str, before: str, ledger: Ledger) -> str:
         named := _LAST_NOUN.search(before) or _LAST_NOUN.search(before.rpartition(",")[0])
     ) is not None:
         return f"{text[: borne.start('it')]}{named['x']}{text[borne.end('it') :]}"
+    if (here := _MOVED_HERE.match(text)) is not None and (places := _PLACE.findall(before)):
+        return f"{here['said']} to {places[-1]}{text[here.end() :]}"
     pet = _THE_PET.match(text)
     if pet is not None and any(pet["pet"].lower() in one.told for one in ledger.newest()):
         return f"my {text[4:]}"

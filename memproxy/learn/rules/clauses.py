@@ -59,6 +59,7 @@ _APPOSITION = re.compile(
     rf"|(?:[\w-]+ )?(?:{_TRADES})(?= (?:in|at|from|for|by)\b|\s*$|[,.!]))",
     re.IGNORECASE,
 )
+_EXPERT = r"(?:doctor|gp|vet|dentist|nurse|midwife|consultant|surgeon|therapist|\w+ologist|allergist|tests?)"
 _LEAD = re.compile(
     r"(?:hi there|hi|hello|hey there|hey|bro|dude|mate|man|guys|folks|well|so|therefore|thus|and|but|also|oh|ah|ok|"
     r"okay|yes|yeah|yep|yup|no|nope|actually|btw|"
@@ -91,6 +92,8 @@ _LEAD = re.compile(
     r"helps|if you ask me|if you must know|"
     r"to be honest|tbh|I mean|I meant to say(?: that)?|speaking of which|good morning|good evening|good afternoon|"
     r"as of (?:today|now)|as for me|"
+    rf"(?:the|my|our|her|his) (?:{_EXPERT} (?:says?|said|thinks|found)|{_EXPERT} told (?:me|us))(?: that)?(?= (?:I|my|"
+    r"we|our|he|she)\b)|"
     r"(?:the|my|our) [\w ]{3,25}? (?:showed|shows|confirmed|confirms|proved|proves|revealed)(?: that)?(?= (?:I|my|"
     r"we|our)\b)|"
     r"last (?:week|month|year|night|summer|winter|spring|autumn|fall|weekend)|this (?:week|month|year|morning|weekend)|"
@@ -113,7 +116,8 @@ _ASKS = re.compile(
     r"(?:(?:and|but|so|ok|okay|hey|hi|hello|well|please|also|now|then|sorry)\b[,!]?\s+)*(?:should|can"
     r"|could|do(?! not)|does|"
     r"did|is|are|was|were|what|what's|who|who's|where|when (?:is|was|did|do|does|are|will|can|should)|why|"
-    r"how(?! (?:I|we) [^?]*:)|which|whose|would|will|am|have (?:I|you|we)|has|had|shall|may I|might|tell me|show me|"
+    r"how(?! (?:I|we) [^?]*:)|which|whose|would|will|am|have (?:I|you|we)|has|"
+    r"had(?= (?:I|you|we|he|she|it|they|anyone|there|my|our)\b)|shall|may I|might|tell me|show me|"
     r"give me|remind me "
     r"(?:what|who|where|when|how|why|of)|guess(?! what)|isn't|aren't|don't you)\b",
     re.IGNORECASE,
@@ -125,7 +129,10 @@ _LABEL = re.compile(
 _SUBJECTLESS = re.compile(
     r"(?P<lead>(?:(?:nice|great|ok|okay|cool|yes|yeah|thanks|also|btw|and|but|haha|lol|oh|ah|well|no|"
     r"actually)[,.!]? )*)"
-    r"(?P<verb>love|hate|adore|cannot stand|prefer|live in|moved to|work as|work at|grew up in|born in|allergic to) "
+    r"(?P<verb>love|hate|adore|cannot stand|prefer|live in|moved to|work as|work at|grew up in|born in|allergic to|"
+    r"(?:traded|sold|quit|bought|adopted|cancel+ed|switched|swapped|gave up|dropped|ditched|stopped|left|lost|joined|"
+    r"upgraded|replaced|dumped|haven't|have not|booked|tore|broke|finished)(?= (?:my|our|the|an?|it|from|to|in) | "
+    r"(?-i:[A-Z])\w+ | \w+ing\b| run | seen )) "
     r"(?=\w)",
     re.IGNORECASE,
 )
@@ -142,8 +149,9 @@ _TAGGED = re.compile(
 )
 _CONDITION = re.compile(
     r"(?:and |but |so |or |well,? |also,? |hey,? |ok,? )*(?:if|unless|whenever|in case|provided|even if|say|were I|"
-    r"had I|once|wish|i wish|when (?:I|we) (?:was|were|am old|retire|grow)|as a kid|as a child|growing up|back when|"
-    r"back in|years ago)\b"
+    r"had I|once|in (?:another|a different|my next|a past|a parallel) (?:life|world|universe)|in my dreams|"
+    r"suppos(?:e|ing)|wish|i wish|when (?:I|we) (?:was|were|am old|retire|grow)|as a kid|as a child|growing up|"
+    r"back when|back in|years ago)\b"
     r"(?! (?:it helps|it matters|you ask me|you must know|you need to know|anyone asks|that helps|you are curious|"
     r"you're curious|you are wondering))",
     re.IGNORECASE,
@@ -169,7 +177,7 @@ _REPORTED = re.compile(
 _OWN_REPORT = re.compile(
     r"\b(?:(?:I|we) (?:should have said|said|told|mentioned|asked|thought|heard|say|think|already|forgot)|as (?:I|"
     r"you) (?:said|"
-    r"mentioned|told)|forget|(?:doctor|vet|dentist|gp) (?:says|said|told)|not true|you asked|like I said|did I "
+    rf"mentioned|told)|forget|{_EXPERT} (?:says|said|told)|not true|you asked|like I said|did I "
     r"(?:say|tell|mention)|"
     r"have I told|you said)\b",
     re.IGNORECASE,
@@ -374,7 +382,15 @@ def _appositions(piece: str) -> list[str]:
     if re.match(r"I am\b", plain, re.IGNORECASE) is None:
         return [piece]
     first, *more = _APPOSITION.split(piece)
+    if more and _IS_DOING.match(plain):  # "a" behind the comma is then what it is done with
+        more = [part for part in more if not re.match(r"(?:an?|the)\b", part, re.IGNORECASE)]
+        first = piece if not more else first
     return [first, *(f"I am {_with_article(part)}" for part in more)]
+
+
+_IS_DOING = re.compile(
+    r"I am (?:\w+ly |also |now |still |just )*(?:\w+ing|excited|interested|happy|glad)\b", re.IGNORECASE
+)
 
 
 def _with_article(part: str) -> str:

@@ -19,6 +19,7 @@ _JOIN = r"(?:called |named |spelled |in |on |at |from |with |to |for )?(?:an? |t
 _RIGHT = r"(?P<x>(?!to\b|because\b|when\b|if\b|that\b)[\w$€£][\w$€£.:,'&+-]*(?: [\w$€£.:'&+-]+){0,4}?)"
 _NOT_BUT = re.compile(
     rf"(?P<what>(?:(?:my|our|the|his|her|their) )?[\w' -]{{1,40}}?) (?:is|are|was|were|am) not (?:actually |really )?"
+    r"(?!sure\b|certain\b|convinced\b|that\b)"
     rf"{_JOIN}"
     rf"(?P<wrong>[\w$€£][^,;.!?]{{0,38}}?)(?: at all| after all| any ?more)?,? "
     rf"(?:but(?: rather)?|(?:it|he|she|they|that) (?:is|are)|more of|rather) (?:actually |really |now |more )?{_JOIN}"

@@ -12,7 +12,7 @@ import msgspec
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules import dates
 from memproxy.learn.rules.frames import NUMBER_WORDS, when_in
-from memproxy.learn.rules.general import fact
+from memproxy.learn.rules.general import OFTEN_SAID, fact
 from memproxy.learn.rules.ledger import Ledger, terms
 from memproxy.learn.rules.lexicon import PASSING_NOUNS
 from memproxy.learn.rules.model import Clause
@@ -123,7 +123,11 @@ def _of_thing(text: str, ledger: Ledger) -> list[Extracted]:
     if match is None:
         return []
     subject, rest = match["subject"], trimmed(match["rest"], "long")
-    if rest is None or not _is_bound(subject, ledger) or _PASSING.search(f"{subject} {rest}"):
+    if (
+        rest is None
+        or not (_is_bound(subject, ledger) or _recurs(subject, rest))
+        or _PASSING.search(f"{subject} {rest}")
+    ):
         return []
     if len(rest.split()) > _MOST_WORDS or _head(subject) in PASSING_NOUNS - _TIMES:
         return []
@@ -146,6 +150,20 @@ def _is_bound(subject: str, ledger: Ledger) -> bool:
         return True
     first = subject.split("'", maxsplit=1)[0].split("’", maxsplit=1)[0]
     return names_in(first) == [first] and any(first in one.statement.entities for one in ledger.newest())
+
+
+_RECURRING = re.compile(
+    r"(?:(?:choir|band|orchestra|football|soccer|rugby|tennis|dance|yoga|swimming|martial arts|karate|judo|theatre|"
+    r"drama|team|rehearsal|language|cooking|pottery|art|music|piano|violin|guitar|singing|riding|chess|book|quiz|game|poker|"
+    r"movie|date|laundry|bin|rubbish|market|therapy|physio|vet|scout) )?(?:practice|training|rehearsals?|class(?:es)?|"
+    r"lessons?|club|night|day|nights|days|course|session|sessions|group)$",
+    re.IGNORECASE,
+)
+
+
+def _recurs(subject: str, rest: str) -> bool:
+    """Whether it is what somebody goes to again and again ("choir practice is every Tuesday")."""
+    return _RECURRING.match(subject) is not None and " " in subject and OFTEN_SAID.search(rest) is not None
 
 
 def _moved(text: str, clause: Clause) -> list[Extracted]:

@@ -31,6 +31,7 @@ _LAST = re.compile(
     r"anymore))*(?:[.!]?$|[,.:;-] .+)",
     re.IGNORECASE,
 )
+_IDIOM = re.compile(r"\bset (?:it|and) (?:and )?forget\b", re.IGNORECASE)
 _NAMED = re.compile(
     rf"{_POLITE}{_NOT_KEEP} (?:about |(?:what|everything|anything|all|that|whatever)(?: (?:that )?(?:I|we|you) "
     rf"(?:have )?"
@@ -118,7 +119,7 @@ _IT = re.compile(
 _CUT = re.compile(
     r"[,;:!?.](?:\s|$)|\s+(?:in|on|at|last|this|because|after|when|for|btw|since|so|and|but|yesterday|today|again|as|"
     r"with|until|during|before|from|to|cold turkey|completely|entirely|thing|stuff|business|bit|part|of course|now|"
-    r"anymore|please|already|ages|"
+    r"anymore|anywhere|please|already|ages|"
     r"years|months|weeks|a (?:week|month|year|while|few))\b",
     re.IGNORECASE,
 )
@@ -161,6 +162,8 @@ _DOES_NOT_END = re.compile(
     r"\b(?:almost|nearly|if|would|could|might|want to|going to|thinking|should|never)\b", re.IGNORECASE
 )
 _MOST_ENDED = 6
+_NEAR = 4
+"""Sentences back in which "it" was spoken of."""
 
 
 def _with_no(clause: Clause) -> str:
@@ -177,7 +180,7 @@ def _with_no(clause: Clause) -> str:
 def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     """What a clause takes back or ends; nothing where nothing known is clearly meant."""
     text = _with_no(clause)
-    if _LAST.match(text) is not None:
+    if _LAST.match(text) is not None and _IDIOM.search(clause.evidence) is None:
         yield from _last_said(ledger)
         return
     joked = _JOKED.match(text)
@@ -221,9 +224,10 @@ def _last_said(ledger: Ledger) -> Iterator[Extracted]:
 
 
 def _thing(ledger: Ledger) -> Iterator[Extracted]:
-    """The thing stated last that can be sold, cancelled or given up."""
+    """The thing stated last that can be sold, cancelled or given up, as long as it is spoken of."""
+    spoken_of = frozenset[str]().union(*ledger.heard[-_NEAR:])
     for one in [held for held in ledger.newest() if held.turn >= 0][:3]:
-        if _HELD.match(one.statement.predicate or ""):
+        if _HELD.match(one.statement.predicate or "") and one.told & spoken_of:
             yield forgotten(one.statement)
             return
 

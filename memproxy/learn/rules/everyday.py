@@ -33,16 +33,22 @@ def named_tool(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     if value is None or kind_of(value) is None or len(value.split()) > 3:
         return
     what = re.sub(r"^(?:main|code|text) ", "", groups["what"].lower())
-    yield Extracted(
-        content=f"User's {groups.get('main') or ''}{groups['what'].lower()} is {value}.",
+    content = f"User's {groups.get('main') or ''}{groups['what'].lower()} is {value}."
+    yield _named_value(content, slug(what), value, "projects/tools", importance=0.6)
+
+
+def _named_value(content: str, predicate: str, value: str, category: str, *, importance: float) -> Extracted:
+    """A sure statement of the user whose value is a name."""
+    return Extracted(
+        content=content,
         subject="user",
-        predicate=slug(what),
+        predicate=predicate,
         object=value,
-        category="projects/tools",
-        tags=("tools",),
+        category=category,
+        tags=(category.partition("/")[2],),
         entities=(value,),
         confidence=SURE,
-        importance=0.6,
+        importance=importance,
     )
 
 
@@ -126,17 +132,8 @@ def of_language(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“Portuguese is my mother tongue”."""
     value = groups["x"].strip()
     if value.lower() in LANGUAGES:
-        yield Extracted(
-            content=f"User's mother tongue is {value}.",
-            subject="user",
-            predicate="mother_tongue",
-            object=value,
-            category="user-profile/languages",
-            tags=("languages",),
-            entities=(value,),
-            confidence=SURE,
-            importance=0.7,
-        )
+        content = f"User's mother tongue is {value}."
+        yield _named_value(content, "mother_tongue", value, "user-profile/languages", importance=0.7)
 
 
 def due(groups: Groups, clause: Clause) -> Iterable[Extracted]:

@@ -90,9 +90,15 @@ def only(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     )
 
 
-_PAST = frozenset(
-    {"went", "took", "got", "did", "had", "was", "were", "made", "began", "ran", "ate", "drank", "taught", "saw"}
+PAST = frozenset(
+    """
+    went took got did had was were made began ran ate drank taught saw wore misunderstood understood found lost told
+    gave bought brought thought caught sold kept left met built spent felt held grew knew threw flew drove rode wrote
+    broke chose spoke woke stole froze rose fell sang swam rang sank stuck won hung sat stood slept wept swept paid laid
+    said heard led fed bred became overcame came forgot forgave lent bent dealt meant learnt burnt dreamt shot sought
+    """.split()  # noqa: SIM905 - a list of many quoted words reads worse
 )
+"""Past forms that are no present of another verb."""
 
 
 def third_verb(said: str) -> str:
@@ -100,7 +106,7 @@ def third_verb(said: str) -> str:
     first, _, rest = said.partition(" ")
     if first.lower() in ("only", "also", "still", "mostly", "mainly", "usually", "now") and rest:
         return f"{first} {third_verb(rest)}"
-    if first.endswith("ed") or first.lower() in _PAST:
+    if first.endswith("ed") or first.lower() in PAST:
         return said
     irregular = {"go": "goes", "do": "does", "have": "has", "am": "is", "are": "is"}
     if first.endswith(("s", "sh", "ch", "x", "z")):

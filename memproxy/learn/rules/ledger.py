@@ -182,6 +182,8 @@ _SAME_TOPIC = {
     "bicycle": "bike",
     "tv": "television",
     "wage": "salary",
+    "income": "salary",
+    "earn": "salary",
     "mum": "mother",
     "mom": "mother",
     "dad": "father",

@@ -142,7 +142,8 @@ NO_PET_NAMES = _set(
     i the my our a an and but so if is are do does can could should would will what why how when where who dr
     vet after before then also ok hi hey help today tomorrow monday tuesday wednesday thursday friday saturday
     sunday january february march april may june july august september october november december we he she it
-    they you took need got please any which for in on at to
+    they you took need got please any which for in on at to oh ah well hmm yes no yeah speaking btw sure thanks thank
+    sorry actually since while as that this these those here there just now by first maybe great
     """
 )
 """Words that stand with a capital at the beginning of a sentence, and so are no names there."""

@@ -122,9 +122,11 @@ def decided(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
         "settled on": "settled on",
         "went with": "went with",
         "chose": "chose",
+        "decided": "decided",
+        "agreed": "agreed",
     }
     yield Extracted(
-        content=f"User {said.get(verb, 'decided')} {third}.",
+        content=f"User {said.get(verb, verb if verb.startswith('ended up') else 'chose')} {third}.",
         subject="user",
         predicate=f"decided_{slug(what)}"[:80],
         object=third,
@@ -164,7 +166,8 @@ def _decision(groups: Groups, clause: Clause) -> Groups:
     verb = groups["verb"].lower().removeprefix("have ").removeprefix("are ").removeprefix("am ")
     verb = {"chosen": "chose", "agreed": "agreed"}.get(verb, verb)
     joined = re.search(r"\b(?:decided|agreed) (that|to|on|against)\b", clause.text)
-    return {"verb": verb, "x": f"{joined[1]} {groups['x']}" if joined else groups["x"]}
+    said = groups["x"]
+    return {"verb": verb, "x": f"{joined[1]} {said}" if joined and not said.startswith(joined[1]) else said}
 
 
 RULES: tuple[Rule, ...] = (
@@ -210,7 +213,7 @@ RULES: tuple[Rule, ...] = (
     ),
     i_rule(
         r"(?P<verb>decided|have decided|settled on|have settled on|are going with|am going with|went with"
-        r"|chose|picked|opted for|"
+        r"|chose|picked(?! up| on| at)|opted for|"
         r"ended up (?:choosing|picking|going with|using|with|taking|buying)|have chosen|agreed|have "
         r"agreed)(?: that| to| on)? (?P<x>.+)",
         lambda groups, clause: decided(_decision(groups, clause), clause),

@@ -41,13 +41,14 @@ from memproxy.learn.rules.antecedents import resolved
 from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.bounded import bounded
 from memproxy.learn.rules.called_off import called_off
-from memproxy.learn.rules.clauses import without_leads
+from memproxy.learn.rules.clauses import is_asked, without_leads
 from memproxy.learn.rules.contrasts import contrasted
 from memproxy.learn.rules.corrections import corrections
 from memproxy.learn.rules.counts import with_birth
 from memproxy.learn.rules.declared import declared
 from memproxy.learn.rules.dispatch import Rules
 from memproxy.learn.rules.endings import endings
+from memproxy.learn.rules.gainsaid import gainsaid
 from memproxy.learn.rules.kept import kept
 from memproxy.learn.rules.ledger import Ledger, forgotten, slot_of, terms, unique
 from memproxy.learn.rules.meant import judged, meant, respelled_elsewhere, switched
@@ -62,6 +63,8 @@ from memproxy.learn.rules.restated import CHANGE, restated
 from memproxy.learn.rules.retractions import is_retraction, retractions
 from memproxy.learn.rules.revisions import exchanged_kind, revised
 from memproxy.learn.rules.said import Sentence, sentences_said, sets_a_stage
+from memproxy.learn.rules.sound import sound
+from memproxy.learn.rules.turned import turned
 from memproxy.learn.rules.turnover import turned_over
 from memproxy.learn.rules.values import names_in
 
@@ -180,7 +183,7 @@ def _last_told(ledger: Ledger, turn: Memory) -> list[Extracted]:
 
 
 def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *, changed: bool) -> Iterator[Extracted]:
-    whole = _of_whole(sentence)
+    whole = [one for stated in _of_whole(sentence) if (one := sound(stated)) is not None]
     yield from (
         *whole,
         *(_evident(one, sentence.whole) for one in parted(sentence.whole, ledger)),
@@ -196,20 +199,31 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *,
             if not is_admissible(candidate, clause, sentence.whole.text):
                 continue
             takes_back = takes_back or candidate.intent is Intent.FORGET or is_retraction(clause)
-            evident = _evident(candidate, clause)
-            ledger.add(evident, place)
-            yield evident
-        ledger.told.append((place, clause))
-    if not takes_back:
-        for one in pets.mentioned(sentence.whole.text):
-            yield from (_evident(ended, sentence.whole) for ended in opposed(one, ledger))
-            yield _evident(one, sentence.whole)
-        text = sentence.whole.text
-        for one in (*fragments.listed(text), *possessed(text, ledger), *mentions(text, ledger)):
-            for noted in (*opposed(one, ledger), one):
-                evident = _evident(noted, sentence.whole)
+            if (evident := sound(_evident(candidate, clause))) is not None:
                 ledger.add(evident, place)
                 yield evident
+        ledger.told.append((place, clause))
+    if not is_asked(sentence.whole):
+        for one in turned(sentence.whole, ledger, place, before):
+            yield _noted(_evident(one, sentence.whole), ledger, place)
+    if not takes_back:
+        yield from _in_passing(sentence.whole, ledger, place)
+
+
+def _in_passing(whole: Clause, ledger: Ledger, place: int) -> Iterator[Extracted]:
+    """What a sentence tells of whom and what it mentions, whatever it asks."""
+    for one in pets.mentioned(whole.text):
+        yield from (_evident(ended, whole) for ended in opposed(one, ledger))
+        yield _evident(one, whole)
+    for one in (*fragments.listed(whole.text), *possessed(whole.text, ledger), *mentions(whole.text, ledger)):
+        for noted in (*opposed(one, ledger), one):
+            if (kept_one := sound(_evident(noted, whole))) is not None:
+                yield _noted(kept_one, ledger, place)
+
+
+def _noted(candidate: Extracted, ledger: Ledger, place: int) -> Extracted:
+    ledger.add(candidate, place)
+    return candidate
 
 
 def _in_context(clause: Clause, sentence: Sentence, ledger: Ledger, before: str) -> Clause:
@@ -246,6 +260,7 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
     if (put_right := contrasted(clause, ledger)) and not ledger.is_empty:
         return put_right
     taken_back = unique([*retractions(clause, ledger, states), *called_off(clause, ledger), *endings(clause, ledger)])
+    taken_back = taken_back or list(gainsaid(clause, ledger, place))
     if taken_back or is_retraction(clause):
         return taken_back
     corrected = with_birth(clause, ledger) or (

@@ -36,6 +36,7 @@ _NOT_FIRST = re.compile(
     re.IGNORECASE,
 )
 _VALUES = (
+    re.compile(rf"\b(?:once|twice|thrice|(?:{NUMBER_WORDS}|\d+) times)\b", re.IGNORECASE),
     re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE),
     re.compile(r"\b\d{1,2}(?::\d\d)? ?[ap]m\b|\b\d{1,2}:\d\d\b", re.IGNORECASE),
     re.compile(

@@ -122,7 +122,7 @@ def _by_value(text: str, clause: Clause, ledger: Ledger, place: int) -> Extracte
         fitting = [(one, found[0]) for one, found in held if len(found) == 1 and found[0] != codes[0]]
         return with_value(fitting[0][0].statement, fitting[0][1], codes[0]) if len(fitting) == 1 else None
     said = list(dict.fromkeys(found.group() for found in _VALUE.finditer(text)))
-    if len(said) != 1 or _PASSING_VALUE.search(text) or _ROAD.search(text):
+    if len(said) != 1 or _PASSING_VALUE.search(text) or _ROAD.search(text) or _is_another(said[0], text):
         return None
     label = _TOPIC.match(clause.evidence)
     about = (terms(text) | (terms(label["x"]) if label is not None else frozenset())) - _EMPTY - NAMES_NOTHING
@@ -146,6 +146,14 @@ _PASSING_VALUE = re.compile(
     r"hours|minutes)|last|percent|step|question|example|option|sentences?|words)\b|\?",
     re.IGNORECASE,
 )
+
+
+def _is_another(value: str, text: str) -> bool:
+    """Whether it is of a thing told as one more ("a new 20-gallon tank")."""
+    return (
+        re.search(rf"\b(?:another|a second|an? new|an? extra|an? additional) {re.escape(value)}", text, re.I)
+        is not None
+    )
 
 
 def _replacing(known: Known, value: str, clause: Clause) -> list[Extracted]:

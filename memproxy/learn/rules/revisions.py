@@ -38,7 +38,7 @@ _INSTEAD = (
         re.IGNORECASE,
     ),
     re.compile(
-        rf"\b(?:replaced|swapped|traded|exchanged|ditched|dropped|left|quit|moved from|switched from|migrated "
+        rf"\b(?:replaced|swapped|traded|exchanged|ditched|dumped|dropped|left|quit|moved from|switched from|migrated "
         rf"from|went from|changed from) (?:my |our |the |in )*(?P<wrong>[^,;]{{2,40}}?)(?: in| out)? "
         rf"(?:for|with|to|(?:and|to) (?:I )?(?:now )?(?:use|drive|join(?:ed)?|work(?:ing)? (?:at|for)|"
         rf"live in|moved to|started at|am at)) {_PREPOSITION}(?P<x>{_VALUE})(?=$|[.!,;]| (?:last|this|in|because|"

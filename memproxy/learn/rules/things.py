@@ -173,7 +173,11 @@ SPECIFIC_RULES: tuple[Rule, ...] = (
         r"(?P<verb>own|bought|have bought|purchased|have|got|ordered) (?P<x>.+)",
         lambda groups, clause: owned({**groups, "verb": groups["verb"].split()[-1]}, clause),
     ),
-    i_rule(r"(?:drive|am driving|have been driving|ride) (?P<x>.+)", _DRIVES),
+    i_rule(
+        r"(?:drive|am driving|have been driving|ride(?! (?:my|our|an?) (?:[\w-]+ )?(?:bike|bicycle|horse|"
+        r"pony|scooter)\b)) (?P<x>.+)",
+        _DRIVES,
+    ),
     my_rule(
         r"(?P<what>car|bike|phone|laptop|camera|motorcycle|computer|guitar|piano|printer|boat|watch|tv|telescope|"
         r"keyboard|monitor|work laptop|tent) is (?P<x>an? .+)",

@@ -41,7 +41,7 @@ _NO_EMPLOYER = re.compile(
     re.IGNORECASE,
 )
 _SWAPPED = re.compile(
-    r"(?:I|we) (?:have )?(?:just |finally |recently )?(?:swapped|traded(?: in)?|exchanged|replaced|switched) "
+    r"(?:I|we) (?:have )?(?:just |finally |recently )?(?:swapped|traded(?: in)?|exchanged|replaced|switched|dumped) "
     r"(?:(?:my|our|"
     r"the) )?(?P<wrong>[\w' -]{2,30}?)(?: in| out)? (?:for|with|to) (?P<x>(?:an? |the )?[\w][\w .+-]{1,30}?)"
     r"(?=\s*$|[.,!;]| (?:last|this|in|because|since|now|yesterday|and|so)\b)",
@@ -86,6 +86,7 @@ def turned_over(clause: Clause, ledger: Ledger) -> list[Extracted]:
         _has_now,
         _instead,
         _preference,
+        _role,
     )
     clause = msgspec.structs.replace(clause, text=clause.text.partition(", not ")[0])
     for find in finders:
@@ -273,3 +274,26 @@ def _preference(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     held = [one for one in _of(ledger, "prefers") if one.category == topic_of(value)]
     if len(held) == 1 and held[0].object != bare(value):
         yield _changed(held[0], f"User prefers {value}.", bare(value))
+
+
+_NEW_IN_ROLE = re.compile(
+    r"(?:(?:I|we) (?:have|got|changed to) )?(?:(?:my|our|the|an?) )?new (?P<role>[\w-]+(?: [\w-]+)?)(?:,|:| is|['’]s|"
+    r" called| named| -)* (?P<x>(?-i:(?:(?:Dr|Mr|Mrs|Ms|Prof)\.? )?[A-Z][\w'-]+(?: [A-Z][\w'-]+)?))[.!]?$",
+    re.IGNORECASE,
+)
+
+
+def _role(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
+    """“New landlord, Mrs Hale”, where the name of the one before is known."""
+    match = _NEW_IN_ROLE.match(clause.text)
+    if match is None:
+        return
+    role = terms(match["role"])
+    held = [
+        one.statement
+        for one in ledger.newest()
+        if role and role <= one.told and one.statement.object and names_in(f"x {one.statement.object}")
+    ]
+    if len(held) == 1 and held[0].object != match["x"]:
+        changed = with_value(held[0], held[0].object or "", match["x"])
+        yield from [changed] if changed is not None else []

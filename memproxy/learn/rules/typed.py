@@ -75,7 +75,18 @@ def replaced(known: Extracted, said: str, clause: Clause, wrong: str | None = No
     if new is None:
         return None
     new = _NOISE.sub("", new)
-    for replace in (_by_address, _by_clock, _by_weekdays, _by_ordinal, _by_date, _by_number, _by_colour, _by_name):
+    for replace in (
+        _by_address,
+        _by_phone,
+        _by_frequency,
+        _by_clock,
+        _by_weekdays,
+        _by_ordinal,
+        _by_date,
+        _by_number,
+        _by_colour,
+        _by_name,
+    ):
         found = replace(known, new, clause)
         if found is not None:
             if wrong and value_name(wrong) not in value_name(known.content):
@@ -84,7 +95,10 @@ def replaced(known: Extracted, said: str, clause: Clause, wrong: str | None = No
     return None
 
 
-_SORTS = (_ADDRESS, _CLOCK, _WEEKDAYS, _ORDINAL, _COLOUR, _NUMBER)
+_PHONE = re.compile(r"\+?\(?\d{2,5}\)?(?:[ /.-]?\d{2,5}){2,4}(?!\d)")
+_FREQUENCY = re.compile(rf"\b(?:once|twice|thrice|(?:{'|'.join(_COUNTS)}|\d{{1,2}}) times)\b", re.IGNORECASE)
+_PERIOD = re.compile(rf"{_FREQUENCY.pattern}(?= (?:a|an|per|every|each) )", re.IGNORECASE)
+_SORTS = (_ADDRESS, _PHONE, _FREQUENCY, _CLOCK, _WEEKDAYS, _ORDINAL, _COLOUR, _NUMBER)
 
 
 def is_ambiguous(new: str, told: str, clause: Clause) -> bool:
@@ -115,6 +129,8 @@ def has_sort(text: str, clause: Clause) -> bool:
     """Whether the text begins with a value that tells its sort by its form (not a name)."""
     forms: tuple[Callable[[str], object], ...] = (
         _ADDRESS.match,
+        _PHONE.match,
+        _FREQUENCY.match,
         _SAID_CLOCK.match,
         _WEEKDAYS.match,
         _ORDINAL.match,
@@ -134,6 +150,18 @@ def _swap(known: Extracted, old: str, new: str) -> Extracted | None:
 def _by_address(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
     said, held = _ADDRESS.match(new), _ADDRESS.search(known.content)
     return _swap(known, held.group(), said.group()) if said and held else None
+
+
+def _by_phone(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
+    """A number to ring for one, digits in groups."""
+    said, held = _PHONE.match(new), _PHONE.findall(known.content)
+    return _swap(known, held[0].strip(), said.group()) if said and len(held) == 1 else None
+
+
+def _by_frequency(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
+    """How often for how often ("four times" for "three times a week")."""
+    said, held = _FREQUENCY.match(new), _PERIOD.findall(known.content)
+    return _swap(known, held[0], said.group()) if said and len(held) == 1 else None
 
 
 def _by_clock(known: Extracted, new: str, clause: Clause) -> Extracted | None:
@@ -285,3 +313,18 @@ def _only_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     if not told or len(held) != 1 or _day(new, clause) is not None:
         return None
     return _swap(known, held[0], new) if dates.find(held[0], clause.said_at) is None else None
+
+
+_REPLACE = (
+    _by_address,
+    _by_phone,
+    _by_frequency,
+    _by_clock,
+    _by_weekdays,
+    _by_ordinal,
+    _by_date,
+    _by_number,
+    _by_colour,
+    _by_name,
+)
+"""A value of each sort for one of its own, in the order in which they are tried."""

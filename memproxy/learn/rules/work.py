@@ -286,8 +286,10 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     i_rule(
-        r"(?:run|own|founded|started|co-founded|opened) (?P<x>(?:my|our|an?) (?:own |small |little |new )?(?:[\w-]+ "
-        r")?(?:company|business|startup|bakery|cafe|café|restaurant|shop|store|agency|studio|blog|podcast|farm|"
+        r"(?:run|own|founded|started|co-founded|opened) (?P<x>(?:my|our|an?) (?:[\w-]+ ){0,3}?"
+        r"(?:company|business|startup|bakery|workshop|garage|guesthouse|guest house|b&b|hostel|nursery|gallery|school|"
+        r"clinic|practice|club|choir|group|kennel|brewery|pub|salon|stall|food truck|kindergarten|daycare|"
+        r"cafe|café|restaurant|shop|store|agency|studio|blog|podcast|farm|"
         r"bookshop|bookstore|hotel|bar|salon|newsletter|youtube channel|channel|charity)\b.*)",
         Template(
             content="User runs {x}.",
