@@ -5,7 +5,9 @@ import gc
 import signal
 import socket
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -20,6 +22,11 @@ from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, make_state
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread that computes keeps Python's lock from one that comes back from SQLite or the embedded store. With
 Python's own 5 ms a transaction of ten statements could stand open for 50 ms, and the journal's other writers wait.
+"""
+
+OBJECTS = 2_000
+"""New objects after which Python looks for garbage among them. With its own 700 every eighth recall has such a pause,
+and every hundredth a longer one.
 """
 
 
@@ -62,17 +69,30 @@ async def run_engine(launch: Launch, settings: Settings) -> None:
     def stop() -> None:
         server.should_exit = True
 
+    tasks = TaskOwner("engine process")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
     await engine.start()
+    tasks.start(_freeze(engine.wait_open()), "freeze")
     try:
         await server.serve()
     finally:
+        await tasks.cancel()
         await engine.close(settings.server.shutdown_grace_s)
+
+
+async def _freeze(opened: Coroutine[Any, Any, None]) -> None:
+    """Once all is open: what was imported stays, and Python need not look it through for garbage again and again. Each
+    time that takes longer than a recall may.
+    """
+    await opened
+    gc.collect()
+    gc.freeze()
 
 
 def main() -> None:
     """Run the process that the last argument names."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(OBJECTS)
     launch = receive()
     settings = launch.read_settings()
     name = sys.argv[-1]

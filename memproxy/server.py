@@ -10,8 +10,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from memproxy.core.request_id import HEADER, new_request_id
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +91,25 @@ class WatchedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Called by the parser."""
         self._owes(body=True)
+        if not self.url.startswith(b"/"):
+            self._take_in_target()
         super().on_headers_complete()
         self.headers = []  # trailers would be taken for headers of the request, which is read with its body
         if self.parser.get_http_version() == "1.0":
             self.cycle.chunked_encoding = False
             self.cycle.expected_content_length = _UntilClosed()
+
+    def _take_in_target(self) -> None:
+        """A target may be a whole address, as proxies are asked. Its host is the one that is meant, whatever ``Host``
+        says (RFC 9112, section 3.2.2), so all that looks at ``Host`` sees that one.
+        """
+        target = httptools.parse_url(self.url)
+        if not target.schema or not target.host:
+            return  # an authority alone, or `*`: uvicorn tells what it makes of it
+        host = b"[%b]" % target.host if b":" in target.host else target.host
+        named = b"%b:%d" % (host, target.port) if target.port else host
+        self.headers[:] = [(b"host", named), *(one for one in self.headers if one[0] != b"host")]
+        self.url = (target.path or b"/") + (b"?" + target.query if target.query else b"")
 
     def on_message_complete(self) -> None:
         """Called by the parser."""
@@ -108,9 +125,10 @@ class WatchedProtocol(HttpToolsProtocol):
         cycle: Any = self.cycle  # None before the first request
         if cycle is None or cycle.response_complete:
             error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
-            body = json.dumps({"error": error}).encode()
-            head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-            self.transport.write(STATUS_LINE[status] + head + body)
+            body, request_id = json.dumps({"error": error}).encode(), new_request_id()
+            log.info("%s was no request: %s", request_id, message)
+            head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n%b: %b\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + head % (len(body), HEADER, request_id.encode()) + body)
         self.transport.close()
 
     def _owes(self, *, body: bool) -> None:

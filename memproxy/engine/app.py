@@ -1,10 +1,11 @@
 """Process two's routes: the relay's own, hot one first, and the memory API."""
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -12,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Send
+from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from memproxy.api.http import answer, error_answer, method_refused
@@ -37,12 +38,14 @@ from memproxy.core.protocol import (
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.engine.parts import Engine
-from memproxy.errors import MemproxyError, NotFound, RequestError
+from memproxy.errors import EngineUnavailable, MemproxyError, NotFound, RequestError
 from memproxy.metrics import metrics
 
 log = logging.getLogger(__name__)
 
 Message = TypeVar("Message")
+
+_ENDING = EngineUnavailable("The memory engine is ending; what it took in is kept. Try again in a moment.")
 
 
 class RecallCall:
@@ -72,16 +75,48 @@ class RecallCall:
             await send({"type": "http.response.body", "body": body})
 
 
-class EngineApp:
-    """The engine's ASGI application: a recall goes to its call at once, everything else through the router."""
+class CapturedCall:
+    """`POST` of a `Captured`: the journal has a new row. Plain ASGI, for one comes with most recalls."""
 
-    def __init__(self, recall: RecallCall, others: Starlette) -> None:
-        self._recall = recall
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._captures = msgspec.json.Decoder(Captured)
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        try:
+            self._engine.captured(_decoded(await _body(receive), self._captures))
+        except MemproxyError as error:
+            await error_answer(error)(scope, receive, send)
+        else:
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+
+class EngineApp:
+    """The engine's ASGI application: what the relay calls for requests goes to its call at once, everything else
+    through the router.
+    """
+
+    def __init__(self, calls: Mapping[str, ASGIApp], others: Starlette) -> None:
+        self._calls = calls
         self._others = others
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        is_recall = scope["type"] == "http" and scope["path"] == RECALL_PATH and scope["method"] == "POST"
-        await (self._recall if is_recall else self._others)(scope, receive, send)
+        call = self._calls.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        begun = False
+
+        async def noted(message: MutableMapping[str, Any]) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await (call or self._others)(scope, receive, noted)
+        except asyncio.CancelledError:
+            # Only the server's end cancels a call. Uvicorn would log the traceback and answer in words of its own.
+            log.warning("a call was cut off at the engine's end (%s)", scope.get("path", ""))
+            if not begun:
+                await error_answer(_ENDING)(scope, receive, send)
 
 
 class Internal:
@@ -89,16 +124,10 @@ class Internal:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._captures = msgspec.json.Decoder(Captured)
         self._decisions = msgspec.json.Decoder(list[ReceiptPart])
         self._backups = msgspec.json.Decoder(BackupAsked)
         self._reindexes = msgspec.json.Decoder(ReindexAsked)
         self._scopes = msgspec.json.Decoder(Scope)
-
-    async def captured(self, request: Request) -> Response:
-        """`POST` of a `Captured`: the journal has a new row."""
-        self._engine.captured(await _read(request, self._captures))
-        return Response(status_code=204)
 
     async def decided(self, request: Request) -> Response:
         """`POST` of `ReceiptPart`s: what the relay did with requests that the engine was not asked for."""
@@ -168,10 +197,10 @@ def build_app(engine: Engine) -> EngineApp:
         finally:
             await engine.close(engine.settings.server.shutdown_grace_s)
 
-    internal, recall = Internal(engine), RecallCall(engine)
+    internal = Internal(engine)
+    calls: dict[str, ASGIApp] = {RECALL_PATH: RecallCall(engine), CAPTURED_PATH: CapturedCall(engine)}
     routes = [
-        Route(RECALL_PATH, recall, methods=["POST"]),
-        Route(CAPTURED_PATH, guarded(internal.captured), methods=["POST"]),
+        *(Route(path, call, methods=["POST"]) for path, call in calls.items()),
         Route(DECIDED_PATH, guarded(internal.decided), methods=["POST"]),
         Route(FULL_PATH, guarded(internal.full), methods=["POST"]),
         Route(PRUNE_PATH, guarded(internal.prune), methods=["POST"]),
@@ -180,7 +209,7 @@ def build_app(engine: Engine) -> EngineApp:
         Route(READY_PATH, guarded(internal.ready), methods=["GET"]),
         *api_routes(engine.backends()),
     ]
-    return EngineApp(recall, Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused}))
+    return EngineApp(calls, Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused}))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -21,6 +21,7 @@ from memproxy.core.protocol import (
     Full,
     RecallAnswer,
     RecallRequest,
+    UpstreamAccess,
 )
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
@@ -52,6 +53,11 @@ hung one, and until it came the engine works at it, beside all that it is asked 
 
 NOTICE_S = 2.0
 """For telling the engine of a new turn."""
+
+NOTICE_GATHER_S = 0.02
+"""How long the notice of a new turn waits for others: the engine looks at turns in a lull of recalls (30 ms) anyway,
+and a notice for each comes just when the next request's recall does.
+"""
 
 API_TIMEOUT_S = 70.0
 """For API calls: longer than the longest one (``/turns?wait=true`` answers after 55 s)."""
@@ -166,6 +172,7 @@ class EngineClient:
         self._ever_heard = self._loaded = False
         self._tasks = TaskOwner("relay.engine")
         self._decided: list[ReceiptPart] = []
+        self._captured: dict[tuple[str, UpstreamAccess | None], Captured] = {}
         self._encode = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(RecallAnswer)
         self._fulls = msgspec.json.Decoder(Full)
@@ -268,9 +275,27 @@ class EngineClient:
             return None
 
     def captured(self, captured: Captured) -> None:
-        """Tell the engine, in the background, that the journal has a new row. It would find it anyway, later."""
+        """Tell the engine, in the background, that the journal has a new row. It would find it anyway, later. Notices
+        that come together and say the same go as one.
+        """
+        if self._breaker.open:
+            return
+        if not self._captured:
+            self._tasks.start(self._send_gathered(), "captured")
+        same = (captured.scope.tenant, captured.access)
+        self._captured.pop(same, None)  # the engine keeps what it is told last
+        self._captured[same] = captured
+
+    async def _send_gathered(self) -> None:
+        await asyncio.sleep(NOTICE_GATHER_S)
+        gathered, self._captured = self._captured, {}
+        for captured in gathered.values():
+            await self._send_captured(captured)
+
+    def lend(self, captured: Captured) -> None:
+        """Tell the engine, in the background, how a request reaches its model that it is asked for just now."""
         if not self._breaker.open:
-            self._tasks.start(self._send_captured(captured), "captured")
+            self._tasks.start(self._send_captured(captured), "lend")
 
     async def _send_captured(self, captured: Captured) -> None:
         try:

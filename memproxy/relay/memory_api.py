@@ -1,7 +1,7 @@
 """Passes memory API requests to the engine, with the caller's identity in a private header."""
 
-import re
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 from memproxy.auth import Authenticator, Headers, client_key, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
@@ -12,7 +12,9 @@ from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
 _PASSED = (b"content-type", b"content-encoding", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
 _SINGLE = frozenset({b"content-type", b"idempotency-key"})
-_LEARNED_FROM = re.compile(r"/v1/memory/(?:turns|sessions/[^/]+/(?:end|mine))")
+_LEARNED_FROM = frozenset({"end", "mine"})
+"""Calls of a session that learn from it."""
+
 _OPEN_PATHS = frozenset({"/openapi.json"})
 
 
@@ -62,11 +64,23 @@ class MemoryApi:
         """Ingested turns are learned from like those of a chat: with the key of the request that brought them, or that
         asks for it.
         """
-        if not _LEARNED_FROM.fullmatch(request.path) or not self._upstream.takes_client_key:
+        if not _is_learned_from(request.raw_path) or not self._upstream.takes_client_key:
             return
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
         access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))
-        self._engine.captured(Captured(scope=scope, access=access))
+        self._engine.lend(Captured(scope=scope, access=access))
+
+
+def _is_learned_from(raw_path: bytes) -> bool:
+    """Whether a call brings turns, or asks to learn from a session. The path is read as it was sent, piece by piece, as
+    the engine reads it: a slash that is percent-encoded is part of a session's id.
+    """
+    match [unquote(piece) for piece in raw_path.partition(b"?")[0].decode("latin-1").split("/")]:
+        case ["", "v1", "memory", "turns"]:
+            return True
+        case ["", "v1", "memory", "sessions", session, call]:
+            return bool(session) and call in _LEARNED_FROM
+    return False
 
 
 def _passed(headers: Headers, name: bytes) -> str | None:

@@ -1,18 +1,16 @@
 """One HTTP request as the relay sees it: a thin reading of the ASGI scope, and the body within its limit."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from memproxy.auth import ALLOWED_ORIGIN, Headers
+from memproxy.core.request_id import HEADER, new_request_id
 from memproxy.errors import BodyTooLarge
 
 AsgiScope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
-
-REQUEST_ID = b"x-memproxy-request-id"
 
 
 class ClientGone(Exception):
@@ -57,7 +55,7 @@ class Request:
     def request_id(self) -> str:
         """The name that the answer's headers, the log and the receipt have for this request."""
         if self._request_id is None:
-            self._request_id = f"req_{os.urandom(16).hex()}"
+            self._request_id = new_request_id()
         return self._request_id
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -109,7 +107,7 @@ class Request:
         sent = list(headers)
         if self.for_pages and not any(name.lower() == ALLOWED_ORIGIN for name, _ in sent):
             sent += self.for_pages
-        sent.append((REQUEST_ID, self.request_id.encode()))
+        sent.append((HEADER, self.request_id.encode()))
         sent += self.told
         await self.send({"type": "http.response.start", "status": status, "headers": sent})
 

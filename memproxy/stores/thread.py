@@ -1,11 +1,15 @@
 """Threads of one's own: for libraries that block and have a single owner."""
 
 import asyncio
+import atexit
+import contextlib
+import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from queue import SimpleQueue
 from time import monotonic
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 Result = TypeVar("Result")
 
@@ -13,24 +17,90 @@ Apart = AbstractContextManager[bool]
 """A `threading.Lock`: what is held while something runs that another thread's work must not run beside."""
 
 
+class _Asked(NamedTuple):
+    """Work, and the future of a loop that waits for it."""
+
+    work: Callable[[], object]
+    answer: "asyncio.Future[object]"
+    loop: asyncio.AbstractEventLoop
+
+
+class _Worker:
+    """The thread and its queue. The interpreter's end waits for it, so that no work is cut off in the middle."""
+
+    def __init__(self, name: str) -> None:
+        self._queue: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+        atexit.register(self._leave)
+
+    def put(self, asked: _Asked) -> None:
+        self._queue.put(asked)
+
+    def stop(self) -> None:
+        """It ends after what was asked for until now."""
+        self._queue.put(None)
+
+    def _leave(self) -> None:
+        self.stop()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (asked := self._queue.get()) is not None:
+            if not asked.answer.cancelled():
+                _answer(asked)
+            del asked  # what it refers to is not kept until something else is asked for
+        atexit.unregister(self._leave)
+
+
+def _answer(asked: _Asked) -> None:
+    try:
+        result = asked.work()
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the work is waited for
+        _tell(asked, asked.answer.set_exception, error)
+    else:
+        _tell(asked, asked.answer.set_result, result)
+
+
+def _tell(asked: _Asked, tell: Callable[[Any], None], what: object) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed, nobody waits any more
+        asked.loop.call_soon_threadsafe(_unless_left, asked.answer, tell, what)
+
+
+def _unless_left(answer: "asyncio.Future[object]", tell: Callable[[Any], None], what: object) -> None:
+    """Who asked may have left meanwhile."""
+    if not answer.done():
+        tell(what)
+
+
 class OwnThread:
-    """Runs blocking calls one after the other in a single thread, in the order they were asked for."""
+    """Runs blocking calls one after the other in a single thread, in the order they were asked for.
+
+    A queue and a call back into the loop: a `ThreadPoolExecutor` with one thread does the same with two futures, two
+    locks and a semaphore for each call, which takes the loop three times as long, and requests wait for it.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._executor: ThreadPoolExecutor | None = None
+        self._worker: _Worker | None = None
+        self._left: weakref.finalize[[], OwnThread] | None = None
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Wait for ``work()``. A cancelled caller leaves; work that has begun is finished."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix=self._name)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        if self._worker is None:
+            self._worker = _Worker(self._name)
+            self._left = weakref.finalize(self, self._worker.stop)
+            self._left.atexit = False  # the worker sees to that itself
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Result] = loop.create_future()
+        self._worker.put(_Asked(work, cast("asyncio.Future[object]", answer), loop))
+        return await answer
 
     def close(self) -> None:
         """Let the thread end after what was asked for; does not wait. A later call has a new thread."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
-            self._executor = None
+        left, self._left, self._worker = self._left, None, None
+        if left is not None:
+            left()
 
 
 class Lull:

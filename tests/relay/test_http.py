@@ -74,7 +74,37 @@ async def test_what_is_no_request_is_refused_in_words_of_ours_and_closed(
     head, _, body = (await exchanged(relay, sent)).partition(b"\r\n\r\n")
     assert head.split(b" ")[1] == status
     assert json.loads(body)["error"]["type"] == "invalid_request_error"
+    assert b"\r\nx-memproxy-request-id: req_" in head
     assert upstream.received == []
+
+
+@pytest.mark.parametrize(
+    ("target", "named", "status"),
+    [
+        (b"http://localhost/healthz", b"evil.example", b"200"),
+        (b"http://localhost:8787/healthz?a=1", b"localhost", b"200"),
+        (b"http://[::1]:8787/healthz", b"localhost", b"200"),
+        (b"http://evil.example/healthz", b"localhost", b"403"),
+        (b"http://evil.example", b"localhost", b"403"),
+        (b"http://localhost@evil.example/healthz", b"localhost", b"403"),
+        (b"http://localhost", b"localhost", b"404"),
+    ],
+)
+async def test_a_target_that_is_a_whole_address_says_which_host_is_meant(
+    relay: Rig, target: bytes, named: bytes, status: bytes
+) -> None:
+    got = await exchanged(relay, b"GET %b HTTP/1.1\r\nHost: %b\r\nConnection: close\r\n\r\n" % (target, named))
+    assert got.split(b" ")[1] == status
+
+
+async def test_a_target_that_is_a_whole_address_goes_upstream_as_its_path(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    upstream.script(completion("Ten."))
+    sent = HEAD.replace(b"/v1", b"http://localhost/v1").replace(b"completions ", b"completions?beta=true ")
+    got = await exchanged(relay, sent + b"Connection: close\r\n" + LENGTH + b"\r\n" + BODY)
+    assert got.startswith(b"HTTP/1.1 200 ")
+    assert upstream.last.target == "/v1/chat/completions?beta=true"
 
 
 async def test_pipelined_requests_are_answered_in_order(relay: Rig, upstream: ScriptedUpstream) -> None:

@@ -86,6 +86,7 @@ async def test_a_full_quota_of_memories_keeps_new_turns_out_and_recall_on(
         full = await rig.chat(QUESTION, headers={"x-memproxy-user": "ben"})
         assert told(full) == (200, "injected; reason=memories")
         await rig.process.drain(1)
+        await rig.process.stop()  # what the engine is to be told, it has been told
         assert {one.scope.user for one in rig.engine.captured} == {"default"}
 
 

@@ -178,6 +178,23 @@ async def test_ingested_turns_are_learned_from_with_the_key_that_brought_them(re
     assert told.scope.tenant.startswith("key:")
 
 
+@pytest.mark.parametrize(
+    ("path", "learns"),
+    [
+        ("/v1/memory/turns?wait=true", True),
+        ("/v1/memory/sessions/one%2Ftwo/end", True),
+        ("/v1/memory/sessions/one/mine", True),
+        ("/v1/memory/sessions%2Fone%2Fend", False),
+        ("/v1/memory/sessions/one%2Fend", False),
+        ("/v1/memory/sessions/one/end/more", False),
+    ],
+)
+async def test_a_call_that_learns_is_known_by_its_path_as_it_was_sent(relay: Rig, path: str, learns: bool) -> None:
+    await relay.client.post(path, json={}, headers={"authorization": "Bearer sk-1"})
+    await relay.process.stop()  # what the engine is to be told, it has been told
+    assert len(relay.engine.captured) == learns
+
+
 @pytest.mark.parametrize("path", ["/v1/memory", "/v1/chat/completions", "/v1/models", "/healthz"])
 async def test_a_foreign_host_or_origin_is_refused_everywhere(
     relay: Rig, upstream: ScriptedUpstream, path: str

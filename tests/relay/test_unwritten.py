@@ -9,6 +9,11 @@ from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
 
+async def rows_of(state: SqliteState, number: int) -> bool:
+    """Whether so many are in the journal."""
+    return (await state.queue_sizes())["index"]["waiting"] == number
+
+
 async def said(state: SqliteState) -> list[str]:
     """What is in the journal, in its order."""
     rows = await state.claim("index", limit=10, now=datetime.now(UTC), run=10)
@@ -34,8 +39,9 @@ async def test_what_is_said_while_the_state_is_away_is_one_conversation_and_writ
         state_file.rename(tmp_path / "away")
         assert len(await talk(relay)) == 1
         (tmp_path / "away").rename(state_file)
-        await eventually(lambda: len(relay.engine.captured) == 3, what="the engine is told of the turns")
+        await eventually(lambda: rows_of(state, 3), what="the turns are written")
         assert await said(state) == ["one", "two", "three"]
+        await eventually(lambda: relay.engine.captured, what="the engine is told of the turns")
         assert "state" not in (await relay.client.get("/readyz")).json()["parts"]
 
 

@@ -20,6 +20,7 @@ from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
+from tests.support.waiting import eventually
 
 AUTHORIZED = {"authorization": "Bearer sk-client", "api-key": "sk-azure", "x-memproxy-user": "ann"}
 
@@ -59,7 +60,7 @@ async def test_a_route_without_a_key_never_gets_the_clients(
 ) -> None:
     async with relay_with(upstream, tmp_path, [{"models": ["local"], "base_url": other.base_url}]) as relay:
         await relay.chat("What is my budget?", model="local", headers=AUTHORIZED)
-        (told,) = [one.access for one in relay.engine.captured]
+        (told,) = [one.access for one in await eventually(lambda: relay.engine.captured)]
     assert other.last.header("authorization") is None
     assert told == UpstreamAccess(base_url=other.base_url, model="local", api_key=None)
 
