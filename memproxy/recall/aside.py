@@ -71,7 +71,10 @@ class Aside:
         asked = [
             (place, question)
             for place, (memory, reading) in enumerate(_with(memories, readings))
-            if memory.kind is _TURN and (question := _question(memory, reading)) is not None
+            # most were seen before, and are none
+            if (reading is None or reading.asks is not None)
+            and memory.kind is _TURN
+            and (question := _question(memory, reading)) is not None
         ]
         if not asked or about_questions(query):
             return frozenset()
@@ -142,8 +145,8 @@ def _repeating(
     """Only a turn that has what three letters stand together in a fact's terms is taken apart: that takes longer than
     the ranking.
     """
-    wanted, there = _table(facts), _table(turns)
-    likely = ~np.any(wanted[:, None] & ~there, axis=2)
+    wanted, there = _table(facts).T, _table(turns).T
+    likely = np.bitwise_or.reduce(wanted[:, :, None] & ~there[:, None, :], axis=0) == 0
     return frozenset(
         turns[place][0].id
         for fact, place in np.argwhere(likely).tolist()
@@ -163,7 +166,12 @@ def _answering(
     for terms in facts:
         for term in terms - query:
             having.setdefault(term, []).append(terms)
-    answers = ((turn.id, _said(turn, reading) - query) for turn, reading in turns if _is_answer(turn))
+    known = frozenset(having)
+    answers = (
+        (turn.id, said - query)
+        for turn, reading in turns
+        if _is_answer(turn) and not known.isdisjoint(said := _said(turn, reading))
+    )
     return frozenset(
         name
         for name, new in answers

@@ -29,9 +29,13 @@ _WHO = re.compile(
 _WHEN = re.compile(r"\bwhen\b|\b(what|which) (date|day|month|year|time|week)\b|\bhow long\b")
 _SELF = re.compile(
     r"\b(?:i|i'm|i've|ive|i'd|my|me|mine|we|our|us"
+    r"|(?<!'s )(?:mum|mom|dad|mummy|mommy|daddy|grandma|grandpa|granny|grandad)"
     r"|ich|mir|mich|mein(?:e[mnrs]?)?|wir|uns|unser(?:e[mnrs]?)?"
     r"|yo|mi|mis|nosotr[oa]s|nuestr[oa]s?|soy|estoy|tengo|vivo|vivimos|trabajo|puedo|debo|tomo|hago"
-    r"|je|mon|ma|mes|moi|nous|notre|nos)\b|\b[jm]'(?=\w)|-(?:je|moi)\b|我|咱|俺"
+    r"|como|bebo|duermo|uso|conduzco|hablo|estudio|juego|practico|leo|veo|voy|pago|gano|peso|mido|nací|fui|compré"
+    r"|hice|tuve|pagué|dejé|puse|guardé|aparqué|viajé|empecé|empiezo"
+    r"|je|on (?:est|habite|vit|va|fait|était|avait)|mon|ma|mes|moi|nous|notre|nos)\b"
+    r"|\b[jm]'(?=\w)|-(?:je|moi)\b|我|咱|俺"
 )
 _ME = re.compile(r"\b(i|i'm|i've|i'd|my|me|mine|we|our)\b")
 _YOU_SAID = re.compile(

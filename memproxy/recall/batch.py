@@ -1,8 +1,6 @@
 """The candidates of one query among each other, as arrays: what the ranking stages work on."""
 
 from collections.abc import Sequence
-from functools import cached_property
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +10,7 @@ from memproxy.core import fusion
 from memproxy.core.memory import Memory
 from memproxy.recall.asking import Asking
 from memproxy.recall.each import Each
+from memproxy.recall.lazy import lazy
 
 Array = NDArray[np.float64]
 Row = TypeVar("Row", bound=np.generic)
@@ -52,17 +51,17 @@ class Batch:
         """The query, read."""
         return self.each.asking
 
-    @cached_property
+    @lazy
     def phrases(self) -> Array:
         """How many of the query's pairs of words each candidate has word for word."""
         return self._of(self.each.phrases)
 
-    @cached_property
+    @lazy
     def has_words(self) -> NDArray[np.bool_]:
         """Which candidates (rows) have which of the query's words (columns)."""
         return self._of(self.each.has_words)
 
-    @cached_property
+    @lazy
     def similarities(self) -> Array:
         """`Each.similarities`."""
         return self._of(self.each.similarities)
@@ -72,61 +71,67 @@ class Batch:
         whole = range(len(self.memories)) if self._places is None else self._places.tolist()
         return [self.each.packed[whole[place]] for place in places]
 
-    @cached_property
+    @lazy
     def has_tokens(self) -> NDArray[np.bool_]:
         """Which candidates were compared token by token."""
-        compared: NDArray[np.bool_] = np.any(np.isfinite(self.similarities), axis=1)
+        compared: NDArray[np.bool_] = np.logical_or.reduce(np.isfinite(self.similarities), axis=1)
         return compared
 
-    @cached_property
+    @lazy
     def columns(self) -> dict[str, Array]:
-        """The signals of `core.fusion`."""
-        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.each.terms))
+        """The signals of `core.fusion`, against all that was found."""
+        others, terms = self.each.others, len(self.each.terms)
+        if others is None or np.logical_and.reduce(np.isnan(self.cosine)):
+            return fusion.columns(self.cosine, self.bm25, self.coverage, terms)
+        cosine, bm25 = np.concatenate((self.cosine, others.cosine)), np.concatenate((self.bm25, others.bm25))
+        coverage = np.concatenate((self.coverage, np.zeros(len(others.bm25))))
+        all_of_them = fusion.columns(cosine, bm25, coverage, terms)
+        return {name: values[: len(self.cosine)] for name, values in all_of_them.items()}
 
-    @cached_property
+    @lazy
     def strength(self) -> Array:
         """How far a candidate stands out in the signals that are there."""
         total: Array = self.columns["cosine_standing"] + self.columns["bm25_standing"]
         return total
 
-    @cached_property
+    @lazy
     def is_turn(self) -> Array:
         """1 for verbatim messages, else 0."""
         return self._of(self.each.is_turn)
 
-    @cached_property
+    @lazy
     def by_assistant(self) -> Array:
         """1 for the assistant's messages, else 0."""
         return self._of(self.each.by_assistant)
 
-    @cached_property
+    @lazy
     def by_user(self) -> Array:
         """1 for the user's messages, else 0."""
         return self._of(self.each.by_user)
 
-    @cached_property
+    @lazy
     def not_my_words(self) -> Array:
         """1 for the assistant's messages when the user asks about himself, and not for what the assistant said."""
         return self._of(self.each.not_my_words)
 
-    @cached_property
+    @lazy
     def created(self) -> Array:
         """When each was learned or said, in seconds."""
         return self._of(self.each.created)
 
-    @cached_property
+    @lazy
     def tells_preference(self) -> Array | None:
         """`Each.tells_preference`."""
         told = self.each.tells_preference
         return None if told is None else self._of(told)
 
-    @cached_property
+    @lazy
     def asked_speakers(self) -> frozenset[str]:
         """Those who said one of these, or whom one is about, and whose name the query has."""
         asked = self.each.asked_speakers
         return asked.intersection(self._speakers) if asked else asked
 
-    @cached_property
+    @lazy
     def _speakers(self) -> list[str]:
         speakers = self.each.speakers
         return speakers if self._places is None else [speakers[place] for place in self._places.tolist()]
@@ -139,22 +144,26 @@ class Batch:
         """One sign of the texts of turns, 0 for facts."""
         return self._of(self.each.surface(name))
 
-    @cached_property
+    @lazy
     def around(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the turns said right before and right after, `NOBODY` where they are no candidates."""
-        order = self.each.turns_in_order
+        each = self.each
+        order = here = each.turns_in_order
         if self._places is not None:
-            places = {whole: place for place, whole in enumerate(self._places.tolist())}
-            order = [(one, places[place]) for one, place in order if place in places]
-        before, after = [NOBODY] * len(self.memories), [NOBODY] * len(self.memories)
-        for (one, place), (other, following) in pairwise(order):
-            if one[0] == other[0] and _adjoin(one, other):
-                before[following], after[place] = place, following
-        return np.array(before), np.array(after)
+            places = np.full(len(each.memories), NOBODY)
+            places[self._places] = np.arange(len(self._places))
+            order = order[places[order] != NOBODY]
+            here = places[order]
+        adjoin = _adjoin(each.sessions[order], each.microsecond[order], each.place_in_call[order])
+        before, after = np.full((2, len(self.memories)), NOBODY)
+        one, following = here[:-1][adjoin], here[1:][adjoin]
+        before[following], after[one] = one, following
+        return before, after
 
     def with_beside(self, values: Array) -> Array:
         """The best of each candidate's row and of those of its neighbours."""
-        best, padded = values, np.vstack([values, np.full(values.shape[1], np.nan)])
+        best, padded = values, np.full((len(values) + 1, values.shape[1]), np.nan)
+        padded[:-1] = values
         for places in self.around:
             best = np.fmax(best, padded[places])  # `NOBODY` is the last row
         return best
@@ -163,14 +172,17 @@ class Batch:
         """The values of the neighbours at these places, 0 where there is none."""
         return np.where(places == NOBODY, 0.0, values[places])
 
-    @cached_property
+    @lazy
     def sessions(self) -> NDArray[np.int64]:
         """The number of each turn's session; every fact is a session of its own."""
-        return self._of(np.array(self.each.sessions, dtype=np.int64))
+        return self._of(self.each.sessions)
 
 
-def _adjoin(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
-    if one[1] == other[1]:
-        return other[2] - one[2] == 1
+def _adjoin(session: NDArray[np.int64], microsecond: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which turns of several in order have the next one right after them."""
+    apart = microsecond[1:] - microsecond[:-1]
+    follows = place[1:] == place[:-1] + 1
     # messages of one call may have times of their own
-    return other[2] in (0, one[2] + 1) and other[1] - one[1] <= _ADJOINING
+    near = np.where(apart == 0, follows, (follows | (place[1:] == 0)) & (apart <= _ADJOINING))
+    adjoin: NDArray[np.bool_] = near & (session[1:] == session[:-1])
+    return adjoin

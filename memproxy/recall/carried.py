@@ -31,7 +31,7 @@ def carried(batch: Batch, odds: Array) -> Array:
         found = _answers(batch, found)
     if newer.wanted(batch):
         found = _later(batch, found)
-    matters = frozenset[str]() if batch.asked_speakers else constraints.asked_for(batch.text)
+    matters = frozenset[str]() if batch.asked_speakers else batch.each.matters
     return _constraints(batch, found, matters) if matters else found
 
 

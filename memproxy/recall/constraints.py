@@ -159,8 +159,8 @@ _KIN: Mapping[str, str] = MappingProxyType(
         r"|enfants?|女儿|儿子|孩子",
         "sibling": r"brother|sister|bruder|schwester|herman[oa]|frère|sœur|soeur|哥哥|弟弟|姐姐|妹妹",
         "old": r"grand(?:ma|mother|pa|father)|granny|oma|opa|abuel[oa]|grand-mère|grand-père|奶奶|爷爷|外婆|外公",
-        "other": r"friends?|guests?|colleagues?|neighbou?r|roommate|flatmate|boss|uncle|aunt|cousin|nephew|niece"
-        r"|dog|cat|freunde?"
+        "other": r"parents|eltern|padres|friends?|guests?|colleagues?|neighbou?r|roommate|flatmate|boss|uncle|aunt"
+        r"|cousin|nephew|niece|dog|cat|freunde?"
         r"|gäste|kolleg\w*|amig[oa]s?|invitad\w*|ami|amie|amis|invités?|collègues?|朋友|同事|客人",
     }
 )
@@ -175,7 +175,12 @@ _BEARER = re.compile(
     rf"|{_KIN_WORD.pattern}",
     re.IGNORECASE,
 )
-_NAMED = re.compile(r"\b[A-Z][a-zé]+(?:'s)? (?:is|has|can't|cannot|doesn't|hates|gets?|ist|hat|es|tiene|est|a|ne)\b")
+_NAMED = re.compile(
+    r"\b(?!(?:User|We|My|Our|It|That|This|There|The|Wir|Es|Das|Il|Elle)\b)[A-Z][a-zé]+(?:'s)?"
+    r" (?:is|has|can't|cannot|doesn't|hates|gets?|wants?|turned|turns|moved|works?|lives?|takes|needs|ist|hat|es|tiene"
+    r"|est|a|ne)\b"
+)
+_WITH = re.compile(r"\b(?:with|mit|con|avec)\s+(?:\w+\s+){0,2}$", re.IGNORECASE)
 _READ = 600
 
 
@@ -193,25 +198,25 @@ def asked_for(query: str) -> frozenset[str]:
 
 
 def whose(query: str) -> frozenset[str]:
-    """Which kin a query is about; nobody: the asker."""
-    return frozenset(match.lastgroup for match in _KIN_WORD.finditer(query[:_READ]) if match.lastgroup)
+    """Which kin a query is about; nobody: the asker, who is meant too where somebody is only with him."""
+    found = (match for match in _KIN_WORD.finditer(query[:_READ]) if not _WITH.search(query[: match.start()]))
+    return frozenset(match.lastgroup for match in found if match.lastgroup)
 
 
 def constrains(memory: Memory, matters: frozenset[str], bearers: frozenset[str]) -> bool:
     """Whether a memory of the user's words tells what one of the ``bearers`` (none: the user) must avoid in one of
     these matters.
     """
-    if memory.trust is not Trust.USER or memory.kind is Kind.EPISODIC or not matters:
+    known = matters & _TOLD.keys()
+    if memory.trust is not Trust.USER or memory.kind is Kind.EPISODIC or not known:
         return False
     text = memory.content[:_READ].replace("’", "'")
     return any(
-        _is_of(text, match.start(), match.end(), bearers)
-        for matter in matters
-        for match in _TOLD[matter].finditer(text)
+        is_of(text, match.start(), match.end(), bearers) for matter in known for match in _TOLD[matter].finditer(text)
     )
 
 
-def _is_of(text: str, start: int, end: int, bearers: frozenset[str]) -> bool:
+def is_of(text: str, start: int, end: int, bearers: frozenset[str]) -> bool:
     """Whom what stands there is said of: the one that is named last before it, or else within it."""
     last = "me"
     for match in _BEARER.finditer(text, 0, end):

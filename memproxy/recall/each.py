@@ -4,8 +4,7 @@ rankings of the query.
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +13,17 @@ from memproxy.core import timerange
 from memproxy.core.tokenvectors import similarities
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.ports import Candidate
+from memproxy.recall import constraints
 from memproxy.recall.asking import Asking, asking, names_in
+from memproxy.recall.lazy import lazy
 from memproxy.recall.preferences import is_preference
 from memproxy.recall.reading import (
     BY_ASSISTANT,
     BY_USER,
     CREATED,
+    MICROSECOND,
     NUMBERS,
+    PLACE,
     SIGNS_KEPT,
     TURN,
     Letters,
@@ -32,11 +35,21 @@ from memproxy.recall.reading import (
 Array = NDArray[np.float64]
 
 
+class Others(NamedTuple):
+    """Cosines and raw BM25 of what was found beside the candidates: these are held against it, as far as they can be
+    without being read.
+    """
+
+    cosine: Array
+    bm25: Array
+
+
 class Each:
     """The query, and its candidates side by side. All arrays have one value for each candidate.
 
     ``terms`` are the query's, ``held`` says which of them (rows) each candidate's own text has (columns); ``tokens``
-    and ``words`` are the query's as in `HybridQuery`.
+    and ``words`` are the query's as in `HybridQuery`. ``microsecond`` is when each was learned or said, and
+    ``place_in_call`` where each turn stood among those that came in with it.
     """
 
     def __init__(
@@ -52,8 +65,10 @@ class Each:
         tokens: NDArray[np.float32] | None = None,
         words: Sequence[str] = (),
         letters: Letters | None = None,
+        others: Others | None = None,
     ) -> None:
         self.text = text
+        self.others = others
         self.terms = terms
         self.generic = generic
         self.held = held
@@ -63,50 +78,57 @@ class Each:
         self._tokens = tokens
         self._readings = readings
         self._signs: dict[str, Array] = {}
-        numbers = np.frombuffer(b"".join([reading.numbers for reading in readings]))
-        self._numbers: list[Array] = list(numbers.reshape(-1, NUMBERS).T.copy())
+        numbers = np.frombuffer(b"".join([reading.numbers for reading in readings])).reshape(-1, NUMBERS).T.copy()
+        self._numbers: list[Array] = list(numbers)
+        self.microsecond: NDArray[np.int64] = numbers[MICROSECOND].view(np.int64)
+        self.place_in_call: NDArray[np.int64] = numbers[PLACE].view(np.int64)
         self.memories = [candidate.memory for candidate in candidates]
         self.notes = [candidate.notes for candidate in candidates]
         self.packed = [candidate.tokens for candidate in candidates]
         self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
         self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
 
-    @cached_property
+    @lazy
     def asking(self) -> Asking:
         """The query, read."""
         return asking(self.text)
 
-    @cached_property
+    @lazy
     def spans(self) -> list[timerange.Span]:
         """The times that the query names."""
         return timerange.spans(self.text, self.now)
 
-    @cached_property
+    @lazy
+    def matters(self) -> frozenset[str]:
+        """The matters that the query asks advice on, or the user's constraints in (`constraints.asked_for`)."""
+        return constraints.asked_for(self.text)
+
+    @lazy
     def asks_for_latest(self) -> bool:
         """Whether the query is for what is newest."""
         return timerange.asks_for_latest(self.text)
 
-    @cached_property
+    @lazy
     def is_turn(self) -> Array:
         """1 for verbatim messages, else 0."""
         return self._numbers[TURN]
 
-    @cached_property
+    @lazy
     def by_assistant(self) -> Array:
         """1 for the assistant's messages, else 0."""
         return self._numbers[BY_ASSISTANT]
 
-    @cached_property
+    @lazy
     def by_user(self) -> Array:
         """1 for the user's messages, else 0."""
         return self._numbers[BY_USER]
 
-    @cached_property
+    @lazy
     def not_my_words(self) -> Array:
         """1 for the assistant's messages when the user asks about himself, and not for what the assistant said."""
         return self.asking.first_person * (1 - self.asking.assistant_said) * self.by_assistant
 
-    @cached_property
+    @lazy
     def phrases(self) -> Array:
         """How many of the query's pairs of words each candidate has word for word."""
         counts = [0.0] * len(self._readings)
@@ -115,12 +137,12 @@ class Each:
                 counts[place] += 1
         return np.array(counts)
 
-    @cached_property
+    @lazy
     def single_words(self) -> dict[bytes, bool]:
         """`reading.single_words` of the query."""
         return single_words(self.text)
 
-    @cached_property
+    @lazy
     def has_words(self) -> NDArray[np.bool_]:
         """Which candidates (rows) have which of the `single_words` (columns)."""
         held = np.zeros((len(self._readings), len(self.single_words)), dtype=np.bool_)
@@ -128,7 +150,7 @@ class Each:
             held[self.letters.having(b" %b " % word), column] = True
         return held
 
-    @cached_property
+    @lazy
     def similarities(self) -> Array:
         """How near the tokens of each candidate come to each of the query's; NaN for candidates without tokens, no
         columns where the query has none.
@@ -137,41 +159,43 @@ class Each:
             return np.full((len(self.memories), 0), np.nan)
         return similarities(self._tokens, self.packed)
 
-    @cached_property
+    @lazy
     def speakers(self) -> list[str]:
         """Who said each turn, whom each fact is about; empty where that is not known."""
         return [reading.speaker for reading in self._readings]
 
-    @cached_property
+    @lazy
     def asked_speakers(self) -> frozenset[str]:
         """Those of the speakers whose name the query has."""
         named = names_in(self.text)
         return frozenset(name for name in set(self.speakers) if name and name.split()[0] in named)
 
-    @cached_property
+    @lazy
     def created(self) -> Array:
         """When each was learned or said, in seconds."""
         return self._numbers[CREATED]
 
-    @cached_property
+    @lazy
     def tells_preference(self) -> Array | None:
         """1 for what tells of the user's tastes in the matter that he asks advice on; None when he asks for none."""
         topics = topics_of(self.text) if asks_advice(self.text) else frozenset[str]()
         return np.array([float(is_preference(memory, topics)) for memory in self.memories]) if topics else None
 
-    @cached_property
-    def turns_in_order(self) -> list[tuple[tuple[str, int, int], int]]:
-        """`Reading.order` of each turn, and its place among the candidates, as they were said."""
-        turns = self.is_turn.nonzero()[0].tolist()
-        return sorted([(self._readings[place].order, place) for place in turns])
+    @lazy
+    def turns_in_order(self) -> NDArray[np.intp]:
+        """The places of the turns, those of each session together and as they were said."""
+        turns = self.is_turn.nonzero()[0]
+        keys = (self.place_in_call[turns], self.microsecond[turns], self.sessions[turns])
+        in_order: NDArray[np.intp] = turns[np.lexsort(keys)]
+        return in_order
 
-    @cached_property
-    def sessions(self) -> list[int]:
+    @lazy
+    def sessions(self) -> NDArray[np.int64]:
         """The number of each turn's session; every fact is a session of its own."""
         numbers: dict[Any, int] = {}
         turns = enumerate(zip(self.memories, self.is_turn.tolist(), strict=True))
         keys = [memory.session_id if is_turn else place for place, (memory, is_turn) in turns]
-        return [numbers.setdefault(key, len(numbers)) for key in keys]
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
     def surface(self, name: str) -> Array:
         """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""

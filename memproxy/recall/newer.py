@@ -6,16 +6,19 @@ its words ("switched", "now"), or in the same form with other values.
 """
 
 import re
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from memproxy.core.text import key_terms
 from memproxy.core.tokenvectors import similarities, unpack
+from memproxy.recall import constraints, matters
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.levels import asks_for_many
 
-MOST = 2
+MOST = 4
 """Memories, best first, beside which later ones are looked for."""
 
 AMONG = 24
@@ -34,6 +37,9 @@ _USUAL_COUNT = 4
 ALIKE = 0.36
 _MANY = 4
 """So many that are as near as that are lines of a log, each of which holds beside the others."""
+
+_SHARED, _TERMS = 2, 40
+"""Terms that two statements share at least, one of them with the question; and how many of each are looked at."""
 
 _AS_NEAR = 0.08
 """Of several that are hardly less near than the nearest the newest holds."""
@@ -59,6 +65,14 @@ _PLAN = re.compile(
     r"|打算|想|准备|目前|现在|找",
     re.IGNORECASE,
 )
+_SURE = re.compile(
+    r"\b(?:now|switch(?:ed|ing)|moved|changed|instead|no longer|not anymore|anymore|sold|settled|quit|replaced|upgraded"
+    r"|cancel(?:l?ed)|already|jetzt|umgezogen|gewechselt|stattdessen|nicht mehr|verkauft|inzwischen|gekündigt"
+    r"|ahora|cambi\w+|ya no|vend[ií]\w*|maintenant|changé|vendu|finalement|remplacé)\b|现在|换|不再|卖|已经",
+    re.IGNORECASE,
+)
+"""Words of a change that hardly anybody uses for anything else."""
+
 _VALUE = re.compile(r"\d")
 _PAST = re.compile(
     r"\b(?:used to|previous\w*|before|original\w*|first|old|former\w*|earlier|back then|when did|früher|zuerst"
@@ -71,6 +85,7 @@ _WAS = re.compile(
 )
 _COUNT = re.compile(r"\bhow many\b|\bwie ?viele\b|\bcuánt[oa]s\b|\bcombien de\b|几|多少", re.IGNORECASE)
 _READ = 400
+_ASKS = ("?", "？")
 _LATIN = 0x250
 
 
@@ -82,6 +97,10 @@ class Later(msgspec.Struct, frozen=True):
     instead: bool
 
 
+Way = Callable[[int], Later | None]
+"""How what became of the memory at a place is found."""
+
+
 def wanted(batch: Batch) -> bool:
     """Whether the user asks what holds now of himself: no past, and no time that is past."""
     text = batch.text[:_READ]
@@ -91,23 +110,76 @@ def wanted(batch: Batch) -> bool:
 
 
 def pairs(batch: Batch, odds: Array, floor: float) -> list[Later]:
-    """What became of the memories that ``odds`` put over the ``floor``, best first."""
+    """What became of the memories that ``odds`` put over the ``floor``, the best last."""
     order = np.argsort(-odds, kind="stable")
-    mine = batch.by_user * batch.has_tokens > 0
+    mine = batch.by_user > 0
     told = [place for place in order[: MOST + 2].tolist() if mine[place] and odds[place] > floor][:MOST]
+    if not told:
+        return []
     several = asks_for_many(batch.text) or _COUNT.search(batch.text[:_READ]) is not None
-    found: list[Later] = []
-    for place in told:
-        later = _later(batch, place, order[:AMONG], mine)
-        if (
-            later is not None
-            and later.instead
-            and (last := _later(batch, later.later, order[:AMONG], mine)) is not None
-        ):
-            later = Later(place, last.later, last.instead)  # it was replaced in turn
-        if later is not None and later.later not in {one.later for one in found}:
-            found.append(msgspec.structs.replace(later, instead=False) if several else later)
-    return found
+    ways = [
+        _by_tokens(batch, order[:AMONG], mine),
+        _by_matter(batch, order[:AMONG], mine),
+        _by_terms(batch, order[:AMONG], mine),
+    ]
+    known = [later for place in told if (later := _last(place, ways)) is not None]
+    found = [msgspec.structs.replace(later, instead=False) if several else later for later in known]
+    return found[::-1]
+
+
+def _last(place: int, ways: Sequence[Way]) -> Later | None:
+    """The first way that finds something; what replaced it may have been replaced in turn."""
+    for way in ways:
+        later = way(place)
+        if later is not None:
+            last = way(later.later) if later.instead else None
+            return later if last is None else Later(place, last.later, last.instead)
+    return None
+
+
+def _by_tokens(batch: Batch, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Way:
+    return lambda place: _later(batch, place, order, mine & batch.has_tokens) if batch.has_tokens[place] else None
+
+
+def _by_terms(batch: Batch, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Way:
+    """Of those that share terms with it, one of them with the question too, where a change is told for sure."""
+    asked = frozenset(key_terms(batch.text))
+    terms = {
+        place: frozenset(key_terms(batch.memories[place].content[:_READ], _TERMS))
+        for place in order.tolist()
+        if mine[place]
+    }
+
+    def later(place: int) -> Later | None:
+        shared = {other: held & terms[place] for other, held in terms.items()}
+        known = [other for other, held in shared.items() if len(held) >= _SHARED and held & asked]
+        return _newest(batch, place, [other for other in known if _SURE.search(_text(batch, other))])
+
+    return later
+
+
+def _by_matter(batch: Batch, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Way:
+    """Among those that tell of the matter that is asked for and of which one holds at a time."""
+    single = matters.Asked(matters.asked(batch.text).one_at_a_time)
+    bearers = constraints.whose(batch.text)
+    telling = [place for place in order.tolist() if mine[place] and single.told(_text(batch, place), bearers)]
+
+    def later(place: int) -> Later | None:
+        text = _text(batch, place)
+        return _newest(batch, place, [other for other in telling if _changes(text, _text(batch, other))])
+
+    return lambda place: later(place) if place in telling else None
+
+
+def _newest(batch: Batch, place: int, known: Sequence[int]) -> Later | None:
+    """The newest that is newer than the one at this place, and no question."""
+    made = batch.created
+    later = [other for other in known if made[other] > made[place] and not _text(batch, other).rstrip().endswith(_ASKS)]
+    return Later(place, max(later, key=lambda other: float(made[other])), True) if later else None
+
+
+def _text(batch: Batch, place: int) -> str:
+    return batch.memories[place].content[:_READ]
 
 
 def _later(batch: Batch, place: int, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Later | None:
@@ -115,7 +187,7 @@ def _later(batch: Batch, place: int, order: NDArray[np.intp], mine: NDArray[np.b
     others = [
         other
         for other in order.tolist()
-        if other != place and mine[other] and not batch.memories[other].content.rstrip().endswith(("?", "？"))
+        if other != place and mine[other] and not batch.memories[other].content.rstrip().endswith(_ASKS)
     ]
     if not others or not _is_latin(text):
         return None
@@ -147,7 +219,7 @@ def _replaces(text: str, later: str) -> bool:
 
 def _is_latin(text: str) -> bool:
     """Whether most of its letters are: of others a model for English has hardly a token, and everything seems near."""
-    return 2 * sum(ord(letter) < _LATIN for letter in text) > len(text)
+    return text.isascii() or 2 * sum(ord(letter) < _LATIN for letter in text) > len(text)
 
 
 def closeness(batch: Batch, place: int, others: list[int]) -> Array:

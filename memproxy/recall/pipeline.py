@@ -27,13 +27,14 @@ from memproxy.ports import (
     Question,
     Reranker,
 )
-from memproxy.recall import constraints, hops, preferences
+from memproxy.recall import hops, matters, preferences
 from memproxy.recall.answering import answered, note, without
 from memproxy.recall.aside import Aside
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.both import averaged
-from memproxy.recall.candidates import looked_at, wanted
+from memproxy.recall.candidates import looked_at, outstanding, wanted
 from memproxy.recall.course import Course
+from memproxy.recall.each import Others
 from memproxy.recall.earlier import earlier_messages
 from memproxy.recall.first_turn import stable_facts
 from memproxy.recall.general import GeneralQuestions
@@ -140,8 +141,10 @@ class Recall:
         text = await self._dated(scope, shorten(query), where.as_of or self._clock.now())
         with paid_by(scope.tenant):
             hybrid = await self._query(text, SEARCH_EMBED_SECONDS, least=limit, where=where)
-        candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
-        return self._ranker.rank(text, hybrid, candidates, now=where.as_of or self._clock.now())[:limit]
+        found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
+        candidates, others = outstanding(max(self._recipe.ranked, limit), hybrid, found)
+        now = where.as_of or self._clock.now()
+        return self._ranker.rank(text, hybrid, candidates, now=now, others=others)[:limit]
 
     async def _completed(self, request: RecallRequest, course: Course) -> RecallRequest:
         """With what was said before, as it was captured, where the upstream keeps the conversation and the last message
@@ -293,10 +296,11 @@ class Recall:
         if self._general.asks(verdict, hybrid.dense):
             raise _General
         with course.stage("search"):
-            candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
+            found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
+            candidates, others = outstanding(self._recipe.ranked, hybrid, found)
             candidates = await self._with_preferences(scope, query, hybrid, candidates)
         with course.stage("rank"):
-            return self._ranked(query, hybrid, candidates)
+            return self._ranked(query, hybrid, candidates, others)
 
     async def _with_preferences(
         self, scope: Scope, query: str, hybrid: HybridQuery, candidates: list[Candidate]
@@ -304,9 +308,8 @@ class Recall:
         """With what is known in the matter, when advice is asked for: it seldom has the question's words."""
         if "preferences" not in self._recipe.stages:
             return candidates
-        matters = constraints.asked_for(query)
-        if matters:
-            bm25 = self._lexical.encode_query(" ".join(constraints.SEARCHED[name] for name in sorted(matters)))
+        if beside := matters.beside(query):
+            bm25 = self._lexical.encode_query(beside)
             more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0)
             candidates = preferences.joined(candidates, await self._store.search(scope, more))
         words = preferences.wanted_words(query)
@@ -318,10 +321,22 @@ class Recall:
         more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0, where=where)
         return preferences.joined(candidates, await self._store.search(scope, more))
 
-    def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
+    def _ranked(
+        self, query: str, hybrid: HybridQuery, candidates: list[Candidate], others: Others | None
+    ) -> list[Scored]:
         """Best first; those set aside do not lower the others' scores."""
-        away = self._aside.places(query, candidates, self._ranker.read(candidates))
-        return self._ranker.rank(query, hybrid, candidates, now=self._clock.now(), aside=away.told, noise=away.noise)
+        readings = self._ranker.read(candidates)
+        away = self._aside.places(query, candidates, readings)
+        return self._ranker.rank(
+            query,
+            hybrid,
+            candidates,
+            now=self._clock.now(),
+            aside=away.told,
+            noise=away.noise,
+            readings=readings,
+            others=others,
+        )
 
     async def _query(self, text: str, patience_s: float, *, least: int, where: MemoryFilter) -> HybridQuery:
         """Both halves of the query, for as many candidates as the recipe has, or ``least`` if those are more; without

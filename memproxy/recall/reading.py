@@ -61,25 +61,28 @@ _FUNCTION_WORDS = frozenset(part.encode() for word in STOPWORDS for part in word
 _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|awesome|congrat|great|nice)", re.IGNORECASE)
 
 
-TURN, BY_USER, BY_ASSISTANT, CREATED, LENGTH, QUESTION, FIRST_PERSON, ACKNOWLEDGEMENT = range(8)
-NUMBERS = 8
+TURN, BY_USER, BY_ASSISTANT, CREATED, LENGTH, QUESTION, FIRST_PERSON, ACKNOWLEDGEMENT, MICROSECOND, PLACE = range(10)
+NUMBERS = 10
 """What `Reading.numbers` holds: 1 for a verbatim message, else 0; the same for a user's and for an assistant's; when it
-was learned or said, in seconds; and of a verbatim message four of the `SIGNS` (0 of others).
+was learned or said, in seconds; of a verbatim message four of the `SIGNS` (0 of others); and where a turn stands in its
+session, as 64-bit integers: the microsecond, and the place within its call.
 """
+
+_FARTHEST_PLACE = 2**61
+"""A place is what a client says: of a larger number this is kept, so that differences fit into 64 bits."""
 
 
 class Reading(msgspec.Struct):
     """A memory as ranking sees it: the ``surface`` that shows what it is, its words in lower case with spaces around
-    (``letters``, ASCII), and of a text that is not plain ASCII its terms. ``numbers`` are 64-bit floats as bytes, so
-    that those of many memories become one table at once; ``order`` is where a turn stands (session, microsecond, place
-    within its call), and ``speaker`` who said it or whom it is about, lower-cased (empty where that is not known).
+    (``letters``, ASCII), and of a text that is not plain ASCII its terms. ``numbers`` are 64-bit numbers as bytes, so
+    that those of many memories become one table at once; ``speaker`` is who said it or whom it is about, lower-cased
+    (empty where that is not known).
     """
 
     surface: str
     letters: bytes
     terms: frozenset[int] | None
     numbers: bytes
-    order: tuple[str, int, int]
     speaker: str
     asks: Question | msgspec.UnsetType | None = msgspec.UNSET
     """What `recall.aside` sees, where it has looked: the question that a turn is, which letters stand together, and the
@@ -109,7 +112,8 @@ class Letters:
     def __init__(self, parts: Sequence[bytes]) -> None:
         """``parts`` as `Reading.letters` has them."""
         self._all = b"\n".join(parts)
-        self._starts = list(accumulate((len(part) + 1 for part in parts), initial=0))
+        self._starts = [begin + place for place, begin in enumerate(accumulate(map(len, parts), initial=0))]
+        self._borders = np.array(self._starts)
 
     def having(self, part: bytes) -> list[int]:
         """The texts that have this part, which has no line break in it."""
@@ -122,21 +126,20 @@ class Letters:
 
     def beginning(self, start: bytes) -> Iterator[tuple[int, bytes]]:
         """The words that begin so (``start`` has the space before them), each with where it stands."""
-        text = self._all
-        at = text.find(start)
-        while at >= 0:
-            end = text.index(b" ", at + 1)
-            yield at, text[at + 1 : end]
-            at = text.find(start, end)
+        before, *parts = self._all.split(start)
+        # the next one begins behind as much as stands before it, and behind the beginning of this one
+        lengths, step, head = [len(before), *map(len, parts[:-1])], len(start), start[1:]
+        positions = [end + place * step for place, end in enumerate(accumulate(lengths))]
+        return zip(positions, [head + part.partition(b" ")[0] for part in parts], strict=False)
 
     def words(self) -> Iterator[tuple[int, bytes]]:
         """All words, each with where it stands."""
         return ((match.start(), match.group()) for match in _LETTERS.finditer(self._all))
 
-    def places(self, positions: Sequence[int]) -> list[int]:
+    def places(self, positions: Sequence[int]) -> NDArray[np.intp]:
         """The texts in which these positions lie."""
-        found: list[int] = (np.searchsorted(self._starts, positions, side="right") - 1).tolist()
-        return found
+        places: NDArray[np.intp] = self._borders.searchsorted(positions, side="right") - 1
+        return places
 
 
 class Reader:
@@ -168,17 +171,11 @@ class Reader:
         if memory.tags or memory.entities or memory.category:
             text = " ".join((text, *memory.tags, *memory.entities, memory.category or ""))
         plain = _THOUSANDS.sub("", text if text.isascii() else text.translate(_TYPOGRAPHIC))
-        place = memory.metadata.get("seq", 0)
         reading = Reading(
             surface=content,
             letters=_letters(plain),
             terms=None if plain.isascii() else frozenset(self._lexical.encode_document(text).indices),
             numbers=b"",
-            order=(
-                memory.session_id or "",
-                round(memory.created_at.timestamp() * 1_000_000),
-                place if isinstance(place, int) else 0,
-            ),
             speaker=name.lower(),
         )
         reading.numbers = _numbers(memory, reading)
@@ -197,20 +194,15 @@ class Reader:
             return held
         letters = letters or Letters([one.letters for one in readings])
         rows = {term: row for row, term in enumerate(terms)}
-        known: dict[bytes, list[int]] = {}  # the rows of each word that was met
-        at: list[int] = []
-        of: list[int] = []
-        for position, word in self._likely(query, rows.keys(), letters):
-            if (having := known.get(word)) is None:
-                having = known[word] = [rows[term] for term in self._terms_of(word) if term in rows]
-            for row in having:
-                of.append(row)
-                at.append(position)
-        held[of, letters.places(at)] = True
-        for place, reading in enumerate(readings):
-            if reading.terms is not None:
-                held[:, place] = False
-                held[[rows[term] for term in rows.keys() & reading.terms], place] = True
+        met = list(self._likely(query, rows.keys(), letters))
+        having = {
+            word: [rows[term] for term in self._terms_of(word) if term in rows] for word in {word for _, word in met}
+        }
+        at = [(row, position) for position, word in met for row in having[word]]
+        held[[row for row, _ in at], letters.places([position for _, position in at])] = True
+        for place in [place for place, reading in enumerate(readings) if reading.terms is not None]:
+            held[:, place] = False
+            held[[rows[term] for term in rows.keys() & (readings[place].terms or ())], place] = True
         return held
 
     def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[int, bytes]]:
@@ -225,7 +217,7 @@ class Reader:
 
 def _numbers(memory: Memory, reading: Reading) -> bytes:
     is_turn = memory.kind is Kind.TURN
-    numbers = [0.0] * NUMBERS
+    numbers = [0.0] * MICROSECOND
     numbers[TURN] = float(is_turn)
     numbers[BY_USER] = float(is_turn and memory.trust is Trust.USER)
     numbers[BY_ASSISTANT] = float(is_turn and memory.trust is Trust.ASSISTANT)
@@ -233,7 +225,10 @@ def _numbers(memory: Memory, reading: Reading) -> bytes:
     if is_turn:
         for name, place in SIGNS_KEPT.items():
             numbers[place] = SIGNS[name](reading)
-    return array("d", numbers).tobytes()
+    place = memory.metadata.get("seq", 0)
+    place = max(-_FARTHEST_PLACE, min(_FARTHEST_PLACE, place)) if isinstance(place, int) else 0
+    stands = array("q", (round(memory.created_at.timestamp() * 1_000_000), place))
+    return array("d", numbers).tobytes() + stands.tobytes()
 
 
 def _has_number(reading: Reading) -> float:

@@ -7,16 +7,12 @@ from memproxy.core import fusion
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.carried import carried
 from memproxy.recall.levels import Asked, features, in_order
+from memproxy.recall.personal import personal
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
 
 CROWDING = ("crowd", "turn_crowd")
 """The columns by which the number of candidates lowers all of their sums."""
-
-OF_HIMSELF = 0.6
-"""Log odds for every candidate where the user asks about himself, as if the floor were 0.45 there: a missing answer
-costs more than a line too many (decision 0017 has what it brings and costs).
-"""
 
 
 def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
@@ -29,23 +25,27 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
         if without.any():
             sums = np.where(without, weighted(columns, recipe.lexical, len(without)), sums)
         return np.clip(sums, 0.0, 1.0)
+    asked = Asked.of(batch)
     if without.all():
-        odds = _odds(batch, columns, recipe.lexical, recipe.lexical_level, without)
-        return fusion.probability(carried(batch, odds + OF_HIMSELF * batch.asking.of_self))
+        odds = _odds(asked, columns, recipe.lexical, recipe.lexical_level, without)
+        return fusion.probability(carried(batch, personal(batch, odds)))
     sums = weighted(columns, recipe.hybrid, len(without))
-    odds = _odds(batch, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
+    compared = np.zeros(len(without), dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
         compared = batch.has_tokens & (batch.is_turn > 0)
-        if compared.any():
-            by_vector = {"by_vector": free(recipe.hybrid, columns, sums)}
-            odds = np.where(compared, _odds(batch, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
+    odds = sums
+    if not (compared | without).all():  # else the others' weights tell of nobody
+        odds = _odds(asked, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
+    if recipe.late is not None and compared.any():
+        by_vector = {"by_vector": free(recipe.hybrid, columns, sums)}
+        odds = np.where(compared, _odds(asked, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, batch, odds, without), odds)
-    return fusion.probability(carried(batch, odds + OF_HIMSELF * batch.asking.of_self))
+    return fusion.probability(carried(batch, personal(batch, odds)))
 
 
 def _odds(
-    batch: Batch,
+    asked: Asked,
     columns: Columns,
     order: Weights,
     level: Weights,
@@ -57,7 +57,7 @@ def _odds(
     ``order``, where they are known.
     """
     sums = weighted(columns, order, len(members)) if sums is None else sums
-    seen = features(Asked.of(batch), columns, sums, free(order, columns, sums), members)
+    seen = features(asked, columns, sums, free(order, columns, sums), members)
     return in_order(weighted(seen, level, len(members)), sums, members)
 
 
@@ -81,7 +81,7 @@ def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.boo
             columns |= STAGES[name](told)
     found = odds.copy()
     everyone = np.ones(len(rows), dtype=np.bool_)
-    found[rows] = _odds(told, columns, recipe.lexical, recipe.lexical_level, everyone)
+    found[rows] = _odds(Asked.of(told), columns, recipe.lexical, recipe.lexical_level, everyone)
     return found
 
 

@@ -13,8 +13,8 @@ from memproxy.core.memory import Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, Notes
 from memproxy.recall.batch import Batch
-from memproxy.recall.each import Each
-from memproxy.recall.reading import Letters, Reader, Reading
+from memproxy.recall.each import Each, Others
+from memproxy.recall.reading import Letters, Reader, Reading, reading_of
 from memproxy.recall.recipes import Recipe
 from memproxy.recall.scores import scores as scores_of
 from memproxy.recall.stages import STAGES, Columns
@@ -41,7 +41,8 @@ class Ranker:
 
     def read(self, candidates: Sequence[Candidate]) -> list[Reading]:
         """How each looks on its surface; what is made is kept beside them."""
-        return [self._reader.of(candidate) for candidate in candidates]
+        read = self._reader.of
+        return [reading_of(candidate.notes) or read(candidate) for candidate in candidates]
 
     def rank(
         self,
@@ -52,16 +53,19 @@ class Ranker:
         now: datetime,
         aside: Set[int] = frozenset(),
         noise: Set[int] = frozenset(),
+        readings: Sequence[Reading] | None = None,
+        others: Others | None = None,
     ) -> list[Scored]:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
 
         ``text`` is what was searched for, ``now`` the time it was asked at. Candidates at the places ``noise`` have the
         score that they get among all, and do not count in that of the others; those at ``aside`` have the score that
-        they get without the noise, and do not count in that of the rest.
+        they get without the noise, and do not count in that of the rest. ``readings`` as `read` answered them, where
+        that was asked before; ``others`` were found, too.
         """
         if not candidates:
             return []
-        batch = self.batch(text, query, candidates, now)
+        batch = self.batch(text, query, candidates, now, readings=readings, others=others)
         scored: list[Scored] = []
         left: Sequence[int] = range(len(candidates))
         for away in (noise, aside - noise):
@@ -78,16 +82,27 @@ class Ranker:
         columns = self.columns(batch)
         scores: list[float] = scores_of(self._recipe, batch, columns).tolist()
         signals = _signals(batch, columns)
-        wanted = range(len(scores)) if places is None else places
+        if places is None:
+            each = zip(batch.memories, scores, signals, batch.notes, strict=True)
+            return [Scored(memory=one, score=score, signals=told, notes=notes) for one, score, told, notes in each]
         return [
             Scored(memory=batch.memories[place], score=scores[place], signals=signals[place], notes=batch.notes[place])
-            for place in wanted
+            for place in places
         ]
 
-    def batch(self, text: str, query: HybridQuery, candidates: Sequence[Candidate], now: datetime) -> Batch:
-        """The candidates side by side."""
+    def batch(
+        self,
+        text: str,
+        query: HybridQuery,
+        candidates: Sequence[Candidate],
+        now: datetime,
+        *,
+        readings: Sequence[Reading] | None = None,
+        others: Others | None = None,
+    ) -> Batch:
+        """The candidates side by side, with their ``readings``, where there are some; ``others`` were found, too."""
         terms = list(frozenset(query.bm25.indices if query.bm25 else ()))
-        readings = self.read(candidates)
+        readings = readings or self.read(candidates)
         letters = Letters([reading.letters for reading in readings])
         each = Each(
             text=text,
@@ -100,6 +115,7 @@ class Ranker:
             tokens=query.tokens,
             words=query.words,
             letters=letters,
+            others=others,
         )
         return Batch(each)
 
@@ -134,7 +150,7 @@ def _signals(batch: Batch, columns: Columns) -> list[dict[str, float]]:
     for place in np.isnan(batch.cosine).nonzero()[0].tolist():
         del told[place]["cosine"]
     for name in (name for name in columns if name in _SHOWN):
-        values, shown = columns[name].tolist(), columns[name].nonzero()[0].tolist()
-        for place in shown:
-            told[place][name] = values[place]
+        for one, value in zip(told, columns[name].tolist(), strict=True):
+            if value:
+                one[name] = value
     return told

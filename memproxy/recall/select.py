@@ -95,15 +95,19 @@ def select(
     candidates: list[tuple[Scored, str | None]] = []
     for one in scored:
         reason = _reason(one, limits, now, session)
-        if one.memory.id in shown:
+        if shown and one.memory.id in shown:
             reason = "shown"
-        elif one.memory.id in asked:
-            reason = reason or "question"
+        elif reason is None and one.memory.id in asked:
+            reason = "question"
         candidates.append((one, reason))
     selection.know(candidates)
+    judged = selection.judged
     for one, reason in candidates:
-        selection.judge(one, reason)
-    return selection.judged
+        if reason is None or reason == "shown":
+            selection.judge(one, reason)
+        else:  # as of nearly all
+            judged.append(Judged(one, reason))
+    return judged
 
 
 class _Selection:
@@ -136,10 +140,9 @@ class _Selection:
             self._told = frozenset(name for memory in telling for name in _tells(memory))
 
     def judge(self, one: Scored, reason: str | None) -> None:
-        """Keep it, or say why not; a fact that is kept displaces turns before it (`_told_by`)."""
-        if reason not in (None, "shown"):  # as of nearly all
-            self.judged.append(Judged(one, reason))
-            return
+        """Keep what nothing speaks against (``reason`` None, or that it was shown), or say why not; a fact that is kept
+        displaces turns before it (`_told_by`).
+        """
         reason = reason or self._repetition(one.memory) or self._drop(one)
         told = self._told_by(one) if reason in (None, "shown") else []
         if reason is None and len(self._kept) - len(told) >= self._limit:

@@ -63,7 +63,8 @@ def late(batch: Batch) -> Columns:
     to everything.
     """
     own, functional = batch.similarities, [word in _WITHOUT_TOPIC for word in batch.words]
-    telling = np.where(batch.not_my_words[:, None] > 0, np.nan, own)
+    silent = batch.not_my_words > 0
+    telling = np.where(silent[:, None], np.nan, own) if np.logical_or.reduce(silent) else own
     return fusion.late_columns(own, np.fmax(own, batch.with_beside(telling)), functional)
 
 
@@ -93,7 +94,7 @@ def sessions(batch: Batch) -> Columns:
     strength, numbers = np.maximum(batch.strength, 0.0), batch.sessions.tolist()
     values = strength.tolist()
     total, turns = [0.0] * len(batch.each.memories), [0] * len(batch.each.memories)
-    for place in np.argsort(-strength, kind="stable").tolist():
+    for place in (-strength).argsort(kind="stable").tolist():
         number = numbers[place]
         if turns[number] < BEST_OF_SESSION:
             turns[number] += 1
@@ -195,7 +196,7 @@ def _session_words(batch: Batch) -> Array:
     """For turns, against other sessions' candidates; not looked at where all candidates have vectors."""
     words, turns = batch.each.single_words, batch.is_turn > 0
     standing = np.zeros(len(turns))
-    if words and turns.any() and np.isnan(batch.cosine).any():
+    if words and np.logical_or.reduce(turns) and np.logical_or.reduce(np.isnan(batch.cosine)):
         held = batch.has_words
         together = np.zeros((len(batch.each.memories), len(words)), dtype=np.bool_)
         np.logical_or.at(together, batch.sessions, held)

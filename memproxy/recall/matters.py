@@ -1,0 +1,150 @@
+"""Everyday matters, by their words: what somebody asks of himself and what he told of it often share no word.
+
+"What's my address?" and "found a place, Garner Street 12" lie far apart by words, and not near by meaning; so do "which
+tablets do I take" and "the doctor gave me ramipril 5 mg". A matter has words by which it is asked for, and words by
+which it is told (`recall.matter_people`, `recall.matter_things`), in English, German, Spanish, French and Chinese. What
+tells of the matter that is asked for is looked at more kindly (`recall.personal`), the last of what was told of it
+holds (`recall.newer`), and it can be searched for by its words (`beside`).
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from memproxy.recall import constraints
+from memproxy.recall.asking import asking
+from memproxy.recall.matter_people import PEOPLE
+from memproxy.recall.matter_things import THINGS
+
+_READ = 300
+"""Characters of a text that are read: who asks or tells of himself says it near the beginning."""
+
+_IN_EACH, _SOMEWHERE, _ONE = "!", "+", "="
+_CHINESE = 0x2E80
+_WORD = re.compile(r"[a-zà-ÿœ]{4,}$")
+_SOMEBODY = frozenset({"them"})
+
+_OF_THE_USER = tuple(
+    (re.compile(pattern), own)
+    for pattern, own in (
+        ("^User's ", "my "),
+        ("^User is ", "i'm "),
+        ("^User has ", "i have "),
+        (r"^User (\w+?)s ", r"i \1 "),
+        ("^User ", "i "),
+    )
+)
+
+
+class _Matter(msgspec.Struct, frozen=True):
+    asked: re.Pattern[str]
+    told: re.Pattern[str]
+    searched: str
+    flags: str
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The matters that a query asks for."""
+
+    names: frozenset[str]
+
+    def told(self, text: str, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Those that a text tells of, by its words and of one of the ``bearers`` (none: the user, as in
+        `constraints.whose`).
+        """
+        said = _in_first_person(text[:_READ].replace("’", "'"))
+        return frozenset(name for name in self.names if _is_told(_MATTERS[name], said, bearers))
+
+    @property
+    def in_each(self) -> frozenset[str]:
+        """Those of which hardly anybody tells without one of their words in the same message (a hotel, a rent)."""
+        return self._with(_IN_EACH)
+
+    @property
+    def somewhere(self) -> frozenset[str]:
+        """Those whose words are there once, and then a name stands for them (a son, a dog)."""
+        return self._with(_SOMEWHERE)
+
+    @property
+    def one_at_a_time(self) -> frozenset[str]:
+        """Those of which one thing holds at a time (a home, a job): what was told last is what is meant."""
+        return self._with(_ONE)
+
+    @property
+    def searched(self) -> str:
+        """What to search for beside the query: single words by which these matters are told."""
+        return " ".join(_MATTERS[name].searched for name in sorted(self.names))
+
+    def _with(self, flag: str) -> frozenset[str]:
+        return frozenset(name for name in self.names if flag in _MATTERS[name].flags)
+
+
+def asked(query: str) -> Asked:
+    """The matters that a query asks for, by their words, whoever it asks of."""
+    low = query[:_READ].lower().replace("’", "'").replace("whats ", "what's ")
+    return Asked(frozenset(name for name, matter in _MATTERS.items() if matter.asked.search(low)))
+
+
+def beside(query: str) -> str:
+    """Words to search for beside a query, because what answers it seldom has the query's: of what the user must avoid
+    where he asks advice, and of the matters that he asks of himself. Empty: nothing.
+    """
+    words = [constraints.SEARCHED[name] for name in sorted(constraints.asked_for(query))]
+    read = asking(query)
+    if read.of_self and not read.assistant_said:
+        words.append(asked(query).searched)
+    return " ".join(words).strip()
+
+
+def _is_told(matter: _Matter, text: str, bearers: frozenset[str]) -> bool:
+    """Of kin it is told whosever they are."""
+    match = matter.told.search(text.lower())
+    if match is None or _SOMEWHERE in matter.flags:
+        return match is not None
+    return constraints.is_of(text, match.start(), match.end(), bearers | _SOMEBODY if bearers else bearers)
+
+
+def _in_first_person(text: str) -> str:
+    """What was learned of the user ("User works at a museum") as he would say it himself, roughly."""
+    if not text.startswith("User"):
+        return text
+    for pattern, own in _OF_THE_USER:
+        text, found = pattern.subn(own, text)
+        if found:
+            break
+    return text
+
+
+def _read(tables: str) -> Mapping[str, _Matter]:
+    found: dict[str, dict[str, list[str]]] = {}
+    name = ""
+    for line in filter(None, tables.splitlines()):
+        if line[:2] in ("? ", "! "):
+            found[name][line[0]] += line[2:].split("; ")
+        else:
+            name = line
+            found[name] = {"?": [], "!": []}
+    return MappingProxyType({name.split()[0]: _matter(lists, name.partition(" ")[2]) for name, lists in found.items()})
+
+
+def _matter(lists: Mapping[str, list[str]], flags: str) -> _Matter:
+    return _Matter(_pattern(lists["?"]), _pattern(lists["!"]), _words(lists["!"]), flags)
+
+
+def _pattern(parts: list[str]) -> re.Pattern[str]:
+    """``*`` stands for any letters, ``~`` for up to three words; Chinese has no bounds of words."""
+    spaced = [part for part in parts if ord(max(part)) < _CHINESE]
+    other = [re.escape(part) for part in parts if part not in spaced]
+    made = (part.replace("*", r"\w*").replace("~ ", r"(?: \S+){0,3} ") for part in spaced)
+    return re.compile("|".join([rf"\b(?:{'|'.join(made)})\b", *other]))
+
+
+def _words(parts: list[str]) -> str:
+    """Single words, and those of phrases that are long enough to say something."""
+    plain = [word for part in parts for word in part.split()]
+    return " ".join(dict.fromkeys(word for word in plain if _WORD.match(word) or ord(word[0]) > _CHINESE))
+
+
+_MATTERS = _read(PEOPLE + THINGS)

@@ -1,0 +1,157 @@
+"""What counts beside the weights where the user asks about himself (or for what the assistant told him): a lower floor,
+and whether a candidate tells of the matter that he asks for, or was told at the time.
+"""
+
+import math
+import re
+
+import numpy as np
+
+from memproxy.recall import constraints, matters
+from memproxy.recall.batch import NOBODY as NO_PLACE
+from memproxy.recall.batch import Array, Batch
+
+OF_HIMSELF = 0.9
+"""Log odds for every candidate where the user asks about himself: a missing answer costs more than a line too many
+(decision 0017 has what it brings and costs).
+"""
+
+OF_ADVICE = 0.3
+"""The same where the form is that of a question anybody may ask ("Can I swap oil for butter?")."""
+
+OF_ANSWERS = 0.8
+"""On top of it where he asks for what the assistant said."""
+
+TOLD = 3.5
+"""Log odds of a candidate that tells of all that is asked for."""
+
+TOLD_PART = 2.0
+
+SHARED = -1.34
+"""By the logarithm of how many tell of it, and one: of many that do each is less likely the one that is meant."""
+
+UNTOLD = -0.3
+"""Of what tells nothing of it where something else does."""
+
+ONLY_WHOSE = -0.5
+"""Of what names whose the matter is, and not the matter: "my husband eats fish" for "What's my husband's job?"."""
+
+WHOSE = 3.0
+"""The same where nothing but the person, or the animal, is known of what is asked for."""
+
+LACKING = -2.5
+"""Of what has no word of a matter that nobody tells of without one ("What's my wifi password?")."""
+
+NOBODY_TELLS = -3.5
+"""Where no candidate has one."""
+
+UNKNOWN = -3.2
+"""Where no candidate names the person, or the animal, that is asked about: what is found is about another."""
+
+ON_TIME, MOST_ON_TIME = 0.8, 2.5
+"""For what was said on the day, or in the month, that is asked for, the more the fewer others were: by the logarithm of
+how many candidates there are to one of them, and at most so much.
+"""
+
+LIKELY, BEYOND = 1.5, 0.2
+"""Log odds up to which what tells of the matter is lifted in full, and the part of it that counts beyond: the elbow
+would take what stands beside it.
+"""
+
+LOOKED_AT = 24
+"""Candidates, best first, whose words are read."""
+
+_GENERIC = re.compile(
+    r"\b(?:can|could|should|shall|would|will|must|may|might|to|if|need|want|help|give|tell|let|show|please)"
+    r" (?:i|we|me|us|you)\b|\bi (?:can|could|should|need|want|would|will|may|get)\b",
+    re.IGNORECASE,
+)
+_OWN = re.compile(r"\b(?:my|mine|our|ours|am i|i'm|im|do i have|did i|have i|was i|did we|i've)\b", re.IGNORECASE)
+_GOES_ON = re.compile(r"(?:and|also|plus|und|auch|y|también|et|aussi|pareil)\b|还有|也", re.IGNORECASE)
+_READ = 600
+
+
+def personal(batch: Batch, odds: Array) -> Array:
+    """The log odds of the candidates with what is said above; a question about a named speaker, or for what the
+    assistant said, has the lower floor alone.
+    """
+    asking = batch.asking
+    if batch.asked_speakers:
+        return odds + OF_HIMSELF * asking.of_self
+    found, of_self = odds, bool(asking.of_self or asking.assistant_said)
+    if of_self:
+        found = odds + _floor(batch.text[:_READ]) + OF_ANSWERS * asking.assistant_said + _on_time(batch)
+    asked = matters.asked(batch.text)
+    if not asked.names or asking.assistant_said:
+        return found
+    told = _told(batch, asked, np.argsort(-odds, kind="stable")[:LOOKED_AT].tolist())
+    found = found + _lacking(asked, told, len(odds), of_self=of_self)
+    if not of_self:
+        return found
+    changed = found + _telling(asked, told, len(odds))
+    bent = LIKELY + BEYOND * (changed - LIKELY)
+    result: Array = np.where((changed > found) & (changed > LIKELY), np.maximum(found, bent), changed)
+    return result
+
+
+def _floor(text: str) -> float:
+    return OF_ADVICE if _GENERIC.search(text) and not _OWN.search(text) else OF_HIMSELF
+
+
+def _lacking(asked: matters.Asked, told: dict[int, frozenset[str]], count: int, *, of_self: bool) -> Array:
+    """What is taken from candidates that cannot be the answer."""
+    known = frozenset[str]().union(*told.values())
+    if asked.in_each - known:
+        return np.full(count, NOBODY_TELLS)
+    if of_self and asked.somewhere - known:
+        return np.full(count, UNKNOWN)
+    found = np.zeros(count)
+    found[[place for place, names in told.items() if asked.in_each - names]] = LACKING
+    return found
+
+
+def _telling(asked: matters.Asked, told: dict[int, frozenset[str]], count: int) -> Array:
+    """What is given to those that tell of what is asked for, and taken from the others."""
+    core = asked.names - asked.somewhere
+    telling = sum(bool(names & core if core else names) for names in told.values())
+    shared = SHARED * math.log1p(telling)
+    found = np.full(count, UNTOLD if telling and core else 0.0)
+    for place, names in told.items():
+        if names & core:
+            found[place] = (TOLD if names >= core else TOLD_PART) + shared
+        elif names:
+            found[place] = found[place] + ONLY_WHOSE if core else WHOSE + shared
+    return found
+
+
+def _told(batch: Batch, asked: matters.Asked, places: list[int]) -> dict[int, frozenset[str]]:
+    """What the candidates at these places tell of what is asked for; one that goes on with what the user said before
+    ("and Byte, the loud one") tells of the same.
+    """
+    bearers, before = constraints.whose(batch.text), batch.around[0]
+
+    def told(place: int, *, goes_on: bool) -> frozenset[str]:
+        if batch.by_assistant[place]:
+            return frozenset()
+        text = batch.memories[place].content
+        names = asked.told(text, bearers)
+        if names or goes_on or not _GOES_ON.match(text):
+            return names
+        earlier = int(before[place])
+        if earlier != NO_PLACE and batch.by_assistant[earlier]:
+            earlier = int(before[earlier])
+        return names if earlier == NO_PLACE else told(earlier, goes_on=True)
+
+    return {place: told(place, goes_on=False) for place in places}
+
+
+def _on_time(batch: Batch) -> Array:
+    """What is given to those that were said at the time that is asked for."""
+    spans, count = batch.each.spans, len(batch.memories)
+    if not spans:
+        return np.zeros(count)
+    moments = [memory.valid_from or memory.created_at for memory in batch.memories]
+    inside = np.array([float(any(span.days_away(moment) == 0 for span in spans)) for moment in moments])
+    worth = ON_TIME * math.log((count + 1) / (float(inside.sum()) + 0.5))
+    result: Array = inside * min(MOST_ON_TIME, worth)
+    return result

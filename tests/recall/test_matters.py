@@ -1,0 +1,127 @@
+"""Everyday matters: what is asked of oneself and what was told of it share no word."""
+
+from datetime import timedelta
+
+import pytest
+
+from memproxy.core.memory import Memory
+from memproxy.core.protocol import RecallLimits
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.ports import Candidate, HybridQuery
+from memproxy.recall import constraints, matters
+from memproxy.recall.asking import asking
+from memproxy.recall.recipes import DEFAULT
+from memproxy.recall.search import Ranker
+from memproxy.recall.select import Limits, select
+from memproxy.settings import Settings
+from tests.recall.making import NOW, fact, turn
+
+LEXICAL = Bm25Encoder()
+REMARKS = ("lovely weather", "the film was dull", "ok thanks", "such a long queue today")
+
+
+def given(query: str, *told: Memory, cosine: float | None = None) -> list[str]:
+    """What would be injected, beside some remarks; ``cosine`` None: by words alone."""
+    memories = [*told, *(turn(text, session_id="s9", created_at=NOW - timedelta(days=40)) for text in REMARKS)]
+    terms = set(LEXICAL.encode_query(query).indices)
+    candidates = [
+        Candidate(
+            memory=memory,
+            cosine=cosine,
+            bm25=float(len(terms.intersection(LEXICAL.encode_document(memory.content).indices))),
+        )
+        for memory in memories
+    ]
+    asked = HybridQuery(dense=None if cosine is None else [1.0], bm25=LEXICAL.encode_query(query))
+    found = Ranker(LEXICAL, DEFAULT).rank(query, asked, candidates, now=NOW)
+    judged = select(found, Limits.of(Settings(), RecallLimits()), present=frozenset(), now=NOW)
+    return [one.scored.memory.content for one in judged if one.rejected is None]
+
+
+def ago(days: int, text: str) -> Memory:
+    return turn(text, session_id=f"s{days}", created_at=NOW - timedelta(days=days))
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("whats my address", "signed the lease, Linden Avenue 4, from march"),
+        ("who do i report to", "my manager Petra is on leave till June"),
+        ("wo wohne ich", "endlich umgezogen, jetzt in Kassel"),
+        ("¿a qué me dedico?", "desde el lunes trabajo en un hospital"),
+        ("j'habite où ?", "emménagé à Brest, quatrième étage"),
+        ("我住在哪里？", "上个月搬到苏州了"),
+    ],
+)
+def test_what_tells_of_the_matter_is_known_without_a_shared_word(query: str, told: str) -> None:
+    asked = matters.asked(query)
+    assert asked.told(told)
+    assert not asked.told("ok thanks, see you")
+    assert set(matters.beside(query).split()) & set(asked.searched.split())
+
+
+def test_it_is_given_by_words_alone_and_with_vectors() -> None:
+    told = ago(5, "found a place at last: Linden Avenue 4, second floor")
+    for cosine in (None, 0.2):
+        assert given("what's my address", told, cosine=cosine) == [told.content]
+
+
+@pytest.mark.parametrize(
+    "query", ["what is the capital of Peru", "which book did you recommend", "Where does Ann live?"]
+)
+def test_nothing_is_searched_beside_what_asks_of_nothing_of_his_own(query: str) -> None:
+    assert matters.beside(query) == ""
+
+
+def test_what_holds_of_somebody_else_tells_nothing_of_the_user() -> None:
+    asked = matters.asked("where do i work")
+    for own in ("i work at the town library", "User works at the town library", "We moved, I work in Porto"):
+        assert asked.told(own)
+    assert not asked.told("my brother got a new job at the town library")
+    brothers = "where does my brother work"
+    assert matters.asked(brothers).told("my brother works at the library", constraints.whose(brothers))
+
+
+def test_what_lacks_the_one_word_that_is_asked_for_is_not_given() -> None:
+    router = ago(3, "new router, the wifi is called Heron and the guest wifi Egret")
+    assert given("what is my wifi called", router, cosine=0.6) == [router.content]
+    assert given("what's my wifi password", router, cosine=0.6) == []
+
+
+def test_the_home_that_was_told_last_is_given_and_not_the_one_before() -> None:
+    before, since = ago(90, "we live in the city of Turku, close to the river"), ago(9, "moved to Tampere")
+    for cosine in (None, 0.3):
+        assert given("which city do we live in", before, since, cosine=cosine) == [since.content]
+    assert before.content in given("in which city did we live before", before, since, cosine=0.3)
+
+
+def test_a_change_told_with_the_same_words_takes_the_place_of_what_it_changes() -> None:
+    before, since = ago(60, "started pottery lessons on mondays"), ago(6, "pottery lessons are on thursdays now")
+    assert given("on which day is my pottery lesson", before, since) == [since.content]
+    assert before.content in given("on which day is my pottery lesson", before)
+
+
+def test_what_goes_on_with_what_was_said_tells_of_the_same() -> None:
+    first = turn("two cats live here, Pip is the shy one", created_at=NOW - timedelta(days=2), metadata={"seq": 0})
+    second = turn("and Moss, who eats everything", created_at=NOW - timedelta(days=2, minutes=-1), metadata={"seq": 1})
+    assert set(given("what are my cats called", first, second, cosine=0.35)) == {first.content, second.content}
+
+
+def test_what_was_said_on_the_day_that_is_asked_for_comes_first() -> None:
+    days = [turn(f"slept {hours} hours", created_at=NOW - timedelta(days=hours)) for hours in (5, 6, 7, 8)]
+    assert given("how did i sleep on 15 november 2026", *days, cosine=0.3)[0] == "slept 6 hours"
+
+
+@pytest.mark.parametrize(
+    ("query", "himself"),
+    [("what meds is mum on", 1.0), ("what did Ann's mum say", 0.0), ("on habite où", 1.0), ("things on a shelf", 0.0)],
+)
+def test_who_calls_his_mother_mum_asks_of_his_own(query: str, himself: float) -> None:
+    assert asking(query).of_self == himself
+
+
+def test_what_the_user_must_avoid_is_known_from_a_fact_and_where_he_eats_with_others() -> None:
+    query = "suggest a dinner with friends"
+    matter, bearers = constraints.asked_for(query), constraints.whose(query)
+    assert constraints.constrains(fact("User is allergic to shellfish"), matter, bearers)
+    assert not constraints.constrains(fact("Ben is allergic to shellfish"), matter, bearers)
