@@ -85,7 +85,7 @@ def columns(cosine: Array, bm25: Array, coverage: Array, query_terms: int) -> di
     """
     count = len(bm25)
     missing = np.isnan(cosine)
-    if missing.any():
+    if np.logical_or.reduce(missing):
         seen = ~missing
         plain, standing = np.where(seen, cosine, 0.0), np.zeros(count)
         standing[seen] = _standings(cosine[seen], USUAL_COSINE)
@@ -111,15 +111,18 @@ def late_columns(similarities: Array, window: Array, functional: Sequence[bool])
     the rows of candidates without tokens, which get 0; ``window`` is the best of a candidate and of those beside it.
     ``functional`` tokens have no topic. A token that few candidates have anything near to counts more.
     """
-    seen: NDArray[np.bool_] = np.any(np.isfinite(similarities), axis=1)
+    seen: NDArray[np.bool_] = np.logical_or.reduce(np.isfinite(similarities), axis=1)
     found = {name: np.zeros(len(seen)) for name in LATE}
-    if not seen.any():
+    if not np.logical_or.reduce(seen):
         return found
-    parts = shares(np.clip((similarities[seen] - NEAR_TOKENS) / (SAME_TOKENS - NEAR_TOKENS), 0.0, 1.0), functional)
-    own = similarities[seen] @ parts
+    if not np.logical_and.reduce(seen):
+        similarities, window = similarities[seen], window[seen]
+    near = np.minimum(np.maximum((similarities - NEAR_TOKENS) / (SAME_TOKENS - NEAR_TOKENS), 0.0), 1.0)
+    parts = shares(near, functional)
+    own = similarities @ parts
     found["late"][seen] = own
     found["late_standing"][seen] = _standings(own, USUAL_LATE)
-    found["late_window"][seen] = _standings(window[seen] @ parts, USUAL_LATE_WINDOW)
+    found["late_window"][seen] = _standings(window @ parts, USUAL_LATE_WINDOW)
     return found
 
 
@@ -183,9 +186,9 @@ def shares(held: NDArray[np.bool_] | Array, functional: Sequence[bool]) -> Array
     words have no topic.
     """
     total = len(held) + PRIOR_DOCUMENTS
-    rarity = np.array([_rarity(max(1.0, float(count)), total) for count in held.sum(axis=0)])
-    weights: Array = rarity * np.where(functional, FUNCTION_WEIGHT, 1.0)
-    parts: Array = weights / weights.sum()
+    rarity = np.array([_rarity(max(1.0, count), total) for count in np.add.reduce(held, axis=0).tolist()])
+    weights: Array = rarity * [FUNCTION_WEIGHT if one else 1.0 for one in functional]
+    parts: Array = weights / np.add.reduce(weights)
     return parts
 
 

@@ -10,6 +10,7 @@ Packed: the format (one byte), the numbers of a vector (two bytes, little endian
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,22 +71,28 @@ def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float
     if not readable or not len(question):
         return result
     width, tokens = _width(question.shape[1]), [counts[place] for place in readable]
-    kept = (packed[place][_HEADER_BYTES : _HEADER_BYTES + counts[place] * width] for place in readable)
+    # what is beyond `MOST_TOKENS` is cut off; a text with none has nothing beyond its header
+    most = _HEADER_BYTES + MOST_TOKENS * width
+    kept = [one[_HEADER_BYTES:most] for one, count in zip(packed, counts, strict=True) if count]
     bits = np.frombuffer(b"".join(kept), np.uint8).reshape(-1, width)
-    starts = np.cumsum([0, *tokens[:-1]])
-    result[readable] = np.maximum.reduceat(_products(bits, question), starts, axis=0)
+    starts = list(accumulate(tokens[:-1], initial=0))
+    best = np.maximum.reduceat(_products(bits, question), starts, axis=0)
+    if len(readable) == len(packed):
+        return best.astype(np.float64)
+    result[readable] = best
     return result
 
 
 def _counts(packed: Sequence[bytes], numbers: int) -> list[int]:
     """How many tokens of each text are compared; 0 where they cannot be compared with vectors of so many numbers."""
     header, width = bytes([_FORMAT]) + numbers.to_bytes(2, "little"), _width(numbers)
-    return [
-        min((len(one) - _HEADER_BYTES) // width, MOST_TOKENS)
-        if one.startswith(header) and (len(one) - _HEADER_BYTES) % width == 0
-        else 0
-        for one in packed
-    ]
+    lengths = list(map(len, packed))
+    tokens = {
+        length: min((length - _HEADER_BYTES) // width, MOST_TOKENS)
+        for length in set(lengths)
+        if length >= _HEADER_BYTES and (length - _HEADER_BYTES) % width == 0
+    }
+    return [tokens.get(length, 0) if one.startswith(header) else 0 for one, length in zip(packed, lengths, strict=True)]
 
 
 def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:

@@ -70,8 +70,8 @@ def greatest(scores: Floats, count: int) -> Places:
     if count * _BLOCK < len(scores):
         return _greatest_of_many(scores, count)
     if count >= len(scores):
-        return np.argsort(-scores, kind="stable")
-    bound = np.partition(scores, len(scores) - count)[len(scores) - count]
+        return (-scores).argsort(kind="stable")
+    bound = _partitioned(scores, len(scores) - count)
     return _above(scores, bound, count)
 
 
@@ -79,14 +79,22 @@ def _greatest_of_many(scores: Floats, count: int) -> Places:
     """The ``count``-th greatest maximum of blocks is a bound that ``count`` scores reach: few are left to be sorted."""
     blocks = len(scores) // _BLOCK
     maxima = scores[: blocks * _BLOCK].reshape(_BLOCK, blocks).max(axis=0)
-    return _above(scores, np.partition(maxima, blocks - count)[blocks - count], count)
+    return _above(scores, _partitioned(maxima, blocks - count), count)
+
+
+def _partitioned(scores: Floats, place: int) -> np.float32:
+    """What would stand there if they were in order."""
+    scores = scores.copy()
+    scores.partition(place)
+    found: np.float32 = scores[place]
+    return found
 
 
 def _above(scores: Floats, bound: np.float32, count: int) -> Places:
     """As `greatest`, where at least so many scores reach the bound."""
-    above = np.flatnonzero(scores > bound)
-    above = above[np.argsort(-scores[above], kind="stable")][:count]
-    same = np.flatnonzero(scores == bound)[: count - len(above)]
+    above = (scores > bound).nonzero()[0]
+    above = above[(-scores[above]).argsort(kind="stable")][:count]
+    same = (scores == bound).nonzero()[0][: count - len(above)]
     return np.concatenate((above, same))
 
 
@@ -139,6 +147,8 @@ class Columns:
         self._owner = dict(zip(OWNER_PAYLOAD, owner, strict=True))
         self._words = {name: _Words() for name in WORD_FIELDS}
         self._times = {name: np.full(_FIRST_ROWS, _NEVER, np.int64) for name in TIME_FIELDS}
+        self._dated = dict.fromkeys(TIME_FIELDS, 0)
+        """How many rows have such a time."""
         self._flags = {name: np.full(_FIRST_ROWS, _UNSET, np.int8) for name in FLAG_FIELDS}
         self._alive = np.zeros(_FIRST_ROWS, np.bool_)
         self._names: list[str | None] = []
@@ -190,7 +200,9 @@ class Columns:
             if name in self._words:
                 self._words[name].set(row, value)
             elif name in self._times:
-                self._times[name][row] = _NEVER if value is None else _micros(_read_time(value))
+                time = _NEVER if value is None else _micros(_read_time(value))
+                self._dated[name] += int(time != _NEVER) - int(self._times[name][row] != _NEVER)
+                self._times[name][row] = time
             elif name in self._flags:
                 self._flags[name][row] = _flag(value)
 
@@ -258,8 +270,10 @@ class Columns:
             raise NotHere(key)
         return found
 
-    def _missing(self, key: str) -> Mask:
+    def _missing(self, key: str) -> Mask | None:
         found: Mask
+        if self._dated.get(key) == 0:
+            return None
         if key in self._words:
             found = self._words[key].rows[: len(self)] == _UNSET
         elif key in self._times:

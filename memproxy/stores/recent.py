@@ -39,9 +39,16 @@ class RecentMemories:
         """Those of these that are known."""
         known, used = self._kept.get, self._kept.move_to_end
         found = {place: one for place in places if (one := known(place)) is not None}
-        for place in found:
-            used(place)
+        if self._is_filling():
+            for place in found:
+                used(place)
         return found
+
+    def _is_filling(self) -> bool:
+        """Whether it begins to matter which were used longest ago: from the half on, so that all that were used while
+        the other half filled go last.
+        """
+        return 2 * len(self._kept) > self._most or 2 * self._characters > self._most_characters
 
     def add(self, read: Sequence[tuple[str, Read]], *, writes: int) -> None:
         """What was read since there were so many ``writes``."""
