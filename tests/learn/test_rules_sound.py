@@ -122,3 +122,8 @@ def test_what_is_not_meant_does_not_end(first: str, then: str) -> None:
     ended, stated = _after(first, then)
     assert ended == []
     assert not [one for one in stated if "20-gallon tank with a betta" in one]
+
+
+def test_what_follows_a_list_for_the_assistant_is_no_item_of_it() -> None:
+    told = contents("I'm allergic to peanuts and shellfish, keep that in mind pls")
+    assert told == ["User is allergic to peanuts.", "User is allergic to shellfish."]

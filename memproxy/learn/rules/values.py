@@ -77,7 +77,8 @@ _FILLED_ITEM = re.compile(
     r"|always|can|will|would|want|need|have|am|is|are|was|were|has|just|please|usually|often|everything|for example|"
     r"e\.g"
     r"|i|we|my|you|could|should|might|trying|looking"
-    r"|(?:text|leave|let|tell|call|send|give|get|put|stop|show|bring|ask|keep|write|make) (?:me|us|it|them))\b",
+    r"|(?:text|leave|let|tell|call|send|give|get|put|stop|show|bring|ask|keep|write|make|note|remember|save|bear"
+    r"|avoid|forget) (?:me|us|it|them|that|this))\b",
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"(?:a|an|the|some|any|my|our)\s+(?=\S)", re.IGNORECASE)
