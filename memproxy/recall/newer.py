@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memproxy.core.text import key_terms
 from memproxy.core.tokenvectors import similarities, unpack
 from memproxy.recall import constraints, matters
 from memproxy.recall.batch import Array, Batch
@@ -38,9 +37,6 @@ ALIKE = 0.36
 _MANY = 4
 """So many that are as near as that are lines of a log, each of which holds beside the others."""
 
-_SHARED, _TERMS = 2, 40
-"""Terms that two statements share at least, one of them with the question; and how many of each are looked at."""
-
 _AS_NEAR = 0.08
 """Of several that are hardly less near than the nearest the newest holds."""
 
@@ -65,14 +61,6 @@ _PLAN = re.compile(
     r"|打算|想|准备|目前|现在|找",
     re.IGNORECASE,
 )
-_SURE = re.compile(
-    r"\b(?:now|switch(?:ed|ing)|moved|changed|instead|no longer|not anymore|anymore|sold|settled|quit|replaced|upgraded"
-    r"|cancel(?:l?ed)|already|jetzt|umgezogen|gewechselt|stattdessen|nicht mehr|verkauft|inzwischen|gekündigt"
-    r"|ahora|cambi\w+|ya no|vend[ií]\w*|maintenant|changé|vendu|finalement|remplacé)\b|现在|换|不再|卖|已经",
-    re.IGNORECASE,
-)
-"""Words of a change that hardly anybody uses for anything else."""
-
 _VALUE = re.compile(r"\d")
 _PAST = re.compile(
     r"\b(?:used to|previous\w*|before|original\w*|first|old|former\w*|earlier|back then|when did|früher|zuerst"
@@ -120,7 +108,6 @@ def pairs(batch: Batch, odds: Array, floor: float) -> list[Later]:
     ways = [
         _by_tokens(batch, order[:AMONG], mine),
         _by_matter(batch, order[:AMONG], mine),
-        _by_terms(batch, order[:AMONG], mine),
     ]
     known = [later for place in told if (later := _last(place, ways)) is not None]
     found = [msgspec.structs.replace(later, instead=False) if several else later for later in known]
@@ -139,23 +126,6 @@ def _last(place: int, ways: Sequence[Way]) -> Later | None:
 
 def _by_tokens(batch: Batch, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Way:
     return lambda place: _later(batch, place, order, mine & batch.has_tokens) if batch.has_tokens[place] else None
-
-
-def _by_terms(batch: Batch, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Way:
-    """Of those that share terms with it, one of them with the question too, where a change is told for sure."""
-    asked = frozenset(key_terms(batch.text))
-    terms = {
-        place: frozenset(key_terms(batch.memories[place].content[:_READ], _TERMS))
-        for place in order.tolist()
-        if mine[place]
-    }
-
-    def later(place: int) -> Later | None:
-        shared = {other: held & terms[place] for other, held in terms.items()}
-        known = [other for other, held in shared.items() if len(held) >= _SHARED and held & asked]
-        return _newest(batch, place, [other for other in known if _SURE.search(_text(batch, other))])
-
-    return later
 
 
 def _by_matter(batch: Batch, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Way:

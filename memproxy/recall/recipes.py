@@ -38,7 +38,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     lexical_level: Weights = MappingProxyType({})
     candidates: int = 60
     by_tokens: int = 60
-    ranked: int = 80
+    ranked: int = 300
     calibrated: bool = False
 
 

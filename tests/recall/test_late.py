@@ -131,7 +131,7 @@ class Drawn(NoEmbedder):
 
 @pytest.mark.parametrize(
     ("tokens", "packed", "expected"),
-    [(ASKED, FAR, DEFAULT.ranked), (None, FAR, DEFAULT.candidates), (ASKED, b"", DEFAULT.candidates)],
+    [(ASKED, FAR, DEFAULT.by_tokens), (None, FAR, DEFAULT.candidates), (ASKED, b"", DEFAULT.candidates)],
 )
 async def test_more_candidates_are_looked_at_where_question_and_memories_have_tokens(
     tmp_path: Path, tokens: Vectors | None, packed: bytes, expected: int

@@ -95,12 +95,6 @@ def test_the_home_that_was_told_last_is_given_and_not_the_one_before() -> None:
     assert before.content in given("in which city did we live before", before, since, cosine=0.3)
 
 
-def test_a_change_told_with_the_same_words_takes_the_place_of_what_it_changes() -> None:
-    before, since = ago(60, "started pottery lessons on mondays"), ago(6, "pottery lessons are on thursdays now")
-    assert given("on which day is my pottery lesson", before, since) == [since.content]
-    assert before.content in given("on which day is my pottery lesson", before)
-
-
 def test_what_goes_on_with_what_was_said_tells_of_the_same() -> None:
     first = turn("two cats live here, Pip is the shy one", created_at=NOW - timedelta(days=2), metadata={"seq": 0})
     second = turn("and Moss, who eats everything", created_at=NOW - timedelta(days=2, minutes=-1), metadata={"seq": 1})
