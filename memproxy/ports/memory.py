@@ -76,8 +76,6 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     ``facts``: so many of the best on each side that are no turns are candidates too, however many turns are better.
 
-    ``by_words``: only words find candidates; ``dense`` gives those that they find their cosines.
-
     ``background``: no request waits for it, so the store need not put off other work for what may follow it.
     """
 
@@ -88,7 +86,6 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
     facts: int = 0
     where: MemoryFilter = MemoryFilter()
-    by_words: bool = False
     background: bool = False
 
 

@@ -310,8 +310,7 @@ class Recall:
             return candidates
         if beside := matters.beside(query):
             bm25 = self._lexical.encode_query(beside)
-            # what is nearest by vector was found before
-            more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0, by_words=True)
+            more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0)
             candidates = preferences.joined(candidates, await self._store.search(scope, more))
         words = preferences.wanted_words(query)
         kinds = tuple(kind for kind in hybrid.where.kinds if kind is not Kind.TURN)

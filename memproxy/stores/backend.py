@@ -97,7 +97,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     """Both searches at once: the nearest ``limit`` points to ``dense`` and to ``bm25`` (None: not asked for) within
     ``where``. ``corpus`` is what IDF is counted over: all of the owner's, or what tells something where ``where`` is
-    limited to that as well. ``facts``, ``by_words`` and ``background`` as in `ports.HybridQuery`.
+    limited to that as well. ``facts`` as in `ports.HybridQuery`. ``background``: no request waits for it.
     """
 
     where: Where
@@ -106,7 +106,6 @@ class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     facts: int = 0
     dense: list[float] | None = None
     bm25: SparseVector | None = None
-    by_words: bool = False
     background: bool = False
 
 

@@ -144,8 +144,8 @@ class OwnerIndex:
         mask = self._columns.mask(asked.where)
         by_vector: dict[int, float] = {}
         by_words: dict[int, float] = {}
-        query = None if asked.dense is None else unit(asked.dense)
-        if query is not None and not asked.by_words:
+        if asked.dense is not None:
+            query = unit(asked.dense)
             by_vector = self._vectors.nearest(query, mask, asked.limit)
             if more := self._more(asked, mask, by_vector):
                 by_vector |= self._vectors.nearest(query, more.mask, more.limit)
@@ -156,7 +156,7 @@ class OwnerIndex:
                 by_words |= best(total, more.mask, more.limit)
             rest = [row for row in by_vector if row not in by_words]
             by_words |= dict(zip(rest, total[rest].tolist(), strict=True))
-        if query is not None:
+        if asked.dense is not None:
             by_vector |= self._vectors.of([row for row in by_words if row not in by_vector], query)
         return Scores(dense=self._named(by_vector), bm25=self._named(by_words))
 

@@ -165,7 +165,6 @@ class VectorStore:
             facts=query.facts,
             dense=query.dense,
             bm25=query.bm25,
-            by_words=query.by_words,
             background=query.background,
         )
         async with self._using("search") as backend:
@@ -187,8 +186,7 @@ class VectorStore:
         scores = await backend.scores(asked)
         if scores is not None:
             return scores, await self._read(backend, list(scores.dense | scores.bm25))
-        by_vector, by_words = _sides(asked, asked.where)
-        best = await _ranked(backend, [None if asked.by_words else by_vector, by_words])
+        best = await _ranked(backend, _sides(asked, asked.where))
         more, found = await asyncio.gather(_filled(backend, asked, best), self._read(backend, list(best[0] | best[1])))
         scores = Scores(dense=best[0] | more[0], bm25=best[1] | more[1])
         beside = await _more_facts(backend, asked, best, dict(found))

@@ -160,8 +160,6 @@ async def compare(one: EdgeStore, other: EdgeStore, scope: Scope, where: MemoryF
     """Everything that matches has the same scores; the best few of a side are the same, but for equal scores."""
     query = HybridQuery(dense=vector(seed), bm25=words(seed), limit=EVERYTHING, where=where)
     same(await one.search(scope, query), await other.search(scope, query))
-    by_words = msgspec.structs.replace(query, by_words=True)
-    same(await one.search(scope, by_words), await other.search(scope, by_words))
     for name in ("dense", "bm25"):
         side = msgspec.structs.replace(query, limit=3, **{"bm25" if name == "dense" else "dense": None})
         scores = [sorted(told(await store.search(scope, side)).values()) for store in (one, other)]
