@@ -41,7 +41,6 @@ from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery, Question
 from memproxy.recall.batch import Array
-from memproxy.recall.candidates import outstanding
 from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.recall.levels import Asked
 from memproxy.recall.recipes import BIAS, DEFAULT, Recipe, Weights
@@ -158,8 +157,7 @@ class Workshop:
         ]
         now = max(one.memory.created_at for one in corpus)
         hybrid = HybridQuery(bm25=sparse if shared_words else None, tokens=asked.tokens, words=asked.words)
-        candidates, others = outstanding(DEFAULT.ranked, hybrid, candidates)
-        batch = self._ranker.batch(query, hybrid, candidates, now, others=others)
+        batch = self._ranker.batch(query, hybrid, candidates, now)
         sources = {id(corpus[place].memory): corpus[place].sources for place in places}
         labels = np.array([float(bool(sources[id(one.memory)] & gold)) for one in candidates])
         wanted = sum(bool(one.sources & gold) for one in corpus)

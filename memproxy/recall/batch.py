@@ -79,14 +79,8 @@ class Batch:
 
     @lazy
     def columns(self) -> dict[str, Array]:
-        """The signals of `core.fusion`, against all that was found."""
-        others, terms = self.each.others, len(self.each.terms)
-        if others is None or np.logical_and.reduce(np.isnan(self.cosine)):
-            return fusion.columns(self.cosine, self.bm25, self.coverage, terms)
-        cosine, bm25 = np.concatenate((self.cosine, others.cosine)), np.concatenate((self.bm25, others.bm25))
-        coverage = np.concatenate((self.coverage, np.zeros(len(others.bm25))))
-        all_of_them = fusion.columns(cosine, bm25, coverage, terms)
-        return {name: values[: len(self.cosine)] for name, values in all_of_them.items()}
+        """The signals of `core.fusion`."""
+        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.each.terms))
 
     @lazy
     def strength(self) -> Array:

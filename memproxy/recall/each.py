@@ -4,7 +4,7 @@ rankings of the query.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +35,6 @@ from memproxy.recall.reading import (
 Array = NDArray[np.float64]
 
 
-class Others(NamedTuple):
-    """Cosines and raw BM25 of what was found beside the candidates: these are held against it, as far as they can be
-    without being read.
-    """
-
-    cosine: Array
-    bm25: Array
-
-
 class Each:
     """The query, and its candidates side by side. All arrays have one value for each candidate.
 
@@ -65,10 +56,8 @@ class Each:
         tokens: NDArray[np.float32] | None = None,
         words: Sequence[str] = (),
         letters: Letters | None = None,
-        others: Others | None = None,
     ) -> None:
         self.text = text
-        self.others = others
         self.terms = terms
         self.generic = generic
         self.held = held

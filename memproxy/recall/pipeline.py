@@ -32,9 +32,8 @@ from memproxy.recall.answering import answered, note, without
 from memproxy.recall.aside import Aside
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.both import averaged
-from memproxy.recall.candidates import looked_at, outstanding, wanted
+from memproxy.recall.candidates import looked_at, wanted
 from memproxy.recall.course import Course
-from memproxy.recall.each import Others
 from memproxy.recall.earlier import earlier_messages
 from memproxy.recall.first_turn import stable_facts
 from memproxy.recall.general import GeneralQuestions
@@ -142,9 +141,7 @@ class Recall:
         with paid_by(scope.tenant):
             hybrid = await self._query(text, SEARCH_EMBED_SECONDS, least=limit, where=where)
         found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
-        candidates, others = outstanding(max(self._recipe.ranked, limit), hybrid, found)
-        now = where.as_of or self._clock.now()
-        return self._ranker.rank(text, hybrid, candidates, now=now, others=others)[:limit]
+        return self._ranker.rank(text, hybrid, found, now=where.as_of or self._clock.now())[:limit]
 
     async def _completed(self, request: RecallRequest, course: Course) -> RecallRequest:
         """With what was said before, as it was captured, where the upstream keeps the conversation and the last message
@@ -297,10 +294,9 @@ class Recall:
             raise _General
         with course.stage("search"):
             found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
-            candidates, others = outstanding(self._recipe.ranked, hybrid, found)
-            candidates = await self._with_preferences(scope, query, hybrid, candidates)
+            candidates = await self._with_preferences(scope, query, hybrid, found)
         with course.stage("rank"):
-            return self._ranked(query, hybrid, candidates, others)
+            return self._ranked(query, hybrid, candidates)
 
     async def _with_preferences(
         self, scope: Scope, query: str, hybrid: HybridQuery, candidates: list[Candidate]
@@ -321,9 +317,7 @@ class Recall:
         more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0, where=where)
         return preferences.joined(candidates, await self._store.search(scope, more))
 
-    def _ranked(
-        self, query: str, hybrid: HybridQuery, candidates: list[Candidate], others: Others | None
-    ) -> list[Scored]:
+    def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
         """Best first; those set aside do not lower the others' scores."""
         readings = self._ranker.read(candidates)
         away = self._aside.places(query, candidates, readings)
@@ -335,7 +329,6 @@ class Recall:
             aside=away.told,
             noise=away.noise,
             readings=readings,
-            others=others,
         )
 
     async def _query(self, text: str, patience_s: float, *, least: int, where: MemoryFilter) -> HybridQuery:

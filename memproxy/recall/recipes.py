@@ -24,8 +24,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     ``calibrated``: these sums are the order, and the score is the probability that the weights of the same name and
     ``_level`` tell of a candidate in it (`recall.levels`); else the sum itself is the score, cut to [0, 1].
     ``candidates`` are asked for on each side (by vector, by words), at least; ``by_tokens`` where the question has the
-    vectors of its tokens. Of the turns that are found then, as many as ``ranked`` are looked at by all stages, those
-    that stand out most by vector and words together; the others are what these are held against.
+    vectors of its tokens.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     lexical_level: Weights = MappingProxyType({})
     candidates: int = 60
     by_tokens: int = 60
-    ranked: int = 300
     calibrated: bool = False
 
 

@@ -13,7 +13,7 @@ from memproxy.core.memory import Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, Notes
 from memproxy.recall.batch import Batch
-from memproxy.recall.each import Each, Others
+from memproxy.recall.each import Each
 from memproxy.recall.reading import Letters, Reader, Reading, reading_of
 from memproxy.recall.recipes import Recipe
 from memproxy.recall.scores import scores as scores_of
@@ -54,18 +54,17 @@ class Ranker:
         aside: Set[int] = frozenset(),
         noise: Set[int] = frozenset(),
         readings: Sequence[Reading] | None = None,
-        others: Others | None = None,
     ) -> list[Scored]:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
 
         ``text`` is what was searched for, ``now`` the time it was asked at. Candidates at the places ``noise`` have the
         score that they get among all, and do not count in that of the others; those at ``aside`` have the score that
         they get without the noise, and do not count in that of the rest. ``readings`` as `read` answered them, where
-        that was asked before; ``others`` were found, too.
+        that was asked before.
         """
         if not candidates:
             return []
-        batch = self.batch(text, query, candidates, now, readings=readings, others=others)
+        batch = self.batch(text, query, candidates, now, readings=readings)
         scored: list[Scored] = []
         left: Sequence[int] = range(len(candidates))
         for away in (noise, aside - noise):
@@ -98,9 +97,8 @@ class Ranker:
         now: datetime,
         *,
         readings: Sequence[Reading] | None = None,
-        others: Others | None = None,
     ) -> Batch:
-        """The candidates side by side, with their ``readings``, where there are some; ``others`` were found, too."""
+        """The candidates side by side, with their ``readings``, where there are some."""
         terms = list(frozenset(query.bm25.indices if query.bm25 else ()))
         readings = readings or self.read(candidates)
         letters = Letters([reading.letters for reading in readings])
@@ -115,7 +113,6 @@ class Ranker:
             tokens=query.tokens,
             words=query.words,
             letters=letters,
-            others=others,
         )
         return Batch(each)
 

@@ -12,25 +12,21 @@ import msgspec
 from yarl import URL
 
 from memproxy.core.protocol import (
-    CAPTURED_PATH,
-    DECIDED_PATH,
     FULL_PATH,
     READY_PATH,
     RECALL_PATH,
-    Captured,
     Full,
     RecallAnswer,
     RecallRequest,
-    UpstreamAccess,
 )
-from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
 from memproxy.metrics import metrics
+from memproxy.relay.breaker import Breaker
 from memproxy.relay.hop import Answered, Connection, Hop
+from memproxy.relay.notices import Notices
 from memproxy.relay.pace import Pace, Run
 from memproxy.settings import Settings
-from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
@@ -39,24 +35,9 @@ HOP_ALLOWANCE_S = 0.05
 
 LOADING = "loading"
 
-FAILURES_TO_OPEN = 3
-OPEN_S = 1.0
-"""After this many failures in a row the engine is left alone for a second, so that a hung one costs no request."""
-
-REFUSED_OPEN_S = 0.1
-"""The same of one that cannot be connected to: that is known at once, and it is being started again."""
-
 LATE_S = 1.0
 """So long after its deadline a recall's answer is still listened for. Nobody uses it, but it tells a busy engine from a
 hung one, and until it came the engine works at it, beside all that it is asked meanwhile.
-"""
-
-NOTICE_S = 2.0
-"""For telling the engine of a new turn."""
-
-NOTICE_GATHER_S = 0.02
-"""How long the notice of a new turn waits for others: the engine looks at turns in a lull of recalls (30 ms) anyway,
-and a notice for each comes just when the next request's recall does.
 """
 
 API_TIMEOUT_S = 70.0
@@ -102,43 +83,6 @@ _BUSY = RecallAnswer(result="degraded", reason="busy")
 NOT_ASKED = frozenset({_AWAY.reason, _BUSY.reason})
 """Reasons for which the engine was not asked, or did not take it in."""
 
-MOST_DECIDED = 1_000
-"""Parts of receipts that may wait for the engine (some 1 MB); those beyond are dropped and counted."""
-
-DECIDED_AT_ONCE = 100
-
-
-class Breaker:
-    """Remembers whether the engine answered lately."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-        self._open_until = 0.0
-        self._pause_s = OPEN_S
-
-    @property
-    def open(self) -> bool:
-        """Whether calls are not worth trying just now; after each pause one call may try."""
-        if self._failures < FAILURES_TO_OPEN:
-            return False
-        now = time.monotonic()
-        if now < self._open_until:
-            return True
-        self._open_until = now + self._pause_s
-        return False
-
-    def failed(self, *, refused: bool = False) -> bool:
-        """A call failed; ``refused``: it was not even taken. Whether calls are not worth trying since just now."""
-        self._failures += 1
-        self._pause_s = REFUSED_OPEN_S if refused else OPEN_S
-        if self._failures >= FAILURES_TO_OPEN:
-            self._open_until = time.monotonic() + self._pause_s
-        return self._failures <= FAILURES_TO_OPEN
-
-    def succeeded(self) -> None:
-        """A call was answered."""
-        self._failures = 0
-
 
 class Asked:
     """One recall that is under way, and its request, which waits until the deadline or until its client leaves."""
@@ -157,7 +101,7 @@ class Asked:
 
 
 class EngineClient:
-    """Calls the engine."""
+    """Calls the engine. What it is told without being asked anything goes by ``notices``."""
 
     def __init__(self, socket: Path, *, deadline_s: float, start_patience_s: float = START_PATIENCE_S) -> None:
         self._socket = socket
@@ -170,9 +114,7 @@ class EngineClient:
         self._opened = 0.0
         self._start_patience_s = start_patience_s
         self._ever_heard = self._loaded = False
-        self._tasks = TaskOwner("relay.engine")
-        self._decided: list[ReceiptPart] = []
-        self._captured: dict[tuple[str, UpstreamAccess | None], Captured] = {}
+        self.notices = Notices(self._hop, self._breaker)
         self._encode = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(RecallAnswer)
         self._fulls = msgspec.json.Decoder(Full)
@@ -188,7 +130,7 @@ class EngineClient:
 
     async def close(self) -> None:
         """Let notices finish, close the connections."""
-        await self._tasks.drain(1.0)
+        await self.notices.close()
         self._hop.close()
         if self._session is not None:
             await self._session.close()
@@ -273,56 +215,6 @@ class EngineClient:
             metrics().internal_errors.labels(where="relay.full").inc()
             log.warning("quotas of memories cannot be asked for (%s), turns come in", type(error).__name__)
             return None
-
-    def captured(self, captured: Captured) -> None:
-        """Tell the engine, in the background, that the journal has a new row. It would find it anyway, later. Notices
-        that come together and say the same go as one.
-        """
-        if self._breaker.open:
-            return
-        if not self._captured:
-            self._tasks.start(self._send_gathered(), "captured")
-        same = (captured.scope.tenant, captured.access)
-        self._captured.pop(same, None)  # the engine keeps what it is told last
-        self._captured[same] = captured
-
-    async def _send_gathered(self) -> None:
-        await asyncio.sleep(NOTICE_GATHER_S)
-        gathered, self._captured = self._captured, {}
-        for captured in gathered.values():
-            await self._send_captured(captured)
-
-    def lend(self, captured: Captured) -> None:
-        """Tell the engine, in the background, how a request reaches its model that it is asked for just now."""
-        if not self._breaker.open:
-            self._tasks.start(self._send_captured(captured), "lend")
-
-    async def _send_captured(self, captured: Captured) -> None:
-        try:
-            await self._hop.call(CAPTURED_PATH, self._encode.encode(captured), within_s=NOTICE_S)
-        except OSError as error:
-            metrics().internal_errors.labels(where="relay.captured").inc()
-            log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
-
-    def decided(self, part: ReceiptPart) -> None:
-        """Tell the engine, in the background, what a receipt says; several that come together go together."""
-        if self._breaker.open or len(self._decided) >= MOST_DECIDED:
-            metrics().receipts_dropped.labels(reason="relay").inc()
-            return
-        self._decided.append(part)
-        if len(self._decided) == 1:
-            self._tasks.start(self._send_decided(), "decided")
-
-    async def _send_decided(self) -> None:
-        while self._decided:
-            some = self._decided[:DECIDED_AT_ONCE]
-            try:
-                await self._hop.call(DECIDED_PATH, self._encode.encode(some), within_s=NOTICE_S)
-            except OSError as error:
-                metrics().receipts_dropped.labels(reason="relay").inc(len(some))
-                log.debug("the engine was not told of %d receipts (%s)", len(some), type(error).__name__)
-            finally:
-                del self._decided[: len(some)]
 
     async def _look(self) -> None:
         """Make sure that the engine answers at all before something may wait long for it. One that starts, or has much
