@@ -21,6 +21,7 @@ TEXT_PART_TYPES = frozenset({"text", "input_text", "output_text"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
 _SECONDS = re.compile(r"-?\d{9,15}(?:\.\d{1,9})?")
+_DATE_IN_DIGITS = re.compile(r"(?:19|20|21)\d\d(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?")
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -63,16 +64,17 @@ def check_id(value: str) -> str:
 
 def parse_time(value: object) -> datetime | None:
     """An instant: RFC 3339 text (without an offset it is UTC) or Unix seconds, as a number or (in a query string there
-    are no others) as text of nine digits or more. Shorter ones may be meant as a date: 20230508, 2023.
+    are no others) as text of nine digits or more. Shorter ones may be meant as a date: 20230508, 2023; a number that
+    reads as one is refused, too.
 
     Raises:
         ValueError: it is neither, or lies outside the years 1 to 9999.
     """
     if value is None:
         return None
+    if _may_be_a_date(value):
+        raise ValueError("may be a date or a number of seconds: write 2023-05-08, or a time as RFC 3339")
     if isinstance(value, str) and _NUMBER.fullmatch(value):
-        if not _SECONDS.fullmatch(value):
-            raise ValueError("may be a date or a number of seconds: write 2023-05-08, or a time as RFC 3339")
         value = float(value)
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -83,6 +85,12 @@ def parse_time(value: object) -> datetime | None:
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError("must be a time: RFC 3339 (2026-03-01T09:30:00Z) or Unix seconds") from error
     raise ValueError("must be a time: RFC 3339 (2026-03-01T09:30:00Z) or Unix seconds")
+
+
+def _may_be_a_date(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(_NUMBER.fullmatch(value)) and not _SECONDS.fullmatch(value)
+    return isinstance(value, int) and bool(_DATE_IN_DIGITS.fullmatch(str(value)))
 
 
 def parse_content(value: object, *, silent: bool) -> object:

@@ -149,7 +149,7 @@ class Journal:
     def _captured(self, exchange: Exchange, messages: Sequence[Message]) -> None:
         self._trouble = None
         metrics().turns_captured.inc(len(messages))
-        self._engine.captured(Captured(scope=exchange.scope, access=exchange.access))
+        self._engine.notices.captured(Captured(scope=exchange.scope, access=exchange.access))
 
     def _captured_late(self, exchange: Exchange, messages: Sequence[Message], answer: str) -> None:
         self._captured(exchange, messages)

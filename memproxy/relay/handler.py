@@ -166,7 +166,7 @@ class ChatHandler:
         if decision.scope is not None and not decision.searched:
             told = decided(decision, status=answer.status, model=asked.chat.model)
             request_id, now = asked.request.request_id, datetime.now(UTC)
-            self._engine.decided(ReceiptPart(request_id=request_id, scope=decision.scope, at=now, decided=told))
+            self._engine.notices.decided(ReceiptPart(request_id=request_id, scope=decision.scope, at=now, decided=told))
 
     async def _noted(self, decision: Decision, block: NewBlock) -> None:
         """Another relay may get the next request of a conversation as soon as this answer is complete."""

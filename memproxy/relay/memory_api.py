@@ -68,7 +68,7 @@ class MemoryApi:
             return
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
         access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))
-        self._engine.lend(Captured(scope=scope, access=access))
+        self._engine.notices.lend(Captured(scope=scope, access=access))
 
 
 def _is_learned_from(raw_path: bytes) -> bool:

@@ -44,6 +44,8 @@ def test_a_time_without_an_offset_is_utc_and_a_number_is_unix_seconds() -> None:
         "",
         "20230508",
         "2023",
+        20230508,
+        2023,
         "12345678.5",
         "2023-13-01",
         1e18,

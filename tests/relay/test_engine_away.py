@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 from memproxy.core.protocol import RecallAnswer, RecallRequest
-from memproxy.relay.engine import BUSY, FAILURES_TO_OPEN
+from memproxy.relay.breaker import FAILURES_TO_OPEN
+from memproxy.relay.engine import BUSY
 from memproxy.relay.pace import AT_ONCE
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner

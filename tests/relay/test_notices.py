@@ -19,7 +19,7 @@ async def test_turns_that_come_together_are_told_of_once_and_the_last_key_last(t
         client = EngineClient(tmp_path / "engine.sock", deadline_s=1)
         await client.open()
         for captured in (told("ann", "sk-1"), told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")):
-            client.captured(captured)
+            client.notices.captured(captured)
         await client.close()
     assert engine.captured == [told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")]
 
@@ -29,7 +29,7 @@ async def test_a_key_that_a_call_lends_is_told_of_at_once(tmp_path: Path) -> Non
     async with unix_server(engine.app(), tmp_path / "engine.sock"):
         client = EngineClient(tmp_path / "engine.sock", deadline_s=1)
         await client.open()
-        client.captured(told("ann", "sk-1"))
-        client.lend(told("ann", "sk-2"))
+        client.notices.captured(told("ann", "sk-1"))
+        client.notices.lend(told("ann", "sk-2"))
         await client.close()
     assert engine.captured == [told("ann", "sk-2"), told("ann", "sk-1")]
