@@ -59,8 +59,8 @@ class Receipts:
             found = await self._backends.state.receipt(scope, request_id)
         if found is None or not is_visible(found.scope, scope):
             raise NotFound(
-                f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days; a request that asked for "
-                "memory to be off has none.",
+                f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days; a request that asked "
+                "for memory to be off has none.",
                 param="request_id",
             )
         return answer(await self._described(scope, found))

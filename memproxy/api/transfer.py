@@ -2,19 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack
 from itertools import islice
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from memproxy.api.audit import Audit
-from memproxy.api.context import QUEUED, Backends, Writer
+from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer
 from memproxy.api.http import answer, caller, read_lines_body, read_query
 from memproxy.api.queries import ExportQuery, ImportQuery
 from memproxy.api.schemas import NewTurns
 from memproxy.api.transfer_lines import Line, memory_of, read_lines
+from memproxy.api.transfer_told import Told
 from memproxy.api.turns import Said, Turns, check_ids
 from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind, Memory, Source, to_public
@@ -30,35 +31,15 @@ ROW = 250
 """Memories in one row of the journal."""
 
 APPLY_TIMEOUT_S = 55.0
+"""Longest that a call waits: for what its owners' journal held before, and for its own rows."""
+
+SETTLE_S = 30.0
+"""Longest of that for what was there before; then it is gone on with beside it."""
+
 MOST_NAMED = 5
-MOST_ERRORS = 100
-"""Wrong lines that are told one by one; all are counted."""
 
-
-class Told(msgspec.Struct, kw_only=True):
-    """What became of the lines of an import. ``unchanged`` were there already, ``replaced`` were there in an older
-    form; ``errors`` tells of wrong lines, ``rejected`` counts them.
-    """
-
-    dry_run: bool = False
-    imported: int = 0
-    replaced: int = 0
-    unchanged: int = 0
-    turns: int = 0
-    rejected: int = 0
-    errors: list[dict[str, Any]] = []
-    notes: list[str] = []
-
-    def refuse(self, number: int, message: str) -> None:
-        """A line is not taken."""
-        self.rejected += 1
-        if len(self.errors) < MOST_ERRORS:
-            self.errors.append({"line": number, "message": message})
-
-    def note(self, text: str) -> None:
-        """Something that concerns many lines, told once."""
-        if text not in self.notes:
-            self.notes.append(text)
+_Groups = dict[Scope, list[tuple[Memory, GivenVectors | None]]]
+"""Memories by whose they become, each with the vectors that it comes with."""
 
 
 class Transfer:
@@ -71,6 +52,7 @@ class Transfer:
         self._turns = turns
         self._max_bytes = backends.settings.server.max_body_bytes
         self._redact = frozenset[str](backends.settings.privacy.redact)
+        self._locks = OwnerLocks()
 
     async def export(self, request: Request) -> Response:
         """Everything of a user: history, turns, the palace's numbers; what is the same is written the same.
@@ -125,8 +107,10 @@ class Transfer:
         query = read_query(request, ImportQuery)
         told = Told(dry_run=query.dry_run)
         # what was read goes before it is waited for
-        numbers, said = await self._accepted(identity, query, await read_lines_body(request, self._max_bytes), told)
-        applied = await self._applied(numbers)
+        numbers, said, until = await self._accepted(
+            identity, query, await read_lines_body(request, self._max_bytes), told
+        )
+        applied = await self._applied(numbers, until)
         for one in said if applied else ():
             if conflicts := await self._turns.conflicts(one.scope, one.named):
                 told.note(_differing(one.scope, conflicts))
@@ -137,14 +121,21 @@ class Transfer:
 
     async def _accepted(
         self, identity: Identity, query: ImportQuery, body: bytes, told: Told
-    ) -> tuple[list[int], list[Said]]:
-        """Journal what the lines of a body hold; the numbers of the rows, and the conversations."""
-        lines = [one for one in read_lines(body) if not _is_wrong(one, told)]
+    ) -> tuple[list[int], list[Said], float]:
+        """Journal what the lines of a body hold; the numbers of the rows, the conversations, and until when (of the
+        event loop's clock) they are waited for.
+        """
+        until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S
+        lines: list[Line] = []
+        rest = read_lines(body)
+        while some := list(islice(rest, ROW)):
+            lines += [one for one in some if not _is_wrong(one, told)]
+            await asyncio.sleep(0)  # thousands of lines are not read in one go: others are served between
         header = next((one.header for one in lines if one.header is not None), None)
         await self._adopt(identity, query, [one for one in lines if one.place is not None], told)
         numbers = await self._take(identity, query, lines, header, told)
         said = await self._say(identity, query, [one for one in lines if one.turns is not None], told)
-        return numbers + [one.number for one in said if one.number is not None], said
+        return numbers + [one.number for one in said if one.number is not None], said, until
 
     async def _adopt(self, identity: Identity, query: ImportQuery, lines: Sequence[Line], told: Told) -> None:
         """Take over the palace's numbers; where they mean something else here, memories are placed anew. A key of one
@@ -177,23 +168,51 @@ class Transfer:
         self, identity: Identity, query: ImportQuery, lines: Iterable[Line], header: Header | None, told: Told
     ) -> list[int]:
         """Journal the memories that are new or newer; the numbers of the rows."""
-        groups: dict[Scope, list[tuple[Memory, GivenVectors | None]]] = {}
+        groups = await self._by_owner(identity, query, lines, header, told)
+        plans: list[tuple[Scope, PlanBody]] = []
+        async with AsyncExitStack() as held:
+            await self._settled(groups, held)
+            try:
+                for scope, taken in groups.items():
+                    rest, earlier = iter(taken), dict[str, Memory]()
+                    while some := list(islice(rest, ROW)):
+                        plans += await self._planned(scope, some, earlier, query, told)
+            finally:  # over a quota what came before is written
+                numbers = await self._journalled(plans)
+        return numbers
+
+    async def _by_owner(
+        self, identity: Identity, query: ImportQuery, lines: Iterable[Line], header: Header | None, told: Told
+    ) -> _Groups:
+        """The memories with the vectors that fit, by whose they become."""
+        groups: _Groups = {}
+        scopes: dict[str | None, Scope] = {}
         here = self._header()
-        for one in lines:
+        for count, one in enumerate(lines, start=1):
             if one.memory is None:
                 continue
-            scope = self._owner(identity, query, one.memory.user_id, one.number, told)
-            if scope is not None and (memory := self._memory(identity, one, scope, told)) is not None:
+            named = one.memory.user_id
+            scope = scopes.get(named) or self._owner(identity, query, named, one.number, told)
+            if scope is None:
+                continue
+            scopes[named] = scope
+            if (memory := self._memory(identity, one, scope, told)) is not None:
                 groups.setdefault(scope, []).append((memory, self._vectors(one, header, here, told)))
-        plans: list[tuple[Scope, PlanBody]] = []
-        try:
-            for scope, taken in groups.items():
-                rest, earlier = iter(taken), dict[str, Memory]()
-                while some := list(islice(rest, ROW)):
-                    plans += await self._planned(scope, some, earlier, query, told)
-        finally:  # over a quota what came before is written
-            numbers = await self._journalled(plans)
-        return numbers
+            if count % ROW == 0:
+                await asyncio.sleep(0)
+        return groups
+
+    async def _settled(self, groups: _Groups, held: AsyncExitStack) -> None:
+        """Returns when what came for these owners before is applied, or was waited for long enough; no other import
+        plans for them until ``held`` is left. A memory that still waits in the journal (an import was broken off, or
+        runs twice) would else be taken for one that is not there, and written and counted again.
+        """
+        if groups:
+            self._backends.require_store()
+        until = asyncio.get_running_loop().time() + SETTLE_S
+        for scope in sorted(groups, key=lambda scope: scope.owner):  # one order, or two could wait for each other
+            await held.enter_async_context(self._locks.of(scope))
+            await self._backends.worker.indexed(scope, max(0.0, until - asyncio.get_running_loop().time()))
 
     async def _journalled(self, plans: Sequence[tuple[Scope, PlanBody]]) -> list[int]:
         """Append rows in their order, together: one commit has them all, and so has one flush of the store, which takes
@@ -311,9 +330,8 @@ class Transfer:
                 said.append(await self._turns.journalled(scope, body, source=Source.IMPORT))
         return said
 
-    async def _applied(self, numbers: Sequence[int]) -> bool:
-        """Whether all of these rows are applied, within `APPLY_TIMEOUT_S`."""
-        until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S
+    async def _applied(self, numbers: Sequence[int], until: float) -> bool:
+        """Whether all of these rows are applied by then, of the event loop's clock."""
         for number in numbers:
             left = until - asyncio.get_running_loop().time()
             if not await self._backends.worker.applied(number, max(0.0, left)):

@@ -6,10 +6,10 @@ Its write-ahead log stays off, because deleted text would survive in it (DESIGN 
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import qdrant_edge as edge
@@ -20,7 +20,7 @@ from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Point
 from memproxy.stores.backend import Backend, Written
-from memproxy.stores.edge_files import MARKER, Marker, StoreFolder, check_built_with, missing_store
+from memproxy.stores.edge_files import LEAST_ROOM, MARKER, Marker, StoreFolder, check_built_with, missing_store
 from memproxy.stores.edge_rebuild import EdgeRebuild
 from memproxy.stores.edge_shard import EdgeBackend, create, load
 from memproxy.stores.indexed_backend import IndexedBackend
@@ -60,15 +60,17 @@ class EdgeStore(VectorStore):
         lull_s: float = LULL_S,
         apart: Apart | None = None,
         index_bytes: int = INDEX_BYTES,
+        least_room: int = LEAST_ROOM,
     ) -> None:
         """``lull_s``: how long after a search that a request waits for a flush begins; 0 where no request waits.
         ``apart``: held while Python's lock is held for long; what must not be interrupted for so long takes it, too.
         ``index_bytes``: how much memory the indexes of those who were searched lately may take; 0 for none.
+        ``least_room``: with fewer bytes of the disk free nothing is written but deletions.
         """
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._recent = self._lately = RecentMemories()
         self._indexes = OwnerIndexes(most_bytes=index_bytes, dimension=dimension) if index_bytes else None
-        self._folder = StoreFolder(path)
+        self._folder = StoreFolder(path, least_room=least_room)
         self._thread = OwnThread("memproxy-store")
         self._searches = Lull(lull_s, LONGEST_LULL_S if lull_s else 0.0)
         self._flushes = SharedFlush(self._flush, self._searches)
@@ -139,6 +141,14 @@ class EdgeStore(VectorStore):
             return await super().search(scope, query)
         with self._searches.used():
             return await super().search(scope, query)
+
+    async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        self._folder.check_room()
+        await super().upsert(scope, points)
+
+    async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        self._folder.check_room()
+        await super().set_fields(scope, changes)
 
     async def flush(self) -> None:
         async with self._using("flush"):

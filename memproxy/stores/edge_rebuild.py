@@ -110,6 +110,7 @@ class EdgeRebuild(CollectionRebuild):
         def checked() -> Result:
             if self._shard is None:
                 raise StoreUnavailable("The reindex was closed.")
+            self._folder.check_room()  # it holds everything a second time
             return work(self._shard)
 
         return await self._run(checked)

@@ -90,7 +90,8 @@ def index(shard: edge.EdgeShard) -> None:
     keywords = [name for name in KEYWORD_FIELDS if name not in _UNINDEXED]
     wanted |= dict.fromkeys(keywords, edge.PayloadSchemaType.Keyword)
     wanted |= dict.fromkeys(TIME_FIELDS, edge.PayloadSchemaType.Datetime)
-    wanted |= dict.fromkeys(FLAG_FIELDS, edge.PayloadSchemaType.Integer)
+    # flags are matched, never compared: without the half for ranges a memory takes 0.2 KB less
+    wanted |= {name: edge.IntegerIndexParams(lookup=True, range=False) for name in FLAG_FIELDS}
     there = shard.info().payload_schema
     for name, schema in wanted.items():
         if name not in there:

@@ -1,5 +1,6 @@
 """Export and import: what comes out goes in again, all of it, and nobody takes along or plants what is not theirs."""
 
+import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -91,6 +92,16 @@ async def test_the_same_file_twice_changes_nothing(own_api: Api, other: Api) -> 
     told = await take(other, exported)
     assert (told["imported"], told["replaced"], told["unchanged"]) == (0, 0, 6)
     assert await export(other) == exported
+
+
+async def test_of_the_same_lines_twice_at_once_one_imports_and_the_other_finds_all_of_it_there(own_api: Api) -> None:
+    count = ROW + 1
+    told = lines(*(memory(f"m{number}", f"Note number {number}", kind="turn") for number in range(count)))
+    both = await asyncio.gather(take(own_api, told), take(own_api, told))
+    assert sorted((one["imported"], one["unchanged"], one["replaced"]) for one in both) == [
+        (0, count, 0),
+        (count, 0, 0),
+    ]
 
 
 async def test_a_file_may_be_cut_between_any_two_lines(own_api: Api, other: Api) -> None:

@@ -63,6 +63,21 @@ async def test_files_replaced_while_running_make_the_store_unavailable(tmp_path:
         await store.close()
 
 
+async def test_with_too_little_room_on_the_disk_nothing_is_written_but_all_is_read_and_deleted(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    name = await store.open(None)
+    await store.upsert(ANN, [point(memory("m"), EAST)])
+    await store.close()
+    full = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name="test:model", least_room=2**60)
+    await full.open(name)
+    for write in (full.upsert(ANN, [point(memory("n"))]), full.set_fields(ANN, {"m": {"importance": 0.9}})):
+        with pytest.raises(StoreUnavailable, match="MiB left"):
+            await write
+    assert list(await full.get(ANN, ["m", "n"])) == ["m"]
+    assert await full.delete(ANN, MemoryFilter(ids=("m",))) == 1
+    await full.close()
+
+
 async def test_damaged_files_are_refused_and_never_crash_the_process(tmp_path: Path) -> None:
     """In a process of its own for each file: damage that aborted the process would show as its exit code."""
     store = edge_store(tmp_path)

@@ -5,7 +5,8 @@ memories per second and processor time per memory of each step (no embedding: th
 memory after every piece of an import with what it grew by for each memory behind the first third, and whether both
 exports are the same bytes. Of the memory, files of the store that it maps (mapped) leave when others need the room; its
 own pages (anonymous) hold a piece of the file, which is all the same at every piece, and the store's indexes of payload
-and words, which are in memory for every memory there is (docs/transfer.md).
+and words, which are in memory for every memory there is (docs/transfer.md). Each step is a process of its own: pages
+that one has left would hide what the next one adds.
 """
 
 import argparse
@@ -16,8 +17,10 @@ import random
 import re
 import resource
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
@@ -47,18 +50,31 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="Where the installations are made (default: the system's).")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="memproxy-bench-") as folder:
-        asyncio.run(_measured(Path(folder), given.memories, Console()))
+        _measured(Path(folder), given.memories)
 
 
-async def _measured(folder: Path, memories: int, console: Console) -> None:
+def _measured(folder: Path, memories: int) -> None:
     first, second = folder / "first.jsonl", folder / "second.jsonl"
     _write(folder / "made.jsonl", memories)
-    await _taken(folder / "a", folder / "made.jsonl", memories, console, "import of what has no place yet")
-    await _given(folder / "a", first, memories, console)
-    await _taken(folder / "b", first, memories, console, "import of an export")
-    await _given(folder / "b", second, memories, console)
-    same = await asyncio.to_thread(filecmp.cmp, first, second, shallow=False)
-    console.print(f"both exports are {'the same bytes' if same else 'DIFFERENT'}: {first.stat().st_size:,} bytes")
+    _apart(_taken, folder / "a", folder / "made.jsonl", memories, "import of what has no place yet")
+    _apart(_given, folder / "a", first, memories, "export")
+    _apart(_taken, folder / "b", first, memories, "import of an export")
+    _apart(_given, folder / "b", second, memories, "export")
+    same = filecmp.cmp(first, second, shallow=False)
+    Console().print(f"both exports are {'the same bytes' if same else 'DIFFERENT'}: {first.stat().st_size:,} bytes")
+
+
+_Step = Callable[[Path, Path, int, str], Coroutine[Any, Any, None]]
+
+
+def _apart(step: _Step, home: Path, path: Path, memories: int, what: str) -> None:
+    """Do it in a process of its own."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
+        process.submit(_done, step, home, path, memories, what).result()
+
+
+def _done(step: _Step, home: Path, path: Path, memories: int, what: str) -> None:
+    asyncio.run(step(home, path, memories, what))
 
 
 def _settings(home: Path) -> Settings:
@@ -70,8 +86,9 @@ def _settings(home: Path) -> Settings:
     )
 
 
-async def _taken(home: Path, path: Path, memories: int, console: Console, what: str) -> None:
+async def _taken(home: Path, path: Path, memories: int, what: str) -> None:
     resident: list[Resident] = []
+    console = Console()
 
     def show(done: int, total: int) -> None:  # noqa: ARG001 - the bar is not wanted
         resident.append(_resident())
@@ -85,8 +102,8 @@ async def _taken(home: Path, path: Path, memories: int, console: Console, what: 
     console.print(f"  mapped MiB {[one.mapped for one in resident]}")
 
 
-async def _given(home: Path, path: Path, memories: int, console: Console) -> None:
-    with _timed(console, "export", memories), path.open("wb") as out:
+async def _given(home: Path, path: Path, memories: int, what: str) -> None:
+    with _timed(Console(), what, memories), path.open("wb") as out:
         await transfers.export(_settings(home), out, _quiet, tenant=None, user="ann", vectors=True)
 
 
