@@ -65,6 +65,9 @@ class Metrics:
         self.candidates_rejected = counter(
             "memproxy_candidates_rejected", "Extracted candidates that were not stored.", ["reason"]
         )
+        self.extractions_skipped = counter(
+            "memproxy_extractions_skipped", "Parts of conversations that no model was asked about.", ["reason"]
+        )
         self.learn_budget_waits = counter(
             "memproxy_learn_budget_waits", "Times that learning had to wait for its tenant's next hour of model tokens."
         )

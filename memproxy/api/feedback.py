@@ -14,13 +14,19 @@ from memproxy.api.queries import SessionQuery
 from memproxy.api.receipts import FEEDBACK, is_visible
 from memproxy.api.schemas import FeedbackBody
 from memproxy.auth import resolve_scope
-from memproxy.core.feedback import judged
+from memproxy.core.feedback import feedback_of, judged
 from memproxy.core.memory import Kind, Memory, Source, to_public
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.redact import redact
+from memproxy.core.reworded import terms
 from memproxy.core.scope import Scope
 from memproxy.errors import Conflict, NotFound
+from memproxy.ports import MemoryFilter
+
+_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
+_MOST_TOLD = 200
+"""Facts of one turn that go with it; one tells a handful."""
 
 
 class FeedbackApi:
@@ -71,6 +77,9 @@ class FeedbackApi:
 
     async def _judge(self, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None) -> Response:
         now = self._backends.clock.now()
+        given = {one.id for one in memories}
+        told = [one for one in await self._told_by(scope, memories) if one.id not in given]
+        memories = [*memories, *(one for one in told if _goes_along(one, body.signal))]
         changed = [(one, judged(one, body.signal, text=text, now=now)) for one in memories]
         facts = {one.id: dict(fields) for one, fields in changed if one.kind is not Kind.TURN}
         turns: dict[str, dict[str, dict[str, Any]]] = {}
@@ -81,6 +90,18 @@ class FeedbackApi:
             changes=msgspec.to_builtins(facts), turn_changes=turns, outcomes=[_outcome(body, one) for one in memories]
         )
         return await self._written(scope, body, plan, [one.id for one in memories])
+
+    async def _told_by(self, scope: Scope, memories: list[Memory]) -> list[Memory]:
+        """The active facts that rest on these turns alone: what is said of a turn is said of them."""
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        found: dict[str, Memory] = {}
+        for turn in memories:
+            if turn.kind is Kind.TURN:
+                where = MemoryFilter(kinds=_FACTS, turn_ids=(turn.id,), active=True)
+                page = await self._backends.store.page(owner, where, limit=_MOST_TOLD)
+                found |= {one.id: one for one in page.memories if one.session_id == turn.session_id}
+        turns = {one.id for one in memories if one.kind is Kind.TURN}
+        return [one for one in found.values() if set(one.turn_ids) <= turns]
 
     async def _correct(
         self, request: Request, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str
@@ -99,12 +120,15 @@ class FeedbackApi:
         await self._backends.quotas.admit_memories(scope, 1)
         right = _corrected(wrong, text, name=new_id(request, "mem", uuid.uuid4().hex), now=now)
         ended: dict[str, Any] = {**judged(wrong, "correction", text=None, now=now), "superseded_by": right.id}
+        over = {"superseded_by": right.id, "active": False, "valid_to": now, "updated_at": now}
         if wrong.kind is Kind.TURN:
+            told = _meant_by(text, await self._told_by(scope, [wrong]))
+            right = msgspec.structs.replace(right, supersedes=told[0].id if told else None)
             marks = {wrong.session_id or "": {wrong.id: msgspec.to_builtins(ended)}}
-            plan = PlanBody(upserts=[right], turn_changes=marks)
+            changes = {one.id: msgspec.to_builtins(over) for one in told}
+            plan = PlanBody(upserts=[right], turn_changes=marks, changes=changes)
         else:
-            ended |= {"active": False, "valid_to": now}
-            plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended)})
+            plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended | over)})
         plan.outcomes = [_outcome(body, wrong)]
         return await self._written(scope, body, plan, [right.id, wrong.id])
 
@@ -118,6 +142,19 @@ class FeedbackApi:
             "data": [to_public(found[name]) for name in ids if name in found],
         }
         return answer(data, 201) if applied else answer(data, 202, QUEUED)
+
+
+def _goes_along(told: Memory, signal: str) -> bool:
+    """Whether a fact that rests on a turn changes with it: it is withheld with a wrong one, and given again with it. A
+    turn that was helpful says nothing of what else was learned from it.
+    """
+    return not told.quarantined if signal == "wrong" else feedback_of(told).withheld
+
+
+def _meant_by(text: str, told: list[Memory]) -> list[Memory]:
+    """The facts of a turn in whose place a correction of the turn stands: the only one, else those of its topic."""
+    wanted = terms(text)
+    return told if len(told) == 1 else [one for one in told if wanted & terms(one.content)]
 
 
 def _corrected(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.chain import place
+from memproxy.core.chain import RETRACTED_BY, place
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.reworded import terms
@@ -53,7 +53,7 @@ class Asked:
         for session, turns in body.turn_changes.items():
             within = msgspec.structs.replace(known.owner, session=session or None)
             for turn in (await self._store.get(within, list(turns))).values():
-                known.mark(turn, turns[turn.id])
+                known.mark(turn, _beside(known.marked(turn), turns[turn.id]))
                 counts["change"] += 1
         if body.deletes:
             await self._delete(known, body, now)
@@ -172,6 +172,15 @@ def _is_told(memory: Memory) -> bool:
 def _still_says(after: Memory, before: Memory) -> bool:
     """Whether an edited statement says all that it said before, and as much denies or affirms it."""
     return terms(before.content) <= terms(after.content) and affirms(before) == affirms(after)
+
+
+def _beside(planned: Mapping[str, Any], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is asked of a turn, with what hid or showed it in this plan: a fact that it tells, and that changes too."""
+    if "metadata" not in planned or "metadata" not in asked:
+        return asked
+    noted = {name: value for name, value in asked["metadata"].items() if name != RETRACTED_BY}
+    hidden = {name: value for name, value in planned["metadata"].items() if name == RETRACTED_BY}
+    return {**asked, "metadata": noted | hidden}
 
 
 def _differences(old: Memory, new: Memory) -> dict[str, Any]:

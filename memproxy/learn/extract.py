@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from memproxy.core.block import quote, strip_blocks
+from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Memory
 from memproxy.errors import ConfigError, ModelUnreadable
 from memproxy.learn.admission import Admission
@@ -77,8 +78,12 @@ def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None =
 
 
 def is_read(turn: Memory) -> bool:
-    """Whether the extractor sees this turn: no instructions to the assistant, and something left without its block."""
-    return turn.metadata.get("role") not in _UNQUOTED_ROLES and bool(strip_blocks(turn.content).strip())
+    """Whether the extractor sees this turn: no instructions to the assistant, nothing that the user ordered to forget,
+    and something left without its block.
+    """
+    if turn.metadata.get("role") in _UNQUOTED_ROLES or is_all_forgotten(turn.metadata):
+        return False
+    return bool(strip_blocks(turn.content).strip())
 
 
 def _quoted(turn: Memory, new_ids: Container[str] | None) -> dict[str, object]:

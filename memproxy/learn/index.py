@@ -17,6 +17,7 @@ from memproxy.learn.apply import Applier
 from memproxy.learn.erasure import Erasure
 from memproxy.learn.guard import marked
 from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.orders import order_of
 from memproxy.learn.palace import Palace
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.vectors import Vectors, adjacency, turn_key
@@ -59,7 +60,7 @@ class Indexer:
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:
         """Index the messages of rows of one scope; those known already change nothing. Answers whether to learn at
-        once.
+        once: because that was asked for, or because the user orders to forget everything.
 
         Raises:
             RequestError: a row cannot be read; it never will.
@@ -77,7 +78,7 @@ class Indexer:
         await self._tell(said)
         self._noted.difference_update(row.number for row in rows)
         metrics().memories_written.labels(operation="turn").inc(len(new))
-        return any(body.learn_now for _, body, _ in said)
+        return any(body.learn_now for _, body, _ in said) or any(order_of(turn) is not None for turn in new)
 
     async def _tell(self, said: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]) -> None:
         """Put what was decided for the requests into their receipts."""

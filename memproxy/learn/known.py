@@ -170,6 +170,10 @@ class Known:
         """Change fields of a turn."""
         self._turn_changes.setdefault(turn.session_id or "", {}).setdefault(turn.id, {}).update(fields)
 
+    def marked(self, turn: Memory) -> Mapping[str, Any]:
+        """What the plan so far changes of a turn."""
+        return self._turn_changes.get(turn.session_id or "", {}).get(turn.id, {})
+
     def ended_turns(self, session: str | None) -> set[str]:
         """The turns of a session of which the plan so far ends what they say."""
         changed = self._turn_changes.get(session or "", {}).items()

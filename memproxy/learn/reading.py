@@ -15,9 +15,12 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
 from memproxy.learn.candidates import Read, Window
 from memproxy.learn.extract import Extractor, is_read
+from memproxy.learn.orders import heeded
 from memproxy.learn.outages import ModelOutages
 from memproxy.learn.outdated import PREDICATE
+from memproxy.learn.pleasantries import hold_nothing
 from memproxy.learn.vectors import Vectors
+from memproxy.metrics import metrics
 from memproxy.ports import Candidate, Clock, Credential, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 from memproxy.settings import ModelSettings
 
@@ -69,7 +72,17 @@ class Reader:
             ModelRefused, BudgetSpent, ModelError: of the model; the rules need none.
             StoreUnavailable, StateUnavailable: try again later.
         """
-        window = msgspec.structs.replace(window, known=await self._related(scope, window))
+        window, order = heeded(msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)]))
+        found = await self._nominated(scope, body, window, is_new=order is not None)
+        return found if order is None else msgspec.structs.replace(found, kept=[order, *found.kept])
+
+    async def _nominated(self, scope: Scope, body: LearnBody, window: Window, *, is_new: bool) -> Read:
+        """What a model or the rules make of it; ``is_new``: nothing is known of the user (any more)."""
+        if not self._verbatim and hold_nothing(window.turns, window.new_ids):
+            metrics().extractions_skipped.labels(reason="smalltalk").inc()
+            return Read([], [])
+        if not is_new:
+            window = msgspec.structs.replace(window, known=await self._related(scope, window))
         if self._verbatim:
             return self._admission.of_rules(await asyncio.to_thread(rules.extract, _plain(window)))
         credential = self.credential(scope, body)
@@ -113,9 +126,7 @@ class Reader:
 
 def _plain(window: Window) -> Window:
     """The window as the rules see it: what an extractor would be shown, without injected blocks."""
-    turns = [
-        msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns if is_read(turn)
-    ]
+    turns = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
     return msgspec.structs.replace(window, turns=turns)
 
 

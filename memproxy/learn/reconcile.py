@@ -27,6 +27,7 @@ from memproxy.learn.candidates import Grounded, Intent
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
 from memproxy.learn.known import Known
 from memproxy.learn.nearby import Nearby, Vector
+from memproxy.learn.orders import Forgetting
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.statement import memory_of
@@ -84,6 +85,7 @@ class Reconciler:
         self._asked = Asked(store, state, self._succession)
         self._judge = judge
         self._traces = Traces(store)
+        self._forgetting = Forgetting(store)
 
     async def advice(self, scope: Scope, found: Sequence[Grounded], *, now: datetime) -> Advice:
         """What the judge holds of the doubtful pairs, as things stand now; empty with ``judge: rules``. Asks a model,
@@ -142,6 +144,8 @@ class Reconciler:
         """Add to the plan what a candidate does; the name of that (or why it does nothing), and the decision."""
         if case.grounded.candidate.intent is Intent.FORGET:
             return await self._forget(known, case)
+        if case.grounded.candidate.intent is Intent.FORGET_ALL:
+            return await self._forget_all(known, case)
         candidate = case.candidate
         if await known.forgotten(candidate, {case.grounded.turn.id: case.grounded.turn.session_id}):
             metrics().candidates_rejected.labels(reason="forgotten").inc()
@@ -198,6 +202,13 @@ class Reconciler:
         await self._traces.leave(known, request, case.now)
         metrics().candidates_rejected.labels(reason="unknown").inc()
         return "unknown", decision
+
+    async def _forget_all(self, known: Known, case: _Case) -> tuple[str, Decision]:
+        """End all that is known of the user where the order was given."""
+        ended = await self._forgetting.all_of(known, case.scope, case.grounded.turn, case.now)
+        if ended is None:
+            return _DONE_BEFORE, Decision(Operation.NOTHING)
+        return Operation.RETRACT.value, Decision(Operation.RETRACT, next(iter(ended), None), ended)
 
     async def asked(self, scope: Scope, body: PlanBody, *, now: datetime) -> Planned:
         """The plan for what the API asks: statements take their slots, what goes frees them.

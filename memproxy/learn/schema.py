@@ -8,6 +8,9 @@ from typing import Any
 
 from memproxy.learn.candidates import Intent
 
+_INTENTS = (Intent.STATE, Intent.CORRECT, Intent.FORGET)
+"""What a model may say; the order to forget everything is read by code."""
+
 _TEXT = {"type": "string"}
 _MAYBE = {"type": ["string", "null"]}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -24,7 +27,7 @@ _RELATION = _object(
 )
 _CANDIDATE = _object(
     {
-        "intent": {"type": "string", "enum": [intent.value for intent in Intent]},
+        "intent": {"type": "string", "enum": [intent.value for intent in _INTENTS]},
         "kind": {"type": "string", "enum": ["semantic", "procedural", "episodic"]},
         "content": _TEXT,
         "subject": _MAYBE,

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core.chain import RETRACTED_BY, begins, place, reinforce, retracted_at, take_back
+from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.similar import repeats
 from memproxy.learn.known import Known
@@ -72,7 +73,7 @@ class Succession:
     async def show_stated(self, known: Known, memory: Memory) -> None:
         """Show the turns again that `hide_stated` hid for a memory."""
         for turn in await self._stating(known, memory, None):
-            if not turn.active and turn.metadata.get(RETRACTED_BY) == memory.id:
+            if not turn.active and turn.metadata.get(RETRACTED_BY) == memory.id and not is_all_forgotten(turn.metadata):
                 kept = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
                 known.mark(turn, {"active": True, "metadata": kept})
 

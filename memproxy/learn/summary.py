@@ -21,8 +21,10 @@ from memproxy.learn.decode import values
 from memproxy.learn.extract import Prompt, conversation_lines
 from memproxy.learn.fields import MOST_CONTENT, text_of
 from memproxy.learn.known import Known
+from memproxy.learn.orders import since_order
 from memproxy.learn.outdated import PREDICATE, TAG, end_outdated
 from memproxy.learn.planted import plants
+from memproxy.learn.pleasantries import hold_nothing
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore
 
@@ -91,7 +93,9 @@ class Summariser:
             BudgetSpent: the tenant's hour of tokens is used up.
             StoreUnavailable, StateUnavailable: try again later.
         """
-        told = [turn for turn in turns[-_MOST_TURNS:] if _is_told(turn)]
+        told = [turn for turn in since_order(turns)[-_MOST_TURNS:] if _is_told(turn)]
+        if hold_nothing(told, frozenset(turn.id for turn in told)):
+            return None
         known = await self.existing(scope)
         if not told or (known is not None and known.metadata.get("until") == told[-1].id):
             return None

@@ -18,6 +18,7 @@ from memproxy.core.chain import (
     take_back,
     trimmed,
 )
+from memproxy.core.forget_all import ALL_FORGOTTEN_BY, after_forgetting, is_all_forgotten
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion
 from memproxy.core.slots import same_value, slot_value
@@ -143,9 +144,15 @@ async def _give_back(known: Known, name: str, now: datetime) -> None:
 async def _unmarked(known: Known, turn: Memory, owned: _Owned) -> dict[str, Any]:
     """The fields of another session's turn that the undone session had marked as stale, or hidden."""
     fields: dict[str, Any] = {}
-    if turn.metadata.get(RETRACTED_BY) in owned.gone:
-        fields["active"] = True
-        fields["metadata"] = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
+    noted = after_forgetting(turn.metadata, owned.gone)
+    if noted.get(RETRACTED_BY) in owned.gone:
+        if is_all_forgotten(noted):
+            noted[RETRACTED_BY] = noted[ALL_FORGOTTEN_BY]
+        else:
+            del noted[RETRACTED_BY]
+            fields["active"] = True
+    if noted != turn.metadata:
+        fields["metadata"] = noted
     if (lost := owned.lost.get(turn.superseded_by or "")) is not None:
         fields["superseded_by"] = await _successor(known, lost, owned)
     return fields

@@ -8,6 +8,7 @@ import pytest
 
 from memproxy.core.protocol import RECALL_PATH, Identity, RecallRequest
 from memproxy.core.scope import Scope
+from memproxy.core.transfer import MEDIA_TYPE
 from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -86,6 +87,47 @@ async def test_a_corrected_turn_stays_as_it_was_said(api: Api) -> None:
     right, wrong = (await say(api, memory_id="t1", signal="correction", text="The vault code is quince"))["data"]
     assert (wrong["content"], wrong["superseded_by"]) == ("my vault code is tangerine", right["id"])
     assert "quince" in await recalled(api)
+
+
+SAID = "my vault code is tangerine and my locker is number nine"
+CODE = {"id": "code", "content": "The vault code is tangerine", "turn_ids": ["t1"]}
+LOCKER = {"id": "locker", "content": "The locker is number nine", "turn_ids": ["t1"]}
+
+
+async def learned(api: Api, *facts: dict[str, Any]) -> None:
+    """A turn, and facts that were learned from it."""
+    said = {"session_id": "s1", "messages": [{"role": "user", "content": SAID, "id": "t1"}]}
+    await api.call("POST", "/v1/memory/turns", json=said)
+    place = {"session_id": "s1", "created_at": "2024-03-01T10:00:00Z"}
+    rows = b"".join(msgspec.json.encode({"memory": {**place, **one}}) + b"\n" for one in facts)
+    headers = {"content-type": MEDIA_TYPE}
+    answer = await api.call("POST", "/v1/memory/import", content=rows, headers=headers)
+    assert answer.json()["imported"] == len(facts), answer.text
+
+
+async def test_what_was_learned_from_a_wrong_turn_alone_is_withheld_with_it(api: Api) -> None:
+    await learned(api, CODE, LOCKER | {"turn_ids": ["t1", "t0"]})
+    told = await say(api, memory_id="t1", signal="wrong")
+    assert told["memory_ids"] == ["t1", "code"]
+    context = await recalled(api)
+    assert "tangerine" not in context
+    assert not (await api.call("GET", "/v1/memory/locker")).json()["quarantined"], "another turn tells it too"
+    assert (await say(api, memory_id="t1", signal="helpful"))["memory_ids"] == ["t1", "code"]
+    assert "tangerine" in await recalled(api)
+    turn = (await api.call("GET", "/v1/memory/t1")).json()
+    assert (turn["active"], turn["quarantined"], "retracted_by" in turn["metadata"]) == (True, False, False)
+    assert (await say(api, memory_id="t1", signal="helpful"))["memory_ids"] == ["t1"], "nothing is withheld any more"
+
+
+async def test_a_correction_of_a_turn_takes_the_place_of_the_fact_of_its_topic(api: Api) -> None:
+    await learned(api, CODE, LOCKER)
+    right, _ = (await say(api, memory_id="t1", signal="correction", text="The vault code is quince"))["data"]
+    chain = (await api.call("GET", "/v1/memory/code/history")).json()["data"]
+    assert [(one["id"], one["active"]) for one in chain] == [("code", False), (right["id"], True)]
+    assert (await api.call("GET", "/v1/memory/locker")).json()["active"]
+    context = await recalled(api)
+    assert "quince" in context
+    assert "is tangerine" not in context.replace(SAID, "")
 
 
 async def asked(api: Api, request_id: str) -> httpx.Response:

@@ -111,6 +111,34 @@ async def test_a_changed_fact_supersedes_the_old_one(shared_proxy: Proxy, model:
     assert stale_lines(block) == []
 
 
+async def test_ordered_to_forget_everything_the_next_conversation_knows_nothing_until_it_is_told_again(
+    shared_proxy: Proxy, model: ScriptedUpstream
+) -> None:
+    model.extractor = extract_by_rules
+    user = word()
+    headers = {"x-memproxy-user": user}
+    await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
+
+    async def asks() -> tuple[str, str]:
+        async with shared_proxy.client() as client:
+            answer = await chat(client, QUESTION, headers=headers)
+        return answer.recall, text_of(model.last.messages[0])
+
+    assert "$10,000" in (await asks())[1]
+    async with shared_proxy.client() as client:
+        await chat(client, "Forget everything you know about me.", headers=headers)
+
+    async def is_forgotten() -> bool:
+        return not [
+            one for one in await listed(shared_proxy, user_id=user, active="true") if "10,000" in one["content"]
+        ]
+
+    await eventually(is_forgotten, 30, what="the budget is forgotten")
+    assert (await asks())[0] == "empty"
+    await tell(shared_proxy, "My budget for the Hawaii vacation is $15,000.", user=user)
+    assert "$15,000" in (await asks())[1]
+
+
 async def test_an_answer_that_repeated_the_old_fact_does_not_bring_it_back(
     shared_proxy: Proxy, model: ScriptedUpstream
 ) -> None:

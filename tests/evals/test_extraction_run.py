@@ -13,15 +13,14 @@ from memproxy.cli import app
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError
 from memproxy.evals.extraction import command
-from memproxy.evals.extraction import dialogues as data
 from memproxy.evals.extraction.command import Options
 from memproxy.evals.extraction.dialogues import Dialogue, Ended, Stored
 from memproxy.evals.extraction.figures import of_group
 from memproxy.evals.extraction.judging import Judged
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import ChatModel, Credential, ModelReply
+from tests.support.own_dialogues import OWN
 
-OWN = data.load(None)
 TYPES = ("facts", "corrections", "contradictions", "retractions", "opinions", "imports", "nothing", "hostile")
 SOME = [next(one for one in OWN if one.type == name) for name in TYPES]
 """One of each type that asks for something else."""

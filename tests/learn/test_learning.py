@@ -185,10 +185,10 @@ async def test_earlier_turns_that_come_late_are_learned_from_too(tmp_path: Path)
 
 async def test_injected_blocks_are_not_shown_to_the_extractor(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
-        block = '<recalled-memory id="0123456789ab">\nbudget is $10,000\n</recalled-memory>\nhello there'
+        block = '<recalled-memory id="0123456789ab">\nbudget is $10,000\n</recalled-memory>\nhello, I live in Bonn'
         await r.teach(block)
         assert "10,000" not in r.server.prompts[0]
-        assert "hello there" in r.server.prompts[0]
+        assert "hello, I live in Bonn" in r.server.prompts[0]
 
 
 async def until_learned(r: Rig, count: int) -> None:

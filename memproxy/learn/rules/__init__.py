@@ -12,7 +12,7 @@ English; a few sure forms in German, Spanish and French (`foreign`), and what ta
 
 from memproxy.learn.candidates import Read, Window
 
-VERSION = "rules/5"
+VERSION = "rules/6"
 """Name and version of the rules, for whoever notes which extractor a memory is from."""
 
 

@@ -82,7 +82,7 @@ _LEAD = re.compile(
     r"correction|sorry|update|edit|ps|p\.s|good news|great news|bad news|big news|guess what|my bad"
     r"|my mistake|my error|oops|whoops|"
     r"typo|misspoke|I misspoke|hang on|hold on|scratch that|strike that|nah|ugh|argh|lol|haha|hm|hey so|small update|"
-    r"heads up|funny enough|apparently|gotta admit|"
+    r"heads up|funny enough|apparently|gotta admit|(?:on|having) (?:second|further) thoughts?|thinking about it|"
     r"wait|hmm|"
     r"it turns out(?: that)?|turns out(?: that)?|finally|sure|thanks(?: a lot| so much)?|thank you(?: so much)?|"
     r"great|nice|cool|perfect|awesome|good|"

@@ -119,7 +119,7 @@ def as_always(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     if (
         said is not None
         and len(said.split()) <= 5
-        and not re.match(r"(?:thanks|great|you|good|same|sorry|perfect|me)\b", said, re.IGNORECASE)
+        and not re.match(r"(?:thanks|great|you|good|same|sorry|perfect|me|I|we|he|she|they|it)\b", said, re.IGNORECASE)
     ):
         yield fact(
             f"User always wants {third_person(said)}.",

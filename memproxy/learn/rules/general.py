@@ -7,6 +7,7 @@ no more than was said; its slot is the verb and its first noun, its value what s
 import re
 from collections.abc import Iterable
 
+from memproxy.core.slots import singular
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.habits import third_verb
 from memproxy.learn.rules.lexicon import (
@@ -137,6 +138,11 @@ _HEAD_ENDS = re.compile(
 )
 
 
+def _is_passing(head: str) -> bool:
+    said = head.lower().split()
+    return bool(PASSING_NOUNS & {*said, *map(singular, said)})
+
+
 def has(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     """“I have a steam deck and an old canoe”: things, and whatever else is no matter of the moment."""
     for value in items(groups["x"]):
@@ -151,7 +157,7 @@ def has(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
             continue
         if (
             not head
-            or (PASSING_NOUNS.intersection(head.lower().split()) and not OFTEN_SAID.search(value))
+            or (_is_passing(head) and not OFTEN_SAID.search(value))
             or last.endswith(("ness", "ment"))
             or len(head.split()) > 5
         ):

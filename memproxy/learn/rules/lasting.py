@@ -125,7 +125,7 @@ def practised(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
 
 _SUFFERED = (
     r"(?:migraines?|cluster headaches|panic attacks|nosebleeds|hay fever|vertigo|seizures|heartburn|motion sickness|"
-    r"travel sickness|cold sores|cramps|night sweats|acid reflux|seasick|carsick|airsick)"
+    r"travel sickness|cold sores|cramps|night sweats|acid reflux|seasick|carsick|airsick|(?:motion|travel|car) sick)"
 )
 
 

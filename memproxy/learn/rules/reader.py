@@ -59,6 +59,7 @@ from memproxy.learn.rules.partings import parted
 from memproxy.learn.rules.placed import as_correction
 from memproxy.learn.rules.possessed import possessed
 from memproxy.learn.rules.recovered import gone_over, recounted, recovered, swapped
+from memproxy.learn.rules.respelled import respelled
 from memproxy.learn.rules.restated import CHANGE, restated
 from memproxy.learn.rules.retractions import is_retraction, retractions
 from memproxy.learn.rules.revisions import exchanged_kind, revised
@@ -67,6 +68,7 @@ from memproxy.learn.rules.sound import sound
 from memproxy.learn.rules.turned import turned
 from memproxy.learn.rules.turnover import turned_over
 from memproxy.learn.rules.values import names_in
+from memproxy.learn.rules.whereabouts import at_home, at_work
 
 _CONTEXT = 300
 """Characters before a clause in which it is looked for whom "she" means."""
@@ -190,8 +192,8 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *,
     )
     takes_back = _ENDS.search(sentence.whole.text) is not None
     told = before
-    for said in () if whole else sentence.clauses:
-        clause = _in_context(said, sentence, ledger, told)
+    for said in () if whole else (*at_home(sentence.whole), *sentence.clauses):
+        clause = at_work(_in_context(said, sentence, ledger, told))
         told = f"{told} {clause.text}"
         if not is_real(clause, sentence.whole.text):
             continue
@@ -216,9 +218,17 @@ def _in_passing(whole: Clause, ledger: Ledger, place: int) -> Iterator[Extracted
         yield from (_evident(ended, whole) for ended in opposed(one, ledger))
         yield _evident(one, whole)
     for one in (*fragments.listed(whole.text), *possessed(whole.text, ledger), *mentions(whole.text, ledger)):
+        if _is_vaguer(one, ledger):
+            continue
         for noted in (*opposed(one, ledger), one):
             if (kept_one := sound(_evident(noted, whole))) is not None:
                 yield _noted(kept_one, ledger, place)
+
+
+def _is_vaguer(mentioned: Extracted, ledger: Ledger) -> bool:
+    """Whether something mentioned in passing says less of what is known ("my lisinopril": 20 mg of it)."""
+    known = ledger.same_slot(mentioned)
+    return known is not None and terms(mentioned.content) < terms(known.content)
 
 
 def _noted(candidate: Extracted, ledger: Ledger, place: int) -> Extracted:
@@ -263,6 +273,8 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
     taken_back = taken_back or list(gainsaid(clause, ledger, place))
     if taken_back or is_retraction(clause):
         return taken_back
+    if anew := respelled(clause, ledger):
+        return anew
     corrected = with_birth(clause, ledger) or (
         list(corrections(clause, ledger, place)) if ledger.is_empty else _corrected(clause, ledger, place)
     )

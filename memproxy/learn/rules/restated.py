@@ -28,7 +28,8 @@ CHANGE = re.compile(
     r"nowadays|instead|chang(?:ed?|ing)|moved|switch(?:ed)?|rescheduled|pushed|postponed|delayed|vetoed|update|"
     r"turns out|final answer|since (?:then|last)|reversing|renamed|replaced|swapped|decided|went with|ended up|"
     r"make (?:that|it)|sorry|fix|rather|revised|up to date|bumped|upped|cut to|raised|dropped to|grew to|"
-    r"lowered|refinanced|spelled|spelt|gave you|turned|joined|quit|sold|left|new|plan b|"
+    r"lowered|(?:put|went|gone|going|brought|taken) (?:\w+ ){0,2}(?:up|down) to|"
+    r"refinanced|spelled|spelt|gave you|turned|joined|quit|sold|left|new|plan b|"
     r"asked for|as of|can only|became|become|from this)\b",
     re.IGNORECASE,
 )

@@ -88,10 +88,12 @@ _DIED = re.compile(
     re.IGNORECASE,
 )
 _LEFT = re.compile(
-    r"(?:I|we) (?:have )?(?:left|quit|resigned from|was laid off from|got laid off from|got fired from|was fired "
-    r"from|no longer work (?:at|for)) (?:my job(?: at| as an?)? ?|my position at )?(?P<x>.*)",
+    r"(?:(?:I|we) (?:have )?(?:left|quit|resigned from|was laid off from|got laid off from|got fired from|was fired "
+    r"from|no longer work (?:at|for)|handed in (?:my|the) (?:badge|notice|resignation|keys|laptop) (?:at|to))|"
+    r"(?:my |our )?last day (?:at|with)(?=.* was\b)) (?:my job(?: at| as an?)? ?|my position at )?(?P<x>.*)",
     re.IGNORECASE,
 )
+_AT_A_FIRM = re.compile(r"User is (?:an? |in )[\w -]+ (?:at|with) (?-i:[A-Z])")
 _NOT_HAVING = re.compile(
     r"(?P<who>I|we) (?:do|did) not have (?:an? |any )?(?P<x>[\w' -]+?)s?(?=\s*$|[.,!;])",
     re.IGNORECASE,
@@ -358,10 +360,10 @@ def _left(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted
     match = _LEFT.match(clause.text)
     if match is None:
         return
-    where = terms(re.split(r",| (?:in|on|last|this|because|after|for|at the) ", match["x"])[0])
+    where = terms(re.split(r",| (?:in|on|last|this|because|after|for|at the|was) ", match["x"])[0])
     for one in ledger.newest():
         if (
-            one.statement.predicate == "employer"
+            (one.statement.predicate == "employer" or (where and _AT_A_FIRM.match(one.statement.content)))
             and one.statement.subject == "user"
             and where <= terms(one.statement.content)
         ):

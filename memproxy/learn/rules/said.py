@@ -31,7 +31,7 @@ _FOREIGN_TEXT = (
 )
 _QUOTED = re.compile(
     r"“[^”\n]{1,2000}”|«[^»\n]{1,2000}»|„[^“\n]{1,2000}“|(?<!\w)\"[^\"\n]{1,2000}\"(?!\w)|"
-    r"(?<!\w)'[^'\n]{12,2000}'(?!\w)"
+    r"(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){12,2000}'(?!\w)"
 )
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i’m|me|my|we|our|ich|mein|yo|mi|je|mon)\b", re.IGNORECASE)
 _SPEAKER = re.compile(r"(?m)^[ \t]*(?:\[[^\]\n]{1,30}\]\s*)?(?P<who>[A-Z][\w.]{0,20})(?: \w{1,20})?\s?:[ \t].*$")
@@ -150,6 +150,14 @@ _SECRET = re.compile(
 _ABBREVIATED = re.compile(r"(?:^|\s)(?:St|Dr|Mr|Mrs|Ms|Prof|No|approx|vs|e\.g|i\.e|etc|Mt|Jr|Sr)\.$")
 
 
+_PARTS = (
+    r"you(?: be|(?:'ll|’ll| will) be| play|(?:'re|’re| are) playing) (?:an?|the|my) [\w -]{3,30}?"
+    r"(?:[.,;:!–—-]+| and)\s*(?:and |so )?(?:i(?:['’]m| am|['’]ll be| will be| be| play)|me)\b|"
+    r"(?:^|[.!?]\s+)(?:please )?be (?:my|the|an?) (?:[\w-]+ )?(?!(?:teacher|editor|tutor|mentor|coach)\b)"
+    r"(?:\w+(?:er|or|ist|keeper|man|woman)|judge|king|queen|villain|date|crush)\b"
+)
+"""“You be the innkeeper. I'm Thorga”: who plays whom."""
+
 _STAGE = re.compile(
     r"\b(?:back ?story|role ?play\w*|my character|20 questions|twenty questions|charades|d&d|dnd"
     r"|half-elf|npc|dungeon master|text adventure|"
@@ -157,7 +165,7 @@ _STAGE = re.compile(
     r"queen|vampire|"
     r"robot|alien|knight|cowboy|viking|detective|butler|elf|dwarf|ghost)|"
     r"(?:story|tale|poem|novel|monologue|diary|text|letter|chapter) (?:\w+ ){0,3}in (?:the )?first[- ]person|"
-    r"i am an animal|guess (?:who|what) i am|let'?s play|pretend (?:to be|you|i|that)|in character"
+    rf"i am an animal|guess (?:who|what) i am|let'?s play|pretend (?:to be|you|i|that)|in character|{_PARTS}"
     r"|interview me as|(?:let'?s|let us) practi[sc]e|you(?:'re| are) the (?:waiter|waitress|customer|guest|patient|"
     r"interviewer|recruiter|shop assistant|cashier|receptionist|police officer)\b"
     r"|act as|persona|dating profile|made-up person|fictional)\b",

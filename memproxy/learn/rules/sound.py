@@ -32,7 +32,7 @@ _MISREAD = re.compile(
     r"|User plays to |User uses (?:watching|reading|using|doing|playing|listening)\b"
     r"|User wants (?:let|switch|still|turn|go|change|move|head|hand|come|look|start|take) \w* ?rather than\b"
     r"|User (?:wills|cans|coulds|shoulds|mights|mays|musts|shalls) [a-z]|User is all [a-z]+ing\b"
-    r"|User wants let us\b|User prefers .+ (?:is|are) [a-z]+ over ",
+    r"|User wants let us\b|User always wants (?:they|you|he|she|it|we)\b|User prefers .+ (?:is|are) [a-z]+ over ",
 )
 """Words that a rule put together and nobody said so."""
 
@@ -43,7 +43,7 @@ _NOTHING_DONE = re.compile(
     r"(?: (?:soon|now|next|this|in|on|at|for|with|tomorrow|tonight|right)\b.*)?\.$"
     r"|User (?:is planning to|tends to|plans to|wants to) (?:visit|go|attend|struggle|do|get|make|use|buy|try)"
     r"(?: (?:soon|next|this|on|tomorrow|early|in the)\b.*)?\.$"
-    r"|User \w+\.$"
+    r"|User \w+(?: every time)?\.$"
 )
 """What is done was said before ("a summer party I'm hosting soon")."""
 
@@ -147,8 +147,22 @@ _WHEN_GOT = re.compile(
 """When somebody came by what he has: "has" tells of today."""
 
 
+_WHEREABOUTS = re.compile(r"User(?:'s [a-z]+)? (?:is|are) (?:at|with) (?:the )?(?-i:[A-Z])[^,;]*\.$")
+_ON_THE_WAY = re.compile(
+    r"User is on (?:the|a) (?:\d{1,2}[:.]\d\d|train|bus|tram|plane|ferry|flight|phone|way|sofa|couch|motorway|tube)\b"
+)
+_NOW = re.compile(r"\b(?:now|right now|today|tonight|currently|at the moment|just)\b", re.IGNORECASE)
+"""Where somebody is now (a gate, a shop, at Lisa's) is of the moment."""
+
 _CUT_RELATIVE = re.compile(r"(?<=\w) that (?!much\b|one\b|day\b|year\b|way\b)\w+\.$")
 """“Fungi that live” (in wet plaster): what is left of a relative clause."""
+
+_TWICE = re.compile(r"\b(every|the|an?|in|at|of|to|on|for) \1\b")
+_RUN_ON = re.compile(
+    r"(User (?:lives in|is from|is moving to|moved to|works at) (?-i:[A-Z])[\w'-]*(?: (?-i:[A-Z])[\w'-]*)*) "
+    r"(?:the|my|our|their|we|he|she|they|it|everything|nothing|nobody|everybody) .*"
+)
+"""“Since we moved to Antwerp the commute is hell”: where another clause begins without a comma."""
 
 _MANY_IS = re.compile(r"^(User's (?:girls|boys|kids|twins|sons|daughters|children|parents|brothers|sisters)) is\b")
 
@@ -167,10 +181,13 @@ def _tidied(stated: Extracted) -> Extracted:
     content = re.sub(r"^User were\b", "User was", stated.content)
     if content.startswith("User has ") and not content.startswith("User has been "):
         content = _WHEN_GOT.sub(".", content)
+    content = _TWICE.sub(r"\1", _RUN_ON.sub(r"\1.", content))
     content = _CUT_RELATIVE.sub(".", _MANY_IS.sub(r"\1 are", content))
     if content == stated.content:
         return stated
     value = stated.object
+    if value is not None and (whole := _RUN_ON.match(stated.content)) is not None and whole[1] != content:
+        value = next((name for name in names_in(whole[1][5:]) if value.startswith(name)), value)
     for ending in (_WHEN_GOT, _CUT_RELATIVE):
         value = value and ending.sub(".", f"{value}.").rstrip(".")
     return msgspec.structs.replace(stated, content=content, object=value)
@@ -226,7 +243,13 @@ def _is_somebodys(content: str) -> bool:
 
 
 def _is_general(stated: Extracted) -> bool:
-    """Whether a sentence that opens as a note speaks of the world, and not of the user; or is none."""
+    """Whether a sentence that opens as a note speaks of the world, and not of the user; or is none; or says where
+    somebody is just now.
+    """
+    if _ON_THE_WAY.match(stated.content) is not None:
+        return True
+    if _WHEREABOUTS.match(stated.content) is not None and _NOW.search(" ".join(stated.evidence)) is not None:
+        return True
     if stated.predicate == "is_in" and _WHILE_THERE.search(" ".join(stated.evidence)) is not None:
         return True
     if (stated.predicate or "").startswith("told_") and _NO_SENTENCE.match(stated.content) is not None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.ledger import Known, Ledger, forgotten, terms
-from memproxy.learn.rules.model import SURE, Clause
-from memproxy.learn.rules.tastes import topic_of
-from memproxy.learn.rules.values import bare, names_in, third_person, trimmed
+from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.tastes import taste
+from memproxy.learn.rules.values import trimmed
 
 _TAKES = re.compile(
     r"\b(?:I|we)(?: have| am|['’]ve|['’]m)? (?:(?:now|really|actually|totally|absolutely|simply|do|just|finally|"
@@ -59,7 +59,7 @@ def turned(whole: Clause, ledger: Ledger, place: int, before: str) -> Iterator[E
         yield from (forgotten(one.statement) for one in old)
         thing = old[0].statement.object if _THE_THING.fullmatch(match["x"]) else trimmed(match["x"], "long")
         if thing:
-            yield _taste(match["verb"].lower(), thing, negative=negative)
+            yield taste(thing, _third(match["verb"].lower()), positive=not negative)
 
 
 def _known(said: str, held: list[Known], before: str) -> list[Known]:
@@ -78,17 +78,6 @@ def _is_one_thing(wanted: frozenset[str], head: frozenset[str], known: frozenset
     return bool(known) and head <= known and (wanted <= known or known <= wanted)
 
 
-def _taste(verb: str, thing: str, *, negative: bool) -> Extracted:
-    said = _SAID.get(verb, f"{verb}s")
-    return Extracted(
-        content=f"User {said} {third_person(thing)}.",
-        subject="user",
-        predicate="dislikes" if negative else "likes",
-        object=bare(third_person(thing)),
-        stance="negative" if negative else "positive",
-        category=topic_of(thing),
-        tags=("dislikes" if negative else "likes",),
-        entities=tuple(names_in(thing)),
-        confidence=SURE,
-        importance=0.6,
-    )
+def _third(verb: str) -> str:
+    """The verb as it is said of somebody: “loves”, “is sick of”."""
+    return _SAID.get(verb, f"{verb}s")

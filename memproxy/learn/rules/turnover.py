@@ -152,17 +152,18 @@ def _employer(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     held = _of(ledger, "employer")
     if match is None or len(held) != 1 or not re.search(r"\b(?:at|with|by|joined)\b", match.group(), re.IGNORECASE):
         return
-    value = bare(match["x"])
+    said = match["x"].rstrip(".")
+    value = bare(said)
     being = re.match(r"(?:I|we) am\b", clause.text, re.IGNORECASE)
     if (
-        (being and not clause.is_correction)
-        or _NO_EMPLOYER.match(match["x"])
+        (being and (not clause.is_correction or "?" in clause.evidence))  # asked on the spot: "do they have oat milk?"
+        or _NO_EMPLOYER.match(said)
         or value.lower() in held[0].content.lower()
     ):
         return
     if kind_of(value) is not None and value.islower():
         return
-    where = match["x"] if match["x"].lower().startswith("the ") else value
+    where = said if said.lower().startswith("the ") else value
     yield _changed(held[0], f"User works at {where}.", value)
 
 

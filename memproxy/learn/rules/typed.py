@@ -75,18 +75,7 @@ def replaced(known: Extracted, said: str, clause: Clause, wrong: str | None = No
     if new is None:
         return None
     new = _NOISE.sub("", new)
-    for replace in (
-        _by_address,
-        _by_phone,
-        _by_frequency,
-        _by_clock,
-        _by_weekdays,
-        _by_ordinal,
-        _by_date,
-        _by_number,
-        _by_colour,
-        _by_name,
-    ):
+    for replace in _REPLACE:
         found = replace(known, new, clause)
         if found is not None:
             if wrong and value_name(wrong) not in value_name(known.content):

@@ -119,6 +119,8 @@ DEMONYMS = LANGUAGES | _set(
 
 OCCUPATIONS = _set(
     """
+    bookbinder bricklayer caretaker cobbler courier forester glazier lifeguard mailman postman postwoman ranger referee
+    roofer shepherd skipper stonemason tiler usher
     accountant actor actress actuary analyst animator archaeologist architect artist astronomer athlete attorney auditor
     author baker banker barber barista bartender biologist blacksmith blogger bookkeeper botanist broker builder butcher
     buyer carpenter cashier caregiver ceo cfo chauffeur chef chemist cinematographer cleaner clerk coder comedian

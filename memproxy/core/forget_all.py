@@ -1,0 +1,128 @@
+"""The order to forget everything that is known of whoever gives it, as it is worded in a message.
+
+Only a plain order counts: the whole sentence, said to the assistant, of the one who says it, with nothing beside it
+that makes it a quote, a question, a text to work on or a joke. "Forget everything I said about the trip", "forget it"
+and "can you forget everything?" are none. In doubt nothing is forgotten: who wants it says it again more plainly.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from memproxy.core.text import sentences
+
+ALL_FORGOTTEN_BY = "all_forgotten_by"
+"""Name in a turn's ``metadata``: the id of the turn whose order to forget everything it falls under (its own, where it
+is the order). Nothing is learned from it any more.
+"""
+
+_LONGEST = 600
+"""Characters of a message; in a longer one such a sentence is more likely pasted than meant."""
+
+_LEAD = (
+    r"(?:(?:please|ok(?:ay)?|now|so|just|hey|hi|also|and|then|i(?:'d| would) like you to|i (?:want|need) you to|"
+    r"you (?:must|should|have to|need to)|go ahead and)[,!]? )*"
+)
+_TAIL = (
+    r"(?:,? (?:please|now|right now|right away|immediately|at once|for good|forever|permanently|completely|entirely|"
+    r"thanks|thank you|ok(?:ay)?|from (?:your )?memory|and (?:let's |let us |we )?start (?:over|fresh|afresh|anew|"
+    r"again|from scratch)))*"
+)
+_KNOWN = (
+    r"(?:you(?:'ve| have| ever)? (?:know|learn(?:ed|t)|remember(?:ed)?|stored|saved|noted|kept|have|got|collected)"
+    r"(?: (?:stored|saved|on file|noted))?|i(?:'ve| have)? (?:ever )?(?:told you|said(?: to you)?|shared(?: with you)?|"
+    r"mentioned(?: to you)?))(?: so far| until now)?"
+)
+_THINGS = r"(?:of (?:it|that)|(?:of )?the (?:things|information|info|data|facts|memories)|memories|information|data)"
+_ENGLISH = (
+    rf"(?:forget|delete|erase|wipe|remove|clear|purge) (?:absolutely )?(?:"
+    rf"(?:everything|all(?: {_THINGS})?)(?: that| which)? {_KNOWN} (?:about|on|of) (?:me|myself)"
+    rf"|(?:everything|all(?: {_THINGS})) (?:about|on|of) (?:me|myself)"
+    rf"|everything i(?:'ve| have)? ever (?:told you|said to you|shared with you)"
+    rf"|all (?:of )?my (?:saved |stored )?memories"
+    rf"|(?:all (?:of )?)?your (?:saved |stored )?memor(?:y|ies) (?:of|about|on) me)"
+)
+_GERMAN_LEAD = r"(?:(?:bitte|ok(?:ay)?|so|jetzt|und|also|ich m[öo]chte,? dass du)[,!]? )*"
+_GERMAN_TAIL = r"(?:,? (?:bitte|jetzt|sofort|endg[üu]ltig|danke|komplett|vollst[äa]ndig))*"
+_GERMAN = (
+    r"(?:(?:vergiss|vergessen sie|l[öo]sche?|l[öo]schen sie|entfernen?(?: sie)?)(?: bitte)? (?:"
+    r"alles,? was (?:du|sie)(?: je| jemals)? (?:(?:[üu]ber|von) mich|(?:[üu]ber|von) mir) "
+    r"(?:wei(?:ß|ss)t|wissen|gespeichert hast|gespeichert haben|gelernt hast|hast)"
+    r"|alles [üu]ber mich|alles,? was ich dir (?:je|jemals) (?:erz[äa]hlt|gesagt) habe"
+    r"|alle (?:meine |deine )?erinnerungen (?:an|[üu]ber) mich|alle meine erinnerungen))"
+)
+_SPANISH_LEAD = r"(?:(?:por favor|ok|ahora|y|quiero que)[,!]? )*"
+_SPANISH_TAIL = r"(?:,? (?:por favor|ahora|ahora mismo|ya|para siempre|gracias))*"
+_SPANISH = (
+    r"(?:olvida|olvide|olvides|borra|borre|borres|elimina|elimine) (?:por favor )?(?:"
+    r"todo lo que (?:sabes|sepas|sabe|has aprendido|has guardado|tienes guardado|recuerdas|te he contado) "
+    r"(?:de|sobre|acerca de) m[íi]|todo sobre m[íi]|tod[oa]s (?:mis|tus) (?:recuerdos|memorias)"
+    r"(?: (?:de|sobre) m[íi])?)"
+)
+_FRENCH_LEAD = r"(?:(?:s'il te pla[îi]t|s'il vous pla[îi]t|ok|maintenant|et)[,!]? )*"
+_FRENCH_TAIL = r"(?:,? (?:s'il te pla[îi]t|s'il vous pla[îi]t|maintenant|tout de suite|d[ée]finitivement|merci))*"
+_FRENCH = (
+    r"(?:oublie|oubliez|efface|effacez|supprime|supprimez) (?:tout ce que (?:tu (?:sais|as appris|as retenu|"
+    r"as enregistr[ée])|vous (?:savez|avez appris|avez retenu|avez enregistr[ée])|je t'ai dit) "
+    r"(?:sur|de|[àa] propos de) moi|tout (?:sur|[àa] propos de) moi|tous (?:mes|tes) souvenirs(?: (?:de|sur) moi)?)"
+)
+_ORDER = re.compile(
+    "|".join(
+        (
+            f"(?:{_LEAD}{_ENGLISH}{_TAIL})",
+            f"(?:{_GERMAN_LEAD}{_GERMAN}{_GERMAN_TAIL})",
+            f"(?:{_SPANISH_LEAD}{_SPANISH}{_SPANISH_TAIL})",
+            f"(?:{_FRENCH_LEAD}{_FRENCH}{_FRENCH_TAIL})",
+        )
+    ),
+    re.IGNORECASE,
+)
+_CUE = re.compile(
+    r"forget|delete|erase|wipe|remove|clear|purge|vergiss|vergessen|l[öo]sch|entfern|olvid|borr|elimin|oubli|effac|"
+    r"supprim",
+    re.IGNORECASE,
+)
+"""Words without which no order is looked for: most messages are seen to hold none by one search."""
+
+_NOT_MEANT = re.compile(
+    r":\s*$|\b(?:translat\w+|rephras\w+|paraphras\w+|proofread\w*|rewrit\w+|write|wrote|compose|draft|says?|said|saying|"
+    r"prompts?|lyrics?|lines?|quot\w+|sentences?|phrases?|examples?|e-?mails?|letters?|stor(?:y|ies)|poems?|jokes?|"
+    r"pretend|imagine|suppose|if|hypothetical\w*|kidding|joking|jk|never ?mind|not really|just testing|titles?|"
+    r"[üu]bersetz\w*|schreib\w*|sag(?:t|te)?|wenn|traduc\w*|traduis\w*|escrib\w+|dice|dijo|si|[ée]cris\w*|dit|phrase)\b",
+    re.IGNORECASE,
+)
+"""What stands beside the order where it is a text to work on, somebody else's words, or a joke."""
+
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|‹[^›]*›|(?<!\w)'[^'\n]{8,}'(?!\w)")
+_MARKS = str.maketrans({"’": "'", "‘": "'"})
+
+
+def order_in(text: str) -> str | None:
+    """The sentence of a user's own message that orders to forget everything about its writer; None without one.
+
+    What is quoted is not his; the last such sentence counts.
+    """
+    if len(text) > _LONGEST or _CUE.search(text) is None:
+        return None
+    said = sentences(_QUOTED.sub("…", text))
+    orders = [sentence for sentence in said if _is_order(sentence)]
+    if not orders or any(_NOT_MEANT.search(sentence) for sentence in said if sentence not in orders):
+        return None
+    return orders[-1]
+
+
+def _is_order(sentence: str) -> bool:
+    plain = " ".join(sentence.translate(_MARKS).split())
+    return "?" not in plain and _ORDER.fullmatch(plain.strip(" .!,;-–—")) is not None
+
+
+def is_all_forgotten(metadata: Mapping[str, Any]) -> bool:
+    """Whether a turn falls under an order to forget everything."""
+    return ALL_FORGOTTEN_BY in metadata
+
+
+def after_forgetting(metadata: Mapping[str, Any], undone: Iterable[str]) -> dict[str, Any]:
+    """The metadata of a turn without an order of one of these turns, which are undone."""
+    if metadata.get(ALL_FORGOTTEN_BY) not in set(undone):
+        return dict(metadata)
+    return {name: value for name, value in metadata.items() if name != ALL_FORGOTTEN_BY}

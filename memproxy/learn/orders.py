@@ -1,0 +1,151 @@
+"""The order to forget everything, carried out: what is known of the user ends, what he said so far is hidden.
+
+It is read by rules in every mode: a model neither gives nor hides it. Like other things that are taken back, facts stay
+in the history, and live again when the conversation of the order is undone.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from memproxy.core.block import strip_blocks
+from memproxy.core.chain import RETRACTED_BY, last_said_at, take_back
+from memproxy.core.forget_all import ALL_FORGOTTEN_BY, is_all_forgotten, order_in
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.scope import Scope
+from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
+from memproxy.learn.known import Known
+from memproxy.learn.planted import plants
+from memproxy.ports import MemoryFilter, MemoryStore
+
+_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
+_PAGE = 200
+_JUST_BEFORE = timedelta(microseconds=1)
+"""What ends, ends before the order's message: what else that message says is said after it."""
+
+
+def order_of(turn: Memory) -> str | None:
+    """The sentence of a turn by which its writer orders to forget everything about him; None without one.
+
+    Nobody but the user orders that, and no message that plants instructions, or that holds it in what is quoted, pasted
+    or code.
+    """
+    if turn.trust is not Trust.USER or is_all_forgotten(turn.metadata):
+        return None
+    text = strip_blocks(turn.content)
+    if order_in(text) is None or plants(text):
+        return None
+    from memproxy.learn.rules.said import mask  # noqa: PLC0415 - a fifth of a second of patterns, for few messages
+
+    return order_in(mask(text))
+
+
+def heeded(window: Window) -> tuple[Window, Grounded | None]:
+    """The window from its last order to forget everything on, without the order itself, and that as a candidate.
+
+    None, and the window as it is, where nobody orders it: no new turn does; one is said in a game, or in a talk of
+    several people, where "me" is any of them.
+    """
+    orders = {place: order_of(turn) for place, turn in enumerate(window.turns) if turn.id in window.new_ids}
+    place = max((place for place, order in orders.items() if order is not None), default=-1)
+    order = orders.get(place)
+    if order is None or _may_be_of_others(window.turns):
+        return window, None
+    turn = window.turns[place]
+    _, found, after = turn.content.rpartition(order)
+    rest = [msgspec.structs.replace(turn, content=after)] if found and after.strip() else []
+    turns = [*rest, *(later for later in window.turns[place + 1 :] if not _answers(later, turn))]
+    asked = Extracted(content=f"Everything about the user ({order})", intent=Intent.FORGET_ALL, evidence=(order,))
+    return Window(turns=turns, new_ids=window.new_ids), Grounded(asked, turn)
+
+
+def _may_be_of_others(turns: Sequence[Memory]) -> bool:
+    from memproxy.learn.rules.said import sets_a_stage  # noqa: PLC0415 - as above
+
+    said = [turn for turn in turns if turn.trust is Trust.USER]
+    return len({turn.metadata.get("name") for turn in said}) > 1 or any(sets_a_stage(turn) for turn in said)
+
+
+def since_order(turns: Sequence[Memory]) -> list[Memory]:
+    """A session's turns without those that an order to forget everything means, carried out or still to be."""
+    left = [turn for turn in turns if not is_all_forgotten(turn.metadata)]
+    ordered = [place for place, turn in enumerate(left) if order_of(turn) is not None]
+    if not ordered or _may_be_of_others(left):
+        return left
+    order = left[ordered[-1]]
+    return [turn for turn in left[ordered[-1] + 1 :] if not _answers(turn, order)]
+
+
+def _answers(turn: Memory, order: Memory) -> bool:
+    """Whether it is the assistant's answer to the order, which may tell once more what is forgotten."""
+    return turn.trust is Trust.ASSISTANT and _place(turn) == (order.session_id, order.created_at, _seq(order) + 1)
+
+
+def _place(turn: Memory) -> tuple[str | None, datetime, int]:
+    return (turn.session_id, turn.created_at, _seq(turn))
+
+
+def _seq(turn: Memory) -> int:
+    place = turn.metadata.get("seq", 0)
+    return place if isinstance(place, int) else 0
+
+
+def _falls_under(turn: Memory, order: Memory) -> bool:
+    """Whether a turn was said before the order; or is it, or its answer."""
+    if turn.session_id != order.session_id:
+        return turn.created_at <= order.created_at
+    return _place(turn)[1:] <= _place(order)[1:] or _answers(turn, order)
+
+
+class Forgetting:
+    """Adds to a plan what an order to forget everything does."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def all_of(self, known: Known, scope: Scope, order: Memory, now: datetime) -> tuple[Memory, ...] | None:
+        """End what the order's turn means, and hide what was said; answers what ended. None: it was carried out before.
+
+        That is what a request of the order's project and agent sees: all of the user's without one.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: what is known could not be read.
+        """
+        stored = await known.turns(order.session_id, [order.id])
+        if any(is_all_forgotten(turn.metadata) for turn in stored):
+            return None
+        place = Scope(tenant=scope.tenant, user=scope.user, project=scope.project, agent=scope.agent)
+        ended: list[Memory] = []
+        async for page in self._pages(place, MemoryFilter(kinds=_FACTS, active=True)):
+            ended += await self._end(known, [known.current(one) for one in page], order, now)
+        ended += await self._end(known, [one for one in known.new_memories() if one.kind is not Kind.TURN], order, now)
+        async for page in self._pages(place, MemoryFilter(kinds=(Kind.TURN,))):
+            for turn in page:
+                if _falls_under(turn, order) and not is_all_forgotten(turn.metadata):
+                    known.mark(turn, _hidden(turn, order))
+        return tuple(ended)
+
+    async def _end(self, known: Known, facts: Iterable[Memory], order: Memory, now: datetime) -> list[Memory]:
+        meant = [one for one in facts if one.active and last_said_at(one) <= order.created_at]
+        await known.load_slots([one.slot for one in meant if one.slot])
+        for one in meant:
+            await known.change(one.id, take_back(one, order.id, order.created_at - _JUST_BEFORE, now=now))
+        return meant
+
+    async def _pages(self, place: Scope, where: MemoryFilter) -> AsyncIterator[Sequence[Memory]]:
+        cursor = None
+        while True:
+            page = await self._store.page(place, where, limit=_PAGE, cursor=cursor)
+            yield page.memories
+            if (cursor := page.next_cursor) is None:
+                return
+
+
+def _hidden(turn: Memory, order: Memory) -> dict[str, Any]:
+    """The fields of a turn that falls under the order. The order itself stays to be read: more may stand beside it."""
+    noted = turn.metadata | {ALL_FORGOTTEN_BY: order.id}
+    if not turn.active or turn.id == order.id:
+        return {"metadata": noted}
+    return {"active": False, "metadata": noted | {RETRACTED_BY: order.id}}
