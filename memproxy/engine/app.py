@@ -113,7 +113,10 @@ class EngineApp:
         try:
             await (call or self._others)(scope, receive, noted)
         except asyncio.CancelledError:
-            # Only the server's end cancels a call. Uvicorn would log the traceback and answer in words of its own.
+            # Only the server's end cancels a call, whose task has nothing left to do but to say so: uvicorn would log
+            # the traceback and answer in words of its own. What has begun is left unfinished: uvicorn cuts it off.
+            if scope["type"] != "http":
+                raise
             log.warning("a call was cut off at the engine's end (%s)", scope.get("path", ""))
             if not begun:
                 await error_answer(_ENDING)(scope, receive, send)

@@ -28,7 +28,7 @@ from memproxy.core.scope import Scope
 from memproxy.engine.backup import BackingUp
 from memproxy.engine.measuring import LOADING, READY, Measuring, others_wait
 from memproxy.engine.measuring import REFUSED as REFUSED  # noqa: PLC0414 - said of a part to others as well
-from memproxy.engine.receipts import LEFT_OUT_SHOWN, ReceiptKeeper
+from memproxy.engine.receipts import ReceiptKeeper
 from memproxy.engine.reindex import Reindexing
 from memproxy.engine.yielding import Yielding
 from memproxy.errors import ConfigError, MemoryUnavailable, NotBuilt, StateUnavailable, StoreUnavailable
@@ -47,7 +47,8 @@ from memproxy.ports import (
     MemoryStore,
     StateStore,
 )
-from memproxy.recall.pipeline import EXPLAINED, Recall
+from memproxy.recall.answering import Judgement
+from memproxy.recall.pipeline import Recall
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
 from memproxy.retention.policies import Policies
@@ -125,11 +126,7 @@ class Engine:
         self._eraser = Eraser(store, state)
         self._accesses = AccessCounter(store, clock)
         self._pruner = Pruner(
-            policies=Policies(settings.retention),
-            store=store,
-            state=state,
-            plan=self._planned,
-            clock=clock,
+            policies=Policies(settings.retention), store=store, state=state, plan=self._planned, clock=clock
         )
         worker.on_written(self._pruner.wrote)
         worker.on_deleted(self._eraser.soon)
@@ -208,20 +205,22 @@ class Engine:
         )
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
-        """The block for a request; degraded while the store is loading, away or refused. Its receipt is written
-        behind the answer.
+        """The block for a request; degraded while the store is loading, away or refused. Its receipt is made and
+        written behind the answer.
         """
         with self._indexing.recalling():
-            explained = await self._recalled(request)
-        self._measuring.recalled(explained.reason)
-        self._receipts.note(request, explained)
-        self._accesses.note(request.scope, [line.memory_id for line in explained.citations])
-        return explained if request.explain else msgspec.structs.replace(explained, candidates=[])
+            answer = await self._recalled(request)
+        self._measuring.recalled(answer.reason)
+        asyncio.get_running_loop().call_soon(self._note, request, answer)
+        return answer.explained(0) if isinstance(answer, Judgement) else answer
+
+    def _note(self, request: RecallRequest, answer: RecallAnswer) -> None:
+        self._receipts.note(request, answer)
+        self._accesses.note(request.scope, [line.memory_id for line in answer.citations])
 
     async def _recalled(self, request: RecallRequest) -> RecallAnswer:
         if "store" in self._opened:
-            most = EXPLAINED if request.explain else LEFT_OUT_SHOWN
-            return await self._recall.recall(msgspec.structs.replace(request, explain=True), explained=most)
+            return await self._recall.recall(request)
         reason = "loading" if self._parts["store"] == LOADING else "store"
         return RecallAnswer(result="degraded", reason=reason)
 

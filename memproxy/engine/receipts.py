@@ -15,6 +15,7 @@ from memproxy.core.redact import redact
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, StateStore
+from memproxy.recall.answering import Judgement
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
@@ -54,8 +55,9 @@ class ReceiptKeeper:
         self._asked = asyncio.Event()
 
     def note(self, request: RecallRequest, answer: RecallAnswer) -> None:
-        """Have the receipt of an explained answer written; returns at once."""
-        self._add(request.scope.tenant, partial(self._part, self._clock.now(), request, answer))
+        """Have the receipt of an answer written, with what it can tell of its candidates; returns at once."""
+        told = answer.explained(LEFT_OUT_SHOWN) if isinstance(answer, Judgement) else answer
+        self._add(request.scope.tenant, partial(self._part, self._clock.now(), request, told))
 
     def note_parts(self, parts: Sequence[ReceiptPart]) -> None:
         """Have these written; returns at once."""

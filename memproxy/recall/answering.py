@@ -31,22 +31,37 @@ def without(course: Course, result: str, reason: str | None = None, *, query: st
     return RecallAnswer(result=result, reason=reason, query=query, timings=timings, notes=notes)
 
 
+class Judgement(RecallAnswer, frozen=True, kw_only=True):
+    """An answer that still knows its candidates: what a receipt tells of them can be made when the answer is out."""
+
+    judged: list[Judged]
+
+    def explained(self, most: int) -> RecallAnswer:
+        """The answer alone, with ``most`` of the candidates beside those that may be in the block (0: none at all)."""
+        shown = {citation.memory_id for citation in self.citations}
+        told = _told(self.judged, most) if most else []
+        fields = {name: getattr(self, name) for name in RecallAnswer.__struct_fields__}
+        return RecallAnswer(**fields | {"candidates": [_explain(one, one.scored.memory, shown) for one in told]})
+
+
 def answered(block: Block, judged: list[Judged], query: str, course: Course, *, explained: int) -> RecallAnswer:
-    """The block with its lines, and ``explained`` of the candidates beside those that may be in it (0: none at all)."""
+    """The block with its lines, and ``explained`` of the candidates beside those that may be in it; 0: what became of
+    them can be asked for later.
+    """
     shown = {citation.memory_id for citation in block.citations}
     kept = [one.scored.memory for one in judged if one.rejected is None]
-    told = _told(judged, explained) if explained else []
-    return RecallAnswer(
+    answer = Judgement(
         result="injected" if block.text else "empty",
         context=block.text,
         tokens=block.tokens,
         citations=block.citations,
         timings=course.timings(),
         query=query,
-        candidates=[_explain(one, one.scored.memory, shown) for one in told],
         notes=course.notes,
         expiring={one.id: one.expires_at for one in kept if one.expires_at is not None and one.id in shown},
+        judged=judged,
     )
+    return answer.explained(explained) if explained else answer
 
 
 def _told(judged: list[Judged], most: int) -> list[Judged]:

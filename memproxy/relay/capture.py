@@ -70,9 +70,12 @@ class Journal:
         self._unwritten = Unwritten(state.append)
 
     async def close(self) -> None:
-        """Let commits that are under way finish, and try a last time what could not be written."""
+        """Let commits that are under way finish, and try a last time what could not be written; then let be noted what
+        belongs to both.
+        """
         await self._tasks.drain(self._commit_timeout_s)
         await self._unwritten.close()
+        await self._tasks.drain(self._commit_timeout_s)
 
     async def trouble(self) -> str | None:
         """Why turns cannot be kept, if the last one could not, and still none could."""

@@ -196,11 +196,10 @@ class Decider:
     async def _known(self, owner: Scope, chat: RequestBody, now: datetime) -> Conversation:
         if chat.chain is not None:
             return await self._sessions.find_chained(owner, chat.chain, now=now)
-        answers = [message.text for message in chat.messages if message.role == "assistant" and message.text]
         return await self._sessions.find(
             owner,
-            chat.user_texts,
-            answer=answers[-1] if answers else None,
+            chat.user_digests,
+            answer=chat.last_answer,
             tool_followup=chat.is_tool_followup,
             now=now,
         )

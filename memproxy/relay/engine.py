@@ -144,7 +144,7 @@ class EngineClient:
         """Ask for the block; whatever goes wrong is answered as ``degraded`` with its reason. What the engine would not
         answer in time is not asked for, so that it can answer the rest: ``busy``.
         """
-        if self._breaker.open:
+        if not self._breaker.may_try():
             return _AWAY
         until = time.monotonic() + self._deadline_s
         if (run := await self._pace.enter(self._deadline_s - HOP_ALLOWANCE_S)) is None:
@@ -185,7 +185,7 @@ class EngineClient:
         try:
             answer = self._read(what)
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
-            new = self._breaker.failed(refused=isinstance(error, ConnectionRefusedError | FileNotFoundError))
+            new = self._breaker.failed(refused=_is_refused(error))
             level = (
                 logging.WARNING if new else logging.DEBUG
             )  # an engine that starts says nothing new ten times a second
@@ -206,12 +206,16 @@ class EngineClient:
 
     async def full(self, scope: Scope) -> str | None:
         """Whose quota of memories is full: ``user``, ``tenant``, or nobody's as far as is known."""
-        if self._breaker.open:
+        if not self._breaker.may_try():
             return None
+        began = time.monotonic()
         try:
             answered = await self._hop.call(FULL_PATH, self._encode.encode(scope), within_s=self._deadline_s)
+            self._breaker.succeeded()
             return self._fulls.decode(answered.body).whose if answered.status == 200 else None
         except (OSError, msgspec.DecodeError) as error:
+            if isinstance(error, OSError) and (not isinstance(error, TimeoutError) or self._heard < began):
+                self._breaker.failed(refused=_is_refused(error))
             metrics().internal_errors.labels(where="relay.full").inc()
             log.warning("quotas of memories cannot be asked for (%s), turns come in", type(error).__name__)
             return None
@@ -275,6 +279,11 @@ class EngineClient:
             ) from error
         self._heard = time.monotonic()
         return response.status, list(response.raw_headers), _body(response)
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether there was nobody to connect to."""
+    return isinstance(error, ConnectionRefusedError | FileNotFoundError)
 
 
 def _give_up(asked: Asked, connection: Connection) -> None:

@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 OPEN_PATIENCE_S = 1.0
 """How long serving waits for the journal: it opens in milliseconds, unless something is wrong with it."""
 
+NOTES_S = 1.0
+"""At the end, sessions and blocks of the last answers may take so long to be written."""
+
 
 class RelayProcess:
     """Opens and closes what the relay uses.
@@ -27,7 +30,8 @@ class RelayProcess:
     Start: the pools, the journal if it opens at once, then serving; else it opens beside it, for a request does not
     wait for memory.
     Stop: new requests are refused (``/readyz`` says so) while open ones end; then the server closes its connections;
-    then commits that are under way, notices to the engine, the pools, and the journal's file last.
+    then commits that are under way and what is kept behind them (sessions, blocks), notices to the engine, the pools,
+    and the journal's file last.
     """
 
     def __init__(
@@ -50,13 +54,14 @@ class RelayProcess:
         self._positions = positions
         self._health = health
         self._tasks = tasks
+        self._opening: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Make ready to serve."""
         await self._upstreams.open()
         await self._engine.open()
-        opening = self._tasks.start(self._open_state(), "open state")
-        await asyncio.wait({opening}, timeout=OPEN_PATIENCE_S)  # a turn that comes before it is open is lost
+        self._opening = self._tasks.start(self._open_state(), "open state")
+        await asyncio.wait({self._opening}, timeout=OPEN_PATIENCE_S)  # a turn that comes before it is open is lost
         self._health.serving = True
 
     async def _open_state(self) -> None:
@@ -78,7 +83,9 @@ class RelayProcess:
     async def stop(self) -> None:
         """Close everything, in the order that the class describes."""
         await self._journal.close()
-        await self._tasks.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._tasks.drain(NOTES_S)
         await self._engine.close()
         await self._upstreams.close()
         await self._state.close()

@@ -7,6 +7,7 @@ a second key over the last two. The digest of the assistant's last answer only b
 began alike.
 """
 
+import functools
 import hashlib
 import uuid
 from collections import OrderedDict
@@ -55,20 +56,30 @@ class PrefixKeys(msgspec.Struct, frozen=True, kw_only=True):
     pair_before: str | None
 
 
-def prefix_keys(texts: Sequence[str]) -> PrefixKeys:
-    """Chain digests of the user's messages, oldest first (at least one)."""
-    digests = [text_digest(text) for text in texts]
+REMEMBERED_LINKS = 4_096
+"""A conversation's messages come again with each of its requests: the links of so many are remembered. They are digests
+of digests, which tell nothing of a text.
+"""
+
+
+def prefix_keys(digests: Sequence[str]) -> PrefixKeys:
+    """Chain digests of the user's messages (`core.turn.text_digest` of each), oldest first (at least one)."""
     chain = ""
     before: str | None = None
     for digest in digests:
         before = chain or None
-        chain = hashlib.blake2b(f"{chain}/{digest}".encode(), digest_size=16).hexdigest()
+        chain = _link(chain, digest)
     return PrefixKeys(
         whole=f"c:{chain}",
         before=f"c:{before}" if before else None,
         pair=_pair(digests[-2:]),
         pair_before=_pair(digests[-3:-1]),
     )
+
+
+@functools.lru_cache(REMEMBERED_LINKS)
+def _link(chain: str, digest: str) -> str:
+    return hashlib.blake2b(f"{chain}/{digest}".encode(), digest_size=16).hexdigest()
 
 
 def _pair(digests: Sequence[str]) -> str | None:
@@ -103,9 +114,9 @@ class Sessions:
         return next(iter((await self._look_up(scope, [key])).get(key, [])), None)
 
     async def find(
-        self, scope: Scope, texts: Sequence[str], *, answer: str | None, tool_followup: bool, now: datetime
+        self, scope: Scope, digests: Sequence[str], *, answer: str | None, tool_followup: bool, now: datetime
     ) -> Conversation:
-        """The session that these user messages continue, or a new one.
+        """The session that the user messages of these digests continue, or a new one.
 
         ``answer`` is the text of the request's last assistant message. A conversation's first message always begins a
         new session, for it has no prefix, unless it is a tool loop's follow-up.
@@ -113,11 +124,11 @@ class Sessions:
         Raises:
             StateUnavailable: the state store does not answer.
         """
-        if not texts:
+        if not digests:
             return Conversation.beginning(now)
-        keys = prefix_keys(texts)
+        keys = prefix_keys(digests)
         remembered = tuple(key for key in (keys.whole, keys.pair) if key)
-        if len(texts) == 1 and not tool_followup:
+        if len(digests) == 1 and not tool_followup:
             return Conversation.beginning(now, remembered)
         wanted = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
         known = await self._look_up(scope, wanted)

@@ -8,6 +8,7 @@ erased memories out of them, and a copy in memory could miss that. They are read
 """
 
 import asyncio
+import functools
 import hashlib
 import logging
 import re
@@ -36,6 +37,9 @@ COMPLAIN_EVERY_S = 1.0
 
 _TURN = "turn"
 """Stands for the latest user message of a session whose messages the upstream keeps; no digest is as short."""
+
+REMEMBERED_NAMES = 4_096
+"""A conversation's messages come again with each of its requests: the names of so many are remembered."""
 
 _CITED = re.compile(r"\[m:[^\[\]]*\]$")
 """How the line of a memory ends; the block's frame has no such line."""
@@ -126,8 +130,8 @@ class Sticky:
 
         The blocks of shadow mode, which no model ever saw, are kept apart.
         """
-        users = [index for index, message in enumerate(chat.messages) if message.role == "user"]
-        names = names_of(scope, [chat.digests[index] for index in users], shadow=shadow)
+        users = list(chat.user_indexes)
+        names = names_of(scope, chat.user_digests, shadow=shadow)
         turn = None if chat.sends_history else names_of(scope, [_TURN], shadow=shadow)[0]
         if not users:
             users, names = [0], [turn or ""]
@@ -230,10 +234,15 @@ def names_of(scope: Scope, digests: Sequence[str], *, shadow: bool) -> list[str]
     name = "\x1f".join(("shadow" if shadow else "", scope.project or "", scope.agent or ""))
     names = []
     for digest in digests:
-        material = f"{name}/{digest}".encode("utf-8", "surrogatepass")
-        name = hashlib.blake2b(material, digest_size=16).hexdigest()
+        name = _name_after(name, digest)
         names.append(name)
     return names
+
+
+@functools.lru_cache(REMEMBERED_NAMES)
+def _name_after(name: str, digest: str) -> str:
+    material = f"{name}/{digest}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(material, digest_size=16).hexdigest()
 
 
 def _split(answer: RecallAnswer) -> list[BlockLine]:

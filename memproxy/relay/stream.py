@@ -137,7 +137,8 @@ class Tap:
 
     async def _write(self) -> None:
         self._look(self._reader.finish)
-        metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
+        if self._reader.cached_tokens:
+            metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
         if self._failed:
             metrics().capture_skipped.labels(reason="internal").inc()
         elif not self._decoder.usable:

@@ -76,14 +76,75 @@ def read_messages(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessa
     """
     if not text.startswith(b"[", start):
         return []
-    elements = decode_array(array)
     try:
         messages = _MESSAGES.decode(array)
     except msgspec.ValidationError:
+        elements = decode_array(array)
         messages = [_lenient(element) for element in elements]
-    _locate(text, start + 1, elements, messages)
-    _refuse_duplicates(text, messages)
+        _locate(text, start + 1, elements, messages)
+        _refuse_duplicates(text, messages)
+        return messages
+    if _is_spaced(text, start) or not _located_by_length(start, len(array), messages):
+        _locate(text, start + 1, decode_array(array), messages)
+        if not all(map(_is_plain, messages)):
+            _refuse_duplicates(text, messages)
     return messages
+
+
+_FRAME = len('{"role":"","content":""}')
+_SHORTEST_MEMBER = len('"role":"",')
+"""What a message is longer by, at least, that says its role or content twice."""
+
+
+def _is_spaced(text: bytes, start: int) -> bool:
+    """Whether white space follows the array's first colon, as in all that is written by Python's own defaults."""
+    return text.startswith(b" ", text.find(b":", start) + 1)
+
+
+def _located_by_length(start: int, length: int, messages: list[ChatMessage]) -> bool:
+    """Set the messages' offsets by what they say alone, if that leaves no other way to write them in so many bytes.
+
+    None can be shorter than its role and text in their frame. If together they are as long as the array, each is
+    exactly that long: it has nothing else, nothing twice, and no white space. Most clients write so, and neither are
+    the messages' ends to be looked for then, nor names that are there twice.
+    """
+    lengths, texts = [], []
+    for message in messages:
+        content = message.content
+        if not message.role or not isinstance(content, str):
+            return False
+        texts.append(content)
+        lengths.append(_FRAME + len(message.role) + len(content))
+    left = length - sum(lengths) - len(messages) - 1
+    if left:
+        more = [_more_bytes(content) for content in texts]
+        if left != sum(more):
+            return False
+        lengths = [least + some for least, some in zip(lengths, more, strict=True)]
+    position = start + 1
+    for message, own in zip(messages, lengths, strict=True):
+        message.start = position
+        message.end = position + own
+        position += own + 1
+    return True
+
+
+def _is_plain(message: ChatMessage) -> bool:
+    """Whether a located message is too short to say anything besides its role and its text, or one of them twice."""
+    content = message.content
+    if not message.role or not isinstance(content, str):
+        return False
+    least = _FRAME + len(message.role) + len(content)
+    left = message.end - message.start - least
+    return left < _SHORTEST_MEMBER or left - _more_bytes(content) < _SHORTEST_MEMBER
+
+
+def _more_bytes(content: str) -> int:
+    """How many bytes a text takes in JSON, at least, beyond one for each character: only what must be is escaped."""
+    return len(_SHORTEST.encode(content)) - len('""') - len(content)
+
+
+_SHORTEST = msgspec.json.Encoder()
 
 
 def _locate(text: bytes, position: int, elements: list[msgspec.Raw], messages: list[ChatMessage]) -> None:

@@ -36,6 +36,7 @@ class RequestBody:
         "_digests",
         "_text",
         "_top",
+        "_user_indexes",
         "_user_texts",
         "body",
         "chain",
@@ -60,6 +61,7 @@ class RequestBody:
         self._text = text
         self._top = top
         self._digests: list[str] | None = None
+        self._user_indexes: list[int] | None = None
         self._user_texts: list[str] | None = None
         self.messages = self._read_messages()
         self.model = self._string("model")
@@ -94,19 +96,35 @@ class RequestBody:
         return True
 
     @property
+    def user_indexes(self) -> list[int]:
+        """Which messages are the user's, in order; computed at first use."""
+        if self._user_indexes is None:
+            self._user_indexes = [place for place, message in enumerate(self.messages) if message.role == "user"]
+        return self._user_indexes
+
+    @property
     def user_texts(self) -> list[str]:
         """The texts of the user's messages, in order; computed at first use."""
         if self._user_texts is None:
-            self._user_texts = [message.text for message in self.messages if message.role == "user"]
+            self._user_texts = [self.messages[index].text for index in self.user_indexes]
         return self._user_texts
+
+    @property
+    def user_digests(self) -> list[str]:
+        """The digests of the user's messages, in order."""
+        digests = self.digests
+        return [digests[index] for index in self.user_indexes]
 
     @property
     def last_user_index(self) -> int | None:
         """Which message is the user's last, or None."""
-        for index in range(len(self.messages) - 1, -1, -1):
-            if self.messages[index].role == "user":
-                return index
-        return None
+        return self.user_indexes[-1] if self.user_indexes else None
+
+    @property
+    def last_answer(self) -> str | None:
+        """The text of the assistant's last message that has one, or None."""
+        said = (message.text for message in reversed(self.messages) if message.role == "assistant")
+        return next((text for text in said if text), None)
 
     @property
     def is_tool_followup(self) -> bool:

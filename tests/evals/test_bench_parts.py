@@ -1,8 +1,11 @@
 """The parts of the benchmark that its figures stand on: the load client, what is sent, percentiles, plans."""
 
+import contextlib
 import json
+import socket
 from itertools import islice
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +18,7 @@ from memproxy.evals.bench.figures import percentile
 from memproxy.evals.bench.jobs import Job
 from memproxy.evals.bench.plan import FULL, QUICK, STANDARD, Plan, scaled
 from memproxy.evals.bench.targets import OURS
+from memproxy.evals.bench.versions import Compared
 from memproxy.settings import GateSettings
 from tests.support.answers import Answer, chat_events, json_answer, stream
 from tests.support.upstream import ScriptedUpstream
@@ -70,6 +74,18 @@ async def test_a_broken_connection_is_an_error_and_another_one_takes_its_place(u
     assert len(result.total_ms) == 4
 
 
+async def test_a_server_that_does_not_take_connections_ends_the_job(upstream: ScriptedUpstream) -> None:
+    with contextlib.ExitStack() as held:
+        full = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # more than wait to be accepted
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        asked = msgspec.structs.replace(job(upstream, concurrency=3), port=full.getsockname()[1], connect_s=0.2)
+        with pytest.raises(OSError, match=r"0 of 3 within 0\.2 s"):
+            await Load(asked).run()
+
+
 async def test_a_stream_begins_before_it_ends(upstream: ScriptedUpstream) -> None:
     upstream.default = lambda _: stream(chat_events("some", "words"))
     result = await Load(job(upstream, concurrency=1, warmup=0, count=2, stagger_s=0.001)).run()
@@ -83,6 +99,12 @@ def test_so_many_values_lie_at_or_below_a_percentile(values: list[float], share:
     assert found in values
     assert sum(value <= found for value in values) >= share * len(values)
     assert sum(value < found for value in values) < share * len(values)
+
+
+def test_two_versions_are_compared_block_by_block() -> None:
+    found = Compared.of([100.0, 400.0, 200.0, 0.0], [50.0, 440.0, 160.0, 7.0])
+    assert (found.before, found.after) == (150, 105)
+    assert (found.ratio, found.less) == (0.8, 2 / 3), "a block in which nothing was measured says nothing"
 
 
 def test_facts_and_questions_are_all_different() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memproxy.evals.bench.endurance import LongRun
+from memproxy.evals.bench.endurance import LongRun, Used
 from tests.support.proxy import environment
 
 pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.timeout(240)]
@@ -18,6 +18,16 @@ def test_the_slope_is_that_of_the_last_half() -> None:
     assert grown.slope == pytest.approx(100)
     flat = LongRun(requests=[1_000, 2_000, 3_000, 4_000], relay_mb=[10, 60, 72, 72], outcomes={}, errors={})
     assert flat.slope == 0
+
+
+def test_what_several_relays_could_do_is_bound_by_the_busiest() -> None:
+    one = Used(answered=1_000, elapsed_s=2.0, relay_s={11: 0.5})
+    two = Used(answered=1_000, elapsed_s=2.0, relay_s={12: 0.2, 13: 0.4})
+    found = two.workers(one)
+    assert (found.workers, found.per_second, found.relay_cpu_us, found.shares) == (2, 500, 600, [0.667, 0.333])
+    assert found.capacity == 1.25, "2,500 requests a second of the busiest's processor, one alone did 2,000"
+    assert one.workers(one).capacity == 1
+    assert Used(answered=10, elapsed_s=1.0, relay_s={14: 0.0}).workers(one).capacity == 0, "nothing is known"
 
 
 def test_a_short_run_reports_memory(tmp_path: Path) -> None:

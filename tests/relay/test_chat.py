@@ -75,11 +75,13 @@ async def test_a_block_is_injected_right_before_the_last_user_message(relay: Rig
 
 async def test_recall_is_asked_with_the_last_user_messages_and_the_scope(relay: Rig) -> None:
     headers = {"X-Memproxy-User": "ada", "X-Memproxy-Session": "s1", "authorization": "Bearer sk-1"}
+    headers |= {"X-Memproxy-Project": "atlas", "X-Memproxy-Agent": "coder"}
     await relay.chat("one is mine", "two is mine", "three is mine", "four is mine", "five is mine", headers=headers)
     asked = relay.engine.asked[-1]
     assert asked.queries == ["two is mine", "three is mine", "four is mine", "five is mine"]
-    assert (asked.scope.user, asked.scope.session) == ("ada", "s1")
-    assert asked.scope.tenant.startswith("key:")
+    scope = asked.scope
+    assert (scope.user, scope.session, scope.project, scope.agent) == ("ada", "s1", "atlas", "coder")
+    assert scope.tenant.startswith("key:")
 
 
 async def test_a_greeting_is_not_searched(relay: Rig) -> None:
@@ -112,14 +114,15 @@ async def test_an_unknown_mode_is_refused_with_the_allowed_ones(relay: Rig, upst
 async def test_controls_in_the_body_are_stripped_and_obeyed(relay: Rig, upstream: ScriptedUpstream) -> None:
     await relay.chat(
         "What is my budget?",
-        memory_context={"user_id": "bob", "session_id": "s9", "project_id": "p1"},
+        memory_context={"user_id": "bob", "session_id": "s9", "project_id": "p1", "agent_id": "a1"},
         memory_config={"enabled": True, "retrieval_limit": 3},
         user="somebody-else",
     )
     assert not {"memory_context", "memory_config"} & upstream.last.json.keys()
     assert upstream.last.json["user"] == "somebody-else"
     asked = relay.engine.asked[-1]
-    assert (asked.scope.user, asked.scope.session, asked.scope.project) == ("bob", "s9", "p1")
+    scope = asked.scope
+    assert (scope.user, scope.session, scope.project, scope.agent) == ("bob", "s9", "p1", "a1")
     assert asked.limits.retrieval_limit == 3
 
 

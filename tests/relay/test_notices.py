@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
-from memproxy.core.protocol import Captured, UpstreamAccess
+from memproxy.core.protocol import Captured, RecallRequest, UpstreamAccess
 from memproxy.core.scope import Scope
+from memproxy.relay.breaker import FAILURES_TO_OPEN
 from memproxy.relay.engine import EngineClient
 from tests.relay.rig import ScriptedEngine, unix_server
+from tests.support.waiting import eventually
 
 
 def told(user: str, key: str, tenant: str = "acme") -> Captured:
@@ -33,3 +35,17 @@ async def test_a_key_that_a_call_lends_is_told_of_at_once(tmp_path: Path) -> Non
         client.notices.lend(told("ann", "sk-2"))
         await client.close()
     assert engine.captured == [told("ann", "sk-2"), told("ann", "sk-1")]
+
+
+async def test_the_first_call_to_an_engine_that_is_back_is_a_recall_and_no_notice(tmp_path: Path) -> None:
+    engine, client = ScriptedEngine(), EngineClient(tmp_path / "engine.sock", deadline_s=20)
+    asked = RecallRequest(request_id="r", scope=Scope(tenant="acme", user="ann"), queries=["my bike"], nonce="0" * 12)
+    await client.open()
+    for _ in range(FAILURES_TO_OPEN):
+        assert (await client.recall(asked)).reason == "engine"
+    async with unix_server(engine.app(), tmp_path / "engine.sock"):
+        await eventually(lambda: not client._breaker.open, what="it may be tried again")
+        client.notices.captured(told("ann", "sk-1"))
+        assert (await client.recall(asked)).result == "empty"
+        await client.close()
+    assert engine.captured == [told("ann", "sk-1")]

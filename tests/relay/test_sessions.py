@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.scope import Scope
-from memproxy.relay.sessions import Conversation, Sessions, prefix_keys
+from memproxy.core.turn import text_digest
+from memproxy.relay.sessions import Conversation, PrefixKeys, Sessions, prefix_keys
 from memproxy.stores.sqlite_state import SqliteState
 
 OWNER = Scope(tenant="t", user="ada")
@@ -27,7 +28,12 @@ async def state(tmp_path: Path) -> AsyncIterator[SqliteState]:
 async def find(
     sessions: Sessions, *texts: str, owner: Scope = OWNER, answer: str | None = None, tool: bool = False
 ) -> Conversation:
-    return await sessions.find(owner, texts, answer=answer, tool_followup=tool, now=NOW + timedelta(minutes=len(texts)))
+    digests, now = [text_digest(text) for text in texts], NOW + timedelta(minutes=len(texts))
+    return await sessions.find(owner, digests, answer=answer, tool_followup=tool, now=now)
+
+
+def keys_of(texts: list[str]) -> PrefixKeys:
+    return prefix_keys([text_digest(text) for text in texts])
 
 
 async def test_a_first_message_always_begins_a_session(state: SqliteState) -> None:
@@ -90,9 +96,9 @@ async def test_another_users_conversation_is_never_continued(state: SqliteState)
 
 @given(st.lists(st.text(max_size=20), min_size=2, max_size=6))
 def test_the_key_before_the_last_message_is_the_whole_key_without_it(texts: list[str]) -> None:
-    assert prefix_keys(texts).before == prefix_keys(texts[:-1]).whole
+    assert keys_of(texts).before == keys_of(texts[:-1]).whole
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=6))
 def test_white_space_does_not_change_a_key(texts: list[str]) -> None:
-    assert prefix_keys([f"  {text}\n" for text in texts]) == prefix_keys(texts)
+    assert keys_of([f"  {text}\n" for text in texts]) == keys_of(texts)

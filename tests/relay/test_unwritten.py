@@ -53,6 +53,7 @@ async def test_what_waits_is_tried_once_more_at_the_end(
         state_file.rename(tmp_path / "away")
         await talk(relay)
         (tmp_path / "away").rename(state_file)
+    assert relay.engine.captured, "and the engine is told of it"
     again = SqliteState(tmp_path / "state.db", sync="normal")
     await again.open()
     assert await said(again) == ["one", "two", "three"]

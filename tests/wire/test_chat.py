@@ -284,6 +284,33 @@ def test_duplicate_keys_on_our_path_are_unreadable(body: bytes) -> None:
     assert refused.value.reason == "duplicate_keys"
 
 
+SAID = st.tuples(st.sampled_from(["user", "assistant", "sämling"]), st.text(alphabet='ab"\\/\n\té😀', max_size=12))
+WRITTEN = st.sampled_from(
+    [
+        {"separators": (",", ":"), "ensure_ascii": False},
+        {"separators": (",", ":"), "ensure_ascii": True},
+        {"separators": (", ", ": "), "ensure_ascii": False},
+    ]
+)
+
+
+@given(st.lists(SAID, min_size=1, max_size=4), WRITTEN, st.data())
+def test_messages_are_located_however_they_are_written_and_none_may_say_something_twice(
+    said: list[tuple[str, str]], written: dict[str, Any], data: st.DataObject
+) -> None:
+    messages = [{"role": role, "content": content} for role, content in said]
+    texts = [json.dumps(message, **written) for message in messages]
+    comma = written["separators"][0]
+    body = f'{{"messages":[{comma.join(texts)}]}}'.encode()
+    request = read_request(body)
+    assert [json.loads(body[one.start : one.end]) for one in request.messages] == messages
+    place = data.draw(st.integers(0, len(texts) - 1))
+    first = data.draw(st.sampled_from(['"role":"user"', '"content":"other"', '"content":""', '"content":null']))
+    texts[place] = "{" + first + comma + texts[place][1:]
+    with pytest.raises(Unreadable):
+        read_request(f'{{"messages":[{comma.join(texts)}]}}'.encode())
+
+
 def test_keys_that_only_look_double_are_read() -> None:
     parts = [{"type": "text", "text": 'a "content" \\u0041 "role": "x"', "content": {"role": 1, "content": 2}}]
     request = conversation({"role": "user", "content": parts, "extra": {"role": 1}}, ("assistant", '"content" "role"'))

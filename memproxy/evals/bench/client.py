@@ -4,6 +4,7 @@ Raw sockets and a C parser, because a client that is slower than what it measure
 """
 
 import asyncio
+import errno
 import gc
 import sys
 import time
@@ -136,8 +137,9 @@ class Load:
         """Open the connections, warm up, measure, hang up."""
         job = self._job
         try:
+            connect_by = asyncio.get_running_loop().time() + job.connect_s
             for _ in range(job.concurrency):
-                self._connections.append(await self._connected())
+                self._connections.append(await self._connected(connect_by))
             await self._phase(job.warmup * job.concurrency, 0.0)
             self._measured, self._head = True, _head(job, job.headers)
             began = time.perf_counter()
@@ -149,9 +151,15 @@ class Load:
                 connection.close()
         return self._result(elapsed)
 
-    async def _connected(self) -> Connection:
+    async def _connected(self, connect_by: float) -> Connection:
+        """A new connection. A server whose queue is full leaves who connects without any answer, for minutes."""
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: Connection(self), "127.0.0.1", self._job.port)
+        try:
+            async with asyncio.timeout_at(connect_by):
+                _, connection = await loop.create_connection(lambda: Connection(self), "127.0.0.1", self._job.port)
+        except TimeoutError as error:
+            said = f"{len(self._connections)} of {self._job.concurrency} within {self._job.connect_s:g} s"
+            raise ConnectionError(errno.ETIMEDOUT, said) from error
         return connection
 
     async def _phase(self, count: int, stagger_s: float) -> None:
@@ -210,7 +218,7 @@ class Load:
 
     async def _replaced(self, lost: Connection) -> None:
         try:
-            connection = await self._connected()
+            connection = await self._connected(asyncio.get_running_loop().time() + self._job.connect_s)
         except OSError as error:
             self.failed(f"no connection: {error.strerror}")
             self.idle()

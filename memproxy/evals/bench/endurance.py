@@ -6,7 +6,6 @@ brings. Each part prints its figures; ``--json`` writes all of them.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +30,8 @@ AT_ONCE = 16
 MEMORIES = 1_000
 USER = "benchmark"
 HANGUPS = 20
+WORKERS_REQUESTS = 2_000
+WORKERS_ROUNDS = 10
 PART_LIMIT_S = 600.0
 
 MODES = (("off", 16), ("read", 3), ("on", 1))
@@ -66,12 +67,40 @@ class OpenStreams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
-    """Throughput with so many relay processes; processor time per request, and how it was spread over them."""
+    """So many relay processes: requests a second that came through, processor time per request, what part of it each
+    process had (the greatest first), and requests for each second of it.
+
+    ``capacity`` is how many times as much as one process they could do, if each had a processor to itself: the busiest
+    is then the bound. A machine whose processors are shared with client, upstream and others shows no more throughput.
+    """
 
     workers: int
     per_second: float
     relay_cpu_us: float
     shares: list[float]
+    per_cpu_second: float
+    capacity: float
+
+
+class Used(msgspec.Struct):
+    """What requests took of the processes of one proxy, added up over rounds."""
+
+    answered: int = 0
+    elapsed_s: float = 0.0
+    relay_s: dict[int, float] = {}
+
+    def workers(self, alone: "Used") -> Workers:
+        """The figures, compared with those of one process alone."""
+        total = sum(self.relay_s.values())
+        by_busiest = _ratio(self.answered, max(self.relay_s.values()))
+        return Workers(
+            workers=len(self.relay_s),
+            per_second=round(_ratio(self.answered, self.elapsed_s), 1),
+            relay_cpu_us=round(_ratio(total, self.answered) * 1e6, 1),
+            shares=[round(_ratio(one, total), 3) for one in sorted(self.relay_s.values(), reverse=True)],
+            per_cpu_second=round(_ratio(self.answered, total), 1),
+            capacity=round(_ratio(by_busiest, _ratio(alone.answered, sum(alone.relay_s.values()))), 2),
+        )
 
 
 class Figures(msgspec.Struct, kw_only=True):
@@ -176,27 +205,34 @@ class Endurance:
             self._console.print(f"for a client that reads nothing, {sent / 2**20:.1f} MB were taken from the upstream")
 
     async def workers(self, count: int) -> None:
-        """Throughput with one relay process and with several, memory off; not pinned."""
-        for number in (1, count):
-            async with self._instance(f"workers-{number}", workers=number) as instance:
-                await self._stage.client.run(_job(instance, "off", 2_000, 0))
-                before = [cpu_seconds([pid]) or 0.0 for pid in instance.relay_pids]
-                began = time.perf_counter()
-                result = await self._stage.client.run(_job(instance, "off", 20_000, 1))
-                elapsed = time.perf_counter() - began
-                used = [(cpu_seconds([pid]) or 0.0) - was for pid, was in zip(instance.relay_pids, before, strict=True)]
-            total = sum(used) or 1.0
-            found = Workers(
-                workers=number,
-                per_second=round(result.answered / elapsed, 1),
-                relay_cpu_us=round(total / max(1, result.answered) * 1e6, 1),
-                shares=[round(one / total, 3) for one in used],
-            )
+        """One relay process and several, memory off, in turn; not pinned."""
+        async with self._instance("one-worker") as one, self._instance("workers", workers=count) as several:
+            used = {instance.name: Used() for instance in (one, several)}
+            for instance in (one, several):
+                await self._stage.client.run(_job(instance, "off", WORKERS_REQUESTS, 0))
+            for part in range(1, WORKERS_ROUNDS + 1):
+                for instance in (one, several):
+                    await self._use(instance, part, used[instance.name])
+        for found in (used[instance.name].workers(used[one.name]) for instance in (one, several)):
             self.figures.workers.append(found)
             self._console.print(
-                f"{number} relay processes: {found.per_second:,.0f} requests a second, {found.relay_cpu_us:.0f} µs of "
-                f"processor time each, spread {found.shares}"
+                f"{found.workers} relay processes: {found.per_second:,.0f} requests a second, "
+                f"{found.relay_cpu_us:.0f} µs of processor time each, spread {found.shares}; with a processor each "
+                f"{found.capacity:.2f} times as much as one"
             )
+
+    async def _use(self, instance: Instance, part: int, used: Used) -> None:
+        before = {pid: cpu_seconds([pid]) or 0.0 for pid in instance.relay_pids}
+        result = await self._stage.client.run(_job(instance, "off", WORKERS_REQUESTS, part))
+        used.answered += result.answered
+        used.elapsed_s += result.elapsed_s
+        for pid, was in before.items():
+            used.relay_s[pid] = used.relay_s.get(pid, 0.0) + (cpu_seconds([pid]) or 0.0) - was
+
+
+def _ratio(part: float, whole: float) -> float:
+    """0 where there is nothing to divide by: no answers, or a system that does not tell processor time."""
+    return part / whole if whole else 0.0
 
 
 def _headers(mode: str) -> dict[str, str]:

@@ -69,9 +69,11 @@ class Instance:
         extractor: str | None = None,
         learn: Mapping[str, object] | None = None,
         server: Mapping[str, object] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Self:
         """Start one in a new folder below ``folder`` and wait until all of it is ready. With the address of an
-        ``extractor`` it learns, too; ``learn`` and ``server`` are more settings of those sections.
+        ``extractor`` it learns, too; ``learn`` and ``server`` are more settings of those sections,
+        ``environment`` is more of its environment.
 
         Raises:
             ConfigError: it ended by itself or was not ready in time.
@@ -83,7 +85,7 @@ class Instance:
         config_file.write_text(yaml.safe_dump(config), encoding="utf-8")
         command = [sys.executable, "-m", "memproxy.cli", "serve", "--config", str(config_file), "--port", str(port)]
         began = time.perf_counter()
-        child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home)})
+        child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home), **(environment or {})})
         instance = cls(name, child, port, _session(port))
         try:
             await instance._ready(began)

@@ -25,6 +25,8 @@ class Job(msgspec.Struct, kw_only=True):
     warmup: int = 3
     count: int = 1_000_000
     seconds: float = 10.0
+    connect_s: float = 10.0
+    """All connections together are open by then, or the job is given up; one that replaces another has as long."""
     stagger_s: float = 0.0
     """Connection k begins its measured part k times this late, as independent clients would."""
 

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import msgspec
 
+from memproxy.errors import ConfigError
 from memproxy.evals.bench.children import Child, Nursery
 from memproxy.evals.bench.instance import Instance
 from memproxy.evals.bench.jobs import Job, Result
 from memproxy.evals.bench.machine import Pinning
+
+ANSWER_S = 60.0
+"""Within this, besides twice a job's own time, the client answers: all that it waits for has a limit, 40 s together."""
 
 
 class LoadClient:
@@ -27,7 +31,10 @@ class LoadClient:
             ConfigError: the client ended or did not answer in time.
         """
         await self._child.write_line(msgspec.json.encode(job))
-        return self._results.decode(await self._child.read_line(job.seconds * 2 + 60.0))
+        try:
+            return self._results.decode(await self._child.read_line(job.seconds * 2 + ANSWER_S))
+        except ConfigError as error:
+            raise ConfigError(f"{error.message} (Asked: {job.concurrency} at once, port {job.port}.)") from error
 
 
 class Stage:

@@ -18,6 +18,11 @@ from memproxy.evals.bench.payloads import json_answer, stream_events
 STREAM_CHUNKS = 50
 STREAM_GAP_S = 0.005
 
+BACKLOG = 2_048
+"""Connections that may wait to be accepted. To what is over it the kernel does not answer: who connects, or has sent a
+request already, waits for seconds (the event loops' own 100 are fewer than a run opens at once).
+"""
+
 _STREAM_MARK = b'"stream":true'
 
 
@@ -100,9 +105,9 @@ class Connection(asyncio.Protocol):
 async def serve() -> None:
     """Serve on a free port, printed first, until standard input ends."""
     script = Script()
-    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(script), sock=listening)
+    server = await loop.create_server(lambda: Connection(script), sock=listening, backlog=BACKLOG)
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
     async with server:
