@@ -139,8 +139,9 @@ def _place(memory: Memory) -> tuple[str | None, str | None]:
 
 
 def _visible(request: Memory, memory: Memory) -> bool:
-    """Whether the speaker stands where the memory is seen: in its project and agent, or it has none."""
-    return memory.project_id in (None, request.project_id) and memory.agent_id in (None, request.agent_id)
+    """Whether the speaker stands where the memory is seen: in its project and agent, or one of the two has none."""
+    places = ((request.project_id, memory.project_id), (request.agent_id, memory.agent_id))
+    return all(None in (own, other) or own == other for own, other in places)
 
 
 def _cosine(one: Vector, other: Vector) -> float | None:

@@ -120,6 +120,21 @@ async def test_a_request_forgets_what_it_means_and_no_more(
         assert await active(r) == left
 
 
+@pytest.mark.parametrize(
+    ("asked_in", "left"),
+    [(None, set[str]()), ("work", set[str]()), ("home", {BERLIN["content"]})],
+)
+async def test_a_request_reaches_what_its_project_sees_and_all_of_the_user_s_without_one(
+    tmp_path: Path, asked_in: str | None, left: set[str]
+) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("I live in Berlin", BERLIN, scope=Scope(tenant="acme", user="ann", session="s0", project="work"))
+        request = forget("where the user lives", subject="user", predicate="lives_in", object="Berlin")
+        later = Scope(tenant="acme", user="ann", session="s9", project=asked_in)
+        await r.teach("Forget where I live", request, scope=later)
+        assert await active(r) == left
+
+
 async def test_what_is_said_again_after_it_was_taken_back_holds_again(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         await r.teach("I live in Berlin", BERLIN)
