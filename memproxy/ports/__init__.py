@@ -5,6 +5,7 @@ Anything concrete is chosen in ``wiring`` alone. Values that cross a seam are th
 
 from memproxy.ports.access import AccessState, Charge, GivenAnswer, Spent
 from memproxy.ports.memory import (
+    Beside,
     Candidate,
     HeldStore,
     HybridQuery,
@@ -47,6 +48,7 @@ from memproxy.ports.state import (
 
 __all__ = [
     "AccessState",
+    "Beside",
     "BlockLine",
     "Candidate",
     "Charge",

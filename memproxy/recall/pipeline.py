@@ -27,7 +27,7 @@ from memproxy.ports import (
     Question,
     Reranker,
 )
-from memproxy.recall import hops, matters, preferences
+from memproxy.recall import hops, preferences
 from memproxy.recall.answering import answered, note, without
 from memproxy.recall.aside import Aside
 from memproxy.recall.assemble import Block, assemble
@@ -293,29 +293,12 @@ class Recall:
         if self._general.asks(verdict, hybrid.dense):
             raise _General
         with course.stage("search"):
-            found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
-            candidates = await self._with_preferences(scope, query, hybrid, found)
+            if "preferences" in self._recipe.stages:
+                beside = preferences.beside(query, limits.kinds, self._lexical)
+                hybrid = msgspec.structs.replace(hybrid, beside=beside)
+            candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         with course.stage("rank"):
             return self._ranked(query, hybrid, candidates)
-
-    async def _with_preferences(
-        self, scope: Scope, query: str, hybrid: HybridQuery, candidates: list[Candidate]
-    ) -> list[Candidate]:
-        """With what is known in the matter, when advice is asked for: it seldom has the question's words."""
-        if "preferences" not in self._recipe.stages:
-            return candidates
-        if beside := matters.beside(query):
-            bm25 = self._lexical.encode_query(beside)
-            more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0)
-            candidates = preferences.joined(candidates, await self._store.search(scope, more))
-        words = preferences.wanted_words(query)
-        kinds = tuple(kind for kind in hybrid.where.kinds if kind is not Kind.TURN)
-        if not words or (hybrid.where.kinds and not kinds):
-            return candidates
-        where = msgspec.structs.replace(hybrid.where, kinds=kinds)
-        bm25 = self._lexical.encode_query(words)
-        more = msgspec.structs.replace(hybrid, bm25=bm25, limit=preferences.MOST_FOUND, facts=0, where=where)
-        return preferences.joined(candidates, await self._store.search(scope, more))
 
     def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
         """Best first; those set aside do not lower the others' scores."""

@@ -4,14 +4,25 @@ and possessions in that matter, though it shares no word with them.
 
 from collections.abc import Sequence
 
-import msgspec
-
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.topics import TOPICS, asks_advice, states_preference, topics_of
-from memproxy.ports import Candidate
+from memproxy.ports import Beside, LexicalEncoder
+from memproxy.recall import matters
 
 MOST_FOUND = 20
-"""Preferences that are searched for beside the usual candidates."""
+"""So many are searched for beside the usual candidates, by each search."""
+
+
+def beside(query: str, kinds: Sequence[Kind], lexical: LexicalEncoder) -> tuple[Beside, ...]:
+    """What to search for beside a query among memories of these kinds, because what answers it seldom has its words:
+    what is told of its matter and, when advice is asked for, what is known of its topics.
+    """
+    found: list[Beside] = []
+    if words := matters.beside(query):
+        found.append(Beside(bm25=lexical.encode_query(words), limit=MOST_FOUND))
+    if any(kind is not Kind.TURN for kind in kinds) and (words := wanted_words(query)):
+        found.append(Beside(bm25=lexical.encode_query(words), limit=MOST_FOUND, facts_only=True))
+    return tuple(found)
 
 
 def wanted_words(query: str) -> str:
@@ -30,13 +41,3 @@ def is_preference(memory: Memory, topics: frozenset[str]) -> bool:
     if memory.kind is Kind.TURN:
         return states_preference(memory.content) and not memory.content.rstrip().endswith("?")
     return memory.stance is not None or states_preference(memory.content)
-
-
-def joined(found: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates of a query with those that were searched for by its topics' words, which say nothing of how well
-    they match the query itself.
-    """
-    known = {(one.memory.session_id, one.memory.id) for one in found}
-    by_words = any(one.bm25 is not None for one in found)
-    others = (one for one in more if (one.memory.session_id, one.memory.id) not in known)
-    return [*found, *(msgspec.structs.replace(one, bm25=0.0 if by_words else None) for one in others)]

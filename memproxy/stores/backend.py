@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from memproxy.ports import SparseVector
+from memproxy.ports import Beside, SparseVector
 from memproxy.stores.filters import TELLS_NOTHING, Where
 
 DENSE = "dense"
@@ -97,7 +97,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     """Both searches at once: the nearest ``limit`` points to ``dense`` and to ``bm25`` (None: not asked for) within
     ``where``. ``corpus`` is what IDF is counted over: all of the owner's, or what tells something where ``where`` is
-    limited to that as well. ``facts`` as in `ports.HybridQuery`. ``background``: no request waits for it.
+    limited to that as well. ``facts``, ``beside`` and ``background`` as in `ports.HybridQuery`.
     """
 
     where: Where
@@ -106,16 +106,23 @@ class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     facts: int = 0
     dense: list[float] | None = None
     bm25: SparseVector | None = None
+    beside: tuple[Beside, ...] = ()
     background: bool = False
+
+    def is_wider(self, beside: Beside) -> bool:
+        """Whether all that is nearest to the vector beside it is among its own nearest."""
+        return not beside.facts_only and beside.limit <= self.limit
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True):
     """Raw scores by point id of everything that either search found: the best of a side first, then what only the other
-    side found. A point without a vector has no ``dense``.
+    side found. A point without a vector has no ``dense``. What was found beside them alone comes last and has no
+    ``bm25``; ``beside`` are the best by the words that were searched for beside.
     """
 
     dense: dict[str, float]
     bm25: dict[str, float]
+    beside: dict[str, None] = {}
 
 
 class Backend(Protocol):

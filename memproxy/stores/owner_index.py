@@ -4,16 +4,18 @@ The engine stays the store of truth. Every change that it takes is told here in 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from memproxy.ports import SparseVector
 from memproxy.stores.backend import Hybrid, Scores
 from memproxy.stores.filters import SILENT, TELLS_NOTHING, Where, telling
-from memproxy.stores.owner_columns import Columns, Mask, NotHere, Owner, owned_by, owner_of
+from memproxy.stores.owner_columns import Columns, Floats, Mask, NotHere, Owner, owned_by, owner_of
 from memproxy.stores.owner_vectors import Vectors, unit
 from memproxy.stores.owner_words import Words, best, scores
+
+Told = TypeVar("Told")
 
 ROW_BYTES = 600
 """About what Python's own objects take for a memory: its two ids, and where its parts are."""
@@ -144,8 +146,8 @@ class OwnerIndex:
         mask = self._columns.mask(asked.where)
         by_vector: dict[int, float] = {}
         by_words: dict[int, float] = {}
-        if asked.dense is not None:
-            query = unit(asked.dense)
+        query = None if asked.dense is None else unit(asked.dense)
+        if query is not None:
             by_vector = self._vectors.nearest(query, mask, asked.limit)
             if more := self._more(asked, mask, by_vector):
                 by_vector |= self._vectors.nearest(query, more.mask, more.limit)
@@ -156,9 +158,23 @@ class OwnerIndex:
                 by_words |= best(total, more.mask, more.limit)
             rest = [row for row in by_vector if row not in by_words]
             by_words |= dict(zip(rest, total[rest].tolist(), strict=True))
-        if asked.dense is not None:
+        if query is not None:
             by_vector |= self._vectors.of([row for row in by_words if row not in by_vector], query)
-        return Scores(dense=self._named(by_vector), bm25=self._named(by_words))
+        told: dict[int, None] = {}
+        for one in asked.beside:
+            among = mask & self._columns.facts() if one.facts_only else mask
+            words = best(scores(tables, one.bm25, len(mask), count), among, one.limit)
+            if query is not None:
+                by_vector |= self._near_beside(query, among, 0 if asked.is_wider(one) else one.limit, words, by_vector)
+            told |= dict.fromkeys(words)
+        return Scores(dense=self._named(by_vector), bm25=self._named(by_words), beside=self._named(told))
+
+    def _near_beside(
+        self, query: Floats, among: Mask, limit: int, words: Mapping[int, float], known: Mapping[int, float]
+    ) -> dict[int, float]:
+        """The nearest ``limit`` rows and those with the words, as far as they are not known."""
+        near = {row: score for row, score in self._vectors.nearest(query, among, limit).items() if row not in known}
+        return near | self._vectors.of([row for row in words if row not in known and row not in near], query)
 
     def _corpus(self, asked: Hybrid) -> tuple[Sequence[Words], int]:
         """The words that IDF is counted over, and of how many memories they are. Raises `NotHere`."""
@@ -178,5 +194,5 @@ class OwnerIndex:
         among = mask & self._columns.facts()
         return _Facts(among, asked.facts) if among.any() else None
 
-    def _named(self, scores: Mapping[int, float]) -> dict[str, float]:
-        return {place: score for row, score in scores.items() if (place := self._places[row]) is not None}
+    def _named(self, found: Mapping[int, Told]) -> dict[str, Told]:
+        return {place: told for row, told in found.items() if (place := self._places[row]) is not None}

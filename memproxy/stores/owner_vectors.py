@@ -156,19 +156,17 @@ class Vectors:
         return apart
 
     def _best(self, places: Places, scores: Floats, limit: int) -> dict[int, float]:
-        best: dict[int, float] = {}
         if len(self._of_row) == self._used - len(self._free):  # every row has one vector
             chosen = greatest(scores, limit)
             return dict(zip(self._rows[places[chosen]].tolist(), scores[chosen].tolist(), strict=True))
         for some in (_SPARE * limit, len(places)):
             # a row may have several vectors among the best: only if too few rows are there, all are put in order
             chosen = greatest(scores, some)
-            best = {}
-            for row, score in zip(self._rows[places[chosen]].tolist(), scores[chosen].tolist(), strict=True):
-                best.setdefault(row, score)
-                if len(best) == limit:
-                    return best
-        return best
+            rows = self._rows[places[chosen]]
+            first = np.sort(np.unique(rows, return_index=True)[1])[:limit]
+            if len(first) == limit:
+                break
+        return dict(zip(rows[first].tolist(), scores[chosen[first]].tolist(), strict=True))
 
     def _scored(self, places: Places, query: Floats) -> Floats:
         scores = np.empty(len(places), np.float32)

@@ -20,9 +20,9 @@ from memproxy.stores.filters import TELLS_NOTHING
 log = logging.getLogger(__name__)
 
 
-class Read(msgspec.Struct, frozen=True):
+class Read(msgspec.Struct, frozen=True, gc=False):
     """What is read of a point for a search: the memory, its token vectors (empty when it has none), and what is made of
-    it while it is kept.
+    it while it is kept. Nothing of it refers back to it, so that Python need not look it through for garbage.
     """
 
     memory: Memory

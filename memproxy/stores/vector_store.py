@@ -4,26 +4,26 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, MemproxyError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point, PointPage
-from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Written
+from memproxy.stores import engine_search
+from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Scores, Written
 from memproxy.stores.dated_backend import DatedBackend, TimeToLive
 from memproxy.stores.filters import (
     TELLS_NOTHING,
-    HasId,
     OneOf,
     Where,
     counted,
     erasable,
-    facts,
     owned,
     readable,
     telling,
@@ -165,16 +165,17 @@ class VectorStore:
             facts=query.facts,
             dense=query.dense,
             bm25=query.bm25,
+            beside=query.beside,
             background=query.background,
         )
         async with self._using("search") as backend:
             scores, found = await self._scored(backend, hybrid)
-        by_words = query.bm25 is not None
         return [
             Candidate(
                 memory=one.memory,
                 cosine=scores.dense.get(place),
-                bm25=scores.bm25.get(place, 0.0) if by_words else None,
+                bm25=scores.bm25.get(place),
+                beside=place in scores.beside,
                 tokens=one.tokens,
                 notes=one.notes,
             )
@@ -185,16 +186,8 @@ class VectorStore:
         """Every candidate's scores, and the candidates."""
         scores = await backend.scores(asked)
         if scores is not None:
-            return scores, await self._read(backend, list(scores.dense | scores.bm25))
-        best = await _ranked(backend, _sides(asked, asked.where))
-        more, found = await asyncio.gather(_filled(backend, asked, best), self._read(backend, list(best[0] | best[1])))
-        scores = Scores(dense=best[0] | more[0], bm25=best[1] | more[1])
-        beside = await _more_facts(backend, asked, best, dict(found))
-        places = list(beside.dense | beside.bm25)
-        if not places:
-            return scores, found
-        found += await self._read(backend, places)
-        return Scores(dense=scores.dense | beside.dense, bm25=scores.bm25 | beside.bm25), found
+            return scores, await self._read(backend, list(scores.dense | scores.bm25 | scores.beside))
+        return await engine_search.searched(backend, asked, partial(self._read, backend))
 
     async def _read(self, backend: Backend, places: list[str]) -> list[tuple[str, Read]]:
         """The memories at these places, in their order; missing ones are left out."""
@@ -287,64 +280,6 @@ class VectorStore:
             f"The embedder gives vectors of {got} numbers, the store holds vectors of {self._dimension}. "
             "Configure the embedding model the store was built with, or run `memproxy reindex`."
         )
-
-
-def _sides(asked: Hybrid, where: Where) -> list[Ranking | None]:
-    """The search by vector and the one by words; None for one that is not asked for."""
-    limit, corpus = asked.limit, asked.corpus
-    return [
-        Ranking(where=where, limit=limit, dense=asked.dense, corpus=corpus) if asked.dense is not None else None,
-        Ranking(where=where, limit=limit, bm25=asked.bm25, corpus=corpus) if asked.bm25 is not None else None,
-    ]
-
-
-async def _more_facts(
-    backend: Backend, asked: Hybrid, best: Sequence[Mapping[str, float]], found: Mapping[str, Read]
-) -> Scores:
-    """Raw scores of the best facts that were not found, where a side has room for few of them."""
-    wanted = msgspec.structs.replace(asked, limit=asked.facts)
-    sides = [
-        side if _lacks_facts(asked, there, found) else None
-        for side, there in zip(_sides(wanted, facts(asked.where)), best, strict=True)
-    ]
-    dense, bm25 = await _ranked(backend, sides)
-    new = dict.fromkeys(place for place in dense | bm25 if place not in found)
-    if not new:
-        return Scores(dense={}, bm25={})
-    by_vector, by_words = _sides(asked, asked.corpus)
-    scored = await _ranked(backend, [_rest(by_vector, new, {}), _rest(by_words, new, {})])
-    return Scores(dense=scored[0], bm25=dict.fromkeys(new, 0.0) | scored[1])
-
-
-def _lacks_facts(asked: Hybrid, best: Mapping[str, float], found: Mapping[str, Read]) -> bool:
-    if len(best) < asked.limit:
-        return False  # these are all there are
-    kinds = [found[place].memory.kind for place in best if place in found]
-    return len(kinds) - kinds.count(Kind.TURN) < asked.facts
-
-
-async def _filled(backend: Backend, asked: Hybrid, best: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Raw scores of what only the other side found, by vector and by words."""
-    dense, bm25 = _sides(asked, asked.corpus)
-    # words are matched exactly: fewer than asked for are all there are, and every other memory has none of them
-    words_open = len(best[1]) >= asked.limit
-    return await _ranked(
-        backend, [_rest(dense, best[1], best[0]), _rest(bm25, best[0], best[1]) if words_open else None]
-    )
-
-
-def _rest(side: Ranking | None, there: Mapping[str, Any], here: Mapping[str, float]) -> Ranking | None:
-    ids = tuple(there.keys() - here.keys())
-    if side is None or not ids:
-        return None
-    # the ids come from a scoped search; the corpus keeps the same IDF
-    return Ranking(where=Where((HasId(ids),)), limit=len(ids), dense=side.dense, bm25=side.bm25, corpus=side.corpus)
-
-
-async def _ranked(backend: Backend, sides: Sequence[Ranking | None]) -> list[dict[str, float]]:
-    asked = [side for side in sides if side is not None]
-    answers = iter(await backend.rank(asked) if asked else ())
-    return [dict(next(answers)) if side is not None else {} for side in sides]
 
 
 async def _all(backend: Backend, where: Where, fields: Sequence[str]) -> AsyncIterator[Found]:

@@ -1,16 +1,29 @@
 """Searches that are answered from memory find what the engine finds, after whatever was written."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from memproxy.ports import MemoryFilter
+from memproxy.ports import HybridQuery, MemoryFilter, Point, SparseVector
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.owner_columns import greatest
 from memproxy.stores.owner_vectors import Vectors, unit
-from tests.stores.indexing import CLOSE, STEPS, answered_from_memory, asked, compare, indexed, made, step, warm
-from tests.stores.making import ANN, NOON
+from tests.stores.indexing import (
+    CLOSE,
+    STEPS,
+    answered_from_memory,
+    asked,
+    compare,
+    indexed,
+    made,
+    step,
+    told,
+    vector,
+    warm,
+)
+from tests.stores.making import ANN, NOON, turn
 
 
 @settings(
@@ -38,6 +51,23 @@ async def test_after_any_writes_a_search_finds_the_same_with_and_without_an_inde
     before = answered_from_memory()
     await compare(one, other, ANN, MemoryFilter(active=True, quarantined=False, now=NOON), first)
     assert answered_from_memory() > before or not await one.count(ANN, MemoryFilter())
+
+
+async def test_two_turns_of_one_id_and_session_are_compared_each_with_itself(
+    stores: tuple[EdgeStore, EdgeStore],
+) -> None:
+    for store in stores:
+        turns = [turn("m1", ANN, session_id=f"s{number}", metadata={"drawn": number}) for number in range(2)]
+        weights = SparseVector(list(range(12)), [1.0] * 12)
+        await store.upsert(
+            ANN,
+            [Point(memory=one, dense=dense, bm25=weights) for one, dense in zip(turns, ([vector(1)], []), strict=True)],
+        )
+        await store.set_fields(msgspec.structs.replace(ANN, session=None), {"m1": {"session_id": None}})
+    await warm(stores[0])
+    assert len(told(await stores[0].search(ANN, HybridQuery(bm25=weights)))) == 2
+    for seed in range(3):
+        await compare(*stores, ANN, MemoryFilter(), seed)
 
 
 @pytest.mark.parametrize("dimension", [384, 100])

@@ -1,0 +1,120 @@
+"""A search that the engine answers: both sides and what is searched for beside them in one call, then what one side
+alone has found is scored by the other.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from memproxy.core.memory import Kind
+from memproxy.ports import Beside
+from memproxy.stores.backend import Backend, Hybrid, Ranking, Scores
+from memproxy.stores.filters import HasId, Where, facts
+from memproxy.stores.stored import Read
+
+ReadPlaces = Callable[[list[str]], Awaitable[list[tuple[str, Read]]]]
+"""Reads the memories at these places, in their order; missing ones are left out."""
+
+
+class _Best(msgspec.Struct, frozen=True):
+    """What each search found, best first: the query's own two, then by vector and by words beside them."""
+
+    own: Sequence[dict[str, float]]
+    near: dict[str, float]
+    told: dict[str, None]
+
+    def beside(self) -> list[str]:
+        """What was found beside the query's own searches alone."""
+        own = self.own[0] | self.own[1]
+        return [place for place in dict.fromkeys(self.near) | self.told if place not in own]
+
+
+async def searched(backend: Backend, asked: Hybrid, read: ReadPlaces) -> tuple[Scores, list[tuple[str, Read]]]:
+    """Every candidate's scores, and the candidates."""
+    best = await _best(backend, asked)
+    own, beside = list(best.own[0] | best.own[1]), best.beside()
+    more, found = await asyncio.gather(_filled(backend, asked, best), read(own + beside))
+    known = dict(found)
+    facts_too = await _more_facts(backend, asked, best.own, {place: known[place] for place in own if place in known})
+    if new := [place for place in facts_too.dense | facts_too.bm25 if place not in known]:
+        found += await read(new)
+    by_words = dict.fromkeys(own, 0.0) | best.own[1] | more[1] | facts_too.bm25 if asked.bm25 is not None else {}
+    by_vector = best.near | best.own[0] | more[0] | facts_too.dense
+    return Scores(dense=by_vector, bm25=by_words, beside=best.told), found
+
+
+async def _best(backend: Backend, asked: Hybrid) -> _Best:
+    own = _sides(asked, asked.where)
+    beside = [side for one in asked.beside for side in _beside(asked, one)]
+    best = await _ranked(backend, [*own, *beside])
+    near: dict[str, float] = {}
+    for found in best[2::2]:
+        near |= found
+    return _Best(best[:2], near, dict.fromkeys(place for found in best[3::2] for place in found))
+
+
+def _beside(asked: Hybrid, beside: Beside) -> list[Ranking | None]:
+    where = facts(asked.where) if beside.facts_only else asked.where
+    sides = _sides(msgspec.structs.replace(asked, limit=beside.limit, bm25=beside.bm25), where)
+    return [None if asked.is_wider(beside) else sides[0], sides[1]]
+
+
+def _sides(asked: Hybrid, where: Where) -> list[Ranking | None]:
+    """The search by vector and the one by words; None for one that is not asked for."""
+    limit, corpus = asked.limit, asked.corpus
+    return [
+        Ranking(where=where, limit=limit, dense=asked.dense, corpus=corpus) if asked.dense is not None else None,
+        Ranking(where=where, limit=limit, bm25=asked.bm25, corpus=corpus) if asked.bm25 is not None else None,
+    ]
+
+
+async def _more_facts(
+    backend: Backend, asked: Hybrid, best: Sequence[Mapping[str, float]], found: Mapping[str, Read]
+) -> Scores:
+    """Raw scores of the best facts that were not found, where a side has room for few of them."""
+    wanted = msgspec.structs.replace(asked, limit=asked.facts)
+    sides = [
+        side if _lacks_facts(asked, there, found) else None
+        for side, there in zip(_sides(wanted, facts(asked.where)), best, strict=True)
+    ]
+    dense, bm25 = await _ranked(backend, sides)
+    new = dict.fromkeys(place for place in dense | bm25 if place not in found)
+    if not new:
+        return Scores(dense={}, bm25={})
+    by_vector, by_words = _sides(asked, asked.corpus)
+    scored = await _ranked(backend, [_rest(by_vector, new), _rest(by_words, new)])
+    return Scores(dense=scored[0], bm25=dict.fromkeys(new, 0.0) | scored[1])
+
+
+def _lacks_facts(asked: Hybrid, best: Mapping[str, float], found: Mapping[str, Read]) -> bool:
+    if len(best) < asked.limit:
+        return False  # these are all there are
+    kinds = [found[place].memory.kind for place in best if place in found]
+    return len(kinds) - kinds.count(Kind.TURN) < asked.facts
+
+
+async def _filled(backend: Backend, asked: Hybrid, best: _Best) -> list[dict[str, float]]:
+    """Raw scores of what only the other side found, by vector and by words; by vector of what was found beside them."""
+    dense, bm25 = _sides(asked, asked.corpus)
+    near, told = best.own
+    # words are matched exactly: fewer than asked for are all there are, and every other memory has none of them
+    words_open = len(told) >= asked.limit
+    unscored = [place for place in dict.fromkeys(told) | best.told if place not in near and place not in best.near]
+    return await _ranked(
+        backend, [_rest(dense, unscored), _rest(bm25, near.keys() - told.keys()) if words_open else None]
+    )
+
+
+def _rest(side: Ranking | None, places: Iterable[str]) -> Ranking | None:
+    ids = tuple(places)
+    if side is None or not ids:
+        return None
+    # the ids come from a scoped search; the corpus keeps the same IDF
+    return Ranking(where=Where((HasId(ids),)), limit=len(ids), dense=side.dense, bm25=side.bm25, corpus=side.corpus)
+
+
+async def _ranked(backend: Backend, sides: Sequence[Ranking | None]) -> list[dict[str, float]]:
+    asked = [side for side in sides if side is not None]
+    answers = iter(await backend.rank(asked) if asked else ())
+    return [dict(next(answers)) if side is not None else {} for side in sides]
