@@ -111,7 +111,7 @@ def late_columns(similarities: Array, window: Array, functional: Sequence[bool])
     the rows of candidates without tokens, which get 0; ``window`` is the best of a candidate and of those beside it.
     ``functional`` tokens have no topic. A token that few candidates have anything near to counts more.
     """
-    seen: NDArray[np.bool_] = np.logical_or.reduce(np.isfinite(similarities), axis=1)
+    seen = compared(similarities)
     found = {name: np.zeros(len(seen)) for name in LATE}
     if not np.logical_or.reduce(seen):
         return found
@@ -124,6 +124,14 @@ def late_columns(similarities: Array, window: Array, functional: Sequence[bool])
     found["late_standing"][seen] = _standings(own, USUAL_LATE)
     found["late_window"][seen] = _standings(window @ parts, USUAL_LATE_WINDOW)
     return found
+
+
+def compared(similarities: Array) -> NDArray[np.bool_]:
+    """Which candidates have tokens that were compared with the question's: the rows of the others are all NaN."""
+    if not similarities.shape[1]:
+        return np.zeros(len(similarities), np.bool_)
+    result: NDArray[np.bool_] = np.isfinite(similarities[:, 0])
+    return result
 
 
 def _small_corpus(candidates: int) -> float:

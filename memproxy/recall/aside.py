@@ -4,7 +4,7 @@ A ranking weighs a candidate against those beside it. A statement that was super
 same, and a turn whose fact is a candidate itself would each make the one answer look like one of many.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.questions import Question, about_questions, may_be_question, read_question
 from memproxy.core.text import clean, key_terms
 from memproxy.ports import Candidate
-from memproxy.recall.reading import Reading
+from memproxy.recall.reading import Reading, unread
 
 _READ = 500
 """Characters of a candidate that are read: an echo of a fact is short."""
@@ -22,7 +22,10 @@ _READ = 500
 _ANSWER = 160
 """Characters of an answer that may be an echo."""
 
-_TURN = Kind.TURN
+_TURN, _USER, _ASSISTANT = Kind.TURN, Trust.USER, Trust.ASSISTANT
+"""To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
+
+_Read = tuple[Memory, Reading]
 
 _GRAMS = 512
 """How many kinds of three letters that stand together are told apart, to see which turns may have a fact's terms."""
@@ -54,12 +57,14 @@ class Aside:
     def places(self, query: str, candidates: Sequence[Candidate], readings: Sequence[Reading]) -> Places:
         """The places of the candidates that do not count in the ranking of the others."""
         memories = [one.memory for one in candidates]
+        noise = self.asked_again(query, memories, readings)
+        noise = noise.union([place for place, one in enumerate(memories) if one.superseded_by is not None])
         ids = self.told_by_facts(memories, query, readings)
-        told = {place for place, one in enumerate(memories) if ids and one.id in ids and one.kind is _TURN}
-        echoes = {place for place in told if memories[place].trust is not Trust.USER}
-        superseded = {place for place, one in enumerate(memories) if one.superseded_by is not None}
-        noise = self.asked_again(query, memories, readings).union(superseded, echoes)
-        return Places(noise=noise, told=frozenset(told) - noise)
+        if not ids:
+            return Places(noise=noise, told=frozenset())
+        told = frozenset(place for place, one in enumerate(memories) if one.kind is _TURN and one.id in ids)
+        noise |= {place for place in told if memories[place].trust is not _USER}  # echoes
+        return Places(noise=noise, told=told - noise)
 
     def asked_again(
         self, query: str, memories: Sequence[Memory], readings: Sequence[Reading | None] = ()
@@ -72,7 +77,7 @@ class Aside:
             (place, question)
             for place, (memory, reading) in enumerate(_with(memories, readings))
             # most were seen before, and are none
-            if (reading is None or reading.asks is not None)
+            if reading.asks is not None
             and memory.kind is _TURN
             and (question := _question(memory, reading)) is not None
         ]
@@ -87,50 +92,53 @@ class Aside:
         """Ids of the turns that say what one of the facts says: it came from them, they hold all of its terms, or they
         are short answers of an assistant that hardly have terms but the fact's and the query's.
         """
-        read = list(_with(memories, readings))
-        facts = [one for one in read if one[0].kind is not _TURN and one[0].superseded_by is None]
-        if not facts:
-            return frozenset()
+        facts: list[_Read] = []
+        turns: list[_Read] = []
+        for one in _with(memories, readings):
+            memory = one[0]
+            if memory.kind is _TURN:
+                turns.append(one)
+            elif memory.superseded_by is None:
+                facts.append(one)
         sources = frozenset(turn_id for fact, _ in facts for turn_id in fact.turn_ids)
-        facts = [fact for fact in facts if _said(*fact)]
-        said = [_said(*fact) for fact in facts]
-        turns = [one for one in read if one[0].kind is _TURN]
+        facts = [fact for fact in facts if _said(fact)]
+        if not facts or not turns:
+            return sources
+        said = [_said(fact) for fact in facts]
         return sources | _repeating(facts, turns) | _answering(said, turns, _statement_terms(query[:_READ]))
 
 
-def _with(memories: Sequence[Memory], readings: Sequence[Reading | None]) -> Iterable[tuple[Memory, Reading | None]]:
-    return zip(memories, readings or (None,) * len(memories), strict=True)
+def _with(memories: Sequence[Memory], readings: Sequence[Reading | None]) -> Iterable[_Read]:
+    """Each memory with its reading, or one that is forgotten again."""
+    some = readings or (None,) * len(memories)
+    return zip(memories, [one or unread() for one in some], strict=True)
 
 
-def _question(memory: Memory, reading: Reading | None) -> Question | None:
+def _question(memory: Memory, reading: Reading) -> Question | None:
     """What a message asks or supposes that is one question, or one supposition, and nothing else."""
-    if reading is None:
-        return read_question(memory.content) if may_be_question(memory.content) else None
     if reading.asks is msgspec.UNSET:
-        reading.asks = _question(memory, None)
+        reading.asks = read_question(memory.content) if may_be_question(memory.content) else None
     return reading.asks
 
 
-def _said(memory: Memory, reading: Reading | None) -> frozenset[str]:
+def _said(one: _Read) -> frozenset[str]:
     """The terms of what it says."""
-    if reading is None:
-        return _statement_terms(memory.content[:_READ])
+    memory, reading = one
     if reading.said is None:
         reading.said = _statement_terms(memory.content[:_READ])
     return reading.said
 
 
-def _grams(memory: Memory, reading: Reading | None) -> bytes:
+def _grams(one: _Read) -> bytes:
     """Of a turn the `_GRAMS` of its letters, of a fact those of its terms: who lacks one of these lacks a term."""
-    if reading is None:
-        parts = [_low(memory)] if memory.kind is _TURN else [term.encode(*_CODED) for term in _said(memory, None)]
+    memory, reading = one
+    if reading.grams is None:
+        parts = [_low(memory)] if memory.kind is _TURN else [term.encode(*_CODED) for term in _said(one)]
         held = np.zeros(_GRAMS, np.bool_)
         for part in parts:
             letters = np.frombuffer(part, np.uint8).astype(np.intp)
             held[(letters[:-2] * 31 * 31 + letters[1:-1] * 31 + letters[2:]) % _GRAMS] = True
-        return np.packbits(held).tobytes()
-    if reading.grams is None:
-        reading.grams = _grams(memory, None)
+        reading.grams = np.packbits(held).tobytes()
     return reading.grams
 
 
@@ -139,49 +147,50 @@ def _low(turn: Memory) -> bytes:
     return clean(turn.content[:_READ]).lower().replace("’", "'").encode(*_CODED)
 
 
-def _repeating(
-    facts: Sequence[tuple[Memory, Reading | None]], turns: Sequence[tuple[Memory, Reading | None]]
-) -> frozenset[str]:
+def _repeating(facts: Sequence[_Read], turns: Sequence[_Read]) -> frozenset[str]:
     """Only a turn that has what three letters stand together in a fact's terms is taken apart: that takes longer than
     the ranking.
     """
-    wanted, there = _table(facts).T, _table(turns).T
-    likely = np.bitwise_or.reduce(wanted[:, :, None] & ~there[:, None, :], axis=0) == 0
     return frozenset(
         turns[place][0].id
-        for fact, place in np.argwhere(likely).tolist()
-        if _said(*turns[place]).issuperset(_said(*facts[fact]))
+        for fact, place in _likely(_table(facts), _table(turns))
+        if _said(turns[place]).issuperset(_said(facts[fact]))
     )
 
 
-def _table(read: Sequence[tuple[Memory, Reading | None]]) -> NDArray[np.uint64]:
-    return np.frombuffer(b"".join([_grams(*one) for one in read]), np.uint64).reshape(-1, _GRAMS // 64)
+def _likely(wanted: NDArray[np.uint64], there: NDArray[np.uint64]) -> Iterable[tuple[int, int]]:
+    """The rows of two tables of which the second has all bits of the first."""
+    lacking = np.zeros((len(wanted), len(there)), np.uint64)
+    for some, others in zip(wanted.T, ~there.T, strict=True):
+        lacking |= some[:, None] & others
+    fact, turn = (lacking == 0).nonzero()
+    return zip(fact.tolist(), turn.tolist(), strict=True)
 
 
-def _answering(
-    facts: Sequence[frozenset[str]], turns: Sequence[tuple[Memory, Reading | None]], query: frozenset[str]
-) -> frozenset[str]:
+def _table(read: Sequence[_Read]) -> NDArray[np.uint64]:
+    # what was made before is taken without a call: this runs for every candidate
+    return np.frombuffer(b"".join([one[1].grams or _grams(one) for one in read]), np.uint64).reshape(-1, _GRAMS // 64)
+
+
+def _answering(facts: Sequence[frozenset[str]], turns: Sequence[_Read], query: frozenset[str]) -> frozenset[str]:
     """What an assistant answered from memory says part of a fact: asked often, such answers would be many."""
     having: dict[str, list[frozenset[str]]] = {}
     for terms in facts:
         for term in terms - query:
             having.setdefault(term, []).append(terms)
     known = frozenset(having)
-    answers = (
-        (turn.id, said - query)
-        for turn, reading in turns
-        if _is_answer(turn) and not known.isdisjoint(said := _said(turn, reading))
-    )
+    answers = [one for one in turns if one[0].trust is _ASSISTANT and len(one[0].content) <= _ANSWER]
     return frozenset(
-        name
-        for name, new in answers
-        # of any so many terms a fact that it is part of has one
-        if any(_is_part(new, fact) for term in list(new)[: _OTHER_TERMS + 1] for fact in having.get(term, ()))
+        answer[0].id
+        for answer in answers
+        # nearly all others have too many terms that no fact has
+        if len((new := _said(answer) - query) - known) <= _OTHER_TERMS and _is_part_of_one(new, having)
     )
 
 
-def _is_answer(turn: Memory) -> bool:
-    return turn.trust is Trust.ASSISTANT and len(turn.content) <= _ANSWER
+def _is_part_of_one(new: frozenset[str], having: Mapping[str, Sequence[frozenset[str]]]) -> bool:
+    """Whether an answer's terms are part of a fact: of any so many of them it has one."""
+    return any(_is_part(new, fact) for term in list(new)[: _OTHER_TERMS + 1] for fact in having.get(term, ()))
 
 
 def _is_part(new: frozenset[str], fact: frozenset[str]) -> bool:

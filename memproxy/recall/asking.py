@@ -19,6 +19,11 @@ class Asking(msgspec.Struct, frozen=True):
     """As ``first_person``, in five languages: the weights were fitted to that of English."""
 
 
+BEGINS = r"(?:\b(?=\w)|(?=[\u4e00-\u9fff]))"
+"""Where a word begins, or any Chinese character stands. Before many wordings that all begin so: every other place is
+passed without trying each of them, in a half to a third of the time.
+"""
+
 _HOW_MANY = re.compile(r"\bhow (many|much|long|old|often|far|big|tall)\b|\bwhat (number|amount|percentage|age)\b")
 _WHO = re.compile(
     r"\b(who|whose|whom|where)\b|\b(which|what) (kind of |type of )?"
@@ -39,6 +44,7 @@ _SELF = re.compile(
 )
 _ME = re.compile(r"\b(i|i'm|i've|i'd|my|me|mine|we|our)\b")
 _YOU_SAID = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:you|assistant)(?:'ve| have| had)?(?: \w+)? (?:said|told|suggested|recommended|mentioned|gave|given|listed"
     r"|provided|explained|described|wrote|written|advised|shared|proposed|came up|helped)\b"
     r"|\bdid (?:you|the assistant)\b"
@@ -54,7 +60,7 @@ _YOU_SAID = re.compile(
     r"|donné"
     r"|expliqué|écrit|mentionné)|\bt(?:on|a|es) (?:conseil|suggestion|recommandation|idée|plan|réponse|recette)s?\b"
     r"|你(?:上次|之前|以前|昨天|刚才|当时|那时)[^。？！]{0,8}(?:推荐|建议|说|告诉|提|介绍|写|给)"
-    r"|你(?:推荐|建议|说|告诉|提到|介绍|写|给)(?:过|了|给我的|我的|的那)"
+    r"|你(?:推荐|建议|说|告诉|提到|介绍|写|给)(?:过|了|给我的|我的|的那))"
 )
 _READ = 2000
 

@@ -72,10 +72,19 @@ class Batch:
         return [self.each.packed[whole[place]] for place in places]
 
     @lazy
+    def window(self) -> Array:
+        """The best of each candidate's `similarities` and of those that the turns beside it tell."""
+        best, telling = self.similarities, self.each.telling
+        if self._places is not None:
+            telling = telling[np.append(self._places, NOBODY)]
+        for places in self.around:
+            best = np.fmax(best, telling.take(places, axis=0))  # `NOBODY` is the last row
+        return best
+
+    @lazy
     def has_tokens(self) -> NDArray[np.bool_]:
         """Which candidates were compared token by token."""
-        compared: NDArray[np.bool_] = np.logical_or.reduce(np.isfinite(self.similarities), axis=1)
-        return compared
+        return fusion.compared(self.similarities)
 
     @lazy
     def columns(self) -> dict[str, Array]:
@@ -148,28 +157,20 @@ class Batch:
             places[self._places] = np.arange(len(self._places))
             order = order[places[order] != NOBODY]
             here = places[order]
-        adjoin = _adjoin(each.sessions[order], each.microsecond[order], each.place_in_call[order])
+        adjoin = _adjoin(each.session[order], each.microsecond[order], each.place_in_call[order])
         before, after = np.full((2, len(self.memories)), NOBODY)
         one, following = here[:-1][adjoin], here[1:][adjoin]
         before[following], after[one] = one, following
         return before, after
-
-    def with_beside(self, values: Array) -> Array:
-        """The best of each candidate's row and of those of its neighbours."""
-        best, padded = values, np.full((len(values) + 1, values.shape[1]), np.nan)
-        padded[:-1] = values
-        for places in self.around:
-            best = np.fmax(best, padded[places])  # `NOBODY` is the last row
-        return best
 
     def beside(self, values: Array, places: NDArray[np.int64]) -> Array:
         """The values of the neighbours at these places, 0 where there is none."""
         return np.where(places == NOBODY, 0.0, values[places])
 
     @lazy
-    def sessions(self) -> NDArray[np.int64]:
-        """The number of each turn's session; every fact is a session of its own."""
-        return self._of(self.each.sessions)
+    def session(self) -> NDArray[np.int64]:
+        """A number that stands for the session of each."""
+        return self._of(self.each.session)
 
 
 def _adjoin(session: NDArray[np.int64], microsecond: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -16,7 +16,10 @@ CONSTRAINT = 1.4
 """Log odds of what the user must avoid (0.8), whatever the query's words are."""
 
 BELOW = 1.6
-"""How far a statement stands below the one that replaces it: further than the elbow of `recall.select`."""
+"""How far a question stands below its answer: further than the elbow of `recall.select`."""
+
+REPLACED = -0.5
+"""Log odds of a statement that another replaces, at most: below the floor, whatever else is found."""
 
 _SUREST = math.log(99)
 """The elbow counts from no more than this."""
@@ -31,8 +34,8 @@ def carried(batch: Batch, odds: Array) -> Array:
         found = _answers(batch, found)
     if newer.wanted(batch):
         found = _later(batch, found)
-    matters = frozenset[str]() if batch.asked_speakers else batch.each.matters
-    return _constraints(batch, found, matters) if matters else found
+    fields = frozenset[str]() if batch.asked_speakers else batch.each.advice_fields
+    return _constraints(batch, found, fields) if fields else found
 
 
 def _answers(batch: Batch, odds: Array) -> Array:
@@ -50,18 +53,18 @@ def _answers(batch: Batch, odds: Array) -> Array:
 
 def _later(batch: Batch, odds: Array) -> Array:
     """What was said later about the same stands right behind what was found, or in its place."""
-    found = odds.copy()
-    for pair in newer.pairs(batch, odds, LIKELY):
+    found, pairs = odds.copy(), newer.pairs(batch, odds, LIKELY)
+    for pair in pairs:
         best = max(odds[pair.place], odds[pair.later])
         found[pair.later] = best if pair.instead else max(best - _STEP, odds[pair.later])
-        if pair.instead:
-            found[pair.place] = min(best, _SUREST) - BELOW
+    replaced = [pair.place for pair in pairs if pair.instead]
+    found[replaced] = np.minimum(odds[replaced], REPLACED)
     return found
 
 
-def _constraints(batch: Batch, odds: Array, matters: frozenset[str]) -> Array:
+def _constraints(batch: Batch, odds: Array, fields: frozenset[str]) -> Array:
     bearers = constraints.whose(batch.text)
-    told = [place for place, memory in enumerate(batch.memories) if constraints.constrains(memory, matters, bearers)]
+    told = [place for place, memory in enumerate(batch.memories) if constraints.constrains(memory, fields, bearers)]
     told = sorted(told, key=lambda place: -odds[place])[: constraints.MOST]
     found = odds.copy()
     if told:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from memproxy.core.memory import Kind, Memory, Trust
 
 FOOD, MEDICINE, ACTIVITY = "food", "medicine", "activity"
+"""The fields of advice; the everyday matters of `recall.matters` are what a user asks of himself."""
 
 SEARCHED: Mapping[str, str] = MappingProxyType(
     {
@@ -79,7 +80,7 @@ _TOLD: Mapping[str, re.Pattern[str]] = MappingProxyType(
     }
 )
 
-_MATTER: Mapping[str, re.Pattern[str]] = MappingProxyType(
+_FIELD: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         FOOD: re.compile(
             r"\b(?:eat|eating|cook|cooking|bake|dinners?|lunch(?:es)?|breakfasts?|brunch|meals?|dish(?:es)?"
@@ -151,7 +152,8 @@ _KIN: Mapping[str, str] = MappingProxyType(
     {
         "mother": r"mum|mom|mommy|mummy|mother|mama|mutter|madre|mamá|mère|maman|妈妈|母亲|我妈",
         "father": r"dad|daddy|father|papa|vater|padre|papá|père|爸爸|父亲|我爸",
-        "partner": r"wife|husband|partner|boyfriend|girlfriend|fianc[eé]e?|spouse|freundin|mann|frau|novi[oa]"
+        "partner": r"wife|husband|ex(?:[- ]?(?:wife|husband|boyfriend|girlfriend|frau|mann|freundin?))?|partner"
+        r"|boyfriend|girlfriend|fianc[eé]e?|spouse|freundin|mann|frau|novi[oa]"
         r"|marido|mujer"
         r"|mari|femme|copine|copain|老公|老婆|妻子|丈夫",
         "child": r"sons?|daughters?|kids?|child|children|baby|toddler|sohn|tochter|kind|kinder|hij[oa]s?|niñ[oa]s?"
@@ -164,12 +166,17 @@ _KIN: Mapping[str, str] = MappingProxyType(
         r"|gäste|kolleg\w*|amig[oa]s?|invitad\w*|ami|amie|amis|invités?|collègues?|朋友|同事|客人",
     }
 )
+NO_KIN = frozenset({"other"})
+"""Those of `whose` that are no kin: friends, colleagues, a boss."""
+
 _KIN_WORD = re.compile(
     "|".join(rf"(?P<{name}>\b(?:{words})\b|(?:{words})(?<=[\u4e00-\u9fff]))" for name, words in _KIN.items()),
     re.IGNORECASE,
 )
 _BEARER = re.compile(
-    rf"(?P<me>\b(?:i|i'm|im|i've|me|ich|mir|bin|yo|soy|je|j'ai|suis)\b|我(?!爸|妈|女|儿|哥|弟|姐|妹|老|奶|爷|朋|同)"
+    rf"(?P<me>\b(?:i|i'm|im|i've|me|we|we're|we've|us|ich|mir|bin|wir|uns|yo|soy|he(?= \w+[aeiío](?:do|cho"
+    rf"|to)\b)|nosotr[oa]s|je|j'ai|suis|nous)\b"
+    rf"|我(?!爸|妈|女|儿|哥|弟|姐|妹|老|奶|爷|朋|同)"
     rf"|咱)"
     r"|(?P<them>\b(?:she|he|they|her|him|sie|er|ella|él|elle|il)\b|[他她])"
     rf"|{_KIN_WORD.pattern}",
@@ -181,17 +188,20 @@ _NAMED = re.compile(
     r"|est|a|ne)\b"
 )
 _WITH = re.compile(r"\b(?:with|mit|con|avec)\s+(?:\w+\s+){0,2}$", re.IGNORECASE)
+_SENTENCE_ENDS = ".!?;\n。！？；"
 _READ = 600
 
 
 def asked_for(query: str) -> frozenset[str]:
-    """The matters that a query asks advice on, or asks what the user's constraints are in; none for what is past."""
+    """The fields (food, medicine, activity) that a query asks advice on, or the user's constraints in; none for what is
+    past.
+    """
     low = query[:_READ].replace("’", "'")
     about = _ABOUT.search(low) is not None
     if not about and (_PAST.search(low) or _TECHNIQUE.search(low)):
         return frozenset()
     asks = about or _ADVICE.search(low) is not None
-    found = {name for name, matter in _MATTER.items() if asks and matter.search(low)}
+    found = {name for name, words in _FIELD.items() if asks and words.search(low)}
     if about or (low.rstrip().endswith(("?", "？")) and re.search(_ALLERGIC, low, re.IGNORECASE)):
         found |= {FOOD, MEDICINE} if not found else set()
     return frozenset(found)
@@ -203,27 +213,31 @@ def whose(query: str) -> frozenset[str]:
     return frozenset(match.lastgroup for match in found if match.lastgroup)
 
 
-def constrains(memory: Memory, matters: frozenset[str], bearers: frozenset[str]) -> bool:
+def constrains(memory: Memory, fields: frozenset[str], bearers: frozenset[str]) -> bool:
     """Whether a memory of the user's words tells what one of the ``bearers`` (none: the user) must avoid in one of
-    these matters.
+    these fields.
     """
-    known = matters & _TOLD.keys()
+    known = fields & _TOLD.keys()
     if memory.trust is not Trust.USER or memory.kind is Kind.EPISODIC or not known:
         return False
     text = memory.content[:_READ].replace("’", "'")
     return any(
-        is_of(text, match.start(), match.end(), bearers) for matter in known for match in _TOLD[matter].finditer(text)
+        is_of(text, match.start(), match.end(), bearers) for field in known for match in _TOLD[field].finditer(text)
     )
 
 
 def is_of(text: str, start: int, end: int, bearers: frozenset[str]) -> bool:
-    """Whom what stands there is said of: the one that is named last before it, or else within it."""
-    last = "me"
-    for match in _BEARER.finditer(text, 0, end):
+    """Whom what stands there is said of: the one that is named last before it in its sentence, or else within it; who
+    does it with somebody says it of himself.
+    """
+    last, begin = "me", max(text.rfind(sign, 0, start) for sign in _SENTENCE_ENDS) + 1
+    said_at = begin
+    for match in _BEARER.finditer(text, begin, end):
+        if match.lastgroup in _KIN and _WITH.search(text[begin : match.start()]):
+            continue
         if match.start() > start and last != "me":
             break
-        last = match.lastgroup or last
-    named = any(match.end() <= start + 1 for match in _NAMED.finditer(text)) if last == "me" else False
+        last, said_at = match.lastgroup or last, match.start()
     if bearers:
         return last in bearers or (last == "them" and bool(bearers & whose(text)))
-    return last == "me" and not named
+    return last == "me" and not any(match.start() < start for match in _NAMED.finditer(text, said_at))

@@ -2,9 +2,9 @@
 rankings of the query.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,23 +24,27 @@ from memproxy.recall.reading import (
     MICROSECOND,
     NUMBERS,
     PLACE,
+    SESSION,
     SIGNS_KEPT,
     TURN,
     Letters,
     Reading,
     phrases,
+    signs,
     single_words,
 )
 
 Array = NDArray[np.float64]
+Read = TypeVar("Read")
 
 
 class Each:
     """The query, and its candidates side by side. All arrays have one value for each candidate.
 
     ``terms`` are the query's, ``held`` says which of them (rows) each candidate's own text has (columns); ``tokens``
-    and ``words`` are the query's as in `HybridQuery`. ``microsecond`` is when each was learned or said, and
-    ``place_in_call`` where each turn stood among those that came in with it.
+    and ``words`` are the query's as in `HybridQuery`. ``session`` is a number that stands for the session of each,
+    ``microsecond`` when it was learned or said, and ``place_in_call`` where each turn stood among those that came in
+    with it.
     """
 
     def __init__(
@@ -67,8 +71,10 @@ class Each:
         self._tokens = tokens
         self._readings = readings
         self._signs: dict[str, Array] = {}
+        self._read: dict[Callable[[str], Any], Any] = {}
         numbers = np.frombuffer(b"".join([reading.numbers for reading in readings])).reshape(-1, NUMBERS).T.copy()
         self._numbers: list[Array] = list(numbers)
+        self.session: NDArray[np.int64] = numbers[SESSION].view(np.int64)
         self.microsecond: NDArray[np.int64] = numbers[MICROSECOND].view(np.int64)
         self.place_in_call: NDArray[np.int64] = numbers[PLACE].view(np.int64)
         self.memories = [candidate.memory for candidate in candidates]
@@ -76,6 +82,13 @@ class Each:
         self.packed = [candidate.tokens for candidate in candidates]
         self.cosine = np.array([np.nan if one.cosine is None else one.cosine for one in candidates], dtype=float)
         self.bm25 = np.array([one.bm25 or 0.0 for one in candidates], dtype=float)
+
+    def of_text(self, read: Callable[[str], Read]) -> Read:
+        """What a function reads in the query: it is called once for all rankings."""
+        if read not in self._read:
+            self._read[read] = read(self.text)
+        found: Read = self._read[read]
+        return found
 
     @lazy
     def asking(self) -> Asking:
@@ -88,8 +101,8 @@ class Each:
         return timerange.spans(self.text, self.now)
 
     @lazy
-    def matters(self) -> frozenset[str]:
-        """The matters that the query asks advice on, or the user's constraints in (`constraints.asked_for`)."""
+    def advice_fields(self) -> frozenset[str]:
+        """The fields that the query asks advice on (`constraints.asked_for`)."""
         return constraints.asked_for(self.text)
 
     @lazy
@@ -120,11 +133,10 @@ class Each:
     @lazy
     def phrases(self) -> Array:
         """How many of the query's pairs of words each candidate has word for word."""
-        counts = [0.0] * len(self._readings)
+        counts = np.zeros(len(self._readings))
         for pair in phrases(self.text):
-            for place in self.letters.having(pair):
-                counts[place] += 1
-        return np.array(counts)
+            counts[self.letters.having(pair)] += 1
+        return counts
 
     @lazy
     def single_words(self) -> dict[bytes, bool]:
@@ -147,6 +159,16 @@ class Each:
         if self._tokens is None or not any(self.packed):
             return np.full((len(self.memories), 0), np.nan)
         return similarities(self._tokens, self.packed)
+
+    @lazy
+    def telling(self) -> Array:
+        """The `similarities` of those whose neighbours they speak for, else NaN: what an assistant answers tells
+        nothing of what the user asks about himself. The last row is nobody's.
+        """
+        nobody = np.full((1, self.similarities.shape[1]), np.nan)
+        found = np.concatenate((self.similarities, nobody))
+        found[:-1][self.not_my_words > 0] = np.nan
+        return found
 
     @lazy
     def speakers(self) -> list[str]:
@@ -174,22 +196,14 @@ class Each:
     def turns_in_order(self) -> NDArray[np.intp]:
         """The places of the turns, those of each session together and as they were said."""
         turns = self.is_turn.nonzero()[0]
-        keys = (self.place_in_call[turns], self.microsecond[turns], self.sessions[turns])
+        keys = (self.place_in_call[turns], self.microsecond[turns], self.session[turns])
         in_order: NDArray[np.intp] = turns[np.lexsort(keys)]
         return in_order
-
-    @lazy
-    def sessions(self) -> NDArray[np.int64]:
-        """The number of each turn's session; every fact is a session of its own."""
-        numbers: dict[Any, int] = {}
-        turns = enumerate(zip(self.memories, self.is_turn.tolist(), strict=True))
-        keys = [memory.session_id if is_turn else place for place, (memory, is_turn) in turns]
-        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
     def surface(self, name: str) -> Array:
         """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""
         if name in SIGNS_KEPT:
             return self._numbers[SIGNS_KEPT[name]]
         if name not in self._signs:
-            self._signs[name] = self.is_turn * np.array([reading.sign(name) for reading in self._readings])
+            self._signs[name] = self.is_turn * signs(name, self._readings)
         return self._signs[name]

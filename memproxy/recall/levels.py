@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from memproxy.recall.asking import BEGINS
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.stages import Columns
 
@@ -44,6 +45,7 @@ _MOST_BEHIND = 20.0
 _READ = 2000
 
 _MANY = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
     r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
     r"\w{2,}(?<!s)(?<!u)(?<!i)s\b"
@@ -51,7 +53,7 @@ _MANY = re.compile(
     r"(?:my|our|the|his|her|their|some)\s+(?:\w+\s+)?\w+(?:s|children|people|kids)\b"
     r"|\b(?:list|name|all)\s+(?:all\s+|of\s+)*(?:the|my|our)\b|\beverything\b|\bwhat\s+all\b|\bnames\s+of\b"
     r"|\bwie\s+hei(?:ß|ss)en\b|\b(?:was|wer|wo|welche\s+\w+)\s+sind\b|\balle\s+meine\b"
-    r"|\bqu[ée]\s+\w{2,}s\b|\bcu[aá]les\b|\bquel(?:le)?s\b|\b(?:quand|qui|o[uù])\s+sont\b|哪些|哪几",
+    r"|\bqu[ée]\s+\w{2,}s\b|\bcu[aá]les\b|\bquel(?:le)?s\b|\b(?:quand|qui|o[uù])\s+sont\b|哪些|哪几)",
     re.IGNORECASE,
 )
 """A question by whose form several memories may answer together: "Which countries", "How old are my kids"."""
@@ -74,7 +76,7 @@ class Asked(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, batch: Batch) -> "Asked":
         """The question of these candidates."""
-        return cls(batch.asking.first_person, float(asks_for_many(batch.text)), len(batch.each.terms))
+        return cls(batch.asking.first_person, float(batch.each.of_text(asks_for_many)), len(batch.each.terms))
 
 
 def features(asked: Asked, columns: Columns, odds: Array, free: Array, members: NDArray[np.bool_]) -> Columns:

@@ -45,7 +45,7 @@ class _Matter(msgspec.Struct, frozen=True):
     flags: str
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedMatters(msgspec.Struct, frozen=True):
     """The matters that a query asks for."""
 
     names: frozenset[str]
@@ -56,6 +56,22 @@ class Asked(msgspec.Struct, frozen=True):
         """
         said = _in_first_person(text[:_READ].replace("’", "'"))
         return frozenset(name for name in self.names if _is_told(_MATTERS[name], said, bearers))
+
+    def rest(self, query: str) -> str:
+        """The query without what it asks for these matters by."""
+        low = _lower(query)
+        for name in self.names:
+            low = _MATTERS[name].asked.sub(" ", low)
+        return low
+
+    def told_of_others(self, text: str, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Those that a text has words of, but tells neither of the ``bearers`` nor, where that may be the matter itself
+        ("my boss"), of the user.
+        """
+        said = _in_first_person(text[:_READ].replace("’", "'"))
+        meant = [bearers, bearers - constraints.NO_KIN]
+        having = (name for name in self.names if _MATTERS[name].told.search(said.lower()))
+        return frozenset(name for name in having if not any(_is_told(_MATTERS[name], said, one) for one in meant))
 
     @property
     def in_each(self) -> frozenset[str]:
@@ -81,10 +97,10 @@ class Asked(msgspec.Struct, frozen=True):
         return frozenset(name for name in self.names if flag in _MATTERS[name].flags)
 
 
-def asked(query: str) -> Asked:
+def asked_about(query: str) -> AskedMatters:
     """The matters that a query asks for, by their words, whoever it asks of."""
-    low = query[:_READ].lower().replace("’", "'").replace("whats ", "what's ")
-    return Asked(frozenset(name for name, matter in _MATTERS.items() if matter.asked.search(low)))
+    low = _lower(query)
+    return AskedMatters(frozenset(name for name, matter in _MATTERS.items() if matter.asked.search(low)))
 
 
 def beside(query: str) -> str:
@@ -94,16 +110,21 @@ def beside(query: str) -> str:
     words = [constraints.SEARCHED[name] for name in sorted(constraints.asked_for(query))]
     read = asking(query)
     if read.of_self and not read.assistant_said:
-        words.append(asked(query).searched)
+        words.append(asked_about(query).searched)
     return " ".join(words).strip()
+
+
+def _lower(query: str) -> str:
+    return query[:_READ].lower().replace("’", "'").replace("whats ", "what's ")
 
 
 def _is_told(matter: _Matter, text: str, bearers: frozenset[str]) -> bool:
     """Of kin it is told whosever they are."""
-    match = matter.told.search(text.lower())
-    if match is None or _SOMEWHERE in matter.flags:
-        return match is not None
-    return constraints.is_of(text, match.start(), match.end(), bearers | _SOMEBODY if bearers else bearers)
+    found = matter.told.finditer(text.lower())
+    if _SOMEWHERE in matter.flags:
+        return next(found, None) is not None
+    meant = bearers | _SOMEBODY if bearers else bearers
+    return any(constraints.is_of(text, match.start(), match.end(), meant) for match in found)
 
 
 def _in_first_person(text: str) -> str:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from memproxy.core.memory import Kind, Trust
 from memproxy.core.tokenvectors import similarities, unpack
-from memproxy.recall import constraints, matters
-from memproxy.recall.batch import Array, Batch
+from memproxy.recall import changes, constraints, matters
+from memproxy.recall.batch import NOBODY, Array, Batch
 from memproxy.recall.levels import asks_for_many
 
 MOST = 4
@@ -28,6 +28,9 @@ NEAR = 0.15
 is about the same.
 """
 
+NEAR_LIKELY = 0.07
+"""The same where that is likely to be the answer itself."""
+
 USUAL = 0.15
 """How near two statements of one user usually are: counted as `_USUAL_COUNT` others, where there are few."""
 
@@ -37,31 +40,12 @@ ALIKE = 0.36
 _MANY = 4
 """So many that are as near as that are lines of a log, each of which holds beside the others."""
 
+_AS_LIKELY = 0.7
+"""Log odds by which what is later may be less likely than what it replaces in a matter that has several things."""
+
 _AS_NEAR = 0.08
 """Of several that are hardly less near than the nearest the newest holds."""
 
-_CHANGE = re.compile(
-    r"\b(?:now|switched|switching|moved|changed|new|instead|no longer|not anymore|anymore|sold|settled|quit|left"
-    r"|stopped"
-    r"|broke up|divorced|finally|actually|replaced|upgraded|cancelled|canceled|got rid|returned|found|died"
-    r"|passed away|back"
-    r"|already|over|done|became|got|ordered|bought"
-    r"|jetzt|umgezogen|umzug|gewechselt|neue?[mnrs]?|stattdessen|nicht mehr|verkauft|endlich|inzwischen|doch"
-    r"|gekündigt"
-    r"|ahora|mud\w+|cambi\w+|nuev[oa]s?|ya no|vend[ií]\w*|por fin|dej[eé]|dejado|ya est\w+"
-    r"|maintenant|déménag\w+|changé|nouve\w+|vendu|enfin|install\w+|finalement|quitté|trouvé|remplacé)\b"
-    r"|现在|搬|换|新|终于|不再|改|卖|已经|了",
-    re.IGNORECASE,
-)
-_PLAN = re.compile(
-    r"\b(?:plan|planning|want|wants|would like|looking|thinking|until|till|currently|for now|at the moment|trying"
-    r"|signed up"
-    r"|going to|gonna|will|need to|considering|möchte|will|wollen|suche\w*|überlege\w*|bisher|noch"
-    r"|quiero|queremos|mirando|buscando|pensando|hasta|cherche\w*|veux|voulons|voudrais|pense|jusqu\w*)\b"
-    r"|打算|想|准备|目前|现在|找",
-    re.IGNORECASE,
-)
-_VALUE = re.compile(r"\d")
 _PAST = re.compile(
     r"\b(?:used to|previous\w*|before|original\w*|first|old|former\w*|earlier|back then|when did|früher|zuerst"
     r"|vorher|damals"
@@ -72,13 +56,26 @@ _WAS = re.compile(
     r"(?!^)\bwas\b|\b(?:were|did|had|war|hatte|era|fue|hice|étai\w+|avai\w+|ai|as)\b|了|过", re.IGNORECASE
 )
 _COUNT = re.compile(r"\bhow many\b|\bwie ?viele\b|\bcuánt[oa]s\b|\bcombien de\b|几|多少", re.IGNORECASE)
+_LISTED = re.compile(r"\w,? (?:and|&|und|y|et) \w|\w, \w|[、和]", re.IGNORECASE)
 _READ = 400
+_SHORT = 240
+"""Characters of a message whose every name counts; a long one has a bit of everything."""
+
+_RARE = 3
+"""So many messages at most have a name by which what one says is known to be about what the other says."""
+
+LIKELY_ENOUGH = -1.0
+"""Log odds from which on what has such a name and a word of change is given beside it."""
+
 _ASKS = ("?", "？")
 _LATIN = 0x250
+_NO_FACTS = (Kind.TURN, Kind.EPISODIC)
 
 
 class Later(msgspec.Struct, frozen=True):
-    """The places of a memory and of a later one about the same; ``instead`` when the later one holds instead."""
+    """The places of a memory and of a later one about the same; ``instead`` when the later one holds instead. Both are
+    one where the later one holds instead and is not ranked beside it, but a fact that was learned from it.
+    """
 
     place: int
     later: int
@@ -87,6 +84,54 @@ class Later(msgspec.Struct, frozen=True):
 
 Way = Callable[[int], Later | None]
 """How what became of the memory at a place is found."""
+
+
+class _Said:
+    """What the user said, candidate by candidate; a fact stands for the message that it was learned from, which has its
+    time, its words and the vectors of its tokens, wherever that is among the candidates.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        memories, by_user = batch.each.memories, batch.each.by_user
+        turns = {memories[place].id: place for place in np.flatnonzero(by_user).tolist()}
+        own = {id(memory): place for place, memory in enumerate(memories)}
+        self._own = [own[id(memory)] for memory in batch.memories]
+        self._sources = [
+            max((turns[turn] for turn in memory.turn_ids if turn in turns), key=self._created, default=own_place)
+            for memory, own_place in zip(batch.memories, self._own, strict=True)
+        ]
+        self.mine = [
+            bool(by_user[source]) or (memory.kind not in _NO_FACTS and memory.trust is Trust.USER)
+            for source, memory in zip(self._sources, batch.memories, strict=True)
+        ]
+
+    def text(self, place: int) -> str:
+        return self.batch.each.memories[self._sources[place]].content[:_READ]
+
+    def made(self, place: int) -> float:
+        return self._created(self._sources[place])
+
+    def _created(self, source: int) -> float:
+        return float(self.batch.each.created[source])
+
+    def stands_for_another(self, place: int) -> bool:
+        """Whether what was said is not ranked here itself, but what was learned from it."""
+        return self._sources[place] != self._own[place]
+
+    def asks(self, place: int) -> bool:
+        return self.text(place).rstrip().endswith(_ASKS)
+
+    def others(self, place: int, order: Sequence[int]) -> list[int]:
+        """Those of the places in order that hold what else was said, each message once."""
+        first: dict[int, int] = {} if place == NOBODY else {self._sources[place]: place}
+        for other in order:
+            if self.mine[other]:
+                first.setdefault(self._sources[other], other)
+        return [other for other in first.values() if other != place]
+
+    def tokens(self, places: Sequence[int]) -> list[bytes]:
+        return [self.batch.each.packed[self._sources[place]] for place in places]
 
 
 def wanted(batch: Batch) -> bool:
@@ -99,92 +144,146 @@ def wanted(batch: Batch) -> bool:
 
 def pairs(batch: Batch, odds: Array, floor: float) -> list[Later]:
     """What became of the memories that ``odds`` put over the ``floor``, the best last."""
-    order = np.argsort(-odds, kind="stable")
-    mine = batch.by_user > 0
-    told = [place for place in order[: MOST + 2].tolist() if mine[place] and odds[place] > floor][:MOST]
+    order: list[int] = np.argsort(-odds, kind="stable").tolist()
+    said = _Said(batch)
+    told = [place for place in order[: MOST + 2] if said.mine[place] and odds[place] > floor][:MOST]
     if not told:
         return []
     several = asks_for_many(batch.text) or _COUNT.search(batch.text[:_READ]) is not None
+    likely = None if several else np.where(odds > floor, odds, -np.inf)
     ways = [
-        _by_tokens(batch, order[:AMONG], mine),
-        _by_matter(batch, order[:AMONG], mine),
+        _by_matter(said, order[:AMONG], likely),
+        _by_tokens(said, order[:AMONG], odds, floor),
+        _by_name(said, odds, floor),
     ]
     known = [later for place in told if (later := _last(place, ways)) is not None]
-    found = [msgspec.structs.replace(later, instead=False) if several else later for later in known]
-    return found[::-1]
+    return [_beside(said, later) if several else later for later in known[::-1]]
+
+
+def _beside(said: _Said, later: Later) -> Later:
+    """Where several may be asked for: each holds, but of one thing only what took its place."""
+    one = _LISTED.search(said.text(later.place)) is None
+    instead = later.instead and one and changes.takes_a_place(said.text(later.later))
+    return msgspec.structs.replace(later, instead=instead)
 
 
 def _last(place: int, ways: Sequence[Way]) -> Later | None:
-    """The first way that finds something; what replaced it may have been replaced in turn."""
-    for way in ways:
-        later = way(place)
-        if later is not None:
-            last = way(later.later) if later.instead else None
-            return later if last is None else Later(place, last.later, last.instead)
-    return None
+    """The first way that finds what holds instead, or else what stands beside; what replaced it may have been replaced
+    in turn.
+    """
+    found = [(way, later) for way in ways if (later := way(place)) is not None]
+    if not found:
+        return None
+    way, later = next((one for one in found if one[1].instead), found[0])
+    last = way(later.later) if later.instead and later.later != place else None
+    return later if last is None else Later(place, last.later, last.instead)
 
 
-def _by_tokens(batch: Batch, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Way:
-    return lambda place: _later(batch, place, order, mine & batch.has_tokens) if batch.has_tokens[place] else None
+def _by_tokens(said: _Said, order: Sequence[int], odds: Array, floor: float) -> Way:
+    least = np.where(odds > floor, NEAR_LIKELY, NEAR)
+    return lambda place: _later(said, place, order, least) if any(said.tokens([place])) else None
 
 
-def _by_matter(batch: Batch, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Way:
-    """Among those that tell of the matter that is asked for and of which one holds at a time."""
-    single = matters.Asked(matters.asked(batch.text).one_at_a_time)
-    bearers = constraints.whose(batch.text)
-    telling = [place for place in order.tolist() if mine[place] and single.told(_text(batch, place), bearers)]
+def _by_matter(said: _Said, order: Sequence[int], likely: Array | None) -> Way:
+    """Among those that tell of the matter that is asked for: of which one holds at a time, or which is asked for as it
+    is now; of another where what is later tells of a change and both are likely to be the one thing that is asked for,
+    or where it says that it is instead of what was before, and that was one thing.
+    """
+    query, memories = said.batch.text, said.batch.memories
+    asked, bearers = matters.asked_about(query), constraints.whose(query)
+    core = asked.names - asked.somewhere
+    single = core if changes.asks_for_now(query[:_READ]) else asked.one_at_a_time
+    mine = [place for place in order if asked.names and said.mine[place]]
+    told = {place: asked.told(memories[place].content[:_READ], bearers) for place in mine}
+    of_one = [place for place, names in told.items() if names & single]
+    of_any = [place for place, names in told.items() if names & core]
 
     def later(place: int) -> Later | None:
-        text = _text(batch, place)
-        return _newest(batch, place, [other for other in telling if _changes(text, _text(batch, other))])
+        text = said.text(place)
+        if place in of_one:
+            return _newest(said, place, [other for other in of_one if changes.may_change(text, said.text(other))])
+        if likely is not None and place in of_any:
+            as_likely = [other for other in of_any if likely[other] >= likely[place] - _AS_LIKELY]
+            changed = [other for other in as_likely if changes.tells_change(said.text(other))]
+            if (last := _newest(said, place, changed)) is not None:
+                return last
+        before = {said.made(other) for other in of_any if not changes.takes_a_place(said.text(other))}
+        if place not in of_any or len(before) != 1:
+            return None
+        return _newest(said, place, [other for other in of_any if changes.takes_a_place(said.text(other))])
 
-    return lambda place: later(place) if place in telling else None
+    return later
 
 
-def _newest(batch: Batch, place: int, known: Sequence[int]) -> Later | None:
+def _by_name(said: _Said, odds: Array, floor: float) -> Way:
+    """What names in few words what hardly anything else names, and tells of a change; where that is said of what is
+    named, or what it says is likely itself, it holds instead.
+    """
+    asked = changes.names(said.batch.text)
+    places = said.others(NOBODY, range(len(odds)))
+    low = {place: text.lower() for place in places if len(text := said.text(place)) <= _SHORT}
+    of_user = not constraints.whose(said.batch.text)
+
+    def about(place: int) -> dict[int, list[str]]:
+        """Who else has a rare name of his, and which; letters first, as words take longer to see."""
+        found: dict[int, list[str]] = {}
+        for name in changes.names(said.text(place)) - asked:
+            having = [other for other, text in low.items() if name in text]
+            for other in having if len(having) <= _RARE else ():
+                found.setdefault(other, []).append(name)
+        return found
+
+    def later(place: int) -> Later | None:
+        found: list[Later] = []
+        for other, having in about(place).items():
+            text = said.text(other)
+            if said.made(other) <= said.made(place) or said.asks(other):
+                continue
+            if not (shared := changes.names(text).intersection(having)):
+                continue
+            ended = any(changes.is_ended(text, name) for name in shared)
+            if ended or (odds[other] > LIKELY_ENOUGH and changes.tells_change(text)):
+                instead = of_user and (ended or odds[other] > floor)
+                found += filter(None, [_stands(said, place, other, instead=instead)])
+        return max(found, key=lambda one: (one.instead, said.made(one.later)), default=None)
+
+    return later
+
+
+def _newest(said: _Said, place: int, known: Sequence[int]) -> Later | None:
     """The newest that is newer than the one at this place, and no question."""
-    made = batch.created
-    later = [other for other in known if made[other] > made[place] and not _text(batch, other).rstrip().endswith(_ASKS)]
-    return Later(place, max(later, key=lambda other: float(made[other])), True) if later else None
+    later = [other for other in known if said.made(other) > said.made(place) and not said.asks(other)]
+    return Later(place, max(later, key=said.made), True) if later else None
 
 
-def _text(batch: Batch, place: int) -> str:
-    return batch.memories[place].content[:_READ]
-
-
-def _later(batch: Batch, place: int, order: NDArray[np.intp], mine: NDArray[np.bool_]) -> Later | None:
-    text, made = batch.memories[place].content[:_READ], batch.created
-    others = [
-        other
-        for other in order.tolist()
-        if other != place and mine[other] and not batch.memories[other].content.rstrip().endswith(_ASKS)
-    ]
+def _later(said: _Said, place: int, order: Sequence[int], least_near: Array) -> Later | None:
+    text = said.text(place)
+    others = [other for other in said.others(place, order) if any(said.tokens([other])) and not said.asks(other)]
     if not others or not _is_latin(text):
         return None
-    near = closeness(batch, place, others)
+    near = closeness(said.tokens([place])[0], said.tokens(others))
     if np.count_nonzero(near >= ALIKE) >= _MANY:
         return None
     away = near - (near.sum() - near + _USUAL_COUNT * USUAL) / (len(near) - 1 + _USUAL_COUNT)
     known = [
-        (value, made[other], other)
+        (value, said.made(other), other)
         for other, value in zip(others, away.tolist(), strict=True)
-        if value >= NEAR and made[other] > made[place] and _changes(text, batch.memories[other].content[:_READ])
+        if value >= least_near[other]
+        and said.made(other) > said.made(place)
+        and changes.may_change(text, said.text(other))
     ]
     if not known:
         return None
     least = max(value for value, _, _ in known) - _AS_NEAR
     _, other = max((when, other) for value, when, other in known if value >= least)
-    return Later(place, other, _replaces(text, batch.memories[other].content[:_READ]))
+    instead = changes.replaces(text, said.text(other))
+    return _stands(said, place, other, instead=instead)
 
 
-def _changes(text: str, later: str) -> bool:
-    """Whether what was said later may be what became of it."""
-    return _PLAN.search(text) is not None or _replaces(text, later)
-
-
-def _replaces(text: str, later: str) -> bool:
-    """Whether it tells of a change, or another value."""
-    return _CHANGE.search(later) is not None or (_VALUE.search(text) is not None and _VALUE.search(later) is not None)
+def _stands(said: _Said, place: int, other: int, *, instead: bool) -> Later | None:
+    if said.stands_for_another(other):  # what was learned of it may be something else that it says
+        return Later(place, place, True) if instead else None
+    return Later(place, other, instead)
 
 
 def _is_latin(text: str) -> bool:
@@ -192,11 +291,10 @@ def _is_latin(text: str) -> bool:
     return text.isascii() or 2 * sum(ord(letter) < _LATIN for letter in text) > len(text)
 
 
-def closeness(batch: Batch, place: int, others: list[int]) -> Array:
-    """How near each of the others' tokens come to those of the one at ``place``, on the mean."""
-    packed = batch.tokens(others)
-    tokens = unpack(batch.tokens([place])[0])[1:-1]
+def closeness(packed: bytes, others: Sequence[bytes]) -> Array:
+    """How near each of the others' tokens come to those of a text, on the mean."""
+    tokens = unpack(packed)[1:-1]
     if not len(tokens):
         return np.zeros(len(others))
-    found: Array = np.nan_to_num(similarities(tokens, packed)).mean(axis=1)
+    found: Array = np.nan_to_num(similarities(tokens, others)).mean(axis=1)
     return found

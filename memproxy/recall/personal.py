@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from memproxy.core.text import key_terms
 from memproxy.recall import constraints, matters
 from memproxy.recall.batch import NOBODY as NO_PLACE
 from memproxy.recall.batch import Array, Batch
@@ -33,6 +34,9 @@ SHARED = -1.34
 UNTOLD = -0.3
 """Of what tells nothing of it where something else does."""
 
+SILENT_FACT = -1.2
+"""The same of a fact, on top of it: it says one thing, and that is another."""
+
 ONLY_WHOSE = -0.5
 """Of what names whose the matter is, and not the matter: "my husband eats fish" for "What's my husband's job?"."""
 
@@ -44,6 +48,9 @@ LACKING = -2.5
 
 NOBODY_TELLS = -3.5
 """Where no candidate has one."""
+
+OF_ANOTHER = -4.0
+"""Of what tells it of somebody else ("my sister works at the library" for "Where do I work?")."""
 
 UNKNOWN = -3.2
 """Where no candidate names the person, or the animal, that is asked about: what is found is about another."""
@@ -61,44 +68,49 @@ would take what stands beside it.
 LOOKED_AT = 24
 """Candidates, best first, whose words are read."""
 
-_GENERIC = re.compile(
-    r"\b(?:can|could|should|shall|would|will|must|may|might|to|if|need|want|help|give|tell|let|show|please)"
-    r" (?:i|we|me|us|you)\b|\bi (?:can|could|should|need|want|would|will|may|get)\b",
-    re.IGNORECASE,
-)
-_OWN = re.compile(r"\b(?:my|mine|our|ours|am i|i'm|im|do i have|did i|have i|was i|did we|i've)\b", re.IGNORECASE)
-_GOES_ON = re.compile(r"(?:and|also|plus|und|auch|y|también|et|aussi|pareil)\b|还有|也", re.IGNORECASE)
 _READ = 600
+_NAMING = 3
+"""Letters of a word that may name somebody."""
+
+_GOES_ON = re.compile(r"(?:and|also|plus|und|auch|y|también|et|aussi|pareil)\b|还有|也", re.IGNORECASE)
+_OWN = re.compile(r"\b(?:my|mine|our|ours|am i|i'm|im|do i have|did i|have i|was i|did we|i've)\b", re.IGNORECASE)
+_NAME_OF = re.compile(r"User's [^.]{1,60} (?:is|are|was) (?:named|called) [^.]{1,60}\.?")
+_ASKED_FOR = r"can|could|should|shall|would|will|must|may|might|to|if|need|want|help|give|tell|let|show|please"
+_MAY_I = r"can|could|should|need|want|would|will|may|get"
+_GENERIC = re.compile(rf"\b(?:{_ASKED_FOR}) (?:i|we|me|us|you)\b|\bi (?:{_MAY_I})\b", re.IGNORECASE)
 
 
 def personal(batch: Batch, odds: Array) -> Array:
-    """The log odds of the candidates with what is said above; a question about a named speaker, or for what the
-    assistant said, has the lower floor alone.
+    """The log odds of the candidates with what is said above; a question about a named speaker of some of the turns, or
+    for what the assistant said, has the lower floor alone.
     """
     asking = batch.asking
-    if batch.asked_speakers:
+    if any((batch.said_by(name) * batch.is_turn).any() for name in batch.asked_speakers):
         return odds + OF_HIMSELF * asking.of_self
     found, of_self = odds, bool(asking.of_self or asking.assistant_said)
     if of_self:
         found = odds + _floor(batch.text[:_READ]) + OF_ANSWERS * asking.assistant_said + _on_time(batch)
-    asked = matters.asked(batch.text)
+    asked = matters.asked_about(batch.text)
     if not asked.names or asking.assistant_said:
         return found
     told = _told(batch, asked, np.argsort(-odds, kind="stable")[:LOOKED_AT].tolist())
     found = found + _lacking(asked, told, len(odds), of_self=of_self)
     if not of_self:
         return found
-    changed = found + _telling(asked, told, len(odds))
+    changed = (
+        found + _telling(asked, told, len(odds)) + _silent_facts(batch, asked, told) + _of_others(batch, asked, told)
+    )
     bent = LIKELY + BEYOND * (changed - LIKELY)
     result: Array = np.where((changed > found) & (changed > LIKELY), np.maximum(found, bent), changed)
     return result
 
 
 def _floor(text: str) -> float:
+    """Lower where he asks of his own, and not what anybody may ask in this form."""
     return OF_ADVICE if _GENERIC.search(text) and not _OWN.search(text) else OF_HIMSELF
 
 
-def _lacking(asked: matters.Asked, told: dict[int, frozenset[str]], count: int, *, of_self: bool) -> Array:
+def _lacking(asked: matters.AskedMatters, told: dict[int, frozenset[str]], count: int, *, of_self: bool) -> Array:
     """What is taken from candidates that cannot be the answer."""
     known = frozenset[str]().union(*told.values())
     if asked.in_each - known:
@@ -110,7 +122,7 @@ def _lacking(asked: matters.Asked, told: dict[int, frozenset[str]], count: int, 
     return found
 
 
-def _telling(asked: matters.Asked, told: dict[int, frozenset[str]], count: int) -> Array:
+def _telling(asked: matters.AskedMatters, told: dict[int, frozenset[str]], count: int) -> Array:
     """What is given to those that tell of what is asked for, and taken from the others."""
     core = asked.names - asked.somewhere
     telling = sum(bool(names & core if core else names) for names in told.values())
@@ -124,7 +136,35 @@ def _telling(asked: matters.Asked, told: dict[int, frozenset[str]], count: int) 
     return found
 
 
-def _told(batch: Batch, asked: matters.Asked, places: list[int]) -> dict[int, frozenset[str]]:
+def _silent_facts(batch: Batch, asked: matters.AskedMatters, told: dict[int, frozenset[str]]) -> Array:
+    """What is taken from facts that tell nothing of it where something else does: a fact says one thing."""
+    core = asked.names - asked.somewhere
+    telling = [place for place, names in told.items() if names & core]
+    found = np.where(batch.is_turn > 0, 0.0, SILENT_FACT) if telling else np.zeros(len(batch.memories))
+    found[telling] = 0.0
+    return found
+
+
+def _of_others(batch: Batch, asked: matters.AskedMatters, told: dict[int, frozenset[str]]) -> Array:
+    """What is taken from those that tell of what is asked for, but of somebody else; not where they have another word
+    of the query, which may name whom it is about.
+    """
+    found, bearers = np.zeros(len(batch.memories)), constraints.whose(batch.text)
+    named = {term for term in key_terms(asked.rest(batch.text)) if len(term) >= _NAMING}
+    for place, names in told.items():
+        text = batch.memories[place].content[:_READ]
+        other = asked.told_of_others(text, bearers) or _names_somebody(text)
+        if not names and other and named.isdisjoint(key_terms(text)):
+            found[place] = OF_ANOTHER
+    return found
+
+
+def _names_somebody(fact: str) -> bool:
+    """Whether it tells a name and nothing else ("User's aunt is named Rosie.")."""
+    return _NAME_OF.fullmatch(fact) is not None
+
+
+def _told(batch: Batch, asked: matters.AskedMatters, places: list[int]) -> dict[int, frozenset[str]]:
     """What the candidates at these places tell of what is asked for; one that goes on with what the user said before
     ("and Byte, the loud one") tells of the same.
     """

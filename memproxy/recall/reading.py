@@ -7,7 +7,7 @@ import unicodedata
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 
 import msgspec
@@ -61,11 +61,12 @@ _FUNCTION_WORDS = frozenset(part.encode() for word in STOPWORDS for part in word
 _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|awesome|congrat|great|nice)", re.IGNORECASE)
 
 
-TURN, BY_USER, BY_ASSISTANT, CREATED, LENGTH, QUESTION, FIRST_PERSON, ACKNOWLEDGEMENT, MICROSECOND, PLACE = range(10)
-NUMBERS = 10
+TURN, BY_USER, BY_ASSISTANT, CREATED, LENGTH, QUESTION, FIRST_PERSON, ACKNOWLEDGEMENT = range(8)
+SESSION, MICROSECOND, PLACE = range(8, 11)
+NUMBERS = 11
 """What `Reading.numbers` holds: 1 for a verbatim message, else 0; the same for a user's and for an assistant's; when it
-was learned or said, in seconds; of a verbatim message four of the `SIGNS` (0 of others); and where a turn stands in its
-session, as 64-bit integers: the microsecond, and the place within its call.
+was learned or said, in seconds; of a verbatim message four of the `SIGNS` (0 of others); and where a turn stands, as
+64-bit integers: a number that stands for its session in this process, the microsecond, and the place within its call.
 """
 
 _FARTHEST_PLACE = 2**61
@@ -90,18 +91,26 @@ class Reading(msgspec.Struct):
     """
     grams: bytes | None = None
     said: frozenset[str] | None = None
-    _seen: dict[str, float] = {}
+    seen: dict[str, float] = {}
+    """Those of the `SIGNS` that were looked for (see `signs`)."""
 
-    def sign(self, name: str) -> float:
-        """One of `SIGNS`, looked for when it is asked for, because most questions ask for few of them."""
-        if name not in self._seen:
-            self._seen[name] = SIGNS[name](self)
-        return self._seen[name]
+
+def unread() -> Reading:
+    """Where to keep what `recall.aside` sees of a text that nobody has read."""
+    return Reading(surface="", letters=b"", terms=None, numbers=b"", speaker="")
 
 
 def reading_of(notes: Notes) -> Reading | None:
     """The reading that was made of a memory before, if it still is there."""
     return notes.made if isinstance(notes.made, Reading) else None
+
+
+def signs(name: str, readings: Sequence[Reading]) -> list[float]:
+    """One of `SIGNS` of each, looked for when it is asked for, because most questions ask for few of them."""
+    found = [reading.seen.get(name) for reading in readings]
+    for reading in [reading for reading, value in zip(readings, found, strict=True) if value is None]:
+        reading.seen[name] = SIGNS[name](reading)
+    return [reading.seen[name] for reading in readings]
 
 
 class Letters:
@@ -124,22 +133,27 @@ class Letters:
             at = self._all.find(part, self._starts[found[-1] + 1])
         return found
 
-    def beginning(self, start: bytes) -> Iterator[tuple[int, bytes]]:
-        """The words that begin so (``start`` has the space before them), each with where it stands."""
-        before, *parts = self._all.split(start)
-        # the next one begins behind as much as stands before it, and behind the beginning of this one
-        lengths, step, head = [len(before), *map(len, parts[:-1])], len(start), start[1:]
-        positions = [end + place * step for place, end in enumerate(accumulate(lengths))]
-        return zip(positions, [head + part.partition(b" ")[0] for part in parts], strict=False)
+    def beginning(self, start: bytes) -> tuple[list[bytes], NDArray[np.intp]]:
+        """The words that begin so (``start`` has the space before them), and where each stands."""
+        pieces, head = self._all.split(start), start[1:]
+        return [head + piece.partition(b" ")[0] for piece in pieces[1:]], _ends(pieces, len(start))
 
-    def words(self) -> Iterator[tuple[int, bytes]]:
-        """All words, each with where it stands."""
-        return ((match.start(), match.group()) for match in _LETTERS.finditer(self._all))
+    def words(self) -> tuple[list[bytes], NDArray[np.intp]]:
+        """All words, and where each stands."""
+        found = list(_LETTERS.finditer(self._all))
+        return [match.group() for match in found], np.array([match.start() for match in found], dtype=np.intp)
 
-    def places(self, positions: Sequence[int]) -> NDArray[np.intp]:
+    def places(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
         """The texts in which these positions lie."""
         places: NDArray[np.intp] = self._borders.searchsorted(positions, side="right") - 1
         return places
+
+
+def _ends(pieces: Sequence[bytes], apart: int) -> NDArray[np.intp]:
+    """Where each of the pieces but the last ends in the text that they were, with so many letters between them."""
+    lengths = np.fromiter(map(len, pieces[:-1]), np.intp, len(pieces) - 1)
+    ends: NDArray[np.intp] = np.add.accumulate(lengths) + apart * np.arange(len(lengths))
+    return ends
 
 
 class Reader:
@@ -194,30 +208,30 @@ class Reader:
             return held
         letters = letters or Letters([one.letters for one in readings])
         rows = {term: row for row, term in enumerate(terms)}
-        met = list(self._likely(query, rows.keys(), letters))
-        having = {
-            word: [rows[term] for term in self._terms_of(word) if term in rows] for word in {word for _, word in met}
-        }
-        at = [(row, position) for position, word in met for row in having[word]]
-        held[[row for row, _ in at], letters.places([position for _, position in at])] = True
+        for words, positions in self._likely(query, rows.keys(), letters):
+            having = {word: [rows[term] for term in self._terms_of(word) if term in rows] for word in set(words)}
+            places = letters.places(positions).tolist()
+            met = [(row, place) for word, place in zip(words, places, strict=True) for row in having[word]]
+            held[[row for row, _ in met], [place for _, place in met]] = True
         for place in [place for place, reading in enumerate(readings) if reading.terms is not None]:
             held[:, place] = False
             held[[rows[term] for term in rows.keys() & (readings[place].terms or ())], place] = True
         return held
 
-    def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[int, bytes]]:
-        """Words of the texts that may be forms of the query's, each with where it stands."""
+    def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[list[bytes], NDArray[np.intp]]]:
+        """Words of the texts that may be forms of the query's, and where each stands."""
         plain = unicodedata.normalize("NFKD", query[:_QUERY_CHARACTERS])
         words = (word for word in set(_letters(plain).split()) if not terms.isdisjoint(self._terms_of(word)))
         beginnings = {b" " + word[: max(_SHORTEST_BEGINNING, min(_LONGEST_BEGINNING, len(word) - 1))] for word in words}
         if len(beginnings) > _MOST_BEGINNINGS:
-            return letters.words()
-        return chain.from_iterable(map(letters.beginning, beginnings))
+            yield letters.words()
+        else:
+            yield from map(letters.beginning, beginnings)
 
 
 def _numbers(memory: Memory, reading: Reading) -> bytes:
     is_turn = memory.kind is Kind.TURN
-    numbers = [0.0] * MICROSECOND
+    numbers = [0.0] * SESSION
     numbers[TURN] = float(is_turn)
     numbers[BY_USER] = float(is_turn and memory.trust is Trust.USER)
     numbers[BY_ASSISTANT] = float(is_turn and memory.trust is Trust.ASSISTANT)
@@ -227,7 +241,7 @@ def _numbers(memory: Memory, reading: Reading) -> bytes:
             numbers[place] = SIGNS[name](reading)
     place = memory.metadata.get("seq", 0)
     place = max(-_FARTHEST_PLACE, min(_FARTHEST_PLACE, place)) if isinstance(place, int) else 0
-    stands = array("q", (round(memory.created_at.timestamp() * 1_000_000), place))
+    stands = array("q", (hash(memory.session_id), round(memory.created_at.timestamp() * 1_000_000), place))
     return array("d", numbers).tobytes() + stands.tobytes()
 
 

@@ -80,13 +80,10 @@ class Ranker:
         """The candidates of the batch, or those at some of its places."""
         columns = self.columns(batch)
         scores: list[float] = scores_of(self._recipe, batch, columns).tolist()
-        signals = _signals(batch, columns)
-        if places is None:
-            each = zip(batch.memories, scores, signals, batch.notes, strict=True)
-            return [Scored(memory=one, score=score, signals=told, notes=notes) for one, score, told, notes in each]
+        wanted = range(len(scores)) if places is None else places
         return [
-            Scored(memory=batch.memories[place], score=scores[place], signals=signals[place], notes=batch.notes[place])
-            for place in places
+            Scored(memory=batch.memories[place], score=scores[place], signals=signals, notes=batch.notes[place])
+            for place, signals in zip(wanted, _signals(batch, columns, wanted), strict=True)
         ]
 
     def batch(
@@ -140,14 +137,17 @@ _SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newe
 """Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
 
 
-def _signals(batch: Batch, columns: Columns) -> list[dict[str, float]]:
-    """What is told of each candidate."""
-    scores = zip(batch.bm25.tolist(), batch.coverage.tolist(), batch.cosine.tolist(), strict=True)
+def _signals(batch: Batch, columns: Columns, places: Sequence[int]) -> list[dict[str, float]]:
+    """What is told of each of the candidates at these places."""
+    rows = np.array(places)
+    cosine = batch.cosine[rows]
+    scores = zip(batch.bm25[rows].tolist(), batch.coverage[rows].tolist(), cosine.tolist(), strict=True)
     told = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]
-    for place in np.isnan(batch.cosine).nonzero()[0].tolist():
+    for place in np.isnan(cosine).nonzero()[0].tolist():
         del told[place]["cosine"]
     for name in (name for name in columns if name in _SHOWN):
-        for one, value in zip(told, columns[name].tolist(), strict=True):
-            if value:
-                one[name] = value
+        values = columns[name][rows]
+        there = values.nonzero()[0]  # most columns tell of nobody
+        for place, value in zip(there.tolist(), values[there].tolist(), strict=True):
+            told[place][name] = value
     return told

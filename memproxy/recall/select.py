@@ -10,7 +10,7 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import RecallLimits
 from memproxy.core.text import key_terms
 from memproxy.core.turn import text_digest
-from memproxy.recall.hops import strength
+from memproxy.recall.hops import HOPS, strength
 from memproxy.recall.search import Scored
 from memproxy.recall.tiers import Shares, shares_of, tier_of
 from memproxy.recall.told import says_more
@@ -25,7 +25,7 @@ of the odds) nothing follows. On the development data the lines of a block are e
 for 0.48, LongMemEval 0.65 for 0.61), and less than one point of evidence is lost; docs/decisions has the table.
 """
 
-_TURN, _EPISODIC, _USER = Kind.TURN, Kind.EPISODIC, Trust.USER
+_TURN, _EPISODIC = Kind.TURN, Kind.EPISODIC
 """To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
 
 _SUREST = 0.99
@@ -92,9 +92,12 @@ def select(
     that only ask what is asked now. ``elbow`` infinite: the scores are no probabilities, and no drop ends the list.
     """
     selection = _Selection(limits, present, elbow)
+    trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
     candidates: list[tuple[Scored, str | None]] = []
     for one in scored:
-        reason = _reason(one, limits, now, session)
+        reason = _is_gone(one.memory, now) or _is_unwanted(one, limits, trusted)
+        if reason is None and tier_of(one.memory, session=session, now=now) not in limits.tiers:
+            reason = "tier"
         if shown and one.memory.id in shown:
             reason = "shown"
         elif reason is None and one.memory.id in asked:
@@ -217,35 +220,27 @@ def _odds(one: Scored) -> float:
     return math.log(score / (1 - score))
 
 
-def _reason(scored: Scored, limits: Limits, now: datetime, session: str | None) -> str | None:
-    """What speaks against a memory, the first in this order. Plain conditions, as this runs for every candidate."""
-    memory = scored.memory
-    against = _is_gone(memory, now) or _is_unwanted(memory, limits)
-    if against is not None:
-        return against
-    if scored.score < limits.floor and strength(scored) < limits.floor:
-        return "score"
-    return None if tier_of(memory, session=session, now=now) in limits.tiers else "tier"
-
-
 def _is_gone(memory: Memory, now: datetime) -> str | None:
-    """Why it is not true, or not to be used, any more."""
+    """Why it is not true, or not to be used, any more. Plain conditions, as this runs for every candidate."""
     if memory.superseded_by is not None or not memory.active:
         return "superseded"
     if memory.quarantined:
         return "quarantined"
     if memory.expires_at is not None and memory.expires_at <= now:
         return "expired"
-    if memory.valid_to is not None and memory.valid_to <= now and memory.kind is not Kind.TURN:
+    if memory.valid_to is not None and memory.valid_to <= now and memory.kind is not _TURN:
         return "ended"
     return None
 
 
-def _is_unwanted(memory: Memory, limits: Limits) -> str | None:
-    """Which of the limits it does not meet, whatever its score."""
+def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str | None:
+    """Which of the limits it does not meet; ``trusted`` are those whom they let speak."""
+    memory = one.memory
     if memory.kind not in limits.kinds:
         return "kind"
-    # nobody is trusted more than the user, and a look at the levels is the dearest of these
-    if memory.trust is not _USER and memory.trust.level < limits.min_trust.level:
+    if memory.trust not in trusted:
         return "trust"
-    return "confidence" if memory.confidence < limits.min_confidence else None
+    if memory.confidence < limits.min_confidence:
+        return "confidence"
+    below = one.score < limits.floor and (HOPS not in one.signals or strength(one) < limits.floor)
+    return "score" if below else None

@@ -62,10 +62,8 @@ def late(batch: Batch) -> Columns:
     What an assistant answers lifts none of them where the user asks about himself: in a long text something is near
     to everything.
     """
-    own, functional = batch.similarities, [word in _WITHOUT_TOPIC for word in batch.words]
-    silent = batch.not_my_words > 0
-    telling = np.where(silent[:, None], np.nan, own) if np.logical_or.reduce(silent) else own
-    return fusion.late_columns(own, np.fmax(own, batch.with_beside(telling)), functional)
+    functional = [word in _WITHOUT_TOPIC for word in batch.words]
+    return fusion.late_columns(batch.similarities, batch.window, functional)
 
 
 def phrases(batch: Batch) -> Columns:
@@ -91,16 +89,15 @@ def sessions(batch: Batch) -> Columns:
     """How well the best turns of the same session match: many weak ones speak for each other. By words alone: how many
     of the query's words, whatever their kind, the candidates of the session have together.
     """
-    strength, numbers = np.maximum(batch.strength, 0.0), batch.sessions.tolist()
-    values = strength.tolist()
-    total, turns = [0.0] * len(batch.each.memories), [0] * len(batch.each.memories)
-    for place in (-strength).argsort(kind="stable").tolist():
-        number = numbers[place]
-        if turns[number] < BEST_OF_SESSION:
-            turns[number] += 1
-            total[number] += values[place]
+    strength, session = batch.strength, batch.session
+    matching = ((strength > 0) & (batch.is_turn > 0)).nonzero()[0]
+    best_first = matching[(-strength[matching]).argsort(kind="stable")]
+    best: dict[int, list[float]] = {}
+    for name, value in zip(session[best_first].tolist(), strength[best_first].tolist(), strict=True):
+        best.setdefault(name, []).append(value)
+    total = {name: sum(values[:BEST_OF_SESSION]) for name, values in best.items()}
     return {
-        "session": batch.is_turn * np.array([total[number] for number in numbers]) / BEST_OF_SESSION,
+        "session": batch.is_turn * [total.get(name, 0.0) for name in session.tolist()] / BEST_OF_SESSION,
         "session_words": _session_words(batch),
     }
 
@@ -198,11 +195,13 @@ def _session_words(batch: Batch) -> Array:
     standing = np.zeros(len(turns))
     if words and np.logical_or.reduce(turns) and np.logical_or.reduce(np.isnan(batch.cosine)):
         held = batch.has_words
-        together = np.zeros((len(batch.each.memories), len(words)), dtype=np.bool_)
-        np.logical_or.at(together, batch.sessions, held)
+        known: dict[int, int] = {}
+        numbers = [known.setdefault(session, len(known)) for session in batch.session[turns].tolist()]
+        together = np.zeros((len(known), len(words)), dtype=np.bool_)
+        np.logical_or.at(together, numbers, held[turns])
         shares = fusion.shares(held, list(words.values()))
         found = np.add.reduce(together.T * shares[:, None], axis=0)  # not by `@`: see `fusion.coverage`
-        standing[turns] = fusion.places(found[batch.sessions[turns]])
+        standing[turns] = fusion.places(found[numbers])
     return standing
 
 

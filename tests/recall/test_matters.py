@@ -8,7 +8,7 @@ from memproxy.core.memory import Memory
 from memproxy.core.protocol import RecallLimits
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
-from memproxy.recall import constraints, matters
+from memproxy.recall import changes, constraints, matters
 from memproxy.recall.asking import asking
 from memproxy.recall.recipes import DEFAULT
 from memproxy.recall.search import Ranker
@@ -54,7 +54,7 @@ def ago(days: int, text: str) -> Memory:
     ],
 )
 def test_what_tells_of_the_matter_is_known_without_a_shared_word(query: str, told: str) -> None:
-    asked = matters.asked(query)
+    asked = matters.asked_about(query)
     assert asked.told(told)
     assert not asked.told("ok thanks, see you")
     assert set(matters.beside(query).split()) & set(asked.searched.split())
@@ -74,12 +74,12 @@ def test_nothing_is_searched_beside_what_asks_of_nothing_of_his_own(query: str) 
 
 
 def test_what_holds_of_somebody_else_tells_nothing_of_the_user() -> None:
-    asked = matters.asked("where do i work")
+    asked = matters.asked_about("where do i work")
     for own in ("i work at the town library", "User works at the town library", "We moved, I work in Porto"):
         assert asked.told(own)
     assert not asked.told("my brother got a new job at the town library")
     brothers = "where does my brother work"
-    assert matters.asked(brothers).told("my brother works at the library", constraints.whose(brothers))
+    assert matters.asked_about(brothers).told("my brother works at the library", constraints.whose(brothers))
 
 
 def test_what_lacks_the_one_word_that_is_asked_for_is_not_given() -> None:
@@ -119,3 +119,97 @@ def test_what_the_user_must_avoid_is_known_from_a_fact_and_where_he_eats_with_ot
     matter, bearers = constraints.asked_for(query), constraints.whose(query)
     assert constraints.constrains(fact("User is allergic to shellfish"), matter, bearers)
     assert not constraints.constrains(fact("Ben is allergic to shellfish"), matter, bearers)
+
+
+@pytest.mark.parametrize(
+    ("query", "before", "since"),
+    [
+        ("who is my running coach", "my running coach is Abby, easy runs only", "abby emigrated, so Tom coaches us"),
+        ("am i in a band", "playing bass in a cover band called Static Owls", "static owls split up, oh well"),
+        ("qué carrera estudio", "estudio segundo de enfermería", "dejo enfermería, empiezo fisioterapia"),
+        ("je fais quel sport", "mon sport : je fais de l'escalade", "j'arrête l'escalade, place à la natation"),
+    ],
+)
+def test_what_is_told_of_the_end_of_what_was_named_is_given_in_its_place(query: str, before: str, since: str) -> None:
+    old, new = ago(90, before), ago(9, since)
+    assert given(query, old, new, cosine=0.45) == [since]
+    assert given(query, old, cosine=0.45) == [before]
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "ended"),
+    [
+        ("捷达卖了，提了辆比亚迪", "捷达", True),
+        ("der passat ist weg, fahre jetzt elektrisch", "passat", True),
+        ("linda got fired?! a guy named Osman is in charge", "linda", True),
+        ("linda got fired?! a guy named Osman is in charge", "osman", False),
+        ("the passat has new tyres, the old ones are gone", "passat", False),
+    ],
+)
+def test_what_is_no_more_is_what_is_named_in_the_same_clause(said: str, name: str, *, ended: bool) -> None:
+    assert name in changes.names(said)
+    assert changes.is_ended(said, name) is ended
+
+
+def test_a_fact_is_replaced_as_the_message_that_it_was_learned_from() -> None:
+    old, new = ago(90, "my running coach is Abby, easy runs only"), ago(9, "abby emigrated, so Tom coaches us now")
+    learned = fact("User's running coach is Abby.", turn_ids=[old.id])
+    assert given("who is my running coach", learned, old, new, cosine=0.45) == [new.content]
+
+
+def test_the_same_name_without_a_change_replaces_nothing() -> None:
+    old, new = ago(90, "my running coach is Abby, easy runs only"), ago(9, "abby likes the colour of my shoes")
+    assert given("who is my running coach", old, new, cosine=0.45) == [old.content]
+
+
+def test_who_of_several_has_gone_takes_the_others_from_nobody() -> None:
+    several, gone = ago(90, "my flatmates are Femke and Roos"), ago(9, "femke moved out, Iker has her room")
+    assert several.content in given("who are my flatmates", several, gone, cosine=0.45)
+
+
+@pytest.mark.parametrize(
+    ("query", "other"),
+    [
+        ("where do i work", fact("User's sister Dee works at Barnaby's.")),
+        ("which city do i live in", ago(9, "my ex Jonas lives in Uppsala, awkward")),
+        ("what's my dentist's name", fact("User's aunt is named Rosie.")),
+    ],
+)
+def test_what_is_told_of_somebody_else_is_not_given_for_the_users_own(query: str, other: Memory) -> None:
+    assert other.content not in given(query, other, cosine=0.6)
+
+
+def test_whom_the_question_names_is_not_somebody_else() -> None:
+    sister = fact("User's sister Dee works at Barnaby's.")
+    assert given("do i know where Dee works", sister, cosine=0.6) == [sister.content]
+
+
+@pytest.mark.parametrize(
+    ("said", "own"),
+    [
+        ("we went with my brother, I work in Porto", True),
+        ("he dejado la farmacia, trabajo en un laboratorio", True),
+        ("my coach Iwona wants me to work at night", True),
+        ("my brother came by. started as a nurse today", True),
+        ("my brother came by, he works at a bank", False),
+    ],
+)
+def test_it_is_told_of_the_one_who_is_named_last_in_the_sentence(said: str, *, own: bool) -> None:
+    assert bool(matters.asked_about("where do i work").told(said)) is own
+
+
+def test_sizes_of_another_kind_do_not_tell_how_tall_somebody_is() -> None:
+    weighed = ago(9, "96 kg this morning")
+    assert given("how much do i weigh", weighed, cosine=0.4) == [weighed.content]
+    assert given("how tall am i", weighed, cosine=0.4) == []
+
+
+def test_a_fact_that_tells_something_else_is_not_given_beside_what_answers() -> None:
+    told, silent = fact("User weighs 87 kg."), fact("User's brother Nils likes cakes.")
+    assert given("how much do i weigh", told, silent, cosine=0.5) == [told.content]
+
+
+def test_who_is_the_matter_himself_is_not_somebody_else() -> None:
+    asked = matters.asked_about("who is my boss")
+    assert not asked.told_of_others("User's manager is Karen", constraints.whose("who is my boss"))
+    assert asked.told_of_others("my sister's manager is Karen", constraints.whose("who is my boss"))

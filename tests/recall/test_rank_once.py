@@ -89,3 +89,16 @@ def _terms(memory: Memory) -> frozenset[str]:
 def test_a_turn_that_says_what_a_fact_says_is_never_missed(found: list[Candidate]) -> None:
     memories = [one.memory for one in found]
     assert Aside().told_by_facts(memories) == repeated(memories)
+
+
+def test_a_query_is_read_once_for_all_rankings() -> None:
+    found = [Candidate(memory=fact(text, id=text), bm25=1.0) for text in ("Berlin", "Hawaii")]
+    everyone = Ranker(LEXICAL, DEFAULT).batch("trip", HybridQuery(bm25=LEXICAL.encode_query("trip")), found, NOW)
+    read: list[str] = []
+
+    def length(text: str) -> int:
+        read.append(text)
+        return len(text)
+
+    assert [batch.each.of_text(length) for batch in (everyone, everyone.only([1]))] == [4, 4]
+    assert read == ["trip"]
