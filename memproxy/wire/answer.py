@@ -8,6 +8,7 @@ import msgspec
 from memproxy.wire.chat_message import FunctionCall, calls_tools, is_filled, lenient_calls, lenient_text
 from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody
 from memproxy.wire.sse import SseEvent, SseParser
+from memproxy.wire.streamed import Streamed
 
 
 class _Details(msgspec.Struct):
@@ -106,24 +107,14 @@ class ChatAnswer(SeenAnswer):
         return _lenient_chunk(value) if isinstance(value, dict) else _Chunk()
 
 
-class ChatStreamAnswer(ChatAnswer):
-    """A streamed answer. Feed it every chunk as it passes; it may be cut anywhere and keeps no copy."""
+class ChatStreamAnswer(Streamed, ChatAnswer):
+    """A streamed answer."""
 
     __slots__ = ("_parser",)
 
     def __init__(self, max_text: int = MAX_TEXT) -> None:
         super().__init__(max_text)
         self._parser = SseParser()
-
-    def feed(self, chunk: bytes) -> None:
-        """Look at the next bytes of the (decoded) stream."""
-        for event in self._parser.feed(chunk):
-            self._event(event)
-
-    def finish(self) -> None:
-        """The stream is over; an event without its closing blank line is still read."""
-        for event in self._parser.close():
-            self._event(event)
 
     def _event(self, event: SseEvent) -> None:
         if event.data.strip() == _DONE:

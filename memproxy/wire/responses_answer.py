@@ -9,6 +9,7 @@ from typing import Any
 
 from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody
 from memproxy.wire.sse import SseEvent, SseParser
+from memproxy.wire.streamed import Streamed
 
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 _FAILURES = frozenset({"response.failed", "response.cancelled", "error"})
@@ -68,24 +69,14 @@ class ResponsesAnswer(SeenAnswer):
         self.output_tokens = _number(usage, "output_tokens") or self.output_tokens
 
 
-class ResponsesStreamAnswer(ResponsesAnswer):
-    """A streamed answer. Feed it every chunk as it passes; it may be cut anywhere and keeps no copy."""
+class ResponsesStreamAnswer(Streamed, ResponsesAnswer):
+    """A streamed answer."""
 
     __slots__ = ("_parser",)
 
     def __init__(self, max_text: int = MAX_TEXT) -> None:
         super().__init__(max_text)
         self._parser = SseParser()
-
-    def feed(self, chunk: bytes) -> None:
-        """Look at the next bytes of the (decoded) stream."""
-        for event in self._parser.feed(chunk):
-            self._event(event)
-
-    def finish(self) -> None:
-        """The stream is over; an event without its closing blank line is still read."""
-        for event in self._parser.close():
-            self._event(event)
 
     def _event(self, event: SseEvent) -> None:
         if not any(wanted in event.data for wanted in _WANTED):
