@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from memproxy.core.chain import position
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
@@ -50,7 +51,7 @@ class Known:
         self._turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
         self._deletes: list[str] = []
         self._sweep: Deletion | None = None
-        self._read_slots: set[str] = set()
+        self._unread: dict[str, str | None] = {}
         self._held: dict[str, str | None] = {}
         self._registered: dict[str, str | None] = {}
         self._before: dict[str, Memory] = {}
@@ -92,6 +93,7 @@ class Known:
     async def past(self, slot: str) -> list[Memory]:
         """What holds or held a slot, newest first; of a long history the newest part."""
         page = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
+        self._unread.setdefault(slot, page.next_cursor)
         stored = [self.current(memory) for memory in page.memories]
         known = {memory.id for memory in stored}
         new = [memory for memory in self._new.values() if memory.slot == slot and memory.id not in known]
@@ -113,26 +115,51 @@ class Known:
                 break
             seen.add(later.id)
             last = later
-        return await self.chain(last.id)
+        chain = await self.chain(last.id)
+        return chain if any(one.id == memory.id for one in chain) else [memory]
 
     async def chain(self, last: str | None) -> list[Memory]:
-        """A chain of supersession ending in ``last``, oldest first; empty when that memory is not there."""
+        """A chain of supersession ending in ``last``, oldest first, of a long one the newest part; empty when that
+        memory is not there.
+        """
         found: dict[str, Memory] = {}
+        slot: str | None = None
         while last is not None and last not in found and len(found) < _LONGEST_CHAIN:
+            await self._read_slot(slot, last)
             memory = await self.memory(last)
             if memory is None:
                 break
             found[last] = memory
-            last = memory.supersedes
-            if last is not None and memory.slot is not None:
-                await self._read_slot(memory.slot)
+            last, slot = memory.supersedes, memory.slot
         return list(found.values())[::-1]
 
-    async def _read_slot(self, slot: str) -> None:
-        """Read the newest of a slot's history at once: a chain is walked without asking for each."""
-        if slot not in self._read_slots:
-            self._read_slots.add(slot)
-            await self.past(slot)
+    async def chain_for(self, candidate: Memory, last: str) -> list[Memory]:
+        """The chain ending in ``last``; of a long one, that part of it in which the candidate has its place. What comes
+        late would else be put before what is read of it, and cut off what is not.
+        """
+        part, seen = await self.chain(last), set[str]()
+        while part and part[0].supersedes is not None and part[0].id not in seen and not position(candidate, part):
+            seen.add(part[0].id)
+            earlier = await self.chain(part[0].supersedes)
+            if not earlier:
+                break
+            part = [*earlier, part[0]]
+        return part
+
+    async def _read_slot(self, slot: str | None, wanted: str) -> None:
+        """Read a slot's history, newest first and many at once, until it holds the wanted memory: a chain is walked
+        without asking for each.
+        """
+        while slot is not None and wanted not in self._seen and wanted not in self._new:
+            cursor = self._unread.get(slot, "")
+            if cursor is None:
+                return
+            page = await self._store.page(
+                self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST, cursor=cursor or None
+            )
+            for memory in page.memories:
+                self.current(memory)
+            self._unread[slot] = page.next_cursor
 
     def new_memories(self) -> list[Memory]:
         """What the plan adds so far."""

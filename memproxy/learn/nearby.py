@@ -46,7 +46,7 @@ class Nearby:
             ended = segment(candidate, past)
             last = ended.id if ended is not None else await known.holder(slot)
             if last is not None:
-                return await known.chain(last)
+                return await known.chain_for(candidate, last)
         return []
 
     async def of(self, scope: Scope, known: Known, candidate: Memory, vectors: Mapping[str, Vector]) -> list[Neighbour]:

@@ -25,7 +25,7 @@ class Succession:
     async def supersede(self, known: Known, candidate: Memory, target: Memory, now: datetime) -> None:
         """Put the candidate into the chain that ends in ``target``, and mark the turns of what is not current."""
         candidate = _with_slot_of(candidate, target)
-        effects = place(candidate, await known.chain(target.id), now=now)
+        effects = place(candidate, await known.chain_for(candidate, target.id), now=now)
         new = effects.new or candidate
         if new.active and (other := await self._holder(known, new, target)) is not None:
             await self._yield_to(known, new, target, other, now)

@@ -72,6 +72,29 @@ async def test_a_turn_read_again_after_a_long_history_adds_nothing(tmp_path: Pat
         assert len(before) == len(later) + 1
 
 
+async def test_what_comes_late_takes_its_place_in_a_long_history_and_cuts_nothing_off(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1000) as r:
+        said = "My budget for Hawaii is $1 now"
+        await r.teach(said, budget("$1", said))
+        begin = r.clock.now() + timedelta(hours=1)
+        hours = [*range(2, 132), 10.5, 0.5]
+        for hour in hours:
+            plain = {key: value for key, value in budget(f"${hour}").items() if key not in ("confidence", "kind")}
+            at = begin + timedelta(hours=hour)
+            row = await r.submit(PlanBody(upserts=[fact(f"at {hour}", **plain, created_at=at)]))
+        assert await r.worker.applied(row, PATIENCE_S * 30)
+        r.server.default = {"candidates": [budget("$1", said)]}
+        assert await r.worker.mine(ANN, PATIENCE_S * 10)
+        facts = {memory.id: memory for memory in await everything(r)}
+        assert len(facts) == len(hours) + 1
+        check(list(facts.values()))
+        (last,) = [memory for memory in facts.values() if memory.active]
+        chain = [last]
+        while chain[-1].supersedes is not None:
+            chain.append(facts[chain[-1].supersedes])
+        assert [one.object for one in chain] == [f"${hour}" for hour in (*sorted(hours, reverse=True), 1)]
+
+
 def _answer(prompt: str) -> dict[str, list[dict[str, object]]]:
     """What the window's new message says."""
     amount = prompt.rpartition("Hawaii is ")[2].partition(" ")[0]
