@@ -174,18 +174,17 @@ def _table(read: Sequence[_Read]) -> NDArray[np.uint64]:
 
 def _answering(facts: Sequence[frozenset[str]], turns: Sequence[_Read], query: frozenset[str]) -> frozenset[str]:
     """What an assistant answered from memory says part of a fact: asked often, such answers would be many."""
+    known = query.union(*facts)
+    answers = [one for one in turns if one[0].trust is _ASSISTANT and len(one[0].content) <= _ANSWER]
+    # nearly all others have too many terms that no fact has
+    likely = [answer for answer in answers if len(_said(answer) - known) <= _OTHER_TERMS]
+    if not likely:
+        return frozenset()
     having: dict[str, list[frozenset[str]]] = {}
     for terms in facts:
         for term in terms - query:
             having.setdefault(term, []).append(terms)
-    known = frozenset(having)
-    answers = [one for one in turns if one[0].trust is _ASSISTANT and len(one[0].content) <= _ANSWER]
-    return frozenset(
-        answer[0].id
-        for answer in answers
-        # nearly all others have too many terms that no fact has
-        if len((new := _said(answer) - query) - known) <= _OTHER_TERMS and _is_part_of_one(new, having)
-    )
+    return frozenset(answer[0].id for answer in likely if _is_part_of_one(_said(answer) - query, having))
 
 
 def _is_part_of_one(new: frozenset[str], having: Mapping[str, Sequence[frozenset[str]]]) -> bool:

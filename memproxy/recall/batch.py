@@ -1,6 +1,6 @@
 """The candidates of one query among each other, as arrays: what the ranking stages work on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from memproxy.recall.lazy import lazy
 
 Array = NDArray[np.float64]
 Row = TypeVar("Row", bound=np.generic)
+Read = TypeVar("Read")
 
 NOBODY = -1
 """Where a turn has no neighbour among the candidates."""
@@ -68,8 +69,16 @@ class Batch:
 
     def tokens(self, places: Sequence[int]) -> list[bytes]:
         """`Candidate.tokens` of those at some places."""
-        whole = range(len(self.memories)) if self._places is None else self._places.tolist()
-        return [self.each.packed[whole[place]] for place in places]
+        return [self.each.packed[self.whole[place]] for place in places]
+
+    def of_memory(self, read: Callable[[Each, int], Read], place: int) -> Read:
+        """`Each.of_memory` of the candidate at this place."""
+        return self.each.of_memory(read, self.whole[place])
+
+    @lazy
+    def whole(self) -> Sequence[int]:
+        """Where these candidates stand among all."""
+        return range(len(self.memories)) if self._places is None else self._places.tolist()
 
     @lazy
     def window(self) -> Array:

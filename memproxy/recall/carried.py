@@ -8,6 +8,7 @@ import numpy as np
 
 from memproxy.recall import constraints, newer
 from memproxy.recall.batch import NOBODY, Array, Batch
+from memproxy.recall.each import Each
 
 LIKELY = 0.5
 """Log odds from which on a candidate is likely enough that others stand with it."""
@@ -35,7 +36,7 @@ def carried(batch: Batch, odds: Array) -> Array:
     if newer.wanted(batch):
         found = _later(batch, found)
     fields = frozenset[str]() if batch.asked_speakers else batch.each.advice_fields
-    return _constraints(batch, found, fields) if fields else found
+    return _constraints(batch, found) if fields else found
 
 
 def _answers(batch: Batch, odds: Array) -> Array:
@@ -62,9 +63,12 @@ def _later(batch: Batch, odds: Array) -> Array:
     return found
 
 
-def _constraints(batch: Batch, odds: Array, fields: frozenset[str]) -> Array:
-    bearers = constraints.whose(batch.text)
-    told = [place for place, memory in enumerate(batch.memories) if constraints.constrains(memory, fields, bearers)]
+def _constrains(each: Each, place: int) -> bool:
+    return constraints.constrains(each.memories[place], each.advice_fields, each.bearers)
+
+
+def _constraints(batch: Batch, odds: Array) -> Array:
+    told = [place for place in range(len(odds)) if batch.of_memory(_constrains, place)]
     told = sorted(told, key=lambda place: -odds[place])[: constraints.MOST]
     found = odds.copy()
     if told:

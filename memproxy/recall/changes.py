@@ -5,6 +5,7 @@ Spanish, French and Chinese.
 import re
 
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, words
+from memproxy.recall.asking import BEGINS
 
 _VALUE = re.compile(r"\d")
 _CLAUSE_ENDS = ",.;:!?()\n，。；：！？（）"
@@ -25,6 +26,7 @@ _TIMES = """
 _NO_NAMES = STOPWORDS | GENERIC_WORDS | frozenset(_TIMES.split())
 
 _CHANGE = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:now|switched|switching|moved|moves|moving|changed|new|instead|no longer|not anymore|anymore|sold"
     r"|settled|quit"
     r"|left|stopped|broke up|divorced|finally|at last|actually|replaced|upgraded|cancelled|canceled|got rid"
@@ -44,28 +46,31 @@ _CHANGE = re.compile(
     r"|pris|repris"
     r"|reporté\w*|décalé\w*|avancé|prolongé\w*|passe (?:au|à)|passés? à|terminé|fini|désormais|commence|arrêté"
     r"|promue?)\b"
-    r"|现在|搬|换|新|终于|不再|改|卖|已经|了|推迟|提前|离职|辞",
+    r"|现在|搬|换|新|终于|不再|改|卖|已经|了|推迟|提前|离职|辞)",
     re.IGNORECASE,
 )
 _PLAN = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:plan|planning|want|wants|would like|looking|thinking|until|till|currently|for now|at the moment|trying"
     r"|signed up"
     r"|going to|gonna|will|need to|considering|möchte|will|wollen|suche\w*|überlege\w*|bisher|noch"
     r"|quiero|queremos|mirando|buscando|pensando|hasta|cherche\w*|veux|voulons|voudrais|pense|jusqu\w*)\b"
-    r"|打算|想|准备|目前|现在|找",
+    r"|打算|想|准备|目前|现在|找)",
     re.IGNORECASE,
 )
 _INSTEAD = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:instead|switched (?:me )?(?:to|from)|changed (?:my|me|to|from)|replaced (?:by|with)|rather than"
     r"|stattdessen|anstelle|statt|umgestellt auf|gewechselt (?:zu|auf)|en vez de|en lugar de|cambié (?:de|a)"
     r"|me cambi\w+"
     r"|à la place|au lieu|remplacé\w* par|passée? à)\b"
-    r"|改成|换成|改吃|换了|而不是",
+    r"|改成|换成|改吃|换了|而不是)",
     re.IGNORECASE,
 )
 """Says of itself that it takes the place of something."""
 
 _ENDED = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:left|leaves|leaving|quits?|stop(?:s|ped)?|fired|laid off|gone|over|sold|cancell?ed|gave up|giv(?:en"
     r"|ing) up|split"
     r"(?: up)?|broke(?:n)?(?: up)?|are done|died|passed away|closed|closes|shut|churned|fell through"
@@ -81,15 +86,16 @@ _ENDED = re.compile(
     r"|jubil\w+|cancel\w+|adiós"
     r"|arrêt\w+|quitt\w+|vendu\w*|volée?s?|mort\w*|fermé\w*|finie?s?|parti\w*|rompu|retraite|annulé\w*|plus de"
     r"|adieu)\b"
-    r"|卖|辞|离|分手|走了|去世|丢了|关门|倒闭|太难|退|取消|不.{0,3}了",
+    r"|卖|辞|离|分手|走了|去世|丢了|关门|倒闭|太难|退|取消|不.{0,3}了)",
     re.IGNORECASE,
 )
 """Says of what it names that it is no more."""
 
 _CURRENT = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:now|right now|nowadays|these days|currently|at the moment|at present|still|jetzt|gerade|zurzeit|derzeit"
     r"|momentan|aktuell\w*|ahora|actualmente|ahora mismo|de momento|maintenant|actuellement|en ce moment)\b"
-    r"|现在|目前|最近",
+    r"|现在|目前|最近)",
     re.IGNORECASE,
 )
 """Asks for what holds now, whatever the matter."""

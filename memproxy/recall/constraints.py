@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.recall.asking import BEGINS
 
 FOOD, MEDICINE, ACTIVITY = "food", "medicine", "activity"
 """The fields of advice; the everyday matters of `recall.matters` are what a user asks of himself."""
@@ -111,6 +112,7 @@ _FIELD: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 
 _ADVICE = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:recommend\w*|suggest\w*|advise|ideas?|tips?|options|inspiration|(?:quick|easy|nice|good"
     r"|healthy) (?:\w+ ){0,3}"
     r"(?:recipe|dinner|lunch|breakfast|snack|dessert)"
@@ -125,7 +127,7 @@ _ADVICE = re.compile(
     r"|sugi?[eé]r\w*"
     r"|que (?:puis-je|pourrais-je)|(?:qu'est-ce que |quoi |que )(?:je|on) (?:peux|peut|pourrais|pourrait|mange"
     r"|cuisine)|idées?"
-    r"|conseill\w*|recommand\w*|propos\w*|suggèr\w*)\b|推荐|建议|吃什么|喝什么|做什么|吃点|怎么办|什么好",
+    r"|conseill\w*|recommand\w*|propos\w*|suggèr\w*)\b|推荐|建议|吃什么|喝什么|做什么|吃点|怎么办|什么好)",
     re.IGNORECASE,
 )
 _ABOUT = re.compile(
@@ -135,15 +137,17 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 _PAST = re.compile(
+    rf"{BEGINS}(?:"
     r"(?!^)\bwas\b|\b(?:did|were|had|last (?:night|week|time|month)|yesterday|when|gestern|ayer|hier|haben wir"
     r"|habe ich)\b"
-    r"|昨天|上次|什么时候",
+    r"|昨天|上次|什么时候)",
     re.IGNORECASE,
 )
 _TECHNIQUE = re.compile(
+    rf"{BEGINS}(?:"
     r"\bhow (?:long|many|much)\b|\bnutrition\w*|\bcalories\b|\btemperature\b|\bswap\b|\bsubstitut\w*"
     r"|\bin the recipe\b"
-    r"|\binstead of\b|\bwie (?:lange|viel\w*)\b|\bcu[aá]nt\w+|\bcombien\b|多久|多少",
+    r"|\binstead of\b|\bwie (?:lange|viel\w*)\b|\bcu[aá]nt\w+|\bcombien\b|多久|多少)",
     re.IGNORECASE,
 )
 """How something is done depends on the thing, not on who asks."""
@@ -169,21 +173,23 @@ _KIN: Mapping[str, str] = MappingProxyType(
 NO_KIN = frozenset({"other"})
 """Those of `whose` that are no kin: friends, colleagues, a boss."""
 
-_KIN_WORD = re.compile(
-    "|".join(rf"(?P<{name}>\b(?:{words})\b|(?:{words})(?<=[\u4e00-\u9fff]))" for name, words in _KIN.items()),
-    re.IGNORECASE,
-)
+_KIN_WORDS = "|".join(rf"(?P<{name}>\b(?:{words})\b|(?:{words})(?<=[\u4e00-\u9fff]))" for name, words in _KIN.items())
+_KIN_BEGINS = rf"(?:{BEGINS}|(?=kolleg))"
+"""`BEGINS`; of the words one has any letters at its end, so Chinese ones too, and may then stand within a word."""
+
+_KIN_WORD = re.compile(rf"{_KIN_BEGINS}(?:{_KIN_WORDS})", re.IGNORECASE)
 _BEARER = re.compile(
+    rf"{_KIN_BEGINS}(?:"
     rf"(?P<me>\b(?:i|i'm|im|i've|me|we|we're|we've|us|ich|mir|bin|wir|uns|yo|soy|he(?= \w+[aeiío](?:do|cho"
     rf"|to)\b)|nosotr[oa]s|je|j'ai|suis|nous)\b"
     rf"|我(?!爸|妈|女|儿|哥|弟|姐|妹|老|奶|爷|朋|同)"
     rf"|咱)"
     r"|(?P<them>\b(?:she|he|they|her|him|sie|er|ella|él|elle|il)\b|[他她])"
-    rf"|{_KIN_WORD.pattern}",
+    rf"|{_KIN_WORDS})",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
-    r"\b(?!(?:User|We|My|Our|It|That|This|There|The|Wir|Es|Das|Il|Elle)\b)[A-Z][a-zé]+(?:'s)?"
+    r"\b(?=[A-Z])(?!(?:User|We|My|Our|It|That|This|There|The|Wir|Es|Das|Il|Elle)\b)[A-Z][a-zé]+(?:'s)?"
     r" (?:is|has|can't|cannot|doesn't|hates|gets?|wants?|turned|turns|moved|works?|lives?|takes|needs|ist|hat|es|tiene"
     r"|est|a|ne)\b"
 )

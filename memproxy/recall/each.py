@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import timerange
+from memproxy.core.text import key_terms
 from memproxy.core.tokenvectors import similarities
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.ports import Candidate
-from memproxy.recall import constraints
+from memproxy.recall import constraints, matters
 from memproxy.recall.asking import Asking, asking, names_in
 from memproxy.recall.lazy import lazy
 from memproxy.recall.preferences import is_preference
@@ -36,6 +37,9 @@ from memproxy.recall.reading import (
 
 Array = NDArray[np.float64]
 Read = TypeVar("Read")
+
+_NAMING = 3
+"""Letters of a word that may name somebody."""
 
 
 class Each:
@@ -72,6 +76,7 @@ class Each:
         self._readings = readings
         self._signs: dict[str, Array] = {}
         self._read: dict[Callable[[str], Any], Any] = {}
+        self._read_each: dict[tuple[Callable[[Each, int], Any], int], Any] = {}
         numbers = np.frombuffer(b"".join([reading.numbers for reading in readings])).reshape(-1, NUMBERS).T.copy()
         self._numbers: list[Array] = list(numbers)
         self.session: NDArray[np.int64] = numbers[SESSION].view(np.int64)
@@ -90,6 +95,14 @@ class Each:
         found: Read = self._read[read]
         return found
 
+    def of_memory(self, read: Callable[["Each", int], Read], place: int) -> Read:
+        """What a function reads in the candidate at this place: it is called once for all rankings."""
+        key = (read, place)
+        if key not in self._read_each:
+            self._read_each[key] = read(self, place)
+        found: Read = self._read_each[key]
+        return found
+
     @lazy
     def asking(self) -> Asking:
         """The query, read."""
@@ -104,6 +117,26 @@ class Each:
     def advice_fields(self) -> frozenset[str]:
         """The fields that the query asks advice on (`constraints.asked_for`)."""
         return constraints.asked_for(self.text)
+
+    @lazy
+    def asked_about(self) -> matters.AskedMatters:
+        """The everyday matters that the query asks for."""
+        return matters.asked_about(self.text)
+
+    @lazy
+    def bearers(self) -> frozenset[str]:
+        """Whom of kin the query is about (`constraints.whose`)."""
+        return constraints.whose(self.text)
+
+    @lazy
+    def naming(self) -> frozenset[str]:
+        """The query's terms that may name somebody: not those by which it asks for its matters."""
+        rest = self.asked_about.rest(self.text)
+        return frozenset(term for term in key_terms(rest) if len(term) >= _NAMING)
+
+    def told(self, place: int) -> frozenset[str]:
+        """Which of the matters that are asked for the candidate at this place tells of, of whom the query is about."""
+        return self.of_memory(_told, place)
 
     @lazy
     def asks_for_latest(self) -> bool:
@@ -193,6 +226,18 @@ class Each:
         return np.array([float(is_preference(memory, topics)) for memory in self.memories]) if topics else None
 
     @lazy
+    def sources(self) -> list[int]:
+        """The place of the last of the user's messages that each was learned from; its own where none is there."""
+        turns = {self.memories[place].id: place for place in np.flatnonzero(self.by_user).tolist()}
+        created = self.created.tolist()
+
+        def source(place: int, turn_ids: Sequence[str]) -> int:
+            known = [turns[turn] for turn in turn_ids if turn in turns]
+            return max(known, key=created.__getitem__, default=place)
+
+        return [source(place, memory.turn_ids) for place, memory in enumerate(self.memories)]
+
+    @lazy
     def turns_in_order(self) -> NDArray[np.intp]:
         """The places of the turns, those of each session together and as they were said."""
         turns = self.is_turn.nonzero()[0]
@@ -207,3 +252,7 @@ class Each:
         if name not in self._signs:
             self._signs[name] = self.is_turn * signs(name, self._readings)
         return self._signs[name]
+
+
+def _told(each: Each, place: int) -> frozenset[str]:
+    return each.asked_about.told(each.memories[place].content, each.bearers)

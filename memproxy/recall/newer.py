@@ -13,7 +13,8 @@ import numpy as np
 
 from memproxy.core.memory import Kind, Trust
 from memproxy.core.tokenvectors import similarities, unpack
-from memproxy.recall import changes, constraints, matters
+from memproxy.recall import changes
+from memproxy.recall.asking import BEGINS
 from memproxy.recall.batch import NOBODY, Array, Batch
 from memproxy.recall.levels import asks_for_many
 
@@ -47,13 +48,16 @@ _AS_NEAR = 0.08
 """Of several that are hardly less near than the nearest the newest holds."""
 
 _PAST = re.compile(
+    rf"{BEGINS}(?:"
     r"\b(?:used to|previous\w*|before|original\w*|first|old|former\w*|earlier|back then|when did|früher|zuerst"
     r"|vorher|damals"
-    r"|antes|primer\w*|antigu\w*|avant|premi\w+|anci\w+)\b|以前|之前|原来|第一|上次",
+    r"|antes|primer\w*|antigu\w*|avant|premi\w+|anci\w+)\b|以前|之前|原来|第一|上次)",
     re.IGNORECASE,
 )
 _WAS = re.compile(
-    r"(?!^)\bwas\b|\b(?:were|did|had|war|hatte|era|fue|hice|étai\w+|avai\w+|ai|as)\b|了|过", re.IGNORECASE
+    rf"{BEGINS}(?:"
+    r"(?!^)\bwas\b|\b(?:were|did|had|war|hatte|era|fue|hice|étai\w+|avai\w+|ai|as)\b|了|过)",
+    re.IGNORECASE,
 )
 _COUNT = re.compile(r"\bhow many\b|\bwie ?viele\b|\bcuánt[oa]s\b|\bcombien de\b|几|多少", re.IGNORECASE)
 _LISTED = re.compile(r"\w,? (?:and|&|und|y|et) \w|\w, \w|[、和]", re.IGNORECASE)
@@ -93,27 +97,19 @@ class _Said:
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
-        memories, by_user = batch.each.memories, batch.each.by_user
-        turns = {memories[place].id: place for place in np.flatnonzero(by_user).tolist()}
-        own = {id(memory): place for place, memory in enumerate(memories)}
-        self._own = [own[id(memory)] for memory in batch.memories]
-        self._sources = [
-            max((turns[turn] for turn in memory.turn_ids if turn in turns), key=self._created, default=own_place)
-            for memory, own_place in zip(batch.memories, self._own, strict=True)
-        ]
+        self._own = batch.whole
+        self._sources = [batch.each.sources[place] for place in self._own]
+        by_user = batch.each.by_user[self._sources].tolist()
         self.mine = [
-            bool(by_user[source]) or (memory.kind not in _NO_FACTS and memory.trust is Trust.USER)
-            for source, memory in zip(self._sources, batch.memories, strict=True)
+            bool(source_by_user) or (memory.kind not in _NO_FACTS and memory.trust is Trust.USER)
+            for source_by_user, memory in zip(by_user, batch.memories, strict=True)
         ]
 
     def text(self, place: int) -> str:
         return self.batch.each.memories[self._sources[place]].content[:_READ]
 
     def made(self, place: int) -> float:
-        return self._created(self._sources[place])
-
-    def _created(self, source: int) -> float:
-        return float(self.batch.each.created[source])
+        return float(self.batch.each.created[self._sources[place]])
 
     def stands_for_another(self, place: int) -> bool:
         """Whether what was said is not ranked here itself, but what was learned from it."""
@@ -144,12 +140,14 @@ def wanted(batch: Batch) -> bool:
 
 def pairs(batch: Batch, odds: Array, floor: float) -> list[Later]:
     """What became of the memories that ``odds`` put over the ``floor``, the best last."""
+    if not (odds > floor).any():
+        return []
     order: list[int] = np.argsort(-odds, kind="stable").tolist()
     said = _Said(batch)
     told = [place for place in order[: MOST + 2] if said.mine[place] and odds[place] > floor][:MOST]
     if not told:
         return []
-    several = asks_for_many(batch.text) or _COUNT.search(batch.text[:_READ]) is not None
+    several = batch.each.of_text(asks_for_many) or _COUNT.search(batch.text[:_READ]) is not None
     likely = None if several else np.where(odds > floor, odds, -np.inf)
     ways = [
         _by_matter(said, order[:AMONG], likely),
@@ -171,12 +169,14 @@ def _last(place: int, ways: Sequence[Way]) -> Later | None:
     """The first way that finds what holds instead, or else what stands beside; what replaced it may have been replaced
     in turn.
     """
-    found = [(way, later) for way in ways if (later := way(place)) is not None]
-    if not found:
-        return None
-    way, later = next((one for one in found if one[1].instead), found[0])
-    last = way(later.later) if later.instead and later.later != place else None
-    return later if last is None else Later(place, last.later, last.instead)
+    beside: Later | None = None
+    for way in ways:
+        later = way(place)
+        if later is not None and later.instead:
+            last = way(later.later) if later.later != place else None
+            return later if last is None else Later(place, last.later, last.instead)
+        beside = beside or later
+    return beside
 
 
 def _by_tokens(said: _Said, order: Sequence[int], odds: Array, floor: float) -> Way:
@@ -189,12 +189,12 @@ def _by_matter(said: _Said, order: Sequence[int], likely: Array | None) -> Way:
     is now; of another where what is later tells of a change and both are likely to be the one thing that is asked for,
     or where it says that it is instead of what was before, and that was one thing.
     """
-    query, memories = said.batch.text, said.batch.memories
-    asked, bearers = matters.asked_about(query), constraints.whose(query)
+    query, each, whole = said.batch.text, said.batch.each, said.batch.whole
+    asked = each.asked_about
     core = asked.names - asked.somewhere
     single = core if changes.asks_for_now(query[:_READ]) else asked.one_at_a_time
     mine = [place for place in order if asked.names and said.mine[place]]
-    told = {place: asked.told(memories[place].content[:_READ], bearers) for place in mine}
+    told = {place: each.told(whole[place]) for place in mine}
     of_one = [place for place, names in told.items() if names & single]
     of_any = [place for place, names in told.items() if names & core]
 
@@ -222,7 +222,7 @@ def _by_name(said: _Said, odds: Array, floor: float) -> Way:
     asked = changes.names(said.batch.text)
     places = said.others(NOBODY, range(len(odds)))
     low = {place: text.lower() for place in places if len(text := said.text(place)) <= _SHORT}
-    of_user = not constraints.whose(said.batch.text)
+    of_user = not said.batch.each.bearers
 
     def about(place: int) -> dict[int, list[str]]:
         """Who else has a rare name of his, and which; letters first, as words take longer to see."""
@@ -259,7 +259,8 @@ def _newest(said: _Said, place: int, known: Sequence[int]) -> Later | None:
 def _later(said: _Said, place: int, order: Sequence[int], least_near: Array) -> Later | None:
     text = said.text(place)
     others = [other for other in said.others(place, order) if any(said.tokens([other])) and not said.asks(other)]
-    if not others or not _is_latin(text):
+    made = said.made(place)
+    if all(said.made(other) <= made for other in others) or not _is_latin(text):
         return None
     near = closeness(said.tokens([place])[0], said.tokens(others))
     if np.count_nonzero(near >= ALIKE) >= _MANY:
@@ -268,9 +269,7 @@ def _later(said: _Said, place: int, order: Sequence[int], least_near: Array) -> 
     known = [
         (value, said.made(other), other)
         for other, value in zip(others, away.tolist(), strict=True)
-        if value >= least_near[other]
-        and said.made(other) > said.made(place)
-        and changes.may_change(text, said.text(other))
+        if value >= least_near[other] and said.made(other) > made and changes.may_change(text, said.text(other))
     ]
     if not known:
         return None

@@ -8,9 +8,10 @@ import re
 import numpy as np
 
 from memproxy.core.text import key_terms
-from memproxy.recall import constraints, matters
+from memproxy.recall import matters
 from memproxy.recall.batch import NOBODY as NO_PLACE
 from memproxy.recall.batch import Array, Batch
+from memproxy.recall.each import Each
 
 OF_HIMSELF = 0.9
 """Log odds for every candidate where the user asks about himself: a missing answer costs more than a line too many
@@ -69,9 +70,6 @@ LOOKED_AT = 24
 """Candidates, best first, whose words are read."""
 
 _READ = 600
-_NAMING = 3
-"""Letters of a word that may name somebody."""
-
 _GOES_ON = re.compile(r"(?:and|also|plus|und|auch|y|también|et|aussi|pareil)\b|还有|也", re.IGNORECASE)
 _OWN = re.compile(r"\b(?:my|mine|our|ours|am i|i'm|im|do i have|did i|have i|was i|did we|i've)\b", re.IGNORECASE)
 _NAME_OF = re.compile(r"User's [^.]{1,60} (?:is|are|was) (?:named|called) [^.]{1,60}\.?")
@@ -89,17 +87,15 @@ def personal(batch: Batch, odds: Array) -> Array:
         return odds + OF_HIMSELF * asking.of_self
     found, of_self = odds, bool(asking.of_self or asking.assistant_said)
     if of_self:
-        found = odds + _floor(batch.text[:_READ]) + OF_ANSWERS * asking.assistant_said + _on_time(batch)
-    asked = matters.asked_about(batch.text)
+        found = odds + batch.each.of_text(_floor) + OF_ANSWERS * asking.assistant_said + _on_time(batch)
+    asked = batch.each.asked_about
     if not asked.names or asking.assistant_said:
         return found
-    told = _told(batch, asked, np.argsort(-odds, kind="stable")[:LOOKED_AT].tolist())
+    told = _told(batch, np.argsort(-odds, kind="stable")[:LOOKED_AT].tolist())
     found = found + _lacking(asked, told, len(odds), of_self=of_self)
     if not of_self:
         return found
-    changed = (
-        found + _telling(asked, told, len(odds)) + _silent_facts(batch, asked, told) + _of_others(batch, asked, told)
-    )
+    changed = found + _telling(asked, told, len(odds)) + _silent_facts(batch, asked, told) + _of_others(batch, told)
     bent = LIKELY + BEYOND * (changed - LIKELY)
     result: Array = np.where((changed > found) & (changed > LIKELY), np.maximum(found, bent), changed)
     return result
@@ -107,7 +103,8 @@ def personal(batch: Batch, odds: Array) -> Array:
 
 def _floor(text: str) -> float:
     """Lower where he asks of his own, and not what anybody may ask in this form."""
-    return OF_ADVICE if _GENERIC.search(text) and not _OWN.search(text) else OF_HIMSELF
+    read = text[:_READ]
+    return OF_ADVICE if _GENERIC.search(read) and not _OWN.search(read) else OF_HIMSELF
 
 
 def _lacking(asked: matters.AskedMatters, told: dict[int, frozenset[str]], count: int, *, of_self: bool) -> Array:
@@ -145,18 +142,20 @@ def _silent_facts(batch: Batch, asked: matters.AskedMatters, told: dict[int, fro
     return found
 
 
-def _of_others(batch: Batch, asked: matters.AskedMatters, told: dict[int, frozenset[str]]) -> Array:
+def _of_others(batch: Batch, told: dict[int, frozenset[str]]) -> Array:
     """What is taken from those that tell of what is asked for, but of somebody else; not where they have another word
     of the query, which may name whom it is about.
     """
-    found, bearers = np.zeros(len(batch.memories)), constraints.whose(batch.text)
-    named = {term for term in key_terms(asked.rest(batch.text)) if len(term) >= _NAMING}
-    for place, names in told.items():
-        text = batch.memories[place].content[:_READ]
-        other = asked.told_of_others(text, bearers) or _names_somebody(text)
-        if not names and other and named.isdisjoint(key_terms(text)):
-            found[place] = OF_ANOTHER
+    found = np.zeros(len(batch.memories))
+    found[[place for place, names in told.items() if not names and batch.of_memory(_is_of_another, place)]] = OF_ANOTHER
     return found
+
+
+def _is_of_another(each: Each, place: int) -> bool:
+    """Whether a candidate tells of what is asked for of somebody else, and has no other word of the query."""
+    text = each.memories[place].content[:_READ]
+    other = each.asked_about.told_of_others(text, each.bearers) or _names_somebody(text)
+    return bool(other) and each.naming.isdisjoint(key_terms(text))
 
 
 def _names_somebody(fact: str) -> bool:
@@ -164,18 +163,17 @@ def _names_somebody(fact: str) -> bool:
     return _NAME_OF.fullmatch(fact) is not None
 
 
-def _told(batch: Batch, asked: matters.AskedMatters, places: list[int]) -> dict[int, frozenset[str]]:
+def _told(batch: Batch, places: list[int]) -> dict[int, frozenset[str]]:
     """What the candidates at these places tell of what is asked for; one that goes on with what the user said before
     ("and Byte, the loud one") tells of the same.
     """
-    bearers, before = constraints.whose(batch.text), batch.around[0]
+    before = batch.around[0]
 
     def told(place: int, *, goes_on: bool) -> frozenset[str]:
         if batch.by_assistant[place]:
             return frozenset()
-        text = batch.memories[place].content
-        names = asked.told(text, bearers)
-        if names or goes_on or not _GOES_ON.match(text):
+        names = batch.each.told(batch.whole[place])
+        if names or goes_on or not _GOES_ON.match(batch.memories[place].content):
             return names
         earlier = int(before[place])
         if earlier != NO_PLACE and batch.by_assistant[earlier]:

@@ -14,6 +14,7 @@ from memproxy.core.text import key_terms
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
 from memproxy.recall.aside import Aside
+from memproxy.recall.each import Each
 from memproxy.recall.recipes import DEFAULT
 from memproxy.recall.search import Ranker, best_first
 from tests.recall.making import NOW, fact, turn
@@ -91,7 +92,7 @@ def test_a_turn_that_says_what_a_fact_says_is_never_missed(found: list[Candidate
     assert Aside().told_by_facts(memories) == repeated(memories)
 
 
-def test_a_query_is_read_once_for_all_rankings() -> None:
+def test_a_query_and_a_candidate_are_read_once_for_all_rankings() -> None:
     found = [Candidate(memory=fact(text, id=text), bm25=1.0) for text in ("Berlin", "Hawaii")]
     everyone = Ranker(LEXICAL, DEFAULT).batch("trip", HybridQuery(bm25=LEXICAL.encode_query("trip")), found, NOW)
     read: list[str] = []
@@ -100,5 +101,10 @@ def test_a_query_is_read_once_for_all_rankings() -> None:
         read.append(text)
         return len(text)
 
-    assert [batch.each.of_text(length) for batch in (everyone, everyone.only([1]))] == [4, 4]
-    assert read == ["trip"]
+    def name(each: Each, place: int) -> str:
+        read.append(each.memories[place].id)
+        return each.memories[place].id
+
+    for batch, place in ((everyone, 1), (everyone.only([1]), 0)):
+        assert (batch.each.of_text(length), batch.of_memory(name, place)) == (4, "Hawaii")
+    assert read == ["trip", "Hawaii"]
