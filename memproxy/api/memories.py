@@ -22,7 +22,7 @@ from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.protocol import Deletion, Identity, PlanBody
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
-from memproxy.errors import Forbidden, NotFound, RequestError, StoreUnavailable
+from memproxy.errors import Forbidden, MemoryUnavailable, NotFound, RequestError, StoreUnavailable
 from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter
 from memproxy.retention.places import forget_queries_of, leave_empty_places
@@ -218,11 +218,19 @@ class Memories:
         self._backends.require_state()
         await self._backends.state.destroy_key(scope)
         deleted, applied = await self._forget_where(scope, None, None)
-        if applied:
-            # deleted text stays in the store's files until they are written anew: here erasure is worth the pause
-            await self._backends.eraser.now()
+        erased = applied and await self._erased()
         await self._audit.note(identity, "user.erase", counts={"deleted": deleted}, user_id=scope.user)
-        return _deleted(deleted, applied=applied, erased=True)
+        return _deleted(deleted, applied=applied, erased=erased)
+
+    async def _erased(self) -> bool:
+        """Deleted text stays in the store's files until they are written anew: here erasure is worth the pause. False:
+        it cannot be done now (the disk has no room for it); the eraser says why, and tries again.
+        """
+        try:
+            await self._backends.eraser.now()
+        except MemoryUnavailable:
+            return False
+        return True
 
     async def _check_project(self, identity: Identity, scope: Scope, session: str) -> None:
         """A key of one project does not undo another's conversation, nor a part of it.

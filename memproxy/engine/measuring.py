@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Collection, MutableMapping
 from datetime import UTC, datetime
+from typing import Protocol, runtime_checkable
 
 from memproxy.errors import MemoryUnavailable, StateUnavailable, StoreUnavailable
 from memproxy.metrics import metrics
@@ -35,6 +36,14 @@ def _waits_for(part: str) -> str:
     return f"degraded: it waits for the {part}"
 
 
+@runtime_checkable
+class OnOurDisk(Protocol):
+    """A store whose files are on a disk of this machine."""
+
+    async def check_room(self) -> None:
+        """See that there is room for memories. Raises `errors.StoreUnavailable`."""
+
+
 class Measuring:
     """Keeps what the engine says of its store and state, and the store's gauge, true.
 
@@ -42,7 +51,7 @@ class Measuring:
         parts: What is said of each part; changed here.
         opened: The parts that are open: others are not asked.
         state: Asked whether it can be written.
-        store: Asked how many points it has.
+        store: Asked how many points it has, and whether its disk has room for more.
         recall: Prepared anew each time.
     """
 
@@ -67,12 +76,16 @@ class Measuring:
         while True:
             await self._recall.prepare()
             await self._pause()
-            if "store" in self._opened:
-                await self._measure_store()
-            if "state" in self._opened:
-                await self._measure_state()
-            if "worker" in self._opened:
-                self._parts["worker"] = self._worker_state()
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at what is open."""
+        if "store" in self._opened:
+            await self._measure_store()
+        if "state" in self._opened:
+            await self._measure_state()
+        if "worker" in self._opened:
+            self._parts["worker"] = self._worker_state()
 
     def recalled(self, trouble: str | None) -> None:
         """A recall is over, perhaps with trouble of this name: the store's is looked at soon."""
@@ -94,6 +107,8 @@ class Measuring:
     async def _measure_store(self) -> None:
         try:
             metrics().store_points.set(await self._store.points())
+            if isinstance(self._store, OnOurDisk):
+                await self._store.check_room()  # with a full disk all is read, and nothing that is told is kept
         except StoreUnavailable as error:
             self._note_outage("store", error)
         else:
@@ -109,5 +124,5 @@ class Measuring:
 
     def _note_outage(self, part: str, error: MemoryUnavailable) -> None:
         if self._parts[part] == READY:
-            log.warning("the %s does not answer any more: %s", part, error.message)
+            log.warning("the %s is degraded: %s", part, error.message)
         self._parts[part] = f"degraded: {error.message}"

@@ -351,6 +351,7 @@ class Engine:
         self._became_ready("store")
         await self._worker.start()
         self._became_ready("worker")
+        await self._measuring.look()  # a start on a full disk says so at once
         await self._eraser.resume()
         self._pruner.start()
         self._all_open.set()

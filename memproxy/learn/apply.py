@@ -13,6 +13,7 @@ from memproxy.core.packing import unpacked
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import GivenVectors, vector_key
+from memproxy.errors import StoreUnavailable
 from memproxy.learn.forgotten import of_session, of_turns
 from memproxy.learn.known import tombstone
 from memproxy.learn.palace import Palace, places_of
@@ -70,15 +71,27 @@ class Applier:
         owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
         if again:
             plan = await self._without_forgotten(owner, plan)
+        try:
+            await self._write(owner, plan, now, given or {})
+        except StoreUnavailable:
+            # without room on the disk nothing is written, while a deletion takes none: it must not wait for the rest
+            if _deletes(plan):
+                await self._take_away(owner, plan)
+            raise
+        await self._take_away(owner, plan)
+
+    async def _write(self, owner: Scope, plan: PlanBody, now: datetime, given: Mapping[str, GivenVectors]) -> None:
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
         whole, fields = await self._changed(owner, await self._moved(owner, plan.changes))
-        points = await self._points(owner, memories, given or {}) + await self._vectors.with_neighbours(owner, whole)
+        points = await self._points(owner, memories, given) + await self._vectors.with_neighbours(owner, whole)
         if points:
             await self._store.upsert(owner, points)
         if fields:
             await self._store.set_fields(owner, fields)
         for session, turns in plan.turn_changes.items():
             await self._store.set_fields(msgspec.structs.replace(owner, session=session or None), turns)
+
+    async def _take_away(self, owner: Scope, plan: PlanBody) -> None:
         await self._delete(owner, plan.deletes)
         if (gone := plan.delete_where) is not None:
             where = MemoryFilter(
@@ -89,7 +102,7 @@ class Applier:
             if where == MemoryFilter():
                 await self._vectors.forget(owner.owner)
         await self._erase_lines(owner, plan)
-        if self._deleted is not None and (plan.deletes or gone is not None):
+        if self._deleted is not None and _deletes(plan):
             await self._deleted()
 
     async def _points(self, owner: Scope, memories: Sequence[Memory], given: Mapping[str, GivenVectors]) -> list[Point]:
@@ -194,6 +207,10 @@ class Applier:
         whole = [after for before, after in pairs if _searched(before) != _searched(after)]
         again = {memory.id for memory in whole}
         return whole, {name: fields for name, fields in changes.items() if name not in again}
+
+
+def _deletes(plan: PlanBody) -> bool:
+    return bool(plan.deletes) or plan.delete_where is not None
 
 
 def _is_whole(given: GivenVectors | None) -> bool:

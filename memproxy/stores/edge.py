@@ -20,9 +20,10 @@ from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Point
 from memproxy.stores.backend import Backend, Written
-from memproxy.stores.edge_files import LEAST_ROOM, MARKER, Marker, StoreFolder, check_built_with, missing_store
+from memproxy.stores.edge_files import MARKER, Marker, StoreFolder, check_built_with, missing_store
 from memproxy.stores.edge_rebuild import EdgeRebuild
-from memproxy.stores.edge_shard import EdgeBackend, create, load
+from memproxy.stores.edge_room import LEAST_ROOM, Disk, Room
+from memproxy.stores.edge_shard import EdgeBackend, create, discard_unfinished, load
 from memproxy.stores.indexed_backend import IndexedBackend
 from memproxy.stores.owner_indexes import OwnerIndexes
 from memproxy.stores.recent import RecentMemories
@@ -61,16 +62,19 @@ class EdgeStore(VectorStore):
         apart: Apart | None = None,
         index_bytes: int = INDEX_BYTES,
         least_room: int = LEAST_ROOM,
+        disk: Disk | None = None,
     ) -> None:
         """``lull_s``: how long after a search that a request waits for a flush begins; 0 where no request waits.
         ``apart``: held while Python's lock is held for long; what must not be interrupted for so long takes it, too.
         ``index_bytes``: how much memory the indexes of those who were searched lately may take; 0 for none.
-        ``least_room``: with fewer bytes of the disk free nothing is written but deletions.
+        ``least_room``: with fewer bytes of the disk free no memories are written; with an eighth of it, nothing but
+        deletions. ``disk``: which is asked; by default that of ``path``.
         """
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._recent = self._lately = RecentMemories()
         self._indexes = OwnerIndexes(most_bytes=index_bytes, dimension=dimension) if index_bytes else None
-        self._folder = StoreFolder(path, least_room=least_room)
+        self._folder = StoreFolder(path)
+        self._room = Room(path, least=least_room, disk=disk)
         self._thread = OwnThread("memproxy-store")
         self._searches = Lull(lull_s, LONGEST_LULL_S if lull_s else 0.0)
         self._flushes = SharedFlush(self._flush, self._searches)
@@ -142,12 +146,20 @@ class EdgeStore(VectorStore):
         with self._searches.used():
             return await super().search(scope, query)
 
+    async def check_room(self) -> None:
+        """See that there is room for memories on the disk.
+
+        Raises:
+            StoreUnavailable: there is not.
+        """
+        await self.guarded(self._room.check_points)
+
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
-        self._folder.check_room()
+        self._room.check_points()
         await super().upsert(scope, points)
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        self._folder.check_room()
+        self._room.check_fields()
         await super().set_fields(scope, changes)
 
     async def flush(self) -> None:
@@ -228,7 +240,7 @@ class EdgeStore(VectorStore):
             self._leaving.clear()
             await self.guarded(lambda: self._open(expected_id, as_built=True))
             self._backend = self.sealed(EdgeBackend(self._on_shard))
-        rebuild = EdgeRebuild(self, self._folder, writers=self._writers, opened_here=opened_here)
+        rebuild = EdgeRebuild(self, self._folder, room=self._room, writers=self._writers, opened_here=opened_here)
         try:
             await rebuild.prepare(
                 self.sealed(EdgeBackend(self._on_shard)), dimension=self._dimension, embedder=self._embedder
@@ -315,6 +327,8 @@ class EdgeStore(VectorStore):
         if folder.shard.exists():
             self._take_over()
             return
+        discard_unfinished(folder.shard)
+        self._room.check_creation()
         create(folder.shard, self._dimension)
         folder.sync()
 
@@ -330,6 +344,7 @@ class EdgeStore(VectorStore):
             )
 
     def _loaded(self, dimension: int) -> edge.EdgeShard:
+        self._room.check_opening(self._folder.shard)
         return load(self._folder.shard, dimension)
 
     def _close(self) -> None:

@@ -31,9 +31,6 @@ SHARD = "shard"
 OTHER_SHARD = "shard-2"
 """A reindex writes to the subfolder that is not in use."""
 
-LEAST_ROOM = 64 * 1024 * 1024
-"""Bytes that stay free on the disk: more than one call of the engine writes, and an import's piece in the journal."""
-
 
 class Marker(msgspec.Struct, kw_only=True):
     """What the folder holds: the store's own id, what it was built with, and the subfolder of its points.
@@ -72,11 +69,10 @@ class Marker(msgspec.Struct, kw_only=True):
 
 
 class StoreFolder:
-    """The folder of one embedded store, held by one process at a time. ``least_room`` as in `check_room`."""
+    """The folder of one embedded store, held by one process at a time."""
 
-    def __init__(self, path: Path, *, least_room: int = LEAST_ROOM) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._least_room = least_room
         self.shard = path / SHARD
         self._lock: int | None = None
         self._inode: int | None = None
@@ -221,23 +217,6 @@ class StoreFolder:
             ) from error
         if inode != self._inode:
             raise StoreUnavailable(f"The store's files in {self.path} were replaced while in use. Start again.")
-
-    def check_room(self) -> None:
-        """See that ``least_room`` bytes of the disk are free: a mapped page for which it has no place ends the process
-        when it is written to, so the engine must not get that far.
-
-        Raises:
-            StoreUnavailable: less is free.
-        """
-        try:
-            free = shutil.disk_usage(self.path).free
-        except OSError:
-            return  # that the folder is gone is for `check` to say
-        if free < self._least_room:
-            raise StoreUnavailable(
-                f"The disk of the store in {self.path} has {free >> 20} MiB left. Free some space: memories are "
-                f"written again when there are {self._least_room >> 20} MiB."
-            )
 
 
 def _taken(lock: int) -> bool:

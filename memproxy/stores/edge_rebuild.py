@@ -14,6 +14,7 @@ from memproxy.errors import StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.stores.backend import Backend
 from memproxy.stores.edge_files import Marker, StoreFolder
+from memproxy.stores.edge_room import Room
 from memproxy.stores.edge_shard import EdgeBackend, create, load
 from memproxy.stores.rebuild import CollectionRebuild
 from memproxy.stores.thread import OwnThread
@@ -30,9 +31,12 @@ Result = TypeVar("Result")
 class EdgeRebuild(CollectionRebuild):
     """`ports.Rebuild` in the folder of an open `EdgeStore`."""
 
-    def __init__(self, store: "EdgeStore", folder: StoreFolder, *, writers: Writers, opened_here: bool) -> None:
+    def __init__(
+        self, store: "EdgeStore", folder: StoreFolder, *, room: Room, writers: Writers, opened_here: bool
+    ) -> None:
         self._store = store
         self._folder = folder
+        self._room = room
         self._opened_here = opened_here
         self._thread = OwnThread("memproxy-rebuild")
         self._shard: edge.EdgeShard | None = None
@@ -54,6 +58,7 @@ class EdgeRebuild(CollectionRebuild):
         if self._folder.begun() == target and self._went_on(target):
             return True
         self._folder.drop(target)
+        self._room.check_creation()
         create(self._folder.path / target.shard, dimension)
         self._folder.begin(target)
         self._shard = load(self._folder.path / target.shard, dimension)
@@ -110,7 +115,7 @@ class EdgeRebuild(CollectionRebuild):
         def checked() -> Result:
             if self._shard is None:
                 raise StoreUnavailable("The reindex was closed.")
-            self._folder.check_room()  # it holds everything a second time
+            self._room.check_points()  # it holds everything a second time
             return work(self._shard)
 
         return await self._run(checked)

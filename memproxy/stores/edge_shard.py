@@ -60,14 +60,20 @@ def shape(dimension: int) -> edge.EdgeConfig:
 
 def create(path: Path, dimension: int) -> None:
     """Make an empty shard aside and put it in place whole, so that a crash leaves none or a complete one."""
-    new = path.with_name(f"{path.name}.new")
-    shutil.rmtree(new, ignore_errors=True)
+    new = discard_unfinished(path)
     new.mkdir(mode=0o700)
     shard = edge.EdgeShard.create(str(new), shape(dimension))
     index(shard)
     shard.flush()
     shard.close()
     new.rename(path)
+
+
+def discard_unfinished(path: Path) -> Path:
+    """Remove what a `create` left that was killed; answers where the next one begins."""
+    new = path.with_name(f"{path.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    return new
 
 
 def load(path: Path, dimension: int) -> edge.EdgeShard:
