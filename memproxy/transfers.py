@@ -49,8 +49,10 @@ class Taken(msgspec.Struct, kw_only=True):
         """What the API told of a piece; ``numbers`` are its lines' numbers in the file."""
         for name in ("imported", "replaced", "unchanged", "turns", "rejected"):
             setattr(self, name, getattr(self, name) + told[name])
-        room = MOST_SHOWN - len(self.errors)
-        self.errors += [(numbers[one["line"] - 1], one["message"]) for one in told["errors"][:room]]
+        wrong = [(numbers[one["line"] - 1], one["message"]) for one in told["errors"]]
+        new = [one for one in wrong if one not in self.errors]  # the header goes with every piece, and is one line
+        self.rejected -= len(wrong) - len(new)
+        self.errors += new[: MOST_SHOWN - len(self.errors)]
         self.notes += [note for note in told["notes"] if note not in self.notes]
         self.queued = self.queued or queued
 
@@ -177,17 +179,17 @@ def _theirs(values: Iterator[dict[str, Any]], size: int) -> Iterator[_Line]:
 
 def _pieces(lines: Iterable[_Line]) -> Iterator[tuple[bytes, list[int], int]]:
     """Pieces of a file with the numbers of their lines; a header goes before every piece."""
-    header, piece, numbers, size, at = b"", [], [], 0, 0
+    header, place, piece, numbers, size, at = b"", list[int](), [], [], 0, 0
     for number, (raw, at) in enumerate(lines, start=1):
         if raw.startswith(b'{"format"'):
-            header = raw
+            header, place = raw, [number]
             continue
         piece.append(raw)
         numbers.append(number)
         size += len(raw)
         if size >= PIECE_BYTES or len(piece) >= PIECE_LINES:
-            whole, told = b"".join([header, *piece]), ([0] if header else []) + numbers
+            whole, told = b"".join([header, *piece]), place + numbers
             piece, numbers, size = [], [], 0  # before it is taken: it is there once
             yield whole, told, at
     if piece or header:
-        yield b"".join([header, *piece]), ([0] if header else []) + numbers, at
+        yield b"".join([header, *piece]), place + numbers, at

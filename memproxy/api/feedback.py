@@ -21,7 +21,9 @@ from memproxy.core.receipt import Outcome
 from memproxy.core.redact import redact
 from memproxy.core.reworded import terms
 from memproxy.core.scope import Scope
+from memproxy.core.slots import numbers
 from memproxy.errors import Conflict, NotFound
+from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.ports import MemoryFilter
 
 _FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
@@ -122,7 +124,7 @@ class FeedbackApi:
         ended: dict[str, Any] = {**judged(wrong, "correction", text=None, now=now), "superseded_by": right.id}
         over = {"superseded_by": right.id, "active": False, "valid_to": now, "updated_at": now}
         if wrong.kind is Kind.TURN:
-            told = _meant_by(text, await self._told_by(scope, [wrong]))
+            told = _meant_by(text, wrong, await self._told_by(scope, [wrong]))
             right = msgspec.structs.replace(right, supersedes=told[0].id if told else None)
             marks = {wrong.session_id or "": {wrong.id: msgspec.to_builtins(ended)}}
             changes = {one.id: msgspec.to_builtins(over) for one in told}
@@ -151,10 +153,27 @@ def _goes_along(told: Memory, signal: str) -> bool:
     return not told.quarantined if signal == "wrong" else feedback_of(told).withheld
 
 
-def _meant_by(text: str, told: list[Memory]) -> list[Memory]:
-    """The facts of a turn in whose place a correction of the turn stands: the only one, else those of its topic."""
+def _meant_by(text: str, turn: Memory, told: list[Memory]) -> list[Memory]:
+    """The facts of a turn in whose place a correction of the turn stands: the only one, else those of its topic, else
+    the only one whose value is a number as the text's is, or none as there.
+
+    Raises:
+        Conflict: the text names nothing that the turn speaks of ("It is Bern."), and several facts may be meant.
+    """
+    facts = [one for one in told if one.predicate != SUMMARY]
+    if len(facts) == 1:
+        return facts
     wanted = terms(text)
-    return told if len(told) == 1 else [one for one in told if wanted & terms(one.content)]
+    if not facts or wanted & terms(turn.content):
+        return [one for one in facts if wanted & terms(one.content)]
+    alike = [one for one in facts if bool(numbers(one.object or one.content)) == bool(numbers(text))]
+    if len(alike) != 1:
+        raise Conflict(
+            f"The turn tells {len(facts)} memories: say by memory_id which one the text corrects, or name in the text "
+            "what it is about.",
+            param="memory_id",
+        )
+    return alike
 
 
 def _corrected(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:

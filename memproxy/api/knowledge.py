@@ -38,8 +38,6 @@ class Knowledge:
             identity, user=query.user_id, project=query.project_id, agent=query.agent_id, session=query.session_id
         )
         memory = await find(self._backends, scope, request.path_params["memory_id"])
-        if memory.kind is Kind.TURN:
-            return list_answer(request, {"data": [to_public(memory)]})
         seen = {memory.id}
         before = await self._followed(scope, memory, "supersedes", seen)
         after = await self._followed(scope, memory, "superseded_by", seen)

@@ -240,7 +240,9 @@ class Transfer:
             told.note("Words are encoded anew: the file's are of another version.")
             return None
         if given.dense and (header.embedder != here.embedder or not self._fits(given)):
-            told.note(f"Vectors of {header.embedder} do not fit {here.embedder} here: texts are embedded anew.")
+            told.note(
+                f"Vectors of {header.embedder or 'an unnamed embedder'} do not fit here: texts are embedded anew."
+            )
             return msgspec.structs.replace(given, dense=[], tokens=b"")
         return given
 

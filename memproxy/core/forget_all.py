@@ -39,17 +39,21 @@ _ENGLISH = (
     rf"(?:everything|all(?: {_THINGS})?)(?: that| which)? {_KNOWN} (?:about|on|of) (?:me|myself)"
     rf"|(?:everything|all(?: {_THINGS})) (?:about|on|of) (?:me|myself)"
     rf"|everything i(?:'ve| have)? ever (?:told you|said to you|shared with you)"
+    rf"|everything i(?:'ve| have) (?:told|shared with) you(?: so far| until now)?"
+    rf"|what(?:ever)? you(?:'ve| have)? (?:know|learn(?:ed|t)|remember(?:ed)?|stored|saved) (?:about|of) (?:me|myself)"
+    rf"|all (?:there is )?about me"
     rf"|all (?:of )?my (?:saved |stored )?memories"
     rf"|(?:all (?:of )?)?your (?:saved |stored )?memor(?:y|ies) (?:of|about|on) me)"
 )
-_GERMAN_LEAD = r"(?:(?:bitte|ok(?:ay)?|so|jetzt|und|also|ich m[öo]chte,? dass du)[,!]? )*"
-_GERMAN_TAIL = r"(?:,? (?:bitte|jetzt|sofort|endg[üu]ltig|danke|komplett|vollst[äa]ndig))*"
+_GERMAN_LEAD = r"(?:(?:bitte|ok(?:ay)?|so|jetzt|und|also|ich m(?:[öo]|oe)chte,? dass du)[,!]? )*"
+_GERMAN_TAIL = r"(?:,? (?:bitte|jetzt|sofort|endg(?:[üu]|ue)ltig|danke|komplett|vollst(?:[äa]|ae)ndig))*"
 _GERMAN = (
-    r"(?:(?:vergiss|vergessen sie|l[öo]sche?|l[öo]schen sie|entfernen?(?: sie)?)(?: bitte)? (?:"
-    r"alles,? was (?:du|sie)(?: je| jemals)? (?:(?:[üu]ber|von) mich|(?:[üu]ber|von) mir) "
+    r"(?:(?:vergiss|vergessen sie|l(?:[öo]|oe)sche?|l(?:[öo]|oe)schen sie|entfernen?(?: sie)?)(?: bitte)? (?:"
+    r"alles,? was (?:du|sie)(?: je| jemals)? (?:(?:(?:[üu]|ue)ber|von) mich|(?:(?:[üu]|ue)ber|von) mir) "
     r"(?:wei(?:ß|ss)t|wissen|gespeichert hast|gespeichert haben|gelernt hast|hast)"
-    r"|alles [üu]ber mich|alles,? was ich dir (?:je|jemals) (?:erz[äa]hlt|gesagt) habe"
-    r"|alle (?:meine |deine )?erinnerungen (?:an|[üu]ber) mich|alle meine erinnerungen))"
+    r"|alles (?:[üu]|ue)ber mich"
+    r"|alles,? was ich dir (?:(?:je|jemals) (?:erz(?:[äa]|ae)hlt|gesagt)|(?:bisher )?erz(?:[äa]|ae)hlt) habe"
+    r"|alle (?:meine |deine )?erinnerungen (?:an|(?:[üu]|ue)ber) mich|alle meine erinnerungen))"
 )
 _SPANISH_LEAD = r"(?:(?:por favor|ok|ahora|y|quiero que)[,!]? )*"
 _SPANISH_TAIL = r"(?:,? (?:por favor|ahora|ahora mismo|ya|para siempre|gracias))*"
@@ -78,7 +82,7 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 _CUE = re.compile(
-    r"forget|delete|erase|wipe|remove|clear|purge|vergiss|vergessen|l[öo]sch|entfern|olvid|borr|elimin|oubli|effac|"
+    r"forget|delete|erase|wipe|remove|clear|purge|vergiss|vergessen|l(?:[öo]|oe)sch|entfern|olvid|borr|elimin|oubli|effac|"
     r"supprim",
     re.IGNORECASE,
 )
@@ -88,7 +92,7 @@ _NOT_MEANT = re.compile(
     r":\s*$|\b(?:translat\w+|rephras\w+|paraphras\w+|proofread\w*|rewrit\w+|write|wrote|compose|draft|says?|said|saying|"
     r"prompts?|lyrics?|lines?|quot\w+|sentences?|phrases?|examples?|e-?mails?|letters?|stor(?:y|ies)|poems?|jokes?|"
     r"pretend|imagine|suppose|if|hypothetical\w*|kidding|joking|jk|never ?mind|not really|just testing|titles?|"
-    r"[üu]bersetz\w*|schreib\w*|sag(?:t|te)?|wenn|traduc\w*|traduis\w*|escrib\w+|dice|dijo|si|[ée]cris\w*|dit|phrase)\b",
+    r"(?:[üu]|ue)bersetz\w*|schreib\w*|sag(?:t|te)?|wenn|traduc\w*|traduis\w*|escrib\w+|dice|dijo|si|[ée]cris\w*|dit|phrase)\b",
     re.IGNORECASE,
 )
 """What stands beside the order where it is a text to work on, somebody else's words, or a joke."""

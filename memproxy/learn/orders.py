@@ -5,6 +5,7 @@ in the history, and live again when the conversation of the order is undone.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -99,6 +100,31 @@ def _falls_under(turn: Memory, order: Memory) -> bool:
     return _place(turn)[1:] <= _place(order)[1:] or _answers(turn, order)
 
 
+def standing(turns: Iterable[Memory], gone: AbstractSet[str] = frozenset()) -> list[Memory]:
+    """The orders among an owner's turns that were carried out, oldest first, without those of these ids."""
+    orders = [turn for turn in turns if turn.metadata.get(ALL_FORGOTTEN_BY) == turn.id and turn.id not in gone]
+    return sorted(orders, key=lambda order: order.created_at)
+
+
+def meant_by(orders: Iterable[Memory], memory: Memory) -> Memory | None:
+    """The first of these orders that a fact or a turn falls under; None where it does under none of them."""
+    return next((order for order in orders if _means(order, memory)), None)
+
+
+def _means(order: Memory, memory: Memory) -> bool:
+    places = ((order.project_id, memory.project_id), (order.agent_id, memory.agent_id))
+    if any(None not in pair and pair[0] != pair[1] for pair in places):
+        return False
+    if memory.kind is Kind.TURN:
+        return _falls_under(memory, order)
+    return last_said_at(memory) <= order.created_at
+
+
+def ended_with(memory: Memory, order: Memory, *, now: datetime) -> dict[str, Any]:
+    """The fields that change of a fact that the order ends."""
+    return take_back(memory, order.id, order.created_at - _JUST_BEFORE, now=now)
+
+
 class Forgetting:
     """Adds to a plan what an order to forget everything does."""
 
@@ -131,7 +157,7 @@ class Forgetting:
         meant = [one for one in facts if one.active and last_said_at(one) <= order.created_at]
         await known.load_slots([one.slot for one in meant if one.slot])
         for one in meant:
-            await known.change(one.id, take_back(one, order.id, order.created_at - _JUST_BEFORE, now=now))
+            await known.change(one.id, ended_with(one, order, now=now))
         return meant
 
     async def _pages(self, place: Scope, where: MemoryFilter) -> AsyncIterator[Sequence[Memory]]:

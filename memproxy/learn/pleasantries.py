@@ -36,7 +36,23 @@ _ANSWERS = re.compile(
 )
 """What an assistant says to a pleasantry, a sentence of it. Anything else may be a claim that waits to be confirmed."""
 
-_QUESTION = re.compile(r"[^.!?？\n]*[?？]")
+_CHINESE_HELLO = r"(?:(?:你好|您好|嗨|好的|不客气|不用谢|谢谢[您你]?)[，,！!。 ]*)"
+_CHINESE_OFFERS = re.compile(
+    rf"{_CHINESE_HELLO}*(?:请问)?(?:今天|现在)?(?:"
+    r"(?:还?有什么|有没有什么)我?(?:可以|能|需要)?我?(?:帮|为|协助)[您你]?[到助忙]?[您你上]?(?:效劳|服务|做)?[您你]?(?:的|什么)*"
+    r"|我(?:今天)?(?:可以|能)(?:怎么|如何|怎样)?(?:帮|为)[您你]?[到助忙做]?[您你]?(?:做?些?什么|什么忙)?"
+    r"|还?需要(?:什么|其他|别的)?(?:帮助|帮忙)|还?有(?:其他|别的|什么)(?:问题|需要)(?:的)?)[吗呢]?[?？ ]*",
+)
+_CHINESE_ANSWERS = re.compile(
+    r"(?:(?:你好|您好|嗨|好的|不客气|不用谢|不谢|没关系|谢谢[您你]?|再见|晚安|下次见|回头见|保重|"
+    r"我?很高兴能?(?:见到|认识|帮助?到?)[您你]|我?很高兴(?:能)?为[您你]服务|"
+    r"我?随时(?:为[您你]服务|都?可以(?:告诉|联系|问|找)我|(?:告诉|联系|问|找)我|欢迎(?:提问|再来)?)|"
+    r"(?:如果|若|如)?[您你]?还?有(?:任何|其他|别的|什么)(?:问题|需要|需求)(?:的话)?|请?告诉我|"
+    r"祝[您你](?:有|度过|过得)?(?:一个)?(?:(?:美好|愉快|开心|生活|一天|今天|周末|晚上)的?)+)[，,、！!。 ]*)+",
+)
+"""What an assistant asks and says in Chinese; a sentence is nothing else."""
+
+_QUESTION = re.compile(r"[^.!?。！？\n]*[?？]")
 
 
 def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:
@@ -62,12 +78,20 @@ def _is_pleasantry(text: str) -> bool:
 
 
 def _is_idle(sentence: str) -> bool:
-    plain = sentence.replace("’", "'").strip(" .!,;:-–—🙂😊👋")
+    plain = sentence.replace("’", "'").strip(" .!,;:-–—🙂😊👋。！，；：～~？")
     return (
-        not plain or _OFFERS.search(plain) is not None or _ANSWERS.fullmatch(plain) is not None or _is_pleasantry(plain)
+        not plain
+        or _is_offer(plain)
+        or _ANSWERS.fullmatch(plain) is not None
+        or _CHINESE_ANSWERS.fullmatch(plain) is not None
+        or _is_pleasantry(plain)
     )
+
+
+def _is_offer(sentence: str) -> bool:
+    return _OFFERS.search(sentence) is not None or _CHINESE_OFFERS.fullmatch(sentence.strip()) is not None
 
 
 def _asks(text: str) -> bool:
     """Whether the assistant asks for something of the user's."""
-    return any(_OFFERS.search(question) is None for question in _QUESTION.findall(text))
+    return any(not _is_offer(question) for question in _QUESTION.findall(text))

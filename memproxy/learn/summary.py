@@ -166,8 +166,11 @@ def still_so(summary: Summary, known: Known) -> Summary | None:
 
 
 def _is_told(turn: Memory) -> bool:
-    """Whether a turn may be summarised: said by one of the two, still so, and planting nothing."""
-    said = turn.trust in {Trust.USER, Trust.ASSISTANT} and not turn.superseded_by
+    """Whether a turn may be summarised: said by one of the two, still so, neither hidden nor withheld, and planting
+    nothing.
+    """
+    hidden = not turn.active or turn.quarantined or turn.superseded_by
+    said = turn.trust in {Trust.USER, Trust.ASSISTANT} and not hidden
     return said and bool(strip_blocks(turn.content).strip()) and not plants(strip_blocks(turn.content))
 
 

@@ -1,6 +1,7 @@
 """Undoing a conversation: its turns go, and what was learned from it alone; what it superseded is active again."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,8 @@ from memproxy.core.chain import (
     RETRACTED_BY,
     SAID,
     begins,
+    last_said_at,
+    position,
     reopened,
     retracted_at,
     said_at,
@@ -23,6 +26,8 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion
 from memproxy.core.slots import same_value, slot_value
 from memproxy.learn.known import Known
+from memproxy.learn.orders import ended_with, meant_by, standing
+from memproxy.learn.outdated import PREDICATE
 from memproxy.ports import MemoryFilter, MemoryStore
 
 _PAGE = 200
@@ -31,13 +36,15 @@ _PAGE = 200
 class _Owned(msgspec.Struct, frozen=True):
     """All that the owner has, as the undoing sees it.
 
-    ``gone`` are ids of the session's turns that no other session uses too; ``lost`` facts that rest on nothing else.
+    ``gone`` are ids of the session's turns that no other session uses too; ``lost`` facts that rest on nothing else;
+    ``orders`` those to forget everything that still stand, oldest first.
     """
 
     turns: list[Memory]
     facts: list[Memory]
     gone: frozenset[str]
     lost: dict[str, Memory]
+    orders: list[Memory]
 
 
 async def undo(known: Known, store: MemoryStore, session: str, *, now: datetime) -> Counter[str]:
@@ -52,12 +59,10 @@ async def undo(known: Known, store: MemoryStore, session: str, *, now: datetime)
             await known.change(fact.id, _less(fact, owned, session, now))
     for fact in owned.facts:
         if fact.id in owned.lost:
-            await _drop(known, fact, now)
-    for fact in owned.facts:
-        if fact.id not in owned.lost and fact.metadata.get(RETRACTED_BY) in owned.gone:
-            await _give_back(known, fact.id, now)
+            await _drop(known, fact, owned, now)
+    replaced = await _give_back_all(known, owned, now)
     for turn in owned.turns:
-        if turn.session_id != session and (fields := await _unmarked(known, turn, owned)):
+        if turn.session_id != session and (fields := await _unmarked(known, turn, owned, replaced)):
             known.mark(turn, fields)
     ids = [turn.id for turn in owned.turns if turn.session_id == session]
     if ids:
@@ -78,7 +83,7 @@ async def _owned(known: Known, store: MemoryStore, session: str) -> _Owned:
     elsewhere = {turn.id for turn in turns if turn.session_id != session}
     gone = frozenset(turn.id for turn in turns if turn.session_id == session) - elsewhere
     lost = {fact.id: fact for fact in facts if _rests_on(fact, session, gone, elsewhere)}
-    return _Owned(turns, facts, gone, lost)
+    return _Owned(turns, facts, gone, lost, standing(turns, gone))
 
 
 def _rests_on(fact: Memory, session: str, gone: frozenset[str], elsewhere: set[str]) -> bool:
@@ -105,7 +110,7 @@ def _less(fact: Memory, owned: _Owned, session: str, now: datetime) -> dict[str,
     return changes
 
 
-async def _drop(known: Known, fact: Memory, now: datetime) -> None:
+async def _drop(known: Known, fact: Memory, owned: _Owned, now: datetime) -> None:
     """Take a fact out of its chain: the one before it is closed by the one after it, or is active again."""
     fact = await known.memory(fact.id) or fact
     before = await known.memory(fact.supersedes) if fact.supersedes else None
@@ -119,38 +124,78 @@ async def _drop(known: Known, fact: Memory, now: datetime) -> None:
         opened = msgspec.structs.replace(before, **(reopened(before, now=now) | {"superseded_by": after.id}))
         fields = trimmed([opened], begins(after), now=now).get(before.id, {})
         await known.change(before.id, reopened(before, now=now) | fields | {"active": False, "superseded_by": after.id})
-    elif taken is not None:
+    elif taken is not None and fact.metadata.get(RETRACTED_BY) not in owned.gone:
         opened = msgspec.structs.replace(before, **reopened(before, now=now))
         closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), taken, now=now)
         await known.change(before.id, {"superseded_by": None} | closed)
-    elif fact.active:
-        await _give_back(known, before.id, now)
+    elif fact.active or taken is not None:
+        await _give_back(known, before.id, owned, now)
 
 
-async def _give_back(known: Known, name: str, now: datetime) -> None:
-    """Make a memory active again, with its slot; when somebody else holds that by now, it stays in the history."""
+async def _give_back_all(known: Known, owned: _Owned, now: datetime) -> dict[str, str]:
+    """Make active again what the undone turns took back; by turn what took the place meanwhile of what it says. What
+    was said last takes its slot, and a summary that tells what was replaced stays away.
+    """
+    replaced: dict[str, str] = {}
+    taken = [fact for fact in owned.facts if fact.metadata.get(RETRACTED_BY) in owned.gone]
+    for fact in sorted(taken, key=last_said_at, reverse=True):
+        if fact.id in owned.lost:
+            continue
+        await _give_back(known, fact.id, owned, now)
+        given = await known.memory(fact.id)
+        if given is not None and given.superseded_by is not None:
+            replaced |= dict.fromkeys(given.turn_ids, given.superseded_by)
+    for fact in taken:
+        if fact.id not in owned.lost and fact.predicate == PREDICATE and replaced.keys() & set(fact.turn_ids):
+            await known.change(fact.id, {"active": False, "valid_to": now, "updated_at": now})
+    return replaced
+
+
+async def _give_back(known: Known, name: str, owned: _Owned, now: datetime) -> None:
+    """Make a memory active again, with its slot. An order to forget everything that means it, and still stands, ends
+    it; when somebody else holds its slot by now, it stays in the history, before what was said later.
+    """
     memory = await known.memory(name)
     if memory is None or memory.active:
         return
+    fields = reopened(memory, now=now)
+    opened = msgspec.structs.replace(memory, **fields)
+    if (order := meant_by(owned.orders, opened)) is not None:
+        await known.change(name, fields | ended_with(opened, order, now=now))
+        return
     holder = await known.holder(memory.slot) if memory.slot else None
     if holder is None:
-        await known.change(name, reopened(memory, now=now))
+        await known.change(name, fields)
         await known.take(name)
+        return
+    chain = await known.chain(holder)
+    if chain and chain[0].supersedes is None and position(opened, chain) == 0:  # all of that was said later
+        after = chain[0]
+        fields |= trimmed([opened], begins(after), now=now).get(name, {}) | {"superseded_by": after.id}
+        await known.change(name, fields | {"active": False})
+        await known.change(after.id, {"supersedes": name, "updated_at": now})
         return
     noted = {key: value for key, value in memory.metadata.items() if key not in (RETRACTED_BY, RETRACTED_AT)}
     await known.change(name, {"metadata": noted, "updated_at": now})
 
 
-async def _unmarked(known: Known, turn: Memory, owned: _Owned) -> dict[str, Any]:
-    """The fields of another session's turn that the undone session had marked as stale, or hidden."""
+async def _unmarked(known: Known, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of another session's turn that the undone session had marked as stale, or hidden. ``replaced`` names
+    what took the place of what such a turn says.
+    """
     fields: dict[str, Any] = {}
     noted = after_forgetting(turn.metadata, owned.gone)
+    lifted = is_all_forgotten(turn.metadata) and not is_all_forgotten(noted)
+    if lifted and (order := meant_by(owned.orders, turn)) is not None:
+        noted[ALL_FORGOTTEN_BY] = order.id
     if noted.get(RETRACTED_BY) in owned.gone:
         if is_all_forgotten(noted):
             noted[RETRACTED_BY] = noted[ALL_FORGOTTEN_BY]
         else:
             del noted[RETRACTED_BY]
             fields["active"] = True
+            if turn.superseded_by is None and turn.id in replaced:
+                fields["superseded_by"] = replaced[turn.id]
     if noted != turn.metadata:
         fields["metadata"] = noted
     if (lost := owned.lost.get(turn.superseded_by or "")) is not None:

@@ -94,10 +94,10 @@ CODE = {"id": "code", "content": "The vault code is tangerine", "turn_ids": ["t1
 LOCKER = {"id": "locker", "content": "The locker is number nine", "turn_ids": ["t1"]}
 
 
-async def learned(api: Api, *facts: dict[str, Any]) -> None:
+async def learned(api: Api, *facts: dict[str, Any], said: str = SAID) -> None:
     """A turn, and facts that were learned from it."""
-    said = {"session_id": "s1", "messages": [{"role": "user", "content": SAID, "id": "t1"}]}
-    await api.call("POST", "/v1/memory/turns", json=said)
+    turn = {"session_id": "s1", "messages": [{"role": "user", "content": said, "id": "t1"}]}
+    await api.call("POST", "/v1/memory/turns", json=turn)
     place = {"session_id": "s1", "created_at": "2024-03-01T10:00:00Z"}
     rows = b"".join(msgspec.json.encode({"memory": {**place, **one}}) + b"\n" for one in facts)
     headers = {"content-type": MEDIA_TYPE}
@@ -128,6 +128,67 @@ async def test_a_correction_of_a_turn_takes_the_place_of_the_fact_of_its_topic(a
     context = await recalled(api)
     assert "quince" in context
     assert "is tangerine" not in context.replace(SAID, "")
+
+
+HOME = {"id": "home", "content": "User lives in Berlin", "turn_ids": ["t1"]}
+HOME |= {"subject": "user", "predicate": "lives in", "object": "Berlin"}
+PET = {"id": "pet", "content": "User has a dog named Rex", "turn_ids": ["t1"]}
+PET |= {"subject": "user", "predicate": "has dog", "object": "Rex"}
+RENT = {"id": "rent", "content": "User pays a rent of 1200 euros", "turn_ids": ["t1"]}
+RENT |= {"subject": "user", "predicate": "rent", "object": "1200 euros"}
+SUMMARY = {
+    "id": "sum",
+    "kind": "episodic",
+    "content": "On 2024-03-01 the user said: I live in Berlin.",
+    "tags": ["summary"],
+}
+SUMMARY |= {"predicate": "had conversation", "subject": "user", "object": "s1", "turn_ids": ["t1", "t2"]}
+WHERE = {"query": "Where do I live?"}
+
+
+async def is_active(api: Api, name: str) -> bool:
+    return bool((await api.call("GET", f"/v1/memory/{name}")).json()["active"])
+
+
+async def test_a_summary_that_tells_a_wrong_fact_does_not_take_its_place(api: Api) -> None:
+    await learned(api, HOME, SUMMARY, said="I live in Berlin.")
+    await say(api, memory_id="home", signal="wrong")
+    assert (await api.call("POST", "/v1/memory/recall", json=WHERE)).json()["context"] == ""
+    assert not await is_active(api, "sum")
+    await say(api, memory_id="home", signal="helpful")
+    assert "lives in Berlin" in (await api.call("POST", "/v1/memory/recall", json=WHERE)).json()["context"]
+
+
+@pytest.mark.parametrize(("turns", "waits"), [(["t1"], True), (["t1", "t2"], False)])
+async def test_a_summary_that_quotes_a_wrong_turn_is_withheld_or_ends(api: Api, turns: list[str], waits: bool) -> None:
+    await learned(api, SUMMARY | {"turn_ids": turns}, said="I live in Berlin.")
+    await say(api, memory_id="t1", signal="wrong")
+    assert (await api.call("POST", "/v1/memory/recall", json=WHERE)).json()["context"] == ""
+    assert await is_active(api, "sum") == waits
+    again = await say(api, memory_id="t1", signal="helpful")
+    assert again["memory_ids"] == (["t1", "sum"] if waits else ["t1"])
+
+
+async def test_a_correction_that_names_nothing_takes_the_place_of_the_only_fact_of_its_sort(api: Api) -> None:
+    await learned(api, HOME, RENT, said="I live in Berlin. My rent is 1200 euros.")
+    await say(api, memory_id="t1", signal="correction", text="It is Bern.")
+    assert (await is_active(api, "home"), await is_active(api, "rent")) == (False, True)
+
+
+async def test_a_correction_that_may_mean_several_facts_of_a_turn_is_asked_about(api: Api) -> None:
+    await learned(api, HOME, PET, said="I live in Berlin. My dog is called Rex.")
+    refused = await say(api, 409, memory_id="t1", signal="correction", text="It is Bern.")
+    assert "2 memories" in refused["error"]["message"]
+    assert await is_active(api, "home")
+    await say(api, memory_id="t1", signal="correction", text="I live in Bern.")
+    assert (await is_active(api, "home"), await is_active(api, "pet")) == (False, True)
+
+
+async def test_the_history_of_a_corrected_turn_goes_on_with_what_took_its_place(api: Api) -> None:
+    await learned(api, CODE)
+    right, _ = (await say(api, memory_id="t1", signal="correction", text="The vault code is quince"))["data"]
+    chain = (await api.call("GET", "/v1/memory/t1/history")).json()["data"]
+    assert [one["id"] for one in chain] == ["t1", right["id"]]
 
 
 async def asked(api: Api, request_id: str) -> httpx.Response:

@@ -174,6 +174,9 @@ async def test_vectors_of_another_embedder_are_left_out_and_told(own_api: Api) -
     told = await take(own_api, lines(header, memory("m1", "User likes tea") | {"vectors": given}))
     assert told["imported"] == 1
     assert len(told["notes"]) == 1
+    del header["embedder"]
+    (note,) = (await take(own_api, lines(header, memory("m2", "User likes tea") | {"vectors": given})))["notes"]
+    assert "None" not in note
 
 
 async def test_a_conversation_of_a_file_becomes_turns_with_their_times(own_api: Api) -> None:

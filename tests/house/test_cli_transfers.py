@@ -230,3 +230,16 @@ def test_the_commands_say_what_they_did(home: Path, tmp_path: Path) -> None:
     result = run("restore", saved, "--force")
     assert result.exit_code == 0, result.output
     assert "Restored" in result.output
+
+
+async def test_a_header_that_cannot_be_read_is_told_once_under_its_line(home: Path, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"format": "memproxy", "version": 99}]
+    rows += [{"memory": {"id": f"m{n}", "content": f"fact {n}", "created_at": 1_700_000_000}} for n in range(3)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in rows), "utf-8")
+    taken = await taken_over(tmp_path / "in.jsonl", user="ann")
+    ((number, message),) = taken.errors
+    assert number == 1
+    assert "version 99" in message
+    counts = {"imported": 2, "replaced": 0, "unchanged": 0, "turns": 0, "rejected": 1}
+    taken.add({**counts, "errors": [{"line": 1, "message": message}], "notes": []}, [1, 5, 6], queued=False)
+    assert (taken.imported, taken.rejected, len(taken.errors)) == (5, 1, 1), "it goes with every piece of a file"

@@ -8,6 +8,7 @@ import pytest
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
+from tests.learn.test_invariants import check
 
 ORDER = "Forget everything you know about me."
 BERLIN = {"content": "User lives in Berlin", "subject": "user", "predicate": "lives_in", "object": "Berlin"}
@@ -86,6 +87,75 @@ async def test_undoing_the_conversation_of_the_order_gives_everything_back(tmp_p
         await r.plan(undo_session="s2")
         assert await current(r) == ["User has a dog named Rex.", "User lives in Berlin"]
         assert await shown(r) == {"I live in Berlin", "My dog is called Rex"}
+
+
+LISBON = {"content": "User lives in Lisbon", "subject": "user", "predicate": "lives_in", "object": "Lisbon"}
+AGAIN = msgspec.structs.replace(LATER, session="s3")
+
+
+@pytest.mark.parametrize("mode", ["model", "verbatim"])
+@pytest.mark.parametrize("undone", [("s2", "s3"), ("s3", "s2")])
+async def test_what_falls_under_two_orders_is_back_when_both_are_undone(
+    tmp_path: Path, mode: str, undone: tuple[str, str]
+) -> None:
+    async with rig(tmp_path, mode=mode) as r:
+        await told(r)
+        before = await shown(r)
+        await order(r)
+        await order(r, scope=AGAIN)
+        await r.plan(undo_session=undone[0])
+        assert await current(r) == []
+        assert await shown(r) == {ORDER}
+        await r.plan(undo_session=undone[1])
+        assert [text.strip(".") for text in await current(r)] == ["User has a dog named Rex", "User lives in Berlin"]
+        assert await shown(r) == before
+
+
+@pytest.mark.parametrize("undone", [("s2", "s3"), ("s3", "s2")])
+async def test_of_what_was_told_between_two_undone_orders_the_later_statement_holds(
+    tmp_path: Path, undone: tuple[str, str]
+) -> None:
+    async with rig(tmp_path) as r:
+        await told(r)
+        await order(r)
+        await r.teach("I live in Lisbon", LISBON, scope=msgspec.structs.replace(LATER, session="between"))
+        r.clock.advance(60)
+        await order(r, scope=AGAIN)
+        for session in undone:
+            await r.plan(undo_session=session)
+        assert await current(r) == ["User has a dog named Rex.", "User lives in Lisbon"]
+        facts = {fact.object: fact for fact in await r.facts()}
+        assert facts["Berlin"].superseded_by == facts["Lisbon"].id
+        assert facts["Lisbon"].supersedes == facts["Berlin"].id
+        turns = {turn.content: turn.superseded_by for turn in await r.turns()}
+        assert turns["I live in Berlin"] == facts["Lisbon"].id
+        assert turns["I live in Lisbon"] is None
+        check([facts["Berlin"], facts["Lisbon"]])
+
+
+async def test_undoing_a_smaller_request_to_forget_does_not_lift_the_order(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await told(r)
+        said = "Forget that I live in Berlin"
+        r.clock.advance(60)
+        request = {"intent": "forget", "content": "the user lives in Berlin", "evidence": said}
+        await r.teach(said, request, scope=LATER)
+        assert await current(r) == ["User has a dog named Rex."]
+        r.clock.advance(60)
+        await order(r, scope=AGAIN)
+        await r.plan(undo_session="s2")
+        assert await current(r) == []
+        await r.plan(undo_session="s3")
+        assert await current(r) == ["User has a dog named Rex.", "User lives in Berlin"]
+
+
+async def test_undoing_an_order_leaves_what_an_order_of_another_project_did_not_mean(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.plan(upserts=[fact("of work", project_id="work"), fact("of home", project_id="home")])
+        await order(r)
+        await order(r, scope=msgspec.structs.replace(AGAIN, project="work"))
+        await r.plan(undo_session="s2")
+        assert await current(r) == ["content of of home"]
 
 
 async def test_an_order_in_a_project_leaves_what_that_project_does_not_see(tmp_path: Path) -> None:

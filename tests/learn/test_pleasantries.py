@@ -32,6 +32,14 @@ def said(*texts: str, role: str = "assistant") -> list[Message]:
         (said("hello", "Hi Ann! His name is Rex."), False),
         (said("ok", "42", role="tool"), False),
         (said("What is my dog called?", "Rex.", "thanks"), False),
+        (said("你好", "你好！有什么可以帮您的吗？", "谢谢", "不客气！随时为您服务。"), True),
+        (said("谢谢！", "不客气，很高兴能帮到你！如果还有其他问题，随时告诉我。祝你有美好的一天！"), True),
+        (said("你好", "你好！今天我能帮你做些什么？", "没事，谢谢"), True),
+        (said("你好", "你吃素吗？", "是的"), False),
+        (said("你好", "你好！有什么可以帮您？你还住在北京吗？", "不是"), False),
+        (said("谢谢", "不客气。你的火车九点出发。"), False),
+        (said("你好", "你好！你住在上海。"), False),
+        (said("你好", "你好！", "我住在上海"), False),
     ],
 )
 def test_what_holds_nothing_to_learn_from(messages: list[Message], nothing: bool) -> None:

@@ -59,10 +59,9 @@ _ENDING = (
     r"a|an|the|part of|into|attend|teach|see|want|plan(?:ning)?(?: on| to)?))"
 )
 _VERB_FIRST = re.compile(
-    rf"(?:(?:I|we|(?:my|our|the) (?:\w+ ){{1,2}}?|they|he|she|(?-i:[A-Z])[\w.]+(?: (?-i:[A-Z])\w+)?)\s?(?:have |had "
-    rf"to |"
-    rf"am |are |just |finally |recently |has |was "
-    rf"|were |decided to |got )*)?{_ENDING} (?P<x>.+)",
+    rf"(?:(?:(?:I|we)\b|(?P<who>(?:my|our|the) (?:\w+ ){{1,2}}?|(?:they|he|she)\b|(?-i:[A-Z])[\w.]+(?: "
+    rf"(?-i:[A-Z])\w+)?))\s?(?:have |had to |am |are |just |finally |recently |has |was "
+    rf"|were |decided to |got )*)?(?P<verb>{_ENDING}) (?P<x>.+)",
     re.IGNORECASE,
 )
 _OVER = (
@@ -199,13 +198,41 @@ def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
         return
     for pattern in (_TAKEN, _NOT_ANYMORE, _NO_MORE, _VERB_FIRST, _NOUN_FIRST):
         match = pattern.match(text)
-        said = next((part for part in match.groups() if part), None) if match is not None else None
+        named = match.groupdict() if match is not None else {}
+        said = next((named[group] for group in ("x", "y") if named.get(group)), None)
         if said is not None:
             it = _IT.match(said)
             found = list((_named_in(clause.evidence, ledger) or _thing(ledger)) if it else _known(said, ledger))
+            if (
+                named.get("who")
+                and (_OWN_DOING.match(named["verb"]) or _THEIRS.match(said))
+                and not _OURS_TOO.match(said)
+            ):
+                found = _of_whom(named["who"], found)
             yield from found
             if found:
                 return
+
+
+_OWN_DOING = re.compile(
+    r"quit|stopped|gave up|given up|dropped(?: out)?|left|resigned|retired|moved out|got out|backed out|pulled out|"
+    r"withdrew|bowed out|stepp(?:ed|ing) down|handed in|unsubscribed|uninstalled|lost|ditched|abandoned|packed in|"
+    r"done with|finished with|through with|no longer",
+    re.IGNORECASE,
+)
+"""What whoever does it ends of his own alone."""
+
+_THEIRS = re.compile(r"(?:his|her|their)\b", re.IGNORECASE)
+_OURS_TOO = re.compile(r"(?:my|our|me|us)\b", re.IGNORECASE)
+
+
+def _of_whom(who: str, found: list[Extracted]) -> list[Extracted]:
+    """What is told of somebody else, where he ends something of his own; of "she" alone what is told of one only."""
+    others = [one for one in found if (one.subject or "user") != "user"]
+    if re.fullmatch(r"(?:they|he|she)\s*", who, re.IGNORECASE):
+        return others if len(others) == 1 else []
+    wanted = terms(who)
+    return [one for one in others if wanted and wanted <= _told(one)]
 
 
 def _named_in(sentence: str, ledger: Ledger) -> list[Extracted]:

@@ -59,7 +59,7 @@ from memproxy.learn.rules.partings import parted
 from memproxy.learn.rules.placed import as_correction
 from memproxy.learn.rules.possessed import possessed
 from memproxy.learn.rules.recovered import gone_over, recounted, recovered, swapped
-from memproxy.learn.rules.respelled import respelled
+from memproxy.learn.rules.respelled import plainly, respelled
 from memproxy.learn.rules.restated import CHANGE, restated
 from memproxy.learn.rules.retractions import is_retraction, retractions
 from memproxy.learn.rules.revisions import exchanged_kind, revised
@@ -68,7 +68,7 @@ from memproxy.learn.rules.sound import sound
 from memproxy.learn.rules.turned import turned
 from memproxy.learn.rules.turnover import turned_over
 from memproxy.learn.rules.values import names_in
-from memproxy.learn.rules.whereabouts import at_home, at_work
+from memproxy.learn.rules.whereabouts import at_home, at_work, is_for_now
 
 _CONTEXT = 300
 """Characters before a clause in which it is looked for whom "she" means."""
@@ -193,9 +193,10 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *,
     takes_back = _ENDS.search(sentence.whole.text) is not None
     told = before
     for said in () if whole else (*at_home(sentence.whole), *sentence.clauses):
-        clause = at_work(_in_context(said, sentence, ledger, told))
+        clause = _in_context(said, sentence, ledger, told)
+        for_now, clause = is_for_now(clause, told), at_work(clause, told)
         told = f"{told} {clause.text}"
-        if not is_real(clause, sentence.whole.text):
+        if for_now or not is_real(clause, sentence.whole.text):
             continue
         for candidate in _of_clause(clause, ledger, place, changed=changed):
             if not is_admissible(candidate, clause, sentence.whole.text):
@@ -275,6 +276,7 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
         return taken_back
     if anew := respelled(clause, ledger):
         return anew
+    clause = plainly(clause)
     corrected = with_birth(clause, ledger) or (
         list(corrections(clause, ledger, place)) if ledger.is_empty else _corrected(clause, ledger, place)
     )

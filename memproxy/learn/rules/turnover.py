@@ -1,7 +1,7 @@
 """One value of a kind at a time: a new home, employer, car, phone or course in the place of the known one.
 
-What is said here names the kind by its verb or its value alone ("we are back in Porto", "I'm at Aldi now", "we switched
-to an Audi"), so it changes something only where exactly one statement of that kind is known.
+What is said here names the kind by its verb or its value alone ("we are back in Porto", "I started at Aldi", "we
+switched to an Audi"), so it changes something only where exactly one statement of that kind is known.
 """
 
 import re
@@ -19,6 +19,7 @@ from memproxy.learn.rules.model import SURE, Clause
 from memproxy.learn.rules.pets import named_pet, pet
 from memproxy.learn.rules.tastes import topic_of
 from memproxy.learn.rules.values import bare, names_in, trimmed
+from memproxy.learn.rules.whereabouts import changes_job
 from memproxy.learn.rules.words import PETS
 
 _HELD = ("owns", "drives", "car", "phone", "laptop", "tablet", "bike", "uses", "computer", "watch", "camera")
@@ -147,16 +148,17 @@ def _home(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
 
 
 def _employer(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
-    """“I'm at Aldi now”, “started at adidas this month”, where another employer is known."""
+    """“I changed jobs, I'm at Aldi now”, “started at adidas this month”, where another employer is known."""
     match = _AT_NOW.match(clause.text)
     held = _of(ledger, "employer")
     if match is None or len(held) != 1 or not re.search(r"\b(?:at|with|by|joined)\b", match.group(), re.IGNORECASE):
         return
     said = match["x"].rstrip(".")
     value = bare(said)
+    told = " ".join(f"{one.text.rstrip('.')}." for _, one in ledger.told[-2:])
     being = re.match(r"(?:I|we) am\b", clause.text, re.IGNORECASE)
     if (
-        (being and (not clause.is_correction or "?" in clause.evidence))  # asked on the spot: "do they have oat milk?"
+        (being and ("?" in clause.evidence or not changes_job(clause, told)))  # asked where one is just now
         or _NO_EMPLOYER.match(said)
         or value.lower() in held[0].content.lower()
     ):
