@@ -280,9 +280,11 @@ party
 ? party; celebrat*; feier*; fiesta; fête; 派对; 聚会
 ! party; celebrat*; guests; invited; cake; surprise; feier*; gäste; fiesta; invitados; fête; invités; 派对; 聚会
 friends
-? my best friend; my friend*; my mate; my buddy; mein bester freund; meine freunde; mi mejor amig*; mis amigos
+? my best friend; my friend; my friends; my mate; my buddy; mein bester freund; meine freunde; mi mejor amigo
+? mi mejor amiga; mis amigos; mis amigas
 ? mon meilleur ami; ma meilleure amie; mes amis; 朋友; 闺蜜
-! friend*; mate; buddy; pal; freund*; kumpel; amig*; ami; amie; amis; amies; pote; potes; 朋友; 闺蜜
+! friend; friends; friendship*; mate; buddy; pal; freund; freunde; freunden; freundin; freundinnen; kumpel; amigo
+! amiga; amigos; amigas; ami; amie; amis; amies; pote; potes; 朋友; 闺蜜
 grandparents +
 ? grandma; grandmother; granny; nan; grandpa; grandfather; grandad; granddad; grandparents; oma; opa; großmutter
 ? großvater; abuel*; grand-mère; grand-père; mamie; papi; 奶奶; 爷爷; 外婆; 外公

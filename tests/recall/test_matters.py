@@ -213,3 +213,10 @@ def test_who_is_the_matter_himself_is_not_somebody_else() -> None:
     asked = matters.asked_about("who is my boss")
     assert not asked.told_of_others("User's manager is Karen", constraints.whose("who is my boss"))
     assert asked.told_of_others("my sister's manager is Karen", constraints.whose("who is my boss"))
+
+
+@pytest.mark.parametrize("said", ["any beginner-friendly plants?", "eine freundliche Antwort", "fue muy amigable"])
+def test_what_is_friendly_tells_of_no_friend(said: str) -> None:
+    asked = matters.asked_about("when is my friend coming?")
+    assert not asked.told(said)
+    assert not asked.told_of_others(said)
