@@ -59,15 +59,24 @@ def asks_for_tool(plain: str, text: str, tools: Sequence[OfferedTool]) -> bool:
 
 
 def _is_named(tool: OfferedTool, said: set[str]) -> bool:
-    parts = {part.lower() for part in _NAME_PART.findall(tool.name)} - _GENERIC
-    return bool(parts) and all(_stem(part) in said for part in parts)
+    named = False
+    for part in map(str.lower, _NAME_PART.findall(tool.name)):
+        if part in _GENERIC:
+            continue
+        if _stem(part) not in said:
+            return False
+        named = True
+    return named
 
 
 def _is_described(tool: OfferedTool, topics: list[str]) -> bool:
     """Names (of places, people, companies) are arguments, which no description has; the other topics must be there."""
     if len(topics) < 2:
         return False
-    described = {_stem(word) for word in _WORD.findall(tool.description[:_DESCRIPTION_CHARACTERS].lower())}
+    plain = tool.description[:_DESCRIPTION_CHARACTERS].lower()
+    if not all(topic in plain for topic in topics):
+        return False  # a stem is a part of its word; agents offer dozens of tools, and most are of another matter
+    described = {_stem(word) for word in _WORD.findall(plain)}
     return all(topic in described for topic in topics)
 
 

@@ -58,7 +58,7 @@ class PrefixKeys(msgspec.Struct, frozen=True, kw_only=True):
 
 REMEMBERED_LINKS = 4_096
 """A conversation's messages come again with each of its requests: the links of so many are remembered. They are digests
-of digests, which tell nothing of a text.
+and digests of digests, no texts.
 """
 
 

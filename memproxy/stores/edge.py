@@ -28,7 +28,7 @@ from memproxy.stores.indexed_backend import IndexedBackend
 from memproxy.stores.owner_indexes import OwnerIndexes
 from memproxy.stores.recent import RecentMemories
 from memproxy.stores.thread import Apart, Lull, OwnThread, SharedFlush
-from memproxy.stores.vector_store import VectorStore
+from memproxy.stores.vector_store import BATCH, VectorStore
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class EdgeStore(VectorStore):
         """As the port says. Waits up to ``lock_wait_s`` seconds for another process that holds the folder to end."""
         self._leaving.clear()
         store_id = await self.guarded(lambda: self._open(expected_id))
-        self._backend = self.sealed(self._indexed(EdgeBackend(self._on_shard)))
+        self._backend = self.sealed(self._indexed(EdgeBackend(self._on_shard, self._room.check_fields)))
         metrics().store_points.set(await self.points())
         built = await self.guarded(self._folder.marker)
         if built is not None and built.questions != QUESTIONS:
@@ -155,8 +155,9 @@ class EdgeStore(VectorStore):
         await self.guarded(self._room.check_points)
 
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
-        self._room.check_points()
-        await super().upsert(scope, points)
+        for start in range(0, len(points), BATCH):  # many long ones take more than the room that is left free
+            self._room.check_points()
+            await super().upsert(scope, points[start : start + BATCH])
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
         self._room.check_fields()

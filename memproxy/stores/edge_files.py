@@ -5,6 +5,7 @@ names the subfolder that holds the points, so that replacing this one file switc
 ``memproxy-rebuild.json`` names one that is not complete yet.
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -187,9 +188,10 @@ class StoreFolder:
                     f"The store in {self.path} is in use by process {holder}. Stop that process, or use another "
                     "`store.path`; with a server running, commands go through its API."
                 )
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
         self._lock = lock
+        with contextlib.suppress(OSError):  # a full disk; it is held all the same, others are told of nobody
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
         """Give the folder back."""

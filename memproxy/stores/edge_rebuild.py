@@ -5,13 +5,14 @@ with by the next reindex (``memproxy-rebuild.json`` says for which embedder it w
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import qdrant_edge as edge
 
 from memproxy.errors import StoreUnavailable
 from memproxy.metrics import metrics
+from memproxy.ports import Point
 from memproxy.stores.backend import Backend
 from memproxy.stores.edge_files import Marker, StoreFolder
 from memproxy.stores.edge_room import Room
@@ -55,8 +56,10 @@ class EdgeRebuild(CollectionRebuild):
         if marker is None:
             raise StoreUnavailable(f"The store's files in {self._folder.path} are gone. Restore a backup.")
         target = self._target = marker.rebuilt(dimension=dimension, embedder=embedder)
-        if self._folder.begun() == target and self._went_on(target):
-            return True
+        if self._folder.begun() == target:
+            self._room.check_opening(self._folder.path / target.shard)
+            if self._went_on(target):
+                return True
         self._folder.drop(target)
         self._room.check_creation()
         create(self._folder.path / target.shard, dimension)
@@ -75,6 +78,10 @@ class EdgeRebuild(CollectionRebuild):
             log.warning("what a reindex had begun cannot be read (%s); it begins anew", str(error)[:200])
             return False
         return True
+
+    async def write(self, points: Sequence[Point]) -> None:
+        await self._run(self._room.check_points)  # it holds everything a second time; what is removed takes none
+        await super().write(points)
 
     async def flush(self) -> None:
         await self._on_shard(lambda shard: shard.flush())
@@ -115,7 +122,6 @@ class EdgeRebuild(CollectionRebuild):
         def checked() -> Result:
             if self._shard is None:
                 raise StoreUnavailable("The reindex was closed.")
-            self._room.check_points()  # it holds everything a second time
             return work(self._shard)
 
         return await self._run(checked)

@@ -113,8 +113,10 @@ class OnShard(Protocol):
 class EdgeBackend:
     """`backend.Backend` on a shard."""
 
-    def __init__(self, on_shard: OnShard) -> None:
+    def __init__(self, on_shard: OnShard, check_room: Callable[[], None] | None = None) -> None:
+        """``check_room`` is called before payloads are changed; it raises `errors.StoreUnavailable`."""
         self._on_shard = on_shard
+        self._check_room = check_room
 
     async def upsert(self, points: Sequence[Written]) -> None:
         def work(shard: edge.EdgeShard) -> None:
@@ -132,7 +134,13 @@ class EdgeBackend:
 
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
         operation = _storable(lambda: edge.UpdateOperation.set_payload(list(ids), _flags_as(int, fields)))
-        await self._on_shard(lambda shard: shard.update(operation))
+
+        def work(shard: edge.EdgeShard) -> None:
+            if self._check_room is not None:
+                self._check_room()
+            shard.update(operation)
+
+        await self._on_shard(work)
 
     async def delete(self, where: Where) -> int:
         def work(shard: edge.EdgeShard) -> int:

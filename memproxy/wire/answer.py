@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.wire.chat_message import FunctionCall, calls_tools, is_filled, lenient_calls, lenient_text
+from memproxy.wire.chat_message import NOT_THERE, FunctionCall, calls_tools, is_filled, lenient_calls, lenient_text
 from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody
 from memproxy.wire.sse import SseEvent, SseParser
 from memproxy.wire.streamed import Streamed
@@ -24,7 +24,7 @@ class _Usage(msgspec.Struct):
 
 class _Delta(msgspec.Struct):
     content: str | None = None
-    tool_calls: msgspec.Raw | None = None
+    tool_calls: msgspec.Raw = NOT_THERE
     function_call: FunctionCall | None = None
 
 
@@ -39,7 +39,7 @@ class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
     model: str | None = None
     usage: _Usage | None = None
-    error: msgspec.Raw | None = None
+    error: msgspec.Raw = NOT_THERE
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
@@ -154,7 +154,7 @@ def _lenient_chunk(value: dict[str, Any]) -> _Chunk:
         else None,
         model=model if isinstance(model, str) else None,
         usage=_lenient_usage(usage) if isinstance(usage, dict) else None,
-        error=msgspec.Raw(b"true") if value.get("error") else None,
+        error=msgspec.Raw(b"true") if value.get("error") else NOT_THERE,
     )
 
 

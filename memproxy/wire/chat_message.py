@@ -9,7 +9,10 @@ from memproxy.wire.scan import escapes_small_letters
 from memproxy.wire.splice import ObjectSpans, decode_array, past_space
 
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
-_NOTHING = frozenset({b"null", b"[]", b"{}", b'""', b"false"})
+_NOTHING = frozenset({b"", b"null", b"[]", b"{}", b'""', b"false"})
+NOT_THERE = msgspec.Raw()
+"""Stands for a member that is not there: a type that may be None, too, would take ``null`` and nothing else."""
+
 _COMMA = ord(",")
 
 
@@ -36,13 +39,13 @@ class ChatMessage(msgspec.Struct, gc=False, rename={"start": "start in body", "e
     """One message: what it says, and where it stands in the body (``body[start:end]`` is its JSON object).
 
     It is decoded straight from the request, which is why the two offsets, set afterwards, go by names that no message
-    has. Everything else in a message is skipped at C speed.
+    has. Everything else in a message is skipped at C speed. ``content`` may be null, or not there (``UNSET``).
     """
 
     role: str = ""
-    content: str | list[Part] | None = None
+    content: str | list[Part] | msgspec.UnsetType | None = msgspec.UNSET
     name: str | None = None
-    tool_calls: msgspec.Raw | None = None
+    tool_calls: msgspec.Raw = NOT_THERE
     function_call: FunctionCall | None = None
     start: int = 0
     end: int = 0
@@ -64,6 +67,7 @@ class ChatMessage(msgspec.Struct, gc=False, rename={"start": "start in body", "e
 
 
 _MESSAGES = msgspec.json.Decoder(list[ChatMessage])
+_OBJECTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def read_messages(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessage]:
@@ -84,10 +88,13 @@ def read_messages(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessa
         _locate(text, start + 1, elements, messages)
         _refuse_duplicates(text, messages)
         return messages
-    if _is_spaced(text, start) or not _located_by_length(start, len(array), messages):
-        _locate(text, start + 1, decode_array(array), messages)
-        if not all(map(_is_plain, messages)):
-            _refuse_duplicates(text, messages)
+    if not is_spaced(text, start) and (
+        _located_by_length(start, len(array), messages) or _located_by_members(start, array, messages)
+    ):
+        return messages
+    _locate(text, start + 1, decode_array(array), messages)
+    if not all(map(_is_plain, messages)):
+        _refuse_duplicates(text, messages)
     return messages
 
 
@@ -96,7 +103,7 @@ _SHORTEST_MEMBER = len('"role":"",')
 """What a message is longer by, at least, that says its role or content twice."""
 
 
-def _is_spaced(text: bytes, start: int) -> bool:
+def is_spaced(text: bytes, start: int) -> bool:
     """Whether white space follows the array's first colon, as in all that is written by Python's own defaults."""
     return text.startswith(b" ", text.find(b":", start) + 1)
 
@@ -121,12 +128,41 @@ def _located_by_length(start: int, length: int, messages: list[ChatMessage]) -> 
         if left != sum(more):
             return False
         lengths = [least + some for least, some in zip(lengths, more, strict=True)]
+    _place(start, messages, lengths)
+    return True
+
+
+def _located_by_members(start: int, array: msgspec.Raw, messages: list[ChatMessage]) -> bool:
+    """The same by all that the messages have, unread: for tool calls and parts."""
+    lengths = lengths_by_members(array)
+    if lengths is None:
+        return False
+    _place(start, messages, lengths)
+    return True
+
+
+def lengths_by_members(array: msgspec.Raw) -> list[int] | None:
+    """How long each object of an array is, by its members: none can be shorter, and of a name that is there twice one
+    is counted. So if together they are as long as the array, no object has a name twice, and between them are only
+    commas. None where that cannot be told.
+    """
+    try:
+        objects = _OBJECTS.decode(array)
+    except msgspec.ValidationError:
+        return None
+    lengths = [
+        1 + 4 * len(one) + sum(map(len, one)) + sum(map(len, one.values())) if one else len("{}") for one in objects
+    ]
+    return lengths if sum(lengths) + len(lengths) + 1 == len(array) else None
+
+
+def _place(start: int, messages: list[ChatMessage], lengths: list[int]) -> None:
+    """Set the messages' offsets: between these lengths are only commas."""
     position = start + 1
     for message, own in zip(messages, lengths, strict=True):
         message.start = position
         message.end = position + own
         position += own + 1
-    return True
 
 
 def _is_plain(message: ChatMessage) -> bool:
@@ -168,34 +204,34 @@ def _refuse_duplicates(text: bytes, messages: list[ChatMessage]) -> None:
     """
     if not messages:
         return
-    contents = sum(message.content is not None for message in messages)
+    start, end = messages[0].start, messages[-1].end
+    contents = sum(message.content is not msgspec.UNSET for message in messages)
     roles = sum(message.role != "" for message in messages)
-    if not _suspicious(text, messages[0].start, messages[-1].end, contents, roles):
+    escaped = escapes_small_letters(text, start, end)
+    if not escaped and not _says_often(text, start, end, contents, roles):
         return
     for message in messages:
-        if text.startswith(b"{", message.start) and _suspicious(text, message.start, message.end, 1, 1):
-            ObjectSpans(text, message.start, message.end)
+        start, end = message.start, message.end
+        twice = _says_often(text, start, end, 1, 1) or (escaped and escapes_small_letters(text, start, end))
+        if twice and text.startswith(b"{", start):
+            ObjectSpans(text, start, end)
 
 
-def _suspicious(text: bytes, start: int, end: int, contents: int, roles: int) -> bool:
-    """Whether the two names are there more often than this, or may be written with escapes (of small letters)."""
-    return (
-        text.count(b'"content"', start, end) > contents
-        or text.count(b'"role"', start, end) > roles
-        or escapes_small_letters(text, start, end)
-    )
+def _says_often(text: bytes, start: int, end: int, contents: int, roles: int) -> bool:
+    """Whether one of the two names is there more often than this."""
+    return text.count(b'"content"', start, end) > contents or text.count(b'"role"', start, end) > roles
 
 
-def calls_tools(tool_calls: msgspec.Raw | None, function_call: FunctionCall | None) -> bool:
+def calls_tools(tool_calls: msgspec.Raw, function_call: FunctionCall | None) -> bool:
     """Whether a message with these fields calls tools."""
     return is_filled(tool_calls) or (function_call is not None and function_call.is_there)
 
 
-def lenient_calls(value: dict[str, Any]) -> msgspec.Raw | None:
+def lenient_calls(value: dict[str, Any]) -> msgspec.Raw:
     """The same of a decoded message of any shape: what stands for its ``tool_calls``."""
     function_call = value.get("function_call")
     called = any(function_call.values()) if isinstance(function_call, dict) else function_call
-    return msgspec.Raw(b"[true]") if value.get("tool_calls") or called else None
+    return msgspec.Raw(b"[true]") if value.get("tool_calls") or called else NOT_THERE
 
 
 def is_filled(raw: msgspec.Raw | None) -> bool:
@@ -213,7 +249,7 @@ def _lenient(raw: msgspec.Raw) -> ChatMessage:
     role, name = value.get("role"), value.get("name")
     return ChatMessage(
         role=role if isinstance(role, str) else "",
-        content=lenient_text(value["content"]) if "content" in value else None,
+        content=lenient_text(value["content"]) if "content" in value else msgspec.UNSET,
         name=name if isinstance(name, str) else None,
         tool_calls=lenient_calls(value),
     )

@@ -83,12 +83,7 @@ class RequestBody:
     @property
     def offered_tools(self) -> list[tuple[str, str]]:
         """Name and description (may be empty) of each tool that the model may call."""
-        tools = self._value("tools")
-        functions = self._value("functions")
-        declared = tools if isinstance(tools, list) else []
-        older = functions if isinstance(functions, list) else []
-        found = [_offered_tool(tool) for tool in (*declared, *older)]
-        return [tool for tool in found if tool is not None]
+        return [*_offered(self._raw("tools")), *_offered(self._raw("functions"))]
 
     @property
     def sends_history(self) -> bool:
@@ -284,6 +279,34 @@ def _forced(choice: Any) -> bool:
         allowed = choice.get("allowed_tools")
         return (allowed if isinstance(allowed, dict) else choice).get("mode") == "required"
     return True
+
+
+class _Named(msgspec.Struct, gc=False):
+    name: str = ""
+    description: str = ""
+
+
+class _Tool(_Named, gc=False):
+    """What a tool is called by, as one format or the other has it; its parameters are skipped unread."""
+
+    function: _Named | None = None
+    custom: _Named | None = None
+
+
+_TOOLS = msgspec.json.Decoder(list[_Tool])
+
+
+def _offered(raw: msgspec.Raw | None) -> list[tuple[str, str]]:
+    if raw is None:
+        return []
+    try:
+        tools = _TOOLS.decode(raw)
+    except (msgspec.DecodeError, RecursionError):  # not all are shaped as the API says
+        value = _decoded(raw)
+        found = [_offered_tool(tool) for tool in value] if isinstance(value, list) else []
+        return [tool for tool in found if tool is not None]
+    named = [tool.function or tool.custom or tool for tool in tools]
+    return [(one.name, one.description) for one in named if one.name]
 
 
 def _offered_tool(tool: Any) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.wire.chat_message import ChatMessage, Part, lenient_text
+from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
 from memproxy.wire.controls import OURS
 from memproxy.wire.request import INSTRUCTIONS, Position, RequestBody, quoted, readable, system_message
 from memproxy.wire.splice import Edit, ObjectSpans, Unreadable, apply, decode_array, past_space
@@ -138,7 +138,7 @@ class ResponsesRequest(RequestBody):
             return [ChatMessage(role="user", content=said, start=member.value_start, end=member.value_end)]
         if not self._text.startswith(b"[", member.value_start):
             return []
-        return _items(self._text, member.value_start + 1, decode_array(member.raw))
+        return _items(self._text, member.value_start, member.raw)
 
 
 def response_key(response_id: str) -> str:
@@ -151,17 +151,19 @@ def background_key(response_id: str) -> str:
     return f"b:{response_id}"
 
 
-def _items(text: bytes, position: int, elements: list[msgspec.Raw]) -> list[ChatMessage]:
-    """The items as messages, each with its offsets.
+def _items(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessage]:
+    """The items of the array that begins at ``start`` as messages, each with its offsets.
 
     Raises:
         Unreadable: an item says something twice.
     """
     messages = []
-    for raw in elements:
+    proved = not is_spaced(text, start) and lengths_by_members(array) is not None
+    position = start + 1
+    for raw in decode_array(array):
         position = past_space(text, position)
         end = position + len(raw)
-        if text.startswith(b"{", position):
+        if not proved and text.startswith(b"{", position):
             ObjectSpans(text, position, end)
         message = _message(raw)
         message.start, message.end = position, end

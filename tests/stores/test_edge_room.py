@@ -1,5 +1,6 @@
 """The embedded store on a disk with little room: what it still does, and what it says."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from memproxy.errors import StoreUnavailable
 from memproxy.ports import MemoryFilter
 from memproxy.stores.edge import EdgeStore
+from memproxy.stores.edge_files import StoreFolder
 from memproxy.stores.edge_room import LEAST_ROOM, Disk, Room
+from memproxy.stores.vector_store import BATCH
 from tests.stores.making import ANN, DIMENSION, memory, point
 from tests.support.disk import MIB, TestDisk
 
@@ -31,6 +34,61 @@ async def test_with_little_room_memories_are_changed_and_deleted_but_not_written
     assert await store.delete(ANN, MemoryFilter(ids=("n",))) == 1
     assert {name: one.active for name, one in (await store.get(ANN, ["m", "n", "o"])).items()} == {"m": False}
     await store.close()
+
+
+class Filling(TestDisk):
+    """Has 30 MiB less each time that it is asked."""
+
+    def free(self) -> int:
+        self.mib -= 30
+        return super().free()
+
+
+async def test_many_memories_are_not_written_beyond_the_room_there_is(tmp_path: Path) -> None:
+    store = edge_store(tmp_path, disk := Filling())
+    await store.open(None)
+    disk.mib = LEAST_ROOM // MIB + 30
+    with pytest.raises(StoreUnavailable, match=r"has 34 MiB left"):
+        await store.upsert(ANN, [point(memory(f"m{number}")) for number in range(BATCH + 1)])
+    assert await store.points() == BATCH
+    await store.close()
+
+
+async def test_what_is_erased_while_a_full_disk_ends_a_reindex_leaves_its_unfinished_copy_too(tmp_path: Path) -> None:
+    disk = TestDisk()
+    store = edge_store(tmp_path, disk)
+    await store.open(None)
+    points = [point(memory("m")), point(memory("n"))]
+    await store.upsert(ANN, points)
+    rebuild = await store.begin_rebuild(None)
+    await rebuild.write(points)
+    places = [rebuild.place(one.memory) for one in points]
+    disk.mib = 20
+    with pytest.raises(StoreUnavailable, match="memories are written again when"):
+        await rebuild.write(points)
+    assert await store.delete(ANN, MemoryFilter(ids=("m",))) == 1
+    await rebuild.close()
+    again = await store.begin_rebuild(None)
+    assert again.resumed
+    assert list(await again.kept(places)) == places[1:]
+    await again.close()
+    await store.close()
+
+
+def test_the_folder_is_held_where_the_disk_has_no_room_to_say_by_whom(tmp_path: Path) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    folder = StoreFolder(tmp_path / "store")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+    try:
+        folder.hold(wait_s=0, pause=bool)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    with pytest.raises(StoreUnavailable, match="in use by process unknown"):
+        StoreFolder(folder.path).hold(wait_s=0, pause=bool)
+    folder.release()
+    again = StoreFolder(folder.path)
+    again.hold(wait_s=0, pause=bool)
+    again.release()
 
 
 async def test_a_new_store_is_not_begun_where_it_would_not_fit_and_is_made_when_it_does(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from memproxy.stores.sealing import MasterKeys
 from memproxy.stores.vector_store import VectorStore
 from tests.stores.making import ANN, DIMENSION, WORDS, memory, turn
 from tests.stores.opening import OpenStore
+from tests.support.disk import TestDisk
 
 EAST, NEAR, FAR = [1.0, 0.0, 0.0, 0.0], [1.0, 0.2, 0.0, 0.0], [0.2, 1.0, 0.0, 0.0]
 EVERYTHING = readable(ANN, MemoryFilter())
@@ -87,6 +89,13 @@ async def points(backend: Any) -> dict[str, dict[str, Any]]:
     return {one.payload["id"]: {"place": one.id} | one.payload for one in found}
 
 
+@asynccontextmanager
+async def opening(store: EdgeStore) -> AsyncIterator[EdgeStore]:
+    await store.open(None)
+    yield store
+    await store.close()
+
+
 async def flagged(store: VectorStore) -> set[str]:
     return {name for name, payload in (await points(store._backend)).items() if payload.get(TELLS_NOTHING)}
 
@@ -133,6 +142,23 @@ async def test_the_questions_of_an_older_store_are_flagged_once_it_is_opened(
         assert isinstance(store, VectorStore)
         assert store._flags is None  # there is nothing left to look at
         assert await flagged(store) == questions
+
+
+async def test_the_questions_of_an_older_store_are_not_flagged_on_a_full_disk(tmp_path: Path) -> None:
+    disk = TestDisk()
+
+    def opened() -> EdgeStore:
+        return EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, disk=disk)
+
+    async with opening(opened()) as store:
+        await store.upsert(ANN, [point(asked("q1"))])
+        await make_old(store, tmp_path)
+    disk.mib = 0
+    for expected in (set[str](), {"q1"}):
+        async with opening(opened()) as store:
+            await store.settle()
+            assert await flagged(store) == expected
+        disk.mib = 100
 
 
 async def test_encrypted_questions_are_flagged_too(tmp_path: Path) -> None:

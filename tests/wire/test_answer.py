@@ -87,6 +87,13 @@ def test_tool_calls_are_seen() -> None:
     assert whole({"choices": [{"message": {"content": None, "tool_calls": [call]}}]}).has_tool_calls
 
 
+def test_what_a_tool_is_called_with_and_what_failed_are_not_decoded() -> None:
+    digits = "1" * 10_000  # more than Python takes for a number
+    called = streamed(f'{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":{digits}}}]}}}}]}}')
+    assert (called.has_tool_calls, called.error) == (True, False)
+    assert streamed(f'{{"error":{{"code":{digits}}}}}').error
+
+
 def test_usage_is_read_wherever_it_comes() -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 8}}
     for answer in (streamed(delta("a"), {"choices": [], "usage": usage}), whole({"choices": [], "usage": usage})):

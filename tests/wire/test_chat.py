@@ -271,6 +271,7 @@ def test_a_whole_float_is_a_whole_number() -> None:
         b'{"messages":[{"role":"user","content":"a","content":"b"}]}',
         b'{"messages":[{"role":"user","role":"system","content":"a"}]}',
         b'{"messages":[{"role":"user","content":"a","conten\\u0074":"b"}]}',
+        b'{"messages":[{"role":"user","role":"system"},{"r\\u006fle":"user"}]}',
         b'{"messages":[{"role":"user","content":"' + b"x" * 9000 + b'","content":"b"}]}',
         b'{"memory_context":{"user_id":"a","user_id":"b"}}',
         b'{"memory_config":{"enabled":true,"enabled":false}}',
@@ -309,6 +310,38 @@ def test_messages_are_located_however_they_are_written_and_none_may_say_somethin
     texts[place] = "{" + first + comma + texts[place][1:]
     with pytest.raises(Unreadable):
         read_request(f'{{"messages":[{comma.join(texts)}]}}'.encode())
+
+
+MORE = st.sampled_from(
+    [
+        '"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\\"content\\":1}"}}]',
+        '"tool_call_id":"1","content":"é\\n"',
+        '"content":[{"type":"text","text":"a"},{"content":{"role":1}}]',
+        '"\\u006eame":"x","content":"a"',
+        '"é":1,"content":"a"',
+        '"name":"x"',
+    ]
+)
+
+
+@given(st.lists(MORE, min_size=1, max_size=4), st.sampled_from([",", ", "]), st.data())
+def test_messages_with_more_than_a_text_are_located_and_none_may_say_something_twice(
+    more: list[str], comma: str, data: st.DataObject
+) -> None:
+    texts = [f'{{"role":"user",{members}}}' for members in more]
+    body = f'{{"messages":[{comma.join(texts)}]}}'.encode()
+    assert [body[one.start : one.end].decode() for one in read_request(body).messages] == texts
+    place = data.draw(st.integers(0, len(texts) - 1))
+    texts[place] = texts[place][:-1] + data.draw(st.sampled_from([',"role":""}', ',"r\\u006fle":"user"}']))
+    with pytest.raises(Unreadable):
+        read_request(f'{{"messages":[{comma.join(texts)}]}}'.encode())
+
+
+def test_what_a_tool_is_called_with_is_kept_unread() -> None:
+    call = b'[{"id":"1","function":{"name":"f","arguments":"{\\"content\\":1}"}}]'
+    request = read_request(b'{"messages":[{"role":"assistant","content":null,"tool_calls":' + call + b"}]}")
+    assert bytes(request.messages[0].tool_calls) == call
+    assert (request.messages[0].text, request.messages[0].has_tool_calls) == ("", True)
 
 
 def test_keys_that_only_look_double_are_read() -> None:
