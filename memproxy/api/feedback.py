@@ -30,6 +30,9 @@ _FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 _MOST_TOLD = 200
 """Facts of one turn that go with it; one tells a handful."""
 
+_MOST_NAMED = 8
+"""Ids in a refusal."""
+
 
 class FeedbackApi:
     """The call."""
@@ -111,7 +114,7 @@ class FeedbackApi:
         """The text takes the memory's place, which stays in the history."""
         if len(memories) != 1:
             raise Conflict(
-                f"The request was given {len(memories)} memories: say by memory_id which one the text corrects.",
+                f"The request was given {_counted(memories)}: say by memory_id which one the text corrects.",
                 param="memory_id",
             )
         wrong, now = memories[0], self._backends.clock.now()
@@ -169,11 +172,19 @@ def _meant_by(text: str, turn: Memory, told: list[Memory]) -> list[Memory]:
     alike = [one for one in facts if bool(numbers(one.object or one.content)) == bool(numbers(text))]
     if len(alike) != 1:
         raise Conflict(
-            f"The turn tells {len(facts)} memories: say by memory_id which one the text corrects, or name in the text "
-            "what it is about.",
+            f"The turn tells {_counted(facts)}: say by memory_id which one the text corrects, or name in the text what "
+            "it is about.",
             param="memory_id",
         )
     return alike
+
+
+def _counted(memories: list[Memory]) -> str:
+    """How many they are, and the ids by which the call can be made again."""
+    if not memories:
+        return "no memories"
+    named = ", ".join(one.id for one in memories[:_MOST_NAMED])
+    return f"{len(memories)} memories ({named}{', …' if len(memories) > _MOST_NAMED else ''})"
 
 
 def _corrected(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:

@@ -258,7 +258,8 @@ class Memories:
         """
         async with self._locks.of(scope):
             await self._backends.receipts_written()
-            settled = await self._writer.plan(scope, PlanBody())
+            # what is known to wait is not waited for: the deletion may go ahead of it
+            settled = not self._backends.worker.waits(scope) and await self._writer.plan(scope, PlanBody())
             before = await self._backends.store.count(scope, MemoryFilter()) if settled else 0
             applied = await self._writer.plan(scope, plan)
             await self._backends.state.erase_answers(scope)

@@ -27,8 +27,8 @@ from memproxy.ports import JournalKind, MemoryFilter
 WAIT_S = 55.0
 """How long `?wait=true` (and the indexing of a large call) may take; the contract's number."""
 
-STEP_S = 5.0
-"""Between two looks at whether the store answers at all: a large call is waited for, an outage is not."""
+STEP_S = 1.0
+"""Between two looks at whether the store answers, and has room: a large call is waited for, an outage is not."""
 
 _MOST_IDS = 200
 """Turns that are looked up at once."""
@@ -135,12 +135,14 @@ class Turns:
         return await self._writer.append(scope, JournalKind.TURNS, turns) if turns.messages else None
 
     async def _index(self, scope: Scope, body: NewTurns, messages: list[Message], deadline: float) -> bool:
-        """Journal the turns that say something and wait until they are indexed; False when the store is away."""
+        """Journal the turns that say something and wait until they are indexed; False when the store is away, or
+        has no room for them.
+        """
         number = await self._append(scope, body, messages, Source.API)
         if number is None:
             return True
         while not await self._backends.worker.applied(number, min(STEP_S, _left(deadline))):
-            if _left(deadline) <= 0 or not await self._store_answers():
+            if _left(deadline) <= 0 or self._backends.worker.waits(scope) or not await self._store_answers():
                 return False
         return True
 

@@ -2,7 +2,9 @@
 
 Only a plain order counts: the whole sentence, said to the assistant, of the one who says it, with nothing beside it
 that makes it a quote, a question, a text to work on or a joke. "Forget everything I said about the trip", "forget it"
-and "can you forget everything?" are none. In doubt nothing is forgotten: who wants it says it again more plainly.
+and "can you forget everything?" are none. "Forget everything I told you" names nobody: it is one where the message says
+nothing else ("The trip is off. Forget everything I told you." is about the trip), and then also as a polite question.
+In doubt nothing is forgotten: who wants it says it again more plainly.
 """
 
 import re
@@ -81,6 +83,34 @@ _ORDER = re.compile(
     ),
     re.IGNORECASE,
 )
+_SO_FAR = r"(?: so far| until now| up to now)"
+_TOLD = (
+    r"(?:forget|delete|erase|wipe|remove|clear|purge) (?:absolutely )?(?:everything|all(?: (?:of )?the things)?)"
+    r"(?: that| which)? (?:"
+    r"i(?:'ve| have)? (?:ever |already )?(?:told|shared with) you"
+    r"|i(?:'ve| have) (?:ever |already )?said(?: to you)?|i said to you"
+    rf"|i said(?={_SO_FAR}))(?:{_SO_FAR})?"
+)
+_TOLD_ELSEWHERE = (
+    rf"(?:{_GERMAN_LEAD}(?:vergiss|l(?:[öo]|oe)sche?)(?: bitte)? alles,? was ich dir (?:bisher )?"
+    rf"(?:erz(?:[äa]|ae)hlt|gesagt) habe{_GERMAN_TAIL})"
+    rf"|(?:{_SPANISH_LEAD}(?:olvida|borra|elimina) todo lo que te (?:he (?:dicho|contado)|dije|cont[ée])"
+    rf"{_SPANISH_TAIL})"
+    rf"|(?:{_FRENCH_LEAD}(?:oublie|efface|supprime) tout ce que je t'ai (?:dit|racont[ée]){_FRENCH_TAIL})"
+)
+_POLITELY = r"(?:(?:can|could|would|will) you (?:(?:please|kindly|just) )*(?P<asked>))?"
+_ORDER_ALONE = re.compile(
+    f"{_LEAD}{_POLITELY}{_TOLD}{_TAIL}|{_TOLD_ELSEWHERE}",
+    re.IGNORECASE,
+)
+"""What was told, with nobody named: an order where nothing but `_BESIDE` is said."""
+
+_BESIDE = re.compile(
+    r"(?:(?:please|ok(?:ay)?|thanks|thank you|thx|hi|hello|hey|sorry|bye|(?:(?:and|now) )?(?:let(?:'s| us| me) )?start "
+    r"(?:over|fresh|afresh|anew|again|from scratch)|bitte|danke|hallo|por favor|gracias|hola|merci|s'il te pla[îi]t|"
+    r"bonjour)[ ,]*)+",
+    re.IGNORECASE,
+)
 _CUE = re.compile(
     r"forget|delete|erase|wipe|remove|clear|purge|vergiss|vergessen|l(?:[öo]|oe)sch|entfern|olvid|borr|elimin|oubli|effac|"
     r"supprim",
@@ -109,15 +139,25 @@ def order_in(text: str) -> str | None:
     if len(text) > _LONGEST or _CUE.search(text) is None:
         return None
     said = sentences(_QUOTED.sub("…", text))
-    orders = [sentence for sentence in said if _is_order(sentence)]
-    if not orders or any(_NOT_MEANT.search(sentence) for sentence in said if sentence not in orders):
-        return None
-    return orders[-1]
+    if orders := [sentence for sentence in said if _is_order(sentence)]:
+        rest = [sentence for sentence in said if sentence not in orders]
+        return None if any(_NOT_MEANT.search(sentence) for sentence in rest) else orders[-1]
+    orders = [sentence for sentence in said if _is_order_alone(sentence)]
+    beside = [sentence for sentence in said if sentence not in orders]
+    return orders[-1] if orders and all(_BESIDE.fullmatch(_plain(sentence)) for sentence in beside) else None
 
 
 def _is_order(sentence: str) -> bool:
-    plain = " ".join(sentence.translate(_MARKS).split())
-    return "?" not in plain and _ORDER.fullmatch(plain.strip(" .!,;-–—")) is not None
+    return "?" not in sentence and _ORDER.fullmatch(_plain(sentence)) is not None
+
+
+def _is_order_alone(sentence: str) -> bool:
+    match = _ORDER_ALONE.fullmatch(_plain(sentence))
+    return match is not None and ("?" not in sentence or match["asked"] is not None)
+
+
+def _plain(sentence: str) -> str:
+    return " ".join(sentence.translate(_MARKS).split()).strip(" .!?,;-–—")
 
 
 def is_all_forgotten(metadata: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@ Nothing is meant by a word alone that many memories share; in doubt nothing is f
 than a forgetting that has to be said more clearly).
 """
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -22,7 +23,7 @@ from memproxy.core.slots import (
     value_name,
     words,
 )
-from memproxy.core.text import GENERIC_WORDS
+from memproxy.core.text import GENERIC_WORDS, key_terms, sentences
 
 _MOST_OF_IT = 0.67
 """Share of a request's terms that one memory must hold, where none holds all of them."""
@@ -35,6 +36,25 @@ _FORGETTING = frozenset(
     """.split()  # noqa: SIM905 - a list of forty quoted words reads worse
 )
 """Words of the request itself, not of what is to be forgotten."""
+
+_CLAUSE_END = re.compile(r"[,;:–—]|\s-\s")
+
+
+def only_asks(text: str, quotes: Sequence[str]) -> bool:
+    """Whether a message does nothing but ask to forget, in these of its words: it tells nothing else. One that goes on
+    behind a comma may ("Forget the budget, money is no object").
+    """
+    asked = [_plain(quote) for quote in quotes]
+    said = [sentence for sentence in sentences(text) if key_terms(sentence)]
+    return bool(said) and all(
+        any(_plain(sentence) in quote or quote in _plain(sentence) for quote in asked if quote)
+        and sum(bool(key_terms(clause)) for clause in _CLAUSE_END.split(sentence)) == 1
+        for sentence in said
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .!?\"'")
 
 
 def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.chain import RETRACTED_BY, place
+from memproxy.core.chain import LAST_SAID, RETRACTED_AT, RETRACTED_BY, SAID, STATED_END, place
+from memproxy.core.correct import SAID_AS
+from memproxy.core.forget_all import ALL_FORGOTTEN_BY
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.reworded import terms
@@ -23,6 +25,11 @@ _SLOT_FIELDS = frozenset(
     {"subject", "predicate", "object", "aspect", "stance", "active", "content", "valid_from", "kind"}
 )
 _STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
+_NOTED = frozenset({RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY})
+_NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID, SAID_AS})
+_EXTRACTOR = "extractor"
+"""Metadata of what was learned; what somebody stored himself may have a ``said_at`` of his own."""
+
 _PAGE = 200
 _BY_CALL = PlanBody().deleted_by
 
@@ -53,7 +60,7 @@ class Asked:
         for session, turns in body.turn_changes.items():
             within = msgspec.structs.replace(known.owner, session=session or None)
             for turn in (await self._store.get(within, list(turns))).values():
-                known.mark(turn, _beside(known.marked(turn), turns[turn.id]))
+                known.mark(turn, _beside(known.marked(turn), _noted_still(turn, turns[turn.id])))
                 counts["change"] += 1
         if body.deletes:
             await self._delete(known, body, now)
@@ -86,8 +93,10 @@ class Asked:
         the statement was changed, nor given out of them beside what it says now.
         """
         before = await known.memory(name)
-        if before is not None and _STATED & fields.keys():
-            await known.forget(before)
+        if before is not None:
+            fields = _noted_still(before, fields)
+            if _STATED & fields.keys():
+                await known.forget(before)
         await known.change(name, {"updated_at": now, **fields})
         memory = await known.memory(name)
         if before is not None and memory is not None and before.kind is not Kind.TURN:
@@ -172,6 +181,17 @@ def _is_told(memory: Memory) -> bool:
 def _still_says(after: Memory, before: Memory) -> bool:
     """Whether an edited statement says all that it said before, and as much denies or affirms it."""
     return terms(before.content) <= terms(after.content) and affirms(before) == affirms(after)
+
+
+def _noted_still(memory: Memory, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is asked of a memory, with what is noted here of its ending and its telling: whoever asks may not know of it
+    (it came after he looked, or he gives a metadata of his own), and it decides what is learned and given back.
+    """
+    if "metadata" not in asked:
+        return asked
+    ours = _NOTED | (_NOTED_OF_LEARNED if _EXTRACTOR in memory.metadata else frozenset())
+    theirs = {name: value for name, value in asked["metadata"].items() if name not in ours}
+    return {**asked, "metadata": theirs | {name: memory.metadata[name] for name in ours & memory.metadata.keys()}}
 
 
 def _beside(planned: Mapping[str, Any], asked: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -17,8 +17,9 @@ from memproxy.errors import (
 )
 from memproxy.learn.awaiting import Awaiting
 from memproxy.learn.backoff import counted_delay, outage_delay
+from memproxy.learn.locks import Owner
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, JournalRow, StateStore
+from memproxy.ports import Clock, JournalKind, JournalRow, StateStore
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Endings:
         self._ended = ended
         self._held: dict[int, JournalRow] = {}
         self._outages: dict[int, int] = {}
+        self._waiting: set[Owner] = set()
         self._keys: dict[str, asyncio.Event] = {}
         self.new_keys = 0
         self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
@@ -64,6 +66,10 @@ class Endings:
     def held(self) -> int:
         """How many rows are claimed and have not ended."""
         return len(self._held)
+
+    def waits(self, owner: Owner) -> bool:
+        """Whether the owner's index lane waits for the store."""
+        return owner in self._waiting
 
     def hold(self, row: JournalRow) -> None:
         """A row was claimed."""
@@ -186,6 +192,8 @@ class Endings:
         if outages == 1:
             log.warning("row %d (%s) waits: %s", row.number, row.entry.kind.value, error)
         metrics().internal_errors.labels(where="learn.outage").inc()
+        if row.entry.kind is not JournalKind.LEARN:
+            self._waiting.add(row.entry.scope.owner)
         await self._put_back(row, error.message, self._in(outage_delay(outages)), counted=False)
 
     async def _await_key(self, row: JournalRow, error: ModelRefused, keys_before: int) -> None:
@@ -228,6 +236,8 @@ class Endings:
     def _settled(self, row: JournalRow, error: MemproxyError | None) -> None:
         self._held.pop(row.number, None)
         self._outages.pop(row.number, None)
+        if row.entry.kind is not JournalKind.LEARN:
+            self._waiting.discard(row.entry.scope.owner)
         self._awaiting.ended(row)
         self._outcomes[row.number] = error
         while len(self._outcomes) > _MOST_OUTCOMES:

@@ -43,7 +43,7 @@ class Erasure:
         where = asked.delete_where
         owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
         if asked.undo_session is None and (where is None or where.ids):
-            await leave_empty_places(self._store, self._state, owner, gone)
+            await self.leave_places(owner, gone)
             return
         await self._writes.flush()
         await self._leave_empty_wings(owner)
@@ -57,6 +57,14 @@ class Erasure:
             sessions: list[str | None] = [*where.session_ids] or [None]
             for session in sessions:
                 await self._state.forget(owner, session=session, until=row.number)
+
+    async def leave_places(self, scope: Scope, gone: Sequence[Memory]) -> None:
+        """Erase the names of these memories' places in which nothing is left.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: some may be left.
+        """
+        await leave_empty_places(self._store, self._state, scope, gone)
 
     async def _leave_empty_wings(self, owner: Scope) -> None:
         names = set((await self._state.palace_names(owner)).values())

@@ -12,7 +12,7 @@ from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
 from memproxy.core.version import version_of
-from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable
+from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, StoreUnavailable
 from memproxy.learn.apply import Applier
 from memproxy.learn.erasure import Erasure
 from memproxy.learn.guard import marked
@@ -170,8 +170,13 @@ class Indexer:
                 planned = await self._planned(row, asked)
                 plan = planned.plan
             going = await self._erasure.going(scope, plan)
-            with self._writes.of("index", scope.owner):
-                await self._applier.apply(scope, plan, now=self._clock.now(), given=asked.vectors)
+            try:
+                with self._writes.of("index", scope.owner):
+                    await self._applier.apply(scope, plan, now=self._clock.now(), given=asked.vectors)
+            except StoreUnavailable:
+                # what could be deleted is gone by now, and the next try does not see any more where it stood
+                await self._erasure.leave_places(scope, going)
+                raise
             await self._state.note_outcomes(row.number, written(asked), self._clock.now())
             await self._erasure.complete(row, asked, going)
         return planned

@@ -21,6 +21,7 @@ from memproxy.learn.candidates import Grounded, Read, Window
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
 from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.orders import without_covered
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
 from memproxy.learn.reading import Reader
@@ -52,9 +53,12 @@ _MOST_HOUSED = 500
 
 
 class _Progress(msgspec.Struct):
-    """How far a row's extraction is: a retry after a failure asks for what is left."""
+    """How far a row's extraction is: a retry after a failure asks for what is left. ``shown`` are the windows as they
+    are read.
+    """
 
     windows: list[Window]
+    shown: list[Window]
     read: list[Read] = []
     summary: Summary | None = None
     summarised: bool = False
@@ -154,14 +158,15 @@ class Learner:
     async def _begun(self, row: JournalRow, body: LearnBody) -> _Progress:
         progress = self._progress.get(row.number)
         if progress is None:
-            progress = self._progress[row.number] = _Progress(await self._windows_of(row.entry.scope, body))
+            windows = await self._windows_of(row.entry.scope, body)
+            progress = self._progress[row.number] = _Progress(windows, without_covered(windows))
         return progress
 
     async def _extract(self, row: JournalRow, body: LearnBody, progress: _Progress) -> None:
         """All windows' candidates, and the summary of a session that is over."""
         scope = row.entry.scope
-        for window in progress.windows[len(progress.read) :]:
-            progress.read.append(await self._reader.read(scope, body, window))
+        for window in progress.shown[len(progress.read) :]:
+            progress.read.append(await self._reader.read(scope, body, window) if window.turns else Read([], []))
         if body.reason == END and not progress.summarised:
             turns = await self._windows.turns(scope, None, body.until)
             progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))

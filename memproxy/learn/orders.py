@@ -16,7 +16,9 @@ from memproxy.core.chain import RETRACTED_BY, last_said_at, take_back
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, is_all_forgotten, order_in
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.scope import Scope
+from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
+from memproxy.learn.extract import is_read
 from memproxy.learn.known import Known
 from memproxy.learn.planted import plants
 from memproxy.ports import MemoryFilter, MemoryStore
@@ -60,6 +62,22 @@ def heeded(window: Window) -> tuple[Window, Grounded | None]:
     turns = [*rest, *(later for later in window.turns[place + 1 :] if not _answers(later, turn))]
     asked = Extracted(content=f"Everything about the user ({order})", intent=Intent.FORGET_ALL, evidence=(order,))
     return Window(turns=turns, new_ids=window.new_ids), Grounded(asked, turn)
+
+
+def without_covered(windows: Sequence[Window]) -> list[Window]:
+    """The windows of one reading, without the turns that an order among their new ones covers: those before it are
+    empty, those behind it do not begin with what leads up to the order.
+    """
+    read = [msgspec.structs.replace(one, turns=[turn for turn in one.turns if is_read(turn)]) for one in windows]
+    orders = [(place, heeded(one)[1]) for place, one in enumerate(read)]
+    last, order = next(((place, order) for place, order in reversed(orders) if order is not None), (-1, None))
+    if order is None:
+        return list(windows)
+    behind = [
+        msgspec.structs.replace(one, turns=[turn for turn in one.turns if not _falls_under(turn, order.turn)])
+        for one in windows[last + 1 :]
+    ]
+    return [*(msgspec.structs.replace(one, turns=[]) for one in windows[:last]), windows[last], *behind]
 
 
 def _may_be_of_others(turns: Sequence[Memory]) -> bool:
@@ -149,7 +167,7 @@ class Forgetting:
         ended += await self._end(known, [one for one in known.new_memories() if one.kind is not Kind.TURN], order, now)
         async for page in self._pages(place, MemoryFilter(kinds=(Kind.TURN,))):
             for turn in page:
-                if _falls_under(turn, order) and not is_all_forgotten(turn.metadata):
+                if _falls_under(turn, order) and (turn.active or not is_all_forgotten(turn.metadata)):
                     known.mark(turn, _hidden(turn, order))
         return tuple(ended)
 
@@ -170,8 +188,15 @@ class Forgetting:
 
 
 def _hidden(turn: Memory, order: Memory) -> dict[str, Any]:
-    """The fields of a turn that falls under the order. The order itself stays to be read: more may stand beside it."""
-    noted = turn.metadata | {ALL_FORGOTTEN_BY: order.id}
-    if not turn.active or turn.id == order.id:
+    """The fields of a turn that falls under the order. The order itself is shown as long as it tells something behind
+    the order, and nothing before; an earlier order stays one.
+    """
+    noted = turn.metadata | {ALL_FORGOTTEN_BY: turn.metadata.get(ALL_FORGOTTEN_BY, order.id)}
+    if not turn.active or (turn.id == order.id and _goes_on(turn)):
         return {"metadata": noted}
     return {"active": False, "metadata": noted | {RETRACTED_BY: order.id}}
+
+
+def _goes_on(turn: Memory) -> bool:
+    before, order, after = strip_blocks(turn.content).rpartition(order_of(turn) or "\n")
+    return bool(order) and not key_terms(before) and bool(key_terms(after))

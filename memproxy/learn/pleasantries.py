@@ -52,7 +52,8 @@ _CHINESE_ANSWERS = re.compile(
 )
 """What an assistant asks and says in Chinese; a sentence is nothing else."""
 
-_QUESTION = re.compile(r"[^.!?。！？\n]*[?？]")
+_QUESTION = re.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*[?？]")
+"""A question of a text; it begins where a sentence does, so that a long line is read once and not from each letter."""
 
 
 def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:

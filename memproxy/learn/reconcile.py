@@ -30,6 +30,7 @@ from memproxy.learn.nearby import Nearby, Vector
 from memproxy.learn.orders import Forgetting
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
+from memproxy.learn.requests import hide_requests
 from memproxy.learn.statement import memory_of
 from memproxy.learn.succession import Succession
 from memproxy.learn.traces import Traces
@@ -94,8 +95,8 @@ class Reconciler:
         Raises:
             StoreUnavailable, StateUnavailable: what is known could not be read.
         """
-        if self._judge is None:
-            return {}
+        if self._judge is None or any(one.candidate.intent is Intent.FORGET_ALL for one in found):
+            return {}  # nothing that is known is to be shown to a model, nor compared with
         known = Known(scope, self._store, self._state)
         candidates, vectors = await self._candidates(known, scope, found, now, "judge")
         advice: dict[tuple[str, str], str] = {}
@@ -128,6 +129,7 @@ class Reconciler:
             memory = await known.memory(candidate.id) or candidate
             if operation != _DONE_BEFORE:
                 outcomes += outcome_of(grounded.turn, memory, operation, decision)
+        hide_requests(known, found)
         plan = msgspec.structs.replace(known.plan(), outcomes=outcomes)
         return Planned(plan=plan, known=known, operations=counts)
 

@@ -2,16 +2,21 @@
 
 import asyncio
 import itertools
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from memproxy.errors import StateUnavailable, StoreUnavailable
+from memproxy.learn.ahead import Ahead
 from memproxy.learn.endings import Endings
 from memproxy.learn.index import together
 from memproxy.learn.slots import Slot
 from memproxy.learn.writes import Writes
+from memproxy.metrics import metrics
 from memproxy.ports import JournalRow
 from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
 
 Handle = Callable[[Sequence[JournalRow], Slot], Awaitable[None]]
 """Handles one row, or several of turns in one scope. It may leave the slot as soon as it needs it no more."""
@@ -24,9 +29,10 @@ class Runs:
         tasks: owns them.
     """
 
-    def __init__(self, *, writes: Writes, endings: Endings, tasks: TaskOwner) -> None:
+    def __init__(self, *, writes: Writes, endings: Endings, ahead: Ahead, tasks: TaskOwner) -> None:
         self._writes = writes
         self._endings = endings
+        self._ahead = ahead
         self._tasks = tasks
         self._stopping = False
 
@@ -35,6 +41,14 @@ class Runs:
         handled (which takes long, because a model is asked); without, when all are.
         """
         self._tasks.start(self._work(rows, slot, handle, each=each), "run")
+
+    def note(self, row: JournalRow) -> None:
+        """A row was appended here."""
+        self._ahead.note(row)
+
+    def ended(self, row: JournalRow) -> None:
+        """A row is done, refused or parked."""
+        self._ahead.ended(row)
 
     def stop(self) -> None:
         """No run begins another row; what it did not begin stays claimed."""
@@ -68,12 +82,51 @@ class Runs:
                 # of several rows each is tried alone, to see whose failure it is
                 if len(group) > 1 and not isinstance(error, (StoreUnavailable, StateUnavailable)):
                     groups.extendleft([row] for row in reversed(group))
-                elif not await self._endings.failed(group[0], error, keys):
-                    await self._endings.release([*group[1:], *itertools.chain(*groups)])
+                    continue
+                rows = [*group, *itertools.chain(*groups)]
+                if isinstance(error, StoreUnavailable):
+                    done = await self._deleted_ahead(rows, slot, handle)
+                    ending.add(done)
+                    rows = [row for row in rows if row not in done]
+                    if group[0] in done:
+                        await self._endings.release(rows)
+                        return []
+                if not await self._endings.failed(group[0], error, keys):
+                    await self._endings.release(rows[1:])
                     return []
             else:
                 ending.add(group)
         return list(itertools.chain(*groups))
+
+    async def _deleted_ahead(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle) -> list[JournalRow]:
+        """Carry out the deletions that may go ahead of the first of these rows, for which the store has no room; the
+        rows that are done with it.
+
+        The first row is still claimed, and with it nobody else handles rows of its owner and lane.
+        """
+        done, before = list[JournalRow](), [rows[0]]
+        for row in self._ahead.behind(rows):
+            if self._stopping:
+                break
+            try:
+                if goes := await self._ahead.may_go(row, before):
+                    erased = await self._ahead.erase(row, before)
+                    done += erased
+                    before = [one for one in before if one not in erased]
+                    await handle([row], slot)
+            except StoreUnavailable:
+                goes = False  # what it deletes is gone by now where that takes no room; the rest of it waits
+            except Exception:  # the row is handled again in its order, and its failure is settled then
+                metrics().internal_errors.labels(where="learn.deletion").inc()
+                log.warning("row %d could not go ahead of what waits for room", row.number, exc_info=True)
+                goes = False
+            if not goes:
+                before.append(row)
+                continue
+            erased = self._ahead.erased(row, before)
+            done += [*erased, row]
+            before = [one for one in before if one not in erased]
+        return done
 
 
 class _Ending:

@@ -189,8 +189,8 @@ async def _unmarked(known: Known, turn: Memory, owned: _Owned, replaced: Mapping
     if lifted and (order := meant_by(owned.orders, turn)) is not None:
         noted[ALL_FORGOTTEN_BY] = order.id
     if noted.get(RETRACTED_BY) in owned.gone:
-        if is_all_forgotten(noted):
-            noted[RETRACTED_BY] = noted[ALL_FORGOTTEN_BY]
+        if (over := _order_over(turn, noted, owned)) is not None:
+            noted[RETRACTED_BY] = over
         else:
             del noted[RETRACTED_BY]
             fields["active"] = True
@@ -201,6 +201,14 @@ async def _unmarked(known: Known, turn: Memory, owned: _Owned, replaced: Mapping
     if (lost := owned.lost.get(turn.superseded_by or "")) is not None:
         fields["superseded_by"] = await _successor(known, lost, owned)
     return fields
+
+
+def _order_over(turn: Memory, noted: Mapping[str, Any], owned: _Owned) -> str | None:
+    """The order to forget everything by which a turn stays hidden: an order's own turn by a later one, if at all."""
+    if noted.get(ALL_FORGOTTEN_BY) != turn.id:
+        return noted.get(ALL_FORGOTTEN_BY)
+    later = meant_by((order for order in owned.orders if order.id != turn.id), turn)
+    return later.id if later is not None else None
 
 
 async def _successor(known: Known, lost: Memory, owned: _Owned) -> str | None:

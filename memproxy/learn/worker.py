@@ -14,6 +14,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
+from memproxy.learn.ahead import Ahead
 from memproxy.learn.apply import Applier
 from memproxy.learn.awaiting import Awaiting
 from memproxy.learn.budget import TokenMeter, charged_to
@@ -169,7 +170,7 @@ class Worker:
             tasks=self._rows,
             ended=self._ended,
         )
-        self._runs = Runs(writes=self._writes, endings=self._endings, tasks=self._rows)
+        self._runs = Runs(ahead=Ahead(store, state), writes=self._writes, endings=self._endings, tasks=self._rows)
         self._learn_ended = asyncio.Event()
         self._index_ended = asyncio.Event()
         self._recovered = asyncio.Event()
@@ -217,6 +218,7 @@ class Worker:
     async def submit(self, entry: JournalEntry) -> int:
         """Append to the journal and wake; answers the row's number. Raises `errors.StateUnavailable`."""
         number = await self._state.append(entry)
+        self._runs.note(JournalRow(number=number, entry=entry, attempts=0))
         self.wake()
         return number
 
@@ -227,6 +229,10 @@ class Worker:
             MemproxyError: the row's own error, when it was refused for good or parked.
         """
         return await self._endings.applied(number, timeout_s)
+
+    def waits(self, scope: Scope) -> bool:
+        """Whether what the owner tells waits for the store just now, or for room there."""
+        return self._endings.waits(scope.owner)
 
     async def learned(self, scope: Scope, timeout_s: float) -> bool:
         """Learn from what is new in ``scope.session`` now; True when that is done, False if not within the time."""
@@ -378,6 +384,8 @@ class Worker:
         self._endings.model_answers(outage)
 
     def _ended(self, row: JournalRow, for_good: bool) -> None:
+        if for_good:
+            self._runs.ended(row)
         if for_good and self._wrote is not None:
             self._wrote(row.entry.scope.owner)
         for lane in _LANES:

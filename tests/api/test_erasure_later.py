@@ -1,5 +1,6 @@
 """A deletion by scope that is asked for while the store is away: queued, and then complete."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.stores.edge import EdgeStore
+from tests.support.disk import TestDisk
 from tests.support.engine import DIMENSION, Api, SwitchedStore, make_engine, serve_engine
 from tests.support.waiting import eventually
 
 ANN: dict[str, Any] = {"user_id": "ann"}
+PATIENCE_S = 20.0
 LIVES = {"subject": "user", "predicate": "lives_in", "session_id": "s1", **ANN}
 
 
@@ -99,3 +102,32 @@ async def test_single_memories_that_are_deleted_later_leave_no_name_behind(tmp_p
         await eventually(done, what="the names are gone with the memories")
         assert known > {"zoology", "drinks"}
         assert [memory["id"] for memory in await api.page(**ANN)] == [kept["id"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "left"), [("/v1/memory/users/ann", set[str]()), ("/v1/memory/sessions/s1", {"kept", "It rains"})]
+)
+async def test_a_full_disk_holds_up_no_deletion(tmp_path: Path, path: str, left: set[str]) -> None:
+    disk = TestDisk()
+    store = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, lull_s=0, disk=disk)
+    async with serve_engine(make_engine(tmp_path, store=store, write_timeout_s=0.1)) as api:
+        await api.store("Ann lives in Oslo", object="Oslo", **LIVES)
+        await api.store("kept", **ANN)
+        disk.mib = 20
+        for session, text in (("s1", "I live in Oslo"), ("s2", "It rains")):
+            said = {"session_id": session, "messages": [{"role": "user", "content": text}], **ANN}
+            async with asyncio.timeout(PATIENCE_S):
+                assert (await api.call("POST", "/v1/memory/turns", json=said)).status_code == 202
+        await api.call("DELETE", path, params=ANN if "sessions" in path else {})
+
+        async def gone() -> bool:
+            return await contents(api) == left - {"It rains"}
+
+        await eventually(gone, what="the deletion")
+        disk.mib = 1024
+
+        async def settled() -> bool:
+            scope = Scope(tenant=api.tenant, user="ann")
+            return await api.engine.backends().worker.indexed(scope, 1.0) and await contents(api) == left
+
+        await eventually(settled, what="what waited, as far as it was not deleted")

@@ -1,5 +1,6 @@
 """Feedback: what is said of memories counts for recall, is seen, and goes with them."""
 
+import re
 from typing import Any
 
 import httpx
@@ -179,6 +180,7 @@ async def test_a_correction_that_may_mean_several_facts_of_a_turn_is_asked_about
     await learned(api, HOME, PET, said="I live in Berlin. My dog is called Rex.")
     refused = await say(api, 409, memory_id="t1", signal="correction", text="It is Bern.")
     assert "2 memories" in refused["error"]["message"]
+    assert {"home", "pet"} <= set(re.findall(r"\w+", refused["error"]["message"])), "the ids to say it by"
     assert await is_active(api, "home")
     await say(api, memory_id="t1", signal="correction", text="I live in Bern.")
     assert (await is_active(api, "home"), await is_active(api, "pet")) == (False, True)

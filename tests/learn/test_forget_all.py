@@ -45,7 +45,7 @@ async def test_the_order_ends_what_is_known_and_hides_what_was_said(tmp_path: Pa
         reply = Message(role="assistant", content="Done: no Berlin and no Rex any more.")
         await order(r, Message(role="user", content=ORDER), reply)
         assert await current(r) == []
-        assert await shown(r) == {ORDER}
+        assert await shown(r) == set(), "the order is not recalled either"
         assert len(await r.facts(active=False)) == 2, "the history is kept"
         assert len(r.server.prompts) == asked, "no model needs to be asked for that"
         await r.teach("I live in Berlin", BERLIN, scope=LATER)
@@ -59,6 +59,15 @@ async def test_what_the_same_message_says_behind_the_order_counts(tmp_path: Path
         await order(r, f"My cat is called Tom. {ORDER} I live in Berlin.")
         assert await current(r) == ["User lives in Berlin"]
         assert "Tom" not in r.server.prompts[-1]
+
+
+async def test_no_model_is_shown_what_the_order_covers_however_long_the_conversation(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=100, window_turns=6) as r:
+        before = [f"My cat number {number} is called Tom" for number in range(10)]
+        await order(r, *before, ORDER, *(f"I like the dish number {number}" for number in range(10)))
+        assert len(r.server.prompts) > 1
+        assert not any("Tom" in prompt or ORDER in prompt for prompt in r.server.prompts)
+        assert all(any(f"number {number}" in prompt for prompt in r.server.prompts) for number in range(10))
 
 
 async def test_reading_the_conversations_again_brings_nothing_back(tmp_path: Path) -> None:
@@ -105,7 +114,7 @@ async def test_what_falls_under_two_orders_is_back_when_both_are_undone(
         await order(r, scope=AGAIN)
         await r.plan(undo_session=undone[0])
         assert await current(r) == []
-        assert await shown(r) == {ORDER}
+        assert await shown(r) == set()
         await r.plan(undo_session=undone[1])
         assert [text.strip(".") for text in await current(r)] == ["User has a dog named Rex", "User lives in Berlin"]
         assert await shown(r) == before
@@ -131,6 +140,46 @@ async def test_of_what_was_told_between_two_undone_orders_the_later_statement_ho
         assert turns["I live in Berlin"] == facts["Lisbon"].id
         assert turns["I live in Lisbon"] is None
         check([facts["Berlin"], facts["Lisbon"]])
+
+
+async def test_an_order_is_shown_for_what_it_says_behind_it_until_a_later_one(tmp_path: Path) -> None:
+    async with rig(tmp_path, mode="verbatim") as r:
+        both = f"{ORDER} I live in Berlin."
+        await order(r, both)
+        assert await shown(r) == {both}
+        await order(r, scope=AGAIN)
+        assert await shown(r) == set()
+        await r.plan(undo_session="s3")
+        assert await shown(r) == {both}
+        await order(r, f"I live in Rome. {ORDER} My dog is called Rex.", scope=AGAIN)
+        assert await shown(r) == set(), "what stands before the order is not to be shown"
+
+
+async def test_what_was_told_is_forgotten_without_naming_whom_it_was_about(tmp_path: Path) -> None:
+    async with rig(tmp_path, mode="verbatim") as r:
+        await told(r)
+        await order(r, "Did you forget everything I told you?")
+        assert len(await current(r)) == 2
+        await order(r, "Please forget everything I told you so far. Thanks!", scope=AGAIN)
+        assert await current(r) == []
+
+
+async def test_an_edit_of_metadata_lifts_no_order(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await told(r)
+        before = await shown(r)
+        await order(r)
+        turns = {
+            turn.id: {"metadata": {"role": "user", "mine": 1}} for turn in await r.turns() if turn.content in before
+        }
+        await r.plan(changes={one.id: {"metadata": {"mine": 1}} for one in await r.facts()}, turn_changes={"s1": turns})
+        r.server.default = {"candidates": [BERLIN, DOG]}
+        assert await r.worker.mine(ANN, PATIENCE_S)
+        assert await current(r) == []
+        await r.plan(undo_session="s2")
+        assert len(await current(r)) == 2
+        assert await shown(r) == before
+        assert {memory.metadata["mine"] for memory in (*await r.facts(), *await r.turns())} == {1}
 
 
 async def test_undoing_a_smaller_request_to_forget_does_not_lift_the_order(tmp_path: Path) -> None:

@@ -1,17 +1,24 @@
 """On a disk with little room nothing new is learned, and what is deleted is gone."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-from memproxy.core.protocol import PlanBody
+import pytest
+
+from memproxy.core.protocol import Deletion, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
 from memproxy.stores.edge import EdgeStore
-from tests.learn.rig import ANN, DIMENSION, PATIENCE_S, WordEmbedder, budget, rig
+from tests.learn.rig import ANN, DIMENSION, PATIENCE_S, Rig, WordEmbedder, budget, rig
 from tests.support.disk import TestDisk
 from tests.support.waiting import eventually
 
 FIRST = Scope(tenant="acme", user="ann", session="first")
 SECOND = Scope(tenant="acme", user="ann", session="second")
 LITTLE_MIB, NOTHING_MIB = 20, 0
+TOO_MUCH_FOR_ONE_RUN = "My dog is Rex. " * 5_000
 
 
 def edge_store(folder: Path, disk: TestDisk) -> EdgeStore:
@@ -35,7 +42,7 @@ async def test_with_little_room_deletions_go_through_with_the_marks_that_go_with
 async def test_without_any_room_a_deletion_takes_effect_before_the_marks_can(tmp_path: Path) -> None:
     disk = TestDisk()
     async with rig(tmp_path, store=edge_store(tmp_path, disk)) as r:
-        await r.teach("My budget for Hawaii is $10,000", budget("$10,000"), scope=FIRST)
+        await r.teach("My budget for Hawaii is $10,000", budget("$10,000", category="honeymoon"), scope=FIRST)
         (fact,) = await r.facts()
         disk.mib = NOTHING_MIB
         number = await r.submit(PlanBody(deletes=[fact.id]), ANN)
@@ -50,3 +57,92 @@ async def test_without_any_room_a_deletion_takes_effect_before_the_marks_can(tmp
         r.worker.wake()
         assert await r.worker.applied(number, PATIENCE_S)
         assert [turn.active for turn in await r.turns()] == [False]
+        assert "honeymoon" not in {row.name for row in await r.state.palace_rows(ANN)}, "nor does its place tell of it"
+
+
+@asynccontextmanager
+async def full(folder: Path, disk: TestDisk, *waiting: tuple[Scope, str]) -> AsyncIterator[Rig]:
+    """Something is known of two conversations, and messages wait because there is no room for them."""
+    async with rig(folder, store=edge_store(folder, disk)) as r:
+        await r.teach("My budget for Hawaii is $10,000", budget("$10,000"), scope=FIRST)
+        await r.say("The weather is fine", scope=SECOND)
+        disk.mib = LITTLE_MIB
+        for scope, text in waiting:
+            await r.submit(TurnsBody(messages=[Message(role="user", content=text)], said_at=r.clock.now()), scope)
+        yield r
+
+
+async def deleted(r: Rig, **asked: Any) -> None:
+    """Ask for a deletion and wait until it is carried out, while time passes."""
+    number = await r.submit(PlanBody(**asked), Scope(tenant="acme", user="ann"))
+
+    async def done() -> bool:
+        r.clock.advance(30)
+        r.worker.wake()
+        return await r.worker.applied(number, 0)
+
+    await eventually(done, what="the deletion is carried out")
+
+
+async def shown_with_room(r: Rig, disk: TestDisk) -> set[str]:
+    """What is shown of the conversations when there is room, and nothing waits any more."""
+    disk.mib = 1024
+    r.clock.advance(60)
+    r.worker.wake()
+    assert await r.worker.indexed(ANN, PATIENCE_S)
+    return {turn.content for turn in await r.turns() if turn.active}
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits", "left"),
+    [
+        ({"delete_where": Deletion()}, "My dog is Rex", set[str]()),
+        ({"delete_where": Deletion()}, TOO_MUCH_FOR_ONE_RUN, set[str]()),
+        ({"undo_session": "first"}, "My dog is Rex", {"The weather is fine", "It rains"}),
+        ({"delete_where": Deletion(session_ids=["first"])}, "My dog is Rex", {"The weather is fine", "It rains"}),
+    ],
+)
+async def test_a_deletion_goes_ahead_of_what_waits_for_room_and_covers_it(
+    tmp_path: Path, asked: dict[str, Any], waits: str, left: set[str]
+) -> None:
+    disk = TestDisk()
+    async with full(tmp_path, disk, (FIRST, waits), (SECOND, "It rains")) as r:
+        await deleted(r, **asked)
+        assert await r.facts() == []
+        assert {turn.content for turn in await r.turns()} == left - {"It rains"}
+        assert await shown_with_room(r, disk) == left
+
+
+@pytest.mark.parametrize(("waits", "ahead"), [("My dog is Rex", True), ("So $10,000 for Hawaii it is", False)])
+async def test_one_memory_goes_ahead_of_what_does_not_state_it(tmp_path: Path, waits: str, ahead: bool) -> None:
+    disk = TestDisk()
+    async with full(tmp_path, disk, (SECOND, waits)) as r:
+        (fact,) = await r.facts()
+        if ahead:
+            await deleted(r, deletes=[fact.id])
+            assert await r.facts() == []
+        else:
+            await r.submit(PlanBody(deletes=[fact.id]))
+        assert await shown_with_room(r, disk) == {"The weather is fine"} | ({waits} if ahead else set())
+        assert await r.facts() == []
+
+
+async def test_an_undone_conversation_whose_marks_wait_is_not_begun_anew_by_what_waited(tmp_path: Path) -> None:
+    disk = TestDisk()
+    async with full(tmp_path, disk) as r:
+        disk.mib = 1024
+        await r.teach("My budget for Hawaii is $15,000", budget("$15,000"), scope=SECOND)
+        disk.mib = NOTHING_MIB
+        dog = Message(role="user", content="My dog is Rex")
+        await r.submit(TurnsBody(messages=[dog], said_at=r.clock.now()), SECOND)
+        await r.submit(PlanBody(undo_session="second"), Scope(tenant="acme", user="ann"))
+
+        async def gone() -> bool:
+            r.clock.advance(30)
+            r.worker.wake()
+            return [fact.object for fact in await r.facts()] == ["$10,000"]
+
+        await eventually(gone, what="the conversation is gone")
+        assert [fact.active for fact in await r.facts()] == [False], "its marks wait"
+        assert await shown_with_room(r, disk) == {"My budget for Hawaii is $10,000"}
+        assert [fact.active for fact in await r.facts()] == [True]

@@ -1,6 +1,7 @@
 """A conversation of greetings and thanks costs no model call; an answer to a question is none of these."""
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -52,6 +53,19 @@ def test_only_new_turns_count_and_those_before_tell_what_is_answered() -> None:
     assert hold_nothing(turns, frozenset([turns[2].id]))
     asked = make_turns(ANN, said("I live in Bonn", "In the centre?", "yes"), now=NOON)
     assert not hold_nothing(asked, frozenset([asked[2].id]))
+
+
+def test_an_answer_without_an_end_is_read_in_time_that_grows_with_it() -> None:
+    def seconds(words: int) -> float:
+        turns = make_turns(ANN, said("thanks", "word " * words), now=NOON)
+        spent = []
+        for _ in range(3):
+            began = process_time()
+            assert not hold_nothing(turns, frozenset(turn.id for turn in turns))
+            spent.append(process_time() - began)
+        return min(spent)
+
+    assert seconds(4_800) < 25 * seconds(600), "eight times the text; where each letter may begin a question, 64 times"
 
 
 async def test_no_model_is_asked_about_greetings_and_they_are_not_looked_at_again(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ async def test_what_the_user_takes_back_ends_and_its_turns_are_not_recalled(tmp_
         ("Forget my car insurance please", forget("the user's car insurance")),
         ("Forget that my Hawaii budget was $9,000", forget("User's Hawaii budget was $9,000", object="$9,000")),
         ("Forget what I said about the Norway budget", forget("budget for the Norway vacation")),
-        ("Forget everything I told you", forget("everything the user told")),
+        ("Forget everything I told you yesterday", forget("everything the user told")),
         ("Forget my name", forget("the user's name")),
         ("Forget my dog Rex", forget("the user's dog Rex", subject="user", predicate="has_dog", object="Rex")),
         ("Forget my sister's dog", forget("Anna's dog", subject="Anna", predicate="has_dog")),
@@ -133,6 +133,17 @@ async def test_a_request_reaches_what_its_project_sees_and_all_of_the_user_s_wit
         later = Scope(tenant="acme", user="ann", session="s9", project=asked_in)
         await r.teach("Forget where I live", request, scope=later)
         assert await active(r) == left
+
+
+SALARY = forget("the user's salary", evidence="forget what I told you about my salary")
+
+
+async def test_a_message_that_only_asks_to_forget_is_not_recalled(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("Please forget what I told you about my salary.", SALARY)
+        dog = DOG | {"evidence": "my dog is Biscuit"}
+        await r.teach("Forget what I told you about my salary and my dog is Biscuit", SALARY, dog)
+        assert [turn.active for turn in await r.turns()] == [True, False], "the newest first"
 
 
 async def test_what_is_said_again_after_it_was_taken_back_holds_again(tmp_path: Path) -> None:

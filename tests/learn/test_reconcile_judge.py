@@ -11,13 +11,18 @@ from memproxy.core.supersede import Bands, Decision, Operation
 from memproxy.errors import ModelError
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
+from memproxy.learn.candidates import Extracted, Grounded, Intent
 from memproxy.learn.extract import load_prompt
 from memproxy.learn.judge import JUDGE_PROMPT, Judge, advised, doubtful, read_verdict
+from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.reconcile import Reconciler
+from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
+from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings
 from memproxy.stores.sqlite_state import SqliteState
-from tests.learn.rig import NOON, TestClock, fact
+from tests.learn.rig import ANN, NOON, TestClock, fact, rig
 
 BANDS = Bands()
 KNOWN = "User works from the office on most days"
@@ -58,6 +63,33 @@ def known(**fields: Any) -> Memory:
 def new(**fields: Any) -> Memory:
     said = {"said_at": NOON.replace(hour=13).isoformat()}
     return fact("new", content=NEW, metadata=said, valid_from=NOON.replace(hour=13), **fields)
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+async def test_what_is_ordered_to_be_forgotten_is_shown_to_no_judge(tmp_path: Path, forgets: bool) -> None:
+    turn = fact("turn", kind=Kind.TURN, content="Forget everything you know about me")
+    order = Extracted(content="Everything about the user", intent=Intent.FORGET_ALL, evidence=(turn.content,))
+    found = [Grounded(order, turn)] if forgets else []
+    home: dict[str, Any] = {"content": "User lives in Berlin", "subject": "user", "predicate": "lives_in"}
+    found.append(Grounded(Extracted(**home, object="Berlin, Germany"), turn))
+    model = ScriptedModel("{}")
+    async with rig(tmp_path) as r:
+        await r.plan(upserts=[fact("known", **home, object="Berlin")])
+        role = ModelSettings(base_url="http://judge.test/v1", model="judge", api_key="sk-judge")
+        meter, prompt = TokenMeter(r.state, r.clock, None), load_prompt(None, JUDGE_PROMPT)
+        lexical, locks = Bm25Encoder(), OwnerLocks()
+        reconciler = Reconciler(
+            store=r.store,
+            state=r.state,
+            lexical=lexical,
+            vectors=Vectors(
+                store=r.store, state=r.state, embedder=r.embedder, lexical=lexical, locks=locks, meter=meter
+            ),
+            dedup=r.settings.dedup,
+            judge=Judge(model, role, access=r.access, meter=meter, prompt=prompt),
+        )
+        await reconciler.advice(ANN, found, now=r.clock.now())
+        assert len(model.asked) == (0 if forgets else 1)
 
 
 async def verdicts(folder: Path, model: ScriptedModel, near: list[Neighbour]) -> dict[str, str]:
