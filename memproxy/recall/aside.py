@@ -75,11 +75,11 @@ class Aside:
         """
         asked = [
             (place, question)
-            for place, (memory, reading) in enumerate(_with(memories, readings))
+            for place, reading in enumerate(readings or (None,) * len(memories))
             # most were seen before, and are none
-            if reading.asks is not None
-            and memory.kind is _TURN
-            and (question := _question(memory, reading)) is not None
+            if (reading is None or reading.asks is not None)
+            and memories[place].kind is _TURN
+            and (question := _question(memories[place], reading or unread())) is not None
         ]
         if not asked or about_questions(query):
             return frozenset()
@@ -160,10 +160,11 @@ def _repeating(facts: Sequence[_Read], turns: Sequence[_Read]) -> frozenset[str]
 
 def _likely(wanted: NDArray[np.uint64], there: NDArray[np.uint64]) -> Iterable[tuple[int, int]]:
     """The rows of two tables of which the second has all bits of the first."""
-    lacking = np.zeros((len(wanted), len(there)), np.uint64)
-    for some, others in zip(wanted.T, ~there.T, strict=True):
-        lacking |= some[:, None] & others
-    fact, turn = (lacking == 0).nonzero()
+    first, *rest = zip(wanted.T, ~there.T, strict=True)
+    fact, turn = ((first[0][:, None] & first[1]) == 0).nonzero()
+    for some, others in rest:  # each leaves a part of them
+        have = (some[fact] & others[turn]) == 0
+        fact, turn = fact[have], turn[have]
     return zip(fact.tolist(), turn.tolist(), strict=True)
 
 
@@ -176,8 +177,8 @@ def _answering(facts: Sequence[frozenset[str]], turns: Sequence[_Read], query: f
     """What an assistant answered from memory says part of a fact: asked often, such answers would be many."""
     known = query.union(*facts)
     answers = [one for one in turns if one[0].trust is _ASSISTANT and len(one[0].content) <= _ANSWER]
-    # nearly all others have too many terms that no fact has
-    likely = [answer for answer in answers if len(_said(answer) - known) <= _OTHER_TERMS]
+    # nearly all others have too many terms that no fact has; what was made before is taken without a call
+    likely = [one for one in answers if len((one[1].said or _said(one)) - known) <= _OTHER_TERMS]
     if not likely:
         return frozenset()
     having: dict[str, list[frozenset[str]]] = {}

@@ -178,7 +178,7 @@ class Batch:
 
     @lazy
     def session(self) -> NDArray[np.int64]:
-        """A number that stands for the session of each."""
+        """The number of the session of each."""
         return self._of(self.each.session)
 
 

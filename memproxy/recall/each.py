@@ -17,6 +17,7 @@ from memproxy.ports import Candidate
 from memproxy.recall import constraints, matters
 from memproxy.recall.asking import Asking, asking, names_in
 from memproxy.recall.lazy import lazy
+from memproxy.recall.letters import Letters
 from memproxy.recall.preferences import is_preference
 from memproxy.recall.reading import (
     BY_ASSISTANT,
@@ -28,7 +29,6 @@ from memproxy.recall.reading import (
     SESSION,
     SIGNS_KEPT,
     TURN,
-    Letters,
     Reading,
     phrases,
     signs,
@@ -46,7 +46,7 @@ class Each:
     """The query, and its candidates side by side. All arrays have one value for each candidate.
 
     ``terms`` are the query's, ``held`` says which of them (rows) each candidate's own text has (columns); ``tokens``
-    and ``words`` are the query's as in `HybridQuery`. ``session`` is a number that stands for the session of each,
+    and ``words`` are the query's as in `HybridQuery`. ``session`` is which of so many ``sessions`` each is from,
     ``microsecond`` when it was learned or said, and ``place_in_call`` where each turn stood among those that came in
     with it.
     """
@@ -79,7 +79,8 @@ class Each:
         self._read_each: dict[tuple[Callable[[Each, int], Any], int], Any] = {}
         numbers = np.frombuffer(b"".join([reading.numbers for reading in readings])).reshape(-1, NUMBERS).T.copy()
         self._numbers: list[Array] = list(numbers)
-        self.session: NDArray[np.int64] = numbers[SESSION].view(np.int64)
+        known, self.session = np.unique(numbers[SESSION].view(np.int64), return_inverse=True)
+        self.sessions = len(known)
         self.microsecond: NDArray[np.int64] = numbers[MICROSECOND].view(np.int64)
         self.place_in_call: NDArray[np.int64] = numbers[PLACE].view(np.int64)
         self.memories = [candidate.memory for candidate in candidates]

@@ -31,6 +31,9 @@ _NO_RELATION = frozenset({"name", "names", "named", "called"})
 
 _KIND_OF = frozenset({"is", "is a", "is an", "isa", "species", "type", "kind", "kind of", "breed"})
 
+_TURN = Kind.TURN
+"""To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
+
 _READ = 300
 _MOST_NAME = 60
 _STEM = 4
@@ -120,7 +123,7 @@ def searched(phrase: Phrase) -> str:
 def edges(memories: Iterable[Memory]) -> Iterator[tuple[Memory, Edge]]:
     """The edges of facts: their triple, their relations, and where they have neither, what their sentence says."""
     for memory in memories:
-        if memory.kind is Kind.TURN or not memory.active or memory.superseded_by is not None or memory.quarantined:
+        if memory.kind is _TURN or not memory.active or memory.superseded_by is not None or memory.quarantined:
             continue
         said = " ".join((memory.content[:_READ], *memory.tags, *memory.entities))
         if memory.subject and memory.object:
@@ -163,7 +166,7 @@ def _may_say(phrase: Phrase, memories: Sequence[Memory]) -> Iterable[Memory]:
     if phrase.role in _OWNERS:
         return memories  # by the name of what is owned
     wanted = _beginnings(phrase.role)
-    return (one for one in memories if one.kind is not Kind.TURN and (one.relations or _has_letters(one, wanted)))
+    return (one for one in memories if one.kind is not _TURN and (one.relations or _has_letters(one, wanted)))
 
 
 def _has_letters(memory: Memory, wanted: frozenset[str]) -> bool:

@@ -38,7 +38,7 @@ from memproxy.recall.earlier import earlier_messages
 from memproxy.recall.first_turn import stable_facts
 from memproxy.recall.general import GeneralQuestions
 from memproxy.recall.occasions import with_days
-from memproxy.recall.reading import reading_of
+from memproxy.recall.reading import readings_of
 from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context
@@ -336,7 +336,7 @@ class Recall:
     ) -> list[Judged]:
         """Why each may be injected or not; the stable facts of a first turn, which need no score, come last."""
         now, present, shown = self._clock.now(), frozenset(request.present), frozenset(request.shown)
-        readings = [reading_of(one.notes) for one in found]
+        readings = readings_of([one.notes for one in found])
         again = self._aside.asked_again(request.queries[-1], [one.memory for one in found], readings)
         asked = frozenset(found[place].memory.id for place in again)
         judged = select(

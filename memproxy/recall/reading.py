@@ -5,9 +5,8 @@ import math
 import re
 import unicodedata
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, pairwise
 from types import MappingProxyType
 
 import msgspec
@@ -18,6 +17,7 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.questions import Question
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, LexicalEncoder, Notes
+from memproxy.recall.letters import Letters
 
 READ_CHARACTERS = 800
 """What is read of one candidate: long messages have a bit of everything."""
@@ -37,7 +37,6 @@ _USUAL_LENGTH = 4.0
 
 _THOUSANDS = re.compile(r",(?<=\d,)(?=\d{3}(?!\d))")
 _TYPOGRAPHIC = str.maketrans("‘’“”–—…", "''\"\"--.", "\u200b\ufe0f")
-_LETTERS = re.compile(rb"[a-z0-9]+")
 _DIGITS = b"0123456789"
 _ALIKE = bytes(
     ord(character.lower()) if (character := chr(code)).isascii() and character.isalnum() else ord(" ")
@@ -100,60 +99,16 @@ def unread() -> Reading:
     return Reading(surface="", letters=b"", terms=None, numbers=b"", speaker="")
 
 
-def reading_of(notes: Notes) -> Reading | None:
-    """The reading that was made of a memory before, if it still is there."""
-    return notes.made if isinstance(notes.made, Reading) else None
+def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
+    """The reading that was made of each memory before, if it still is there."""
+    return [made if isinstance(made := one.made, Reading) else None for one in notes]
 
 
 def signs(name: str, readings: Sequence[Reading]) -> list[float]:
     """One of `SIGNS` of each, looked for when it is asked for, because most questions ask for few of them."""
-    found = [reading.seen.get(name) for reading in readings]
-    for reading in [reading for reading, value in zip(readings, found, strict=True) if value is None]:
+    for reading in [reading for reading in readings if name not in reading.seen]:
         reading.seen[name] = SIGNS[name](reading)
     return [reading.seen[name] for reading in readings]
-
-
-class Letters:
-    """The letters of several texts, one after the other: one look through them all takes a tenth of what a look through
-    each of them takes. Texts go by their places.
-    """
-
-    def __init__(self, parts: Sequence[bytes]) -> None:
-        """``parts`` as `Reading.letters` has them."""
-        self._all = b"\n".join(parts)
-        self._starts = [begin + place for place, begin in enumerate(accumulate(map(len, parts), initial=0))]
-        self._borders = np.array(self._starts)
-
-    def having(self, part: bytes) -> list[int]:
-        """The texts that have this part, which has no line break in it."""
-        found: list[int] = []
-        at = self._all.find(part)
-        while at >= 0:
-            found.append(bisect_right(self._starts, at) - 1)
-            at = self._all.find(part, self._starts[found[-1] + 1])
-        return found
-
-    def beginning(self, start: bytes) -> tuple[list[bytes], NDArray[np.intp]]:
-        """The words that begin so (``start`` has the space before them), and where each stands."""
-        pieces, head = self._all.split(start), start[1:]
-        return [head + piece.partition(b" ")[0] for piece in pieces[1:]], _ends(pieces, len(start))
-
-    def words(self) -> tuple[list[bytes], NDArray[np.intp]]:
-        """All words, and where each stands."""
-        found = list(_LETTERS.finditer(self._all))
-        return [match.group() for match in found], np.array([match.start() for match in found], dtype=np.intp)
-
-    def places(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The texts in which these positions lie."""
-        places: NDArray[np.intp] = self._borders.searchsorted(positions, side="right") - 1
-        return places
-
-
-def _ends(pieces: Sequence[bytes], apart: int) -> NDArray[np.intp]:
-    """Where each of the pieces but the last ends in the text that they were, with so many letters between them."""
-    lengths = np.fromiter(map(len, pieces[:-1]), np.intp, len(pieces) - 1)
-    ends: NDArray[np.intp] = np.add.accumulate(lengths) + apart * np.arange(len(lengths))
-    return ends
 
 
 class Reader:
@@ -171,8 +126,8 @@ class Reader:
 
     def of(self, candidate: Candidate) -> Reading:
         """What is kept beside the candidate, or a reading that is kept there from now on."""
-        made = reading_of(candidate.notes)
-        if made is None:
+        made = candidate.notes.made
+        if not isinstance(made, Reading):
             made = candidate.notes.made = self.read(candidate.memory)
         return made
 
@@ -208,25 +163,23 @@ class Reader:
             return held
         letters = letters or Letters([one.letters for one in readings])
         rows = {term: row for row, term in enumerate(terms)}
-        for words, positions in self._likely(query, rows.keys(), letters):
-            having = {word: [rows[term] for term in self._terms_of(word) if term in rows] for word in set(words)}
-            places = letters.places(positions).tolist()
-            met = [(row, place) for word, place in zip(words, places, strict=True) for row in having[word]]
-            held[[row for row, _ in met], [place for _, place in met]] = True
+        for word, places in self._likely(query, rows.keys(), letters):
+            for term in self._terms_of(word):
+                if term in rows:
+                    held[rows[term], places] = True
         for place in [place for place, reading in enumerate(readings) if reading.terms is not None]:
             held[:, place] = False
             held[[rows[term] for term in rows.keys() & (readings[place].terms or ())], place] = True
         return held
 
-    def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[list[bytes], NDArray[np.intp]]]:
-        """Words of the texts that may be forms of the query's, and where each stands."""
+    def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[bytes, list[int]]]:
+        """Words of the texts that may be forms of the query's, and which texts have each."""
         plain = unicodedata.normalize("NFKD", query[:_QUERY_CHARACTERS])
         words = (word for word in set(_letters(plain).split()) if not terms.isdisjoint(self._terms_of(word)))
-        beginnings = {b" " + word[: max(_SHORTEST_BEGINNING, min(_LONGEST_BEGINNING, len(word) - 1))] for word in words}
+        beginnings = {word[: max(_SHORTEST_BEGINNING, min(_LONGEST_BEGINNING, len(word) - 1))] for word in words}
         if len(beginnings) > _MOST_BEGINNINGS:
-            yield letters.words()
-        else:
-            yield from map(letters.beginning, beginnings)
+            return letters.words()
+        return chain.from_iterable(map(letters.beginning, beginnings))
 
 
 def _numbers(memory: Memory, reading: Reading) -> bytes:

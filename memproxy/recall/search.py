@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence, Set
 from datetime import datetime
-from itertools import pairwise
-from operator import attrgetter
+from operator import attrgetter, gt
 from typing import Any
 
 import msgspec
@@ -14,15 +13,16 @@ from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, Notes
 from memproxy.recall.batch import Batch
 from memproxy.recall.each import Each
-from memproxy.recall.reading import Letters, Reader, Reading, reading_of
+from memproxy.recall.letters import Letters
+from memproxy.recall.reading import Reader, Reading, readings_of
 from memproxy.recall.recipes import Recipe
 from memproxy.recall.scores import scores as scores_of
 from memproxy.recall.stages import STAGES, Columns
 
 
-class Scored(msgspec.Struct, kw_only=True):
+class Scored(msgspec.Struct, kw_only=True, gc=False):
     """One memory with its score in [0, 1] (of the default recipe: calibrated) and the signals it comes from
-    (``cosine`` only with a vector). ``notes`` as in `Candidate`.
+    (``cosine`` only with a vector). ``notes`` as in `Candidate`; nothing of it refers back to it either.
     """
 
     memory: Memory
@@ -41,8 +41,9 @@ class Ranker:
 
     def read(self, candidates: Sequence[Candidate]) -> list[Reading]:
         """How each looks on its surface; what is made is kept beside them."""
+        found = readings_of([candidate.notes for candidate in candidates])
         read = self._reader.of
-        return [reading_of(candidate.notes) or read(candidate) for candidate in candidates]
+        return [one or read(candidate) for one, candidate in zip(found, candidates, strict=True)]
 
     def rank(
         self,
@@ -124,7 +125,8 @@ class Ranker:
 def best_first(scored: Sequence[Scored]) -> list[Scored]:
     """By descending score; ties go to the newer memory, then by id."""
     ordered = sorted(scored, key=attrgetter("score"), reverse=True)
-    if all(one.score > other.score for one, other in pairwise(ordered)):
+    scores = [one.score for one in ordered]
+    if all(map(gt, scores, scores[1:])):
         return ordered  # no ties, as nearly always
 
     def place(one: Scored) -> tuple[Any, ...]:
@@ -139,7 +141,7 @@ _SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newe
 
 def _signals(batch: Batch, columns: Columns, places: Sequence[int]) -> list[dict[str, float]]:
     """What is told of each of the candidates at these places."""
-    rows = np.array(places)
+    rows = slice(None) if len(places) == len(batch.cosine) else np.array(places)
     cosine = batch.cosine[rows]
     scores = zip(batch.bm25[rows].tolist(), batch.coverage[rows].tolist(), cosine.tolist(), strict=True)
     told = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]

@@ -68,8 +68,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, floor=0.0, limit=count)
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """One candidate and why it is left out; ``rejected`` None means it may be injected."""
+class Judged(msgspec.Struct, frozen=True, gc=False):
+    """One candidate and why it is left out; ``rejected`` None means it may be injected. Nothing of it refers back to
+    it, as of `Candidate`.
+    """
 
     scored: Scored
     rejected: str | None
@@ -93,7 +95,7 @@ def select(
     """
     selection = _Selection(limits, present, elbow)
     trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
-    candidates: list[tuple[Scored, str | None]] = []
+    candidates: list[Judged] = []
     for one in scored:
         reason = _is_gone(one.memory, now) or _is_unwanted(one, limits, trusted)
         if reason is None and tier_of(one.memory, session=session, now=now) not in limits.tiers:
@@ -102,14 +104,14 @@ def select(
             reason = "shown"
         elif reason is None and one.memory.id in asked:
             reason = "question"
-        candidates.append((one, reason))
+        candidates.append(Judged(one, reason))
     selection.know(candidates)
     judged = selection.judged
-    for one, reason in candidates:
-        if reason is None or reason == "shown":
-            selection.judge(one, reason)
+    for candidate in candidates:
+        if candidate.rejected is None or candidate.rejected == "shown":
+            selection.judge(candidate.scored, candidate.rejected)
         else:  # as of nearly all
-            judged.append(Judged(one, reason))
+            judged.append(candidate)
     return judged
 
 
@@ -128,17 +130,18 @@ class _Selection:
         self._said: frozenset[str] = frozenset()
         self._told: frozenset[str] = frozenset()
 
-    def know(self, judged: Sequence[tuple[Scored, str | None]]) -> None:
+    def know(self, judged: Sequence[Judged]) -> None:
         """All candidates, with what speaks against them: which turns the request holds, and which are told by
         themselves or by a fact.
         """
         if self._seen:
-            turns = (one.memory for one, _ in judged if one.memory.kind is _TURN)
+            turns = (one.scored.memory for one in judged if one.scored.memory.kind is _TURN)
             self._said = frozenset(turn.id for turn in turns if _is_held(turn, self._seen))
-        for one, reason in judged:
-            if one.memory.turn_ids and reason in (None, "shown", "score") and one.memory.kind not in (_TURN, _EPISODIC):
-                _note(self._learned, one.memory)
-        telling = [one.memory for one, reason in judged if reason in (None, "shown")]
+        facts = [one for one in judged if (kind := one.scored.memory.kind) is not _TURN and kind is not _EPISODIC]
+        for one in facts:
+            if one.scored.memory.turn_ids and one.rejected in (None, "shown", "score"):
+                _note(self._learned, one.scored.memory)
+        telling = [one.scored.memory for one in judged if one.rejected is None or one.rejected == "shown"]
         if any(memory.kind is _EPISODIC for memory in telling):
             self._told = frozenset(name for memory in telling for name in _tells(memory))
 

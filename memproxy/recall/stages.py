@@ -91,13 +91,13 @@ def sessions(batch: Batch) -> Columns:
     """
     strength, session = batch.strength, batch.session
     matching = ((strength > 0) & (batch.is_turn > 0)).nonzero()[0]
-    best_first = matching[(-strength[matching]).argsort(kind="stable")]
-    best: dict[int, list[float]] = {}
-    for name, value in zip(session[best_first].tolist(), strength[best_first].tolist(), strict=True):
-        best.setdefault(name, []).append(value)
-    total = {name: sum(values[:BEST_OF_SESSION]) for name, values in best.items()}
+    # those of each session together, its best first
+    there = matching[np.lexsort((-strength[matching], session[matching]))]
+    behind = np.arange(len(there)) - session[there].searchsorted(session[there])
+    best = there[behind < BEST_OF_SESSION]
+    total = np.bincount(session[best], strength[best], minlength=batch.each.sessions)
     return {
-        "session": batch.is_turn * [total.get(name, 0.0) for name in session.tolist()] / BEST_OF_SESSION,
+        "session": batch.is_turn * total[session] / BEST_OF_SESSION,
         "session_words": _session_words(batch),
     }
 
@@ -195,9 +195,8 @@ def _session_words(batch: Batch) -> Array:
     standing = np.zeros(len(turns))
     if words and np.logical_or.reduce(turns) and np.logical_or.reduce(np.isnan(batch.cosine)):
         held = batch.has_words
-        known: dict[int, int] = {}
-        numbers = [known.setdefault(session, len(known)) for session in batch.session[turns].tolist()]
-        together = np.zeros((len(known), len(words)), dtype=np.bool_)
+        numbers = batch.session[turns]
+        together = np.zeros((batch.each.sessions, len(words)), dtype=np.bool_)
         np.logical_or.at(together, numbers, held[turns])
         shares = fusion.shares(held, list(words.values()))
         found = np.add.reduce(together.T * shares[:, None], axis=0)  # not by `@`: see `fusion.coverage`

@@ -195,4 +195,5 @@ class OwnerIndex:
         return _Facts(among, asked.facts) if among.any() else None
 
     def _named(self, found: Mapping[int, Told]) -> dict[str, Told]:
-        return {place: told for row, told in found.items() if (place := self._places[row]) is not None}
+        places = self._places
+        return {place: told for row, told in found.items() if (place := places[row]) is not None}

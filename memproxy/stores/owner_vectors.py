@@ -29,8 +29,9 @@ _HEAVY = 2
 
 _GREATEST = 32_767
 _SPARE = 4
+_NONE = -1
 _BLOCK = 512
-"""Vectors turned into numbers at once: they stay in the processor's cache."""
+"""Vectors turned into numbers at once, into the same memory each time: they stay in the processor's cache."""
 
 
 class Vectors:
@@ -41,15 +42,17 @@ class Vectors:
         self._numbers = np.zeros((0, 0), np.int16)
         self._scales = np.zeros(0, np.float32)
         self._signs = np.zeros((0, 0), np.uint64)
-        self._rows = np.full(0, -1, np.int32)
+        self._rows = np.full(0, _NONE, np.int32)
         self._free: list[int] = []
         self._used = 0
-        self._of_row: dict[int, tuple[int, ...]] = {}
+        self._first = np.full(0, _NONE, np.int32)
+        self._others: dict[int, tuple[int, ...]] = {}
+        """The place of each row's first vector, and those of its others, which few rows have."""
 
     @property
     def nbytes(self) -> int:
         """Of the arrays."""
-        return sum(array.nbytes for array in (self._numbers, self._scales, self._signs, self._rows))
+        return sum(array.nbytes for array in (self._numbers, self._scales, self._signs, self._rows, self._first))
 
     def put(self, rows: Sequence[int], vectors: Sequence[Sequence[float]]) -> None:
         """Add vectors, each to a row that has none yet or was given others in the same call. Raises `NotHere`."""
@@ -71,8 +74,13 @@ class Vectors:
         self._scales[places] = scale
         self._signs[:, places] = _signs(given).T
         self._rows[places] = rows
+        if max(rows) >= len(self._first):
+            self._first = grown(self._first, capacity(len(self._first), max(rows) + 1), _NONE)
         for row, place in zip(rows, places.tolist(), strict=True):
-            self._of_row[row] = (*self._of_row.get(row, ()), place)
+            if self._first[row] == _NONE:
+                self._first[row] = place
+            else:
+                self._others[row] = (*self._others.get(row, ()), place)
 
     def _begin(self, dimension: int) -> None:
         self._dimension = dimension
@@ -93,18 +101,22 @@ class Vectors:
         self._numbers[: self._used] = numbers[: self._used]
         self._scales = grown(self._scales, space)
         self._signs = grown(self._signs, space)
-        self._rows = grown(self._rows, space, -1)
+        self._rows = grown(self._rows, space, _NONE)
 
     def reserve(self, wanted: int, dimension: int) -> None:
         """Make space for so many vectors of this length, where there are none yet."""
         if not self._used:
             self._begin(dimension)
             self._grow(wanted)
+            self._first = grown(self._first, max(wanted, len(self._first)), _NONE)
 
     def free(self, row: int) -> None:
         """Nothing is left of the row's vectors."""
-        for place in self._of_row.pop(row, ()):
-            self._rows[place] = -1
+        if row >= len(self._first) or self._first[row] == _NONE:
+            return
+        first, self._first[row] = int(self._first[row]), _NONE
+        for place in (first, *self._others.pop(row, ())):
+            self._rows[place] = _NONE
             self._numbers[place] = 0
             self._scales[place] = 0
             self._signs[:, place] = 0
@@ -112,10 +124,13 @@ class Vectors:
 
     def of(self, rows: Sequence[int], query: Floats) -> dict[int, float]:
         """The cosines of these rows' best vectors; rows without one are left out."""
-        places = [place for row in rows for place in self._of_row.get(row, ())]
-        if not places:
+        asked = np.array(rows, np.intp)
+        first = self._first[asked[asked < len(self._first)]]
+        others = [place for row in self._others.keys() & rows for place in self._others[row]]
+        places = np.concatenate((first[first != _NONE], np.array(others, np.intp)))
+        if not len(places):
             return {}
-        scores = self._scored(np.array(places, np.intp), query)
+        scores = self._scored(places, query)
         best: dict[int, float] = {}
         for row, score in zip(self._rows[places].tolist(), scores.tolist(), strict=True):
             best[row] = max(score, best.get(row, score))
@@ -156,23 +171,29 @@ class Vectors:
         return apart
 
     def _best(self, places: Places, scores: Floats, limit: int) -> dict[int, float]:
-        if len(self._of_row) == self._used - len(self._free):  # every row has one vector
+        if not self._others:
             chosen = greatest(scores, limit)
             return dict(zip(self._rows[places[chosen]].tolist(), scores[chosen].tolist(), strict=True))
+        best: dict[int, float] = {}
         for some in (_SPARE * limit, len(places)):
             # a row may have several vectors among the best: only if too few rows are there, all are put in order
             chosen = greatest(scores, some)
-            rows = self._rows[places[chosen]]
-            first = np.sort(np.unique(rows, return_index=True)[1])[:limit]
-            if len(first) == limit:
-                break
-        return dict(zip(rows[first].tolist(), scores[chosen[first]].tolist(), strict=True))
+            for row, score in zip(self._rows[places[chosen]].tolist(), scores[chosen].tolist(), strict=True):
+                best.setdefault(row, score)
+                if len(best) == limit:
+                    return best
+        return best
 
     def _scored(self, places: Places, query: Floats) -> Floats:
         scores = np.empty(len(places), np.float32)
+        shape = min(len(places), _BLOCK), self._dimension
+        numbers, floats = np.empty(shape, np.int16), np.empty(shape, np.float32)
         for start in range(0, len(places), _BLOCK):
             block = places[start : start + _BLOCK]
-            scores[start : start + _BLOCK] = self._numbers.take(block, axis=0).astype(np.float32) @ query
+            # "clip", as "raise" would copy what it writes; a place is never out of range
+            some = self._numbers.take(block, axis=0, out=numbers[: len(block)], mode="clip")
+            floats[: len(block)] = some
+            np.matmul(floats[: len(block)], query, out=scores[start : start + _BLOCK])
         scores *= self._scales[places]
         return scores
 

@@ -37,9 +37,10 @@ class RecentMemories:
 
     def get(self, places: Iterable[str]) -> dict[str, Read]:
         """Those of these that are known."""
-        known, used = self._kept.get, self._kept.move_to_end
-        found = {place: one for place in places if (one := known(place)) is not None}
+        asked = list(places)
+        found = {place: one for place, one in zip(asked, map(self._kept.get, asked), strict=True) if one is not None}
         if self._is_filling():
+            used = self._kept.move_to_end
             for place in found:
                 used(place)
         return found

@@ -170,12 +170,13 @@ class VectorStore:
         )
         async with self._using("search") as backend:
             scores, found = await self._scored(backend, hybrid)
+        cosine, bm25, beside = scores.dense.get, scores.bm25.get, scores.beside
         return [
             Candidate(
                 memory=one.memory,
-                cosine=scores.dense.get(place),
-                bm25=scores.bm25.get(place),
-                beside=place in scores.beside,
+                cosine=cosine(place),
+                bm25=bm25(place),
+                beside=place in beside,
                 tokens=one.tokens,
                 notes=one.notes,
             )
@@ -196,8 +197,10 @@ class VectorStore:
         writes, known = self._recent.writes, self._recent.get(places)
         if len(known) == len(places):
             return list(known.items())
-        missing = [place for place in places if place not in known]
-        read = for_search(await backend.retrieve(missing)) if missing else []
+        missing = {place: place for place in places if place not in known}
+        found = for_search(await backend.retrieve(list(missing)))
+        # by the very string that was asked by: an index keeps it and asks by it again, and no letters are compared
+        read = [(missing.get(place, place), one) for place, one in found]
         self._recent.add(read, writes=writes)
         known.update(read)
         return [(place, known[place]) for place in places if place in known]

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.recall.hops import follow, phrase_of
-from memproxy.recall.reading import Letters, Reader, phrases
+from memproxy.recall.letters import Letters
+from memproxy.recall.reading import Reader, phrases, single_words
 from memproxy.recall.search import Scored, best_first
 from tests.recall.making import NOW, fact, turn
 
-WORDS = "run runs running city cities sky bees bee 10 100 I'm my a café 狗 die —".split()  # noqa: SIM905
+WORDS = "run runs running city cities sky bees bee 10 100 I'm my a café 狗 die — citizenship citizenships".split()  # noqa: SIM905
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 READER = Reader(Bm25Encoder())
 
@@ -29,8 +30,15 @@ def test_terms_of_many_texts_are_those_of_each(query: str, texts: list[str]) -> 
 @given(query=TEXTS, texts=st.lists(TEXTS, max_size=6))
 def test_phrases_of_many_texts_are_those_of_each(query: str, texts: list[str]) -> None:
     parts = [READER.read(turn(text)).letters for text in texts]
-    for pair in phrases(query):
-        assert Letters(parts).having(pair) == [place for place, part in enumerate(parts) if pair in part]
+    for some in [*phrases(query), *(b" %b " % word for word in single_words(query))]:
+        assert Letters(parts).having(some) == [place for place, part in enumerate(parts) if some in part]
+
+
+@given(texts=st.lists(TEXTS, max_size=6))
+def test_each_word_of_many_texts_is_found_where_it_is(texts: list[str]) -> None:
+    parts = [READER.read(turn(text)).letters for text in texts]
+    found = {(word, place) for word, places in Letters(parts).words() for place in places}
+    assert found == {(word, place) for place, part in enumerate(parts) for word in part.split()}
 
 
 def test_of_equal_scores_the_newer_is_first_then_the_one_of_lower_id() -> None:

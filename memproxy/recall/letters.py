@@ -1,0 +1,93 @@
+"""The words of several texts, looked for in all of them at once: the letters of all lie one after the other, and where
+their words begin and end and how these begin are columns of numbers.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memproxy.recall.lazy import lazy
+
+Numbers = NDArray[np.intp]
+Spelled = NDArray[np.uint64]
+
+_CODED = 8
+"""Letters of a word that are held against another's in one number."""
+
+_MASKS: Spelled = np.array([(1 << 8 * letters) - 1 for letters in range(_CODED + 1)], np.uint64)
+_BLANK = ord(" ")
+
+
+class Letters:
+    """The letters of several texts. Texts go by their places."""
+
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        """``parts`` as `reading.Reading.letters` has them: words in small letters, and spaces, also at both ends."""
+        self._all = b"\n".join(parts) + b" " * _CODED
+        lengths = np.fromiter(map(len, parts), np.intp, len(parts)) + 1  # with the line break
+        self._borders = np.concatenate(([0], np.add.accumulate(lengths)))
+
+    def having(self, part: bytes) -> list[int]:
+        """The texts that have this part: one word, or two that one space is between, and a space at both ends."""
+        first, *other = part.split()
+        found = self._spelled(first, (self._codes == _code(first)).nonzero()[0])
+        for word in other if len(found) else ():
+            after = found[self._is_close[found]] + 1
+            found = self._spelled(word, after[self._codes[after] == _code(word)])
+        return list(dict.fromkeys(self._texts(found))) if len(found) else []
+
+    def beginning(self, start: bytes) -> Iterator[tuple[bytes, list[int]]]:
+        """The words that begin with these letters, `_CODED` at most, each with the texts that have it."""
+        return self._named(((self._codes & _MASKS[len(start)]) == _code(start)).nonzero()[0])
+
+    def words(self) -> Iterator[tuple[bytes, list[int]]]:
+        """All words, each with the texts that have it."""
+        return self._named(np.arange(len(self._codes)))
+
+    @lazy
+    def _edges(self) -> tuple[Numbers, Numbers]:
+        """Where each word begins, and where it ends."""
+        blank = np.frombuffer(self._all, np.uint8) <= _BLANK
+        edges = (blank[1:] != blank[:-1]).nonzero()[0] + 1
+        return edges[::2], edges[1::2]
+
+    @lazy
+    def _codes(self) -> Spelled:
+        """The first letters of each word."""
+        starts, ends = self._edges
+        letters = np.ndarray(len(self._all) - _CODED + 1, f"V{_CODED}", self._all, strides=(1,))
+        codes: Spelled = letters.take(starts).view("<u8")
+        codes &= _MASKS[np.minimum(ends - starts, _CODED)]
+        return codes
+
+    @lazy
+    def _is_close(self) -> NDArray[np.bool_]:
+        """Whether one space is between each word and the one after it."""
+        starts, ends = self._edges
+        return np.append(starts[1:] - ends[:-1] == 1, False)
+
+    def _spelled(self, word: bytes, alike: Numbers) -> Numbers:
+        """Those of the words that begin ``alike`` that are this one."""
+        if len(word) < _CODED:
+            return alike
+        starts, ends = self._edges
+        same = [place for place in alike.tolist() if self._all[starts[place] : ends[place]] == word]
+        return np.array(same, np.intp)
+
+    def _named(self, places: Numbers) -> Iterator[tuple[bytes, list[int]]]:
+        """The words at these places, each with the texts that have it."""
+        starts, ends = self._edges
+        having: dict[bytes, list[int]] = {}
+        for start, end, text in zip(starts[places].tolist(), ends[places].tolist(), self._texts(places), strict=True):
+            having.setdefault(self._all[start:end], []).append(text)
+        return iter(having.items())
+
+    def _texts(self, places: Numbers) -> list[int]:
+        """The texts that have the words at these places."""
+        texts: list[int] = (self._borders.searchsorted(self._edges[0][places], side="right") - 1).tolist()
+        return texts
+
+
+def _code(letters: bytes) -> int:
+    return int.from_bytes(letters[:_CODED], "little")
