@@ -5,14 +5,16 @@ builders make candidates of clauses (`people`, `home`, `work`, `tastes`, ..., ea
 those remain that are `admissible` and `sound`. `corrections` and `retractions` find what they are about in a `ledger`
 of what was stated before, also where nothing marks a change (`frames`) or only a value is said (`meant`) or put right
 (`repairs`, `recovered`), where one value of its kind gives way to another (`turnover`, `contrasts`), where a known
-taste `turned` or a known statement is `gainsaid`, or where something ended in words of its own (`called_off`); what
-holds until a day ends with it (`bounded`). Precision comes before recall: a sentence that fits no pattern says nothing.
+taste `turned` or a known statement is `gainsaid`, or where something ended in words of its own (`called_off`). A value
+that names nothing is of what the words around it bring up (`spheres`); what was taken back is told anew with another
+value, and somebody near is elsewhere now (`continued`). What holds until a day ends with it (`bounded`). Precision
+comes before recall: a sentence that fits no pattern says nothing.
 English; a few sure forms in German, Spanish and French (`foreign`), and what takes those back (`foreign_changes`).
 """
 
 from memproxy.learn.candidates import Read, Window
 
-VERSION = "rules/6"
+VERSION = "rules/7"
 """Name and version of the rules, for whoever notes which extractor a memory is from."""
 
 

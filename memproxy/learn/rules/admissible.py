@@ -134,7 +134,9 @@ def _is_momentary(stated: Extracted, clause: Clause, sentence: str) -> bool:
     """Whether it tells as a habit what the sentence says of today."""
     if _MOMENTARY.search(sentence) is None:
         return False
-    if stated.predicate in ("age", "birthday", "name") or (stated.category or "").startswith(_EVENTS):
+    if stated.predicate in ("age", "birthday", "name", "runs_business", "job_title", "employer") or (
+        stated.category or ""
+    ).startswith(_EVENTS):
         return False
     if stated.valid_from or stated.valid_to or _DATED.search(stated.content):
         return False

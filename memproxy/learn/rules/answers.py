@@ -14,6 +14,7 @@ from memproxy.learn.rules.frames import NUMBER_WORDS, same_question
 from memproxy.learn.rules.ledger import Ledger, terms
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.values import names_in
+from memproxy.learn.rules.words import INSTRUMENTS
 
 _SAME_MOST = 0.5
 _STATED_CHANGE = re.compile(
@@ -33,10 +34,10 @@ def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | 
     told = clause.is_correction or _SAYS_NOW.search(clause.text) is not None
     if told and (only := _one_word_apart(stated, ledger) or _same_verb(stated, ledger)) is not None:
         return only
-    if (only := _other_answer(stated, clause, ledger)) is not None:
+    if (only := _of_one_kind(stated, clause, ledger) or _other_answer(stated, clause, ledger)) is not None:
         return only
     if _listed(stated):
-        return None
+        return _from_then_on(stated, clause, ledger)
     marked = clause.is_correction or _STATED_CHANGE.search(clause.evidence) is not None
     for one in ledger.newest():
         known = one.statement
@@ -47,6 +48,30 @@ def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | 
         if _same_question(stated, known, clause, marked=marked):
             return known
     return None
+
+
+_FROM_THEN = re.compile(
+    r"\b(?:from|as of|starting|since) (?:next \w+|now on|this \w+|january|february|march|april|may|june|july|august|"
+    r"september|october|november|december|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|\bnow\b",
+    re.IGNORECASE,
+)
+
+
+def _from_then_on(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
+    """“From September I teach year 2” after "I teach year 5": one of many, but of which only the number differs."""
+    if _FROM_THEN.search(clause.evidence) is None or ADDS.search(clause.evidence) is not None:
+        return None
+    held = [
+        one.statement
+        for one in ledger.newest()
+        if one.statement.subject == stated.subject
+        and one.statement.predicate == stated.predicate
+        and _values(one.statement)
+        and _values(stated)
+        and _values(one.statement) != _values(stated)
+        and _frame(one.statement, clause) == _frame(stated, clause)
+    ]
+    return held[0] if len(held) == 1 else None
 
 
 ADDS = re.compile(
@@ -91,8 +116,10 @@ def _in_one_place(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracte
 _SAYS_NOW = re.compile(r"\b(?:now|these days|nowadays|instead|from now on)\b", re.IGNORECASE)
 
 
-def _one_word_apart(stated: Extracted, ledger: Ledger) -> Extracted | None:
-    """The only statement that says the same but for one word ("plays clarinet in band", "plays sax in band")."""
+def _one_word_apart(stated: Extracted, ledger: Ledger, *, alike: bool = False) -> Extracted | None:
+    """The only statement that says the same but for one word ("plays clarinet in band", "plays sax in band");
+    ``alike``: both words must be of one kind.
+    """
     new = terms(stated.content)
     held = [
         one.statement
@@ -100,8 +127,17 @@ def _one_word_apart(stated: Extracted, ledger: Ledger) -> Extracted | None:
         if one.statement.subject == stated.subject
         and len(new & (old := terms(one.statement.content))) > 1
         and len(new - old) == len(old - new) == 1
+        and (not alike or (new - old <= _PLAYED and old - new <= _PLAYED))
     ]
     return held[0] if len(held) == 1 else None
+
+
+_PLAYED = frozenset(term for name in INSTRUMENTS for term in terms(name)) | {"sax"}
+
+
+def _of_one_kind(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
+    """“I'm in 10th grade now and I play sax in band”: another instrument, in a sentence that says "now" elsewhere."""
+    return _one_word_apart(stated, ledger, alike=True) if _SAYS_NOW.search(clause.evidence) is not None else None
 
 
 _ONE_AT_A_TIME = frozenset(
@@ -137,7 +173,8 @@ def in_its_place(stated: Extracted, known: Extracted) -> Extracted:
     same ("every morning" of "runs 5k every morning").
     """
     same = value_name(stated.object or "") == value_name(known.object or "")
-    value = stated.content.removeprefix("User ").rstrip(".") if same else stated.object
+    said = stated.content.removeprefix("User ").rstrip(".")
+    value = (said.partition(" ")[2] or said) if same else stated.object
     return msgspec.structs.replace(stated, predicate=known.predicate, object=value)
 
 

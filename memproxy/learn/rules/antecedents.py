@@ -31,7 +31,7 @@ _LAST_NOUN = re.compile(
 
 _ALONE = re.compile(r"(?P<name>[A-Z][a-z]+)(?P<rest>(?:'s)? .+)$", re.DOTALL)
 _OF_SOMEBODY = re.compile(
-    r"User(?:'s (?P<who>[\w -]+?)(?: is named)?| has an? (?P<pet>[\w ]+?) named) (?P<name>[A-Z][\w-]+)\b"
+    r"User(?:'s (?P<who>[\w -]+?)(?<! is)(?: is named)?| has an? (?P<pet>[\w ]+?) named) (?P<name>[A-Z][\w-]+)\b"
 )
 
 

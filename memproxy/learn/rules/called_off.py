@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 from memproxy.learn.rules.model import Clause
-from memproxy.learn.rules.values import trimmed
+from memproxy.learn.rules.values import names_in, trimmed
 
 _NOT_DOING = re.compile(
     r"(?:I|we) (?:am|are) (?:not|no longer) (?P<x>(?:going|moving|flying|travel+ing|getting|buying|taking|doing|having|"
@@ -45,7 +45,7 @@ def called_off(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     """The retraction of what a clause says has ended; nothing where nothing known is meant."""
     if ledger.is_empty:
         return
-    for find in (_plan, _work, _title, _thing, _name, _dwelling):
+    for find in (_plan, _work, _title, _thing, _name, _dwelling, _never_was):
         found = list(find(clause.text, ledger))
         if found:
             yield from found
@@ -62,11 +62,48 @@ def _plan(text: str, ledger: Ledger) -> Iterator[Extracted]:
         return
     wanted = terms(f"{said} {place['x'] if place else ''}") - _EMPTY
     held = [one.statement for one in ledger.newest() if wanted and wanted <= one.told]
+    if not held and (named := frozenset(term for name in names_in(f"x {said}") for term in terms(name))):
+        held = [
+            one.statement
+            for one in ledger.newest()
+            if named <= one.told and _PLANNED.match(one.statement.content) is not None
+        ]
     yield from (forgotten(one) for one in held if one.stance is None)
 
 
+_PLANNED = re.compile(
+    r"User (?:is (?:training|planning|going|running|flying|travel)|plans|booked|wants|will|has signed)"
+)
+
+
+_QUIT = re.compile(
+    r"(?:I|we) (?:have )?(?:just |finally |recently )*(?:quit|resigned)(?: (?:(?:my|the|that) job|last \w+|"
+    r"yesterday|today|"
+    r"this \w+|on \w+|in \w+|two \w+ ago|a \w+ ago))*[.!]*$",
+    re.IGNORECASE,
+)
+_HABIT = re.compile(r"smok|drink|vape|vaping|tobacco|cigarette|gambl|sugar|caffeine", re.IGNORECASE)
+
+
+def _quits(text: str, ledger: Ledger) -> bool:
+    """Whether "I quit last week" is said of a job: nothing of a habit was told in this conversation."""
+    told = [one.statement.content for one in ledger.newest() if one.turn >= 0] + [one.text for _, one in ledger.told]
+    return _QUIT.match(text) is not None and not any(_HABIT.search(one) for one in told)
+
+
+def _quit_habit(ledger: Ledger) -> Extracted | None:
+    """The one habit that is known of who has no job that he could have quit."""
+    known = [one.statement for one in ledger.newest() if one.statement.subject == "user"]
+    if any(one.predicate in ("employer", "job_title", "works_in") for one in known):
+        return None
+    held = [one for one in known if (one.predicate or "") in ("smokes", "vapes")]
+    return held[0] if len(held) == 1 else None
+
+
 def _work(text: str, ledger: Ledger) -> Iterator[Extracted]:
-    if _OUT_OF_WORK.match(text) is not None:
+    if _QUIT.match(text) is not None and (habit := _quit_habit(ledger)) is not None:
+        yield forgotten(habit)
+    elif _OUT_OF_WORK.match(text) is not None or _quits(text, ledger):
         yield from (
             forgotten(one.statement)
             for one in ledger.newest()
@@ -101,6 +138,18 @@ def _name(text: str, ledger: Ledger) -> Iterator[Extracted]:
             if one.statement.predicate == "preferred_name"
             and (one.statement.object or "").casefold() == match["x"].casefold()
         )
+
+
+_NEVER = re.compile(r"(?:it|that|this) was never (?:an? |the |about )?(?P<x>[\w' -]{2,25}?)[.!]?$", re.IGNORECASE)
+
+
+def _never_was(text: str, ledger: Ledger) -> Iterator[Extracted]:
+    """“It was never lactose”: the one known statement that speaks of it."""
+    match = _NEVER.match(text)
+    wanted = terms(match["x"]) if match is not None else frozenset()
+    held = [one.statement for one in ledger.newest() if wanted and wanted <= one.told and one.statement.stance is None]
+    if len(held) == 1:
+        yield forgotten(held[0])
 
 
 def _dwelling(text: str, ledger: Ledger) -> Iterator[Extracted]:

@@ -4,54 +4,17 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
+from memproxy.learn.rules.cuts import ANOTHER, CUT, LEFT_OUT, THIRD
 from memproxy.learn.rules.elided import restored
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.normal import normalised
 from memproxy.learn.rules.openings import opened
-from memproxy.learn.rules.words import KIN, OCCUPATIONS, PEOPLE, PETS, WEAK_OCCUPATIONS
+from memproxy.learn.rules.words import OCCUPATIONS, PEOPLE, WEAK_OCCUPATIONS
 
 _NOW = re.compile(
     r"\b(?:now|instead|no longer|anymore|these days|nowadays|(?:my|our) new)\b|\bactually[.!]?$", re.IGNORECASE
 )
 
-_BEGINS = (
-    r"(?:I|we|my|our|its|their|please|call me|it|that|he|she|they|you|this|there|do not|never|always"
-    r"|what|how|why|where|any|suggest|recommend|give me|remind me|tell me|show me|text me|find me|explain|help|"
-    r"his|her|can|"
-    r"could|would|"
-    r"should|is|are|does|did|let|make|forget|delete|the|ich|je|j'|me|mein|meine|wohne|lebe|arbeite|vivo|soy|trabajo|"
-    r"tengo)\b"
-)
-_ELLIPTIC = (
-    r"(?:live|work|love|hate|(?<!, )like(?! (?:I|we|you|a|an|this|that)\b)|prefer|enjoy|"
-    r"own|drive|speak|play|study|teach|have|am|are|do not|cannot|use|"
-    r"run|was born|"
-    r"grew up|moved|need|never|dislike|adore|collect|got|bought|adopted|take|weigh|wear|no longer|stopped|quit|"
-    r"became|switched|started (?=at|work|with|as)|teach|turned|joined|release|bake|swim|cycle|dabble|sell|rent|"
-    r"maintain|tutor|coach(?! \w+ed\b)|volunteer"
-    r"|smoke|commute|freelance|(?:want|hope|plan)(?= to\b))\b"
-)
-_ANOTHER = (
-    rf"(?:(?:an?|two|three|four|\d) (?:(?:older|younger|little|big|new) "
-    rf")?(?:{'|'.join(sorted(map(re.escape, KIN | PETS.keys()), key=len, reverse=True))})s?\b)"
-)
-_CUT = re.compile(
-    rf",\s*(?=[^,]{{3,40}} (?:I|we)'d\b)|;\s*|\s[-–—]+\s|—|\s*[()]\s*|(?:,\s*|\s+)(?:and|but|so|because|since|"
-    rf"though|although|plus|yet|while|whereas|as(?! (?:my|our) (?!\w+ (?:is|are|has|was|\w+s)\b)[\w-]+(?: "
-    rf"[\w-]+)?(?:$|[,.;!]| (?:and|since|for|now|because)\b))|und|aber|y|et)\s+(?=(?:now |then |also |these days |"
-    rf"today "
-    rf")?{_BEGINS})"
-    rf"|,\s+(?=(?:max |total |with a )?budget (?:of |is )?[$€£]?\d)|,\s+(?=[\w-]+(?: [\w-]+)? (?:is|are) now )|"
-    rf",\s+(?=(?:[$€£]?\d[\w.,:]*|(?-i:[A-Z])[\w.+#-]*(?: "
-    rf"(?-i:[A-Z])[\w.+#-]*)?) (?:now|instead|actually)\b)"
-    rf"|,?\s+so\s+(?=(?-i:[A-Z])\w+ is (?:my|our)\b)|,?\s+but\s+(?=(?:\w+ )?\w+ tastes? like )"
-    rf"|,\s*(?=(?:now |then |these days )?{_BEGINS})|\s+and\s+(?={_ANOTHER})|,\s*(?:and |but |so |because |as "
-    rf")?(?={_ELLIPTIC})|\s+(?:and|but)\s+(?=(?:now |then )?{_ELLIPTIC})|:\s+(?={_BEGINS})|:\s+(?=(?-i:[A-Z])\w+ "
-    rf"(?:costs|is|are|starts|ends|takes|has)\b)|\s+(?=please note (?:that )?(?:I|my|we|"
-    rf"our)\b)",
-    re.IGNORECASE,
-)
-_LEFT_OUT = re.compile(rf"{_ELLIPTIC}|{_ANOTHER}", re.IGNORECASE)
 _TRADES = "|".join(sorted(map(re.escape, OCCUPATIONS - WEAK_OCCUPATIONS), key=len, reverse=True))
 _TRADE = re.compile(rf"(?!an? |the )(?:[\w-]+ )?(?:{_TRADES})\b", re.IGNORECASE)
 _APPOSITION = re.compile(
@@ -62,13 +25,14 @@ _APPOSITION = re.compile(
 _EXPERT = r"(?:doctor|gp|vet|dentist|nurse|midwife|consultant|surgeon|therapist|\w+ologist|allergist|tests?)"
 _LEAD = re.compile(
     r"(?:hi there|hi|hello|hey there|hey|bro|dude|mate|man|guys|folks|well|so|therefore|thus|and|but|also|oh|ah|ok|"
-    r"okay|yes|yeah|yep|yup|no|nope|actually|btw|"
+    r"okay|yes|yeah|yep|yup|no(?! longer\b)|nope|actually|btw|"
     r"by the way|fyi|"
     r"just so you know|just to let you know|for the record|for context|for reference|for your information|note that|"
     r"please note that|"
     r"please note|note|(?:please |can you )?(?:remember|keep in mind|save|store|note down|know|memorize)(?: that| "
     r"this)?(?=[ :,]+(?:I|we|my|our)\b)|"
     r"do not forget(?: that)?(?= (?:I|we|my|our)\b)|"
+    r"I am (?:glad|happy|pleased|proud|sorry|sad|delighted) to (?:report|say|tell you|announce)(?: that)?|"
     r"(?:I|we) (?:should|must|forgot to|have to|want to|wanted to|would like to|need to) (?:mention|say|add|tell "
     r"you|let you know|point out|admit)(?: that)?|I have to say(?: that)?|"
     r"you should (?:also )?know(?: that)?|you (?:can|should|may) remember(?: that)?|let me tell you(?: that)?|"
@@ -102,7 +66,8 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _CORRECTING = re.compile(
-    r"(?:no|nope|nah|actually|correction|sorry|wait|update|my bad|my mistake|my error|oops|whoops|ups|edit|I mean|"
+    r"(?:no(?! longer\b)|nope|nah|actually|correction|sorry|wait|update|my bad|my mistake|my error|oops|whoops|ups|"
+    r"edit|I mean|"
     r"I meant|typo|misspoke|I misspoke|hang on|hold on|scratch that|strike that|turns out|it turns out|rather|"
     r"slight change|small fix|quick fix|change of plans?|changed plans|new plan|plan b)\b",
     re.IGNORECASE,
@@ -158,7 +123,7 @@ _CONDITION = re.compile(
 )
 _UNREAL = re.compile(
     r"\b(?:would(?! (?:much )?rather\b.* than\b)|could|might|almost|nearly (?=\w+ed\b|bought)|if only|(?:I|"
-    r"we)'d(?! (?:much )?rather\b.* than\b)|(?:joking|just kidding|kidding)(?! "
+    r"we)'d(?! (?:much )?rather\b.* than\b)|(?:joking|just kidding|(?<!am I )kidding)(?! "
     r"about)|"
     r"sarcas\w+|not really|lol jk|jk|/s|"
     r"supposedly|hypothetical\w*|i wish|in theory|in a perfect world|one day maybe)(?=\W|$)",
@@ -167,7 +132,8 @@ _UNREAL = re.compile(
 _REPORTED = re.compile(
     r"\b(?:say|says|said|saying|tell|tells|told|thinks?|thought|believes?|believed|claims?|claimed|asks?|asked|"
     r"wrote|writes|insists?|"
-    r"(?<!direct )(?<!the )(?<!my )(?<!our )reports?|reported|argues?|replied|answered|texted|goes(?=[,:] )|"
+    r"(?<!direct )(?<!the )(?<!my )(?<!our )(?<!glad to )(?<!happy to )reports?|reported|argues?|replied|answered|"
+    r"texted|goes(?=[,:] )|"
     r"suggested|suggests|according to|"
     r"heard|read "
     r"that|quote|"
@@ -179,7 +145,8 @@ _OWN_REPORT = re.compile(
     r"you) (?:said|"
     rf"mentioned|told)|forget|{_EXPERT} (?:says|said|told)|not true|you asked|like I said|did I "
     r"(?:say|tell|mention)|"
-    r"have I told|you said)\b",
+    r"have I told|you said|says? (?:that )?(?:it|that|this|(?:the|my|our) [\w ]{2,20}) (?:is|was) (?:wrong|"
+    r"outdated))\b",
     re.IGNORECASE,
 )
 
@@ -254,7 +221,8 @@ _ADMITS_WRONG = re.compile(
     r"entered|"
     r"spelled)"
     r" (?:(?:it|that|this|them|the \w+|you the) )?(?:\w+ )?(?:wrong|wrongly|incorrectly|by mistake)\b"
-    r"|\b(?:I|we) (?:must have |may have )?(?:misspoke|miscounted|misread|mistyped|misremembered|misheard|mixed|"
+    r"|\b(?:I|we) (?:must have |may have |was )?(?:misspoke|mistaken|miscounted|misread|mistyped|misremembered|"
+    r"misheard|mixed|"
     r"confused|"
     r"swapped)\b|\b(?:you|I) (?:swapped|mixed)\b|\b(?:is|was|were) (?:wrong|a typo|a mistake|my mistake)\b",
     re.IGNORECASE,
@@ -269,7 +237,7 @@ _IS_WRONG = re.compile(
 _TAKES_BACK = re.compile(r"(?:scratch|strike) that", re.IGNORECASE)
 """Before other words it marks a correction; alone it takes back."""
 
-_OPENS = re.compile(r"(?:I|we|my|our)\b", re.IGNORECASE)
+_OPENS = re.compile(r"(?:(?:I|we|my|our)\b|as an? \w+ )", re.IGNORECASE)
 
 
 def _before_question(pieces: list[str]) -> list[str]:
@@ -304,7 +272,7 @@ _MEANT = re.compile(r"I (?:meant|mean) (?P<x>[^,;]{1,40})$", re.IGNORECASE)
 def _pieces(text: str) -> list[str]:
     """The sentence cut where a new statement begins; what leaves out its "I" gets it back."""
     found: list[str] = []
-    for part in (one for cut in _CUT.split(text) for one in _run_on(cut)):
+    for part in (one for cut in CUT.split(text) for one in _run_on(cut)):
         piece = part
         if not piece.strip():
             continue
@@ -318,7 +286,10 @@ def _pieces(text: str) -> list[str]:
         if doings is not None:
             found.append(f"{doings['who']} {doings['one']}")
             piece = f"{doings['who']} {doings['two']}"
-        if found and _LEFT_OUT.match(piece) and not re.match(r"(?:do not|never|have|are)\b.{0,12}\byou\b", piece):
+        if found and THIRD.match(piece):
+            found[-1:] = _said_on(found[-1], piece)
+            continue
+        if found and LEFT_OUT.match(piece) and not re.match(r"(?:do not|never|have|are)\b.{0,12}\byou\b", piece):
             piece = _completed(found[-1], piece)
         found += _appositions(piece.strip())
     return found
@@ -373,7 +344,22 @@ def _completed(before: str, piece: str) -> str:
         return piece
     if _INFINITIVE.search(plain):
         return piece
-    return f"{subject.group(1)} {'have ' if re.match(_ANOTHER, piece, re.IGNORECASE) else ''}{piece}"
+    return f"{subject.group(1)} {'have ' if re.match(ANOTHER, piece, re.IGNORECASE) else ''}{piece}"
+
+
+_SAID_OF = re.compile(
+    rf"(?:(?:my|our) (?:{'|'.join(sorted(map(re.escape, PEOPLE), key=len, reverse=True))})(?: (?-i:[A-Z])\w+)?|he|she|"
+    r"(?-i:[A-Z])\w+)(?= [a-z])",
+    re.IGNORECASE,
+)
+
+
+def _said_on(before: str, piece: str) -> list[str]:
+    """Both clauses, the second with the subject of the first; one clause where that has none that it could be."""
+    subject = _SAID_OF.match(without_leads(before)[0])
+    if subject is None or re.match(r"I\b", subject.group()):
+        return [f"{before} and {piece}"]
+    return [before, f"{subject.group()} {piece}"]
 
 
 def _appositions(piece: str) -> list[str]:

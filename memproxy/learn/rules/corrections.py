@@ -6,6 +6,7 @@ place, so that it is complete by itself.
 
 import re
 from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
 
 import msgspec
 
@@ -16,7 +17,7 @@ from memproxy.learn.rules.ledger import Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.projects import is_tool, tool
 from memproxy.learn.rules.typed import has_sort, is_ambiguous, replaced
-from memproxy.learn.rules.values import bare, slug, third_person, trimmed
+from memproxy.learn.rules.values import bare, is_name, slug, third_person, trimmed
 
 _BARE_VALUE = re.compile(
     r"(?:it|that|this|he|she|they|the (?:number|amount|date|name|price|right (?:one|name|number|date)|correct \w+)) "
@@ -193,13 +194,23 @@ def _of_last(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
         if found is not None:
             yield found
         return
-    for one in _candidates(value, clause, ledger, turn):
+    held = _candidates(value, clause, ledger, turn)
+    if is_name(value):
+        held.sort(key=lambda one: (one.statement.predicate or "").startswith(("has_", "name")))
+    for one in held:
         found = next(iter(_replaced(one.statement, value, clause, None)), None)
         if found is not None:
-            if not is_ambiguous(value, " ".join(one.statement.evidence), clause):
+            told = " ".join(one.statement.evidence)
+            who = one.statement.subject or "user"
+            if who != "user" and SequenceMatcher(None, who.casefold(), value.casefold()).ratio() < _ALIKE:
+                told = told.replace(who, "who")
+            if not is_ambiguous(value, told, clause):
                 yield found
             return
 
+
+_ALIKE = 0.5
+"""From here on a name that is meant may be the right spelling of the one of whom something was told."""
 
 _COUNTED = re.compile(
     r"(?:it is |we have |we are |make (?:it|that) |I have |there (?:are|is) )?(?P<x>\d+|an?|one|two"

@@ -23,7 +23,7 @@ from memproxy.learn.rules.values import MASK, names_in, slug, third_person, trim
 _VERB = (
     r"(?:is called|are called|is named|is|are|will be|has|have|takes place|starts?|begins?|ends?|opens?|closes?|runs?|"
     r"leaves|lands|departs|arrives|costs?|weighs?|lasts?|meets?|lives?|faces|flies|measures|seats|holds|goes|plays|"
-    r"speaks|teaches|belongs|uses|expires?|comes)"
+    r"speaks|teaches|belongs|uses|expires?|comes|sits?)"
 )
 _DECLARES = re.compile(
     rf"(?P<subject>(?!(?:it|that|this|there|he|she|they|you|we|I|what|which|who|here|everything|nothing|something|"
@@ -129,9 +129,16 @@ def _of_thing(text: str, ledger: Ledger) -> list[Extracted]:
         or _PASSING.search(f"{subject} {rest}")
     ):
         return []
-    if len(rest.split()) > _MOST_WORDS or _head(subject) in PASSING_NOUNS - _TIMES:
+    if len(rest.split()) > _MOST_WORDS or (
+        _head(subject) in PASSING_NOUNS - _TIMES and match["verb"].lower() != "sits"
+    ):
         return []
-    if not (_SAYS.search(rest) or names_in(rest) or (match["verb"] != "is" and _PLACED.match(rest))):
+    if not (
+        _SAYS.search(rest)
+        or names_in(rest)
+        or (match["verb"] != "is" and _PLACED.match(rest))
+        or (match["verb"].lower() == "plays" and len(rest.split()) == 1)
+    ):
         return []
     own = re.match(r"(?:my|our) ", subject, re.IGNORECASE)
     who = f"User's {third_person(subject[own.end() :])}" if own else third_person(subject[0].upper() + subject[1:])

@@ -47,7 +47,8 @@ _JOKED = re.compile(
 )
 _OURS = re.compile(r"\b(?:my|our|about|told|said|know|the (?:thing|bit|part|stuff|comment|fact|note))\b", re.IGNORECASE)
 _ENDING = (
-    r"(?:quit|stopped|gave up(?: on)?|given up(?: on)?|cancel+ed|called off|sold|got rid of|gave away|given away|"
+    r"(?:quit|stopped|came off|come off|went off|gave up(?: on)?|given up(?: on)?|cancel+ed|called off|sold|got rid "
+    r"of|gave away|given away|"
     r"dropped(?: out of)?|left|ended|returned|rehomed|rehome|lost|donated|done with|finished with|through with|broke "
     r"off|unsubscribed from|deleted|uninstalled|ditched|abandoned|scrapped|resigned from|retired from|moved out of|"
     r"got out of|threw (?:out|away)|backed out of|pulled out of|closed|shut down|withdrew from|terminated|let go of|"
@@ -66,7 +67,8 @@ _VERB_FIRST = re.compile(
 )
 _OVER = (
     r"(?:(?:is|are|was|were|has been|have been|got|has|have|had)(?: (?:now|all|already|been|officially|sadly))*"
-    r" )?(?:cancel+ed|called off|off(?! (?:on|in|at|by|limits|the|topic))|over(?! \w)|gone|no more|history|disbanded|"
+    r" )?(?:cancel+ed|called off|off(?! (?:on|in|at|by|limits|the|topic))|over(?! \w)|over(?= for (?:me|us|good|"
+    r"now)\b)|gone|no more|history|disbanded|"
     r"dissolved|broke up|split up|fell through|fallen through|not happening|no longer happening|(?:not|no longer) "
     r"(?:true|right|correct|"
     r"valid|accurate|a thing|the case|relevant)|moved out|broke down|was stolen|stolen|sold|ended|shut down|"
@@ -83,7 +85,7 @@ _AFTER_ALL = re.compile(r"[,;:] (?:so |and |but )?(?P<x>no [^,;.!?]{2,40}? after
 _NOUN_FIRST = re.compile(
     rf"(?P<x>(?:(?:my|our|the|that|this|those) )?[\w'’-]+(?: [\w'’-]+){{0,6}}?) {_OVER}"
     r"(?=$|[.,!;]| (?:so|because|since|last|this|yesterday|in|and|too|unfortunately|due|as|when|after|over the|"
-    r"during|at the|before|on)\b)",
+    r"during|at the|before|on|for (?:me|us|good|now))\b)",
     re.IGNORECASE,
 )
 _NOT_ANYMORE = re.compile(
@@ -133,7 +135,20 @@ _TOO_COMMON = frozenset(
     | {"user", "draft", "line", "row", "column", "function", "branch", "tab", "page", "image", "section", "answer"}
 )
 _GENERIC = frozenset(
-    {"group", "programme", "program", "course", "club", "order", "kit", "class", "membership", "subscription", "lesson"}
+    {
+        "group",
+        "programme",
+        "program",
+        "course",
+        "club",
+        "order",
+        "kit",
+        "class",
+        "membership",
+        "subscription",
+        "lesson",
+        "account",
+    }
     | {
         "contract",
         "plan",
@@ -158,7 +173,8 @@ _HELD = re.compile(
     re.IGNORECASE,
 )
 _DOES_NOT_END = re.compile(
-    r"\b(?:almost|nearly|if|would|could|might|want to|going to|thinking|should|never)\b", re.IGNORECASE
+    r"\b(?:almost|nearly|if|would|could|might|want to|going to|thinking|should|never)\b|^one of (?:my|our|the)\b",
+    re.IGNORECASE,
 )
 _MOST_ENDED = 6
 _NEAR = 4

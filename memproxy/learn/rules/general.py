@@ -197,7 +197,7 @@ _LIFE = (
     r"qualified as|trained as|served in|emigrated|immigrated|converted to|came out|was raised|was "
     r"adopted|ran for|hiked the|"
     r"cut out|cut back on|tore my|dislocated my|pulled my|injured my|twisted my|bought (?:an?|my|our) "
-    r"(?:first |new )?(?:house|flat|apartment|home|"
+    r"(?:own |first |new )*(?:house|flat|apartment|home|"
     r"place|farm|cottage|cabin))"
 )
 

@@ -23,6 +23,7 @@ from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.kinds import product
 from memproxy.learn.rules.model import SURE, Clause
 
+_MOST_ENDED = 8
 _JUST_SAID = 2
 """Turns back to what was said before the answer that a correction follows."""
 
@@ -76,13 +77,17 @@ class Ledger:
         """The terms of each sentence that was read, in order: what was spoken of, whether a rule read it or not."""
         self.told: list[tuple[int, Clause]] = []
         """The clauses that the user said in this conversation, each with the place of its turn."""
+        self.ended: list[Extracted] = []
+        """What this conversation took back, the newest last: "the new one is on 24 March" is of that."""
         self.answered = ""
         """What the assistant said last."""
 
     def add(self, statement: Extracted, turn: int) -> None:
         """Note what a turn stated; what it takes back or replaces is known no more."""
         if statement.intent is Intent.FORGET:
-            self._held = [one for one in self._held if not _is_about(one.statement, statement)]
+            gone = [one for one in self._held if _is_about(one.statement, statement)]
+            self._held = [one for one in self._held if one not in gone]
+            self.ended = [*self.ended, *(one.statement for one in gone)][-_MOST_ENDED:]
             return
         if any(one.statement.content == statement.content and one.turn == turn for one in self._held):
             return
@@ -94,6 +99,11 @@ class Ledger:
     def is_empty(self) -> bool:
         """Whether nothing at all is known or was said, so that nothing can be changed."""
         return not (self._held or self.told)
+
+    @property
+    def home(self) -> str | None:
+        """Where the user is known to live, in the words of the statement."""
+        return next((one.statement.content for one in self.newest() if one.statement.predicate == "lives_in"), None)
 
     def newest(self) -> list[Known]:
         """All, the newest first."""

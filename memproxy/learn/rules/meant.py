@@ -16,6 +16,7 @@ from memproxy.learn.rules.exchange import with_value
 from memproxy.learn.rules.frames import NUMBER_WORDS
 from memproxy.learn.rules.ledger import Ledger, terms
 from memproxy.learn.rules.model import SURE, Clause
+from memproxy.learn.rules.spheres import is_of, spheres_of, unsaid
 from memproxy.learn.rules.tastes import topic_of
 from memproxy.learn.rules.typed import is_ambiguous, replaced
 from memproxy.learn.rules.values import is_name, names_in, third_person, trimmed
@@ -51,14 +52,25 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _NOT_A_VALUE = re.compile(
-    r"\b(?:more|minutes?|seconds?|times?|questions?|of (?:them|these|those)|left|ago|later)\b", re.IGNORECASE
+    r"\b(?:more|minutes?|seconds?|times?|questions?|of (?:them|these|those)|left|ago|later|"
+    r"(?:for|to|at) the (?:airport|station|port|harbou?r))\b",
+    re.IGNORECASE,
+)
+
+
+_FROM_THEN = re.compile(
+    r" (?:from|as of|since|starting) (?:next \w+|january|february|march|april|may|june|july|august|september|"
+    r"october|november|"
+    r"december|(?:mon|tues|wednes|thurs|fri|satur|sun)day|now on)$",
+    re.IGNORECASE,
 )
 
 
 def meant(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     """The known statement with the one value that the clause says; nothing where the clause names anything else."""
-    text = clause.text.strip(" .!,")
-    if len(text) > 80 or not (clause.is_correction or _CHANGE.search(text)) or _NOT_A_VALUE.search(text):
+    text = _FROM_THEN.sub("", clause.text.strip(" .!,"))
+    changes = clause.is_correction or _CHANGE.search(text) is not None or text != clause.text.strip(" .!,")
+    if len(text) > 80 or not changes or _NOT_A_VALUE.search(text):
         return []
     found = list(_VALUE.finditer(text))
     if len(found) != 1:
@@ -66,9 +78,13 @@ def meant(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     rest = f"{text[: found[0].start()]} {text[found[0].end() :]}"
     named = terms(" ".join(word for word in re.findall(r"[a-z']+", rest.lower()) if word not in _LIGHT))
     value = found[0].group()
+    implied = spheres_of(clause.evidence)
     near = [one for one in ledger.pointed_at(place, clause.evidence, is_name=False) if named <= one.told]
     of_old = [one for one in ledger.newest() if one.turn < 0 and named and named <= one.told]
-    for one in near or of_old:
+    of_sphere = [one for one in ledger.newest() if is_of(one, implied) and not unsaid(named, one)]
+    if not (near or of_old) and len(of_sphere) != 1:
+        return []
+    for one in near or of_old or of_sphere:
         if one.turn == place:
             continue
         changed = replaced(one.statement, value, clause)
@@ -82,7 +98,9 @@ def meant(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
 
 
 _SWITCHED = re.compile(
-    r"(?:I|we)(?: have| just| finally| recently)* (?:switched|changed|gone over|went over|moved over|defected)(?: "
+    r"(?:I|we)(?: have| just| finally| recently)* (?:(?:closed|left|cancelled|quit) [\w' -]{3,40}? and (?=went|"
+    r"moved|switched|changed))?"
+    r"(?:switched|changed|went|moved|gone over|went over|moved over|defected)(?: "
     r"over)? "
     r"to (?P<x>(?-i:[A-Z])[\w&.+-]*(?: (?-i:[A-Z])[\w&.+-]*){0,2})(?=$|[,.;!]| (?:last|this|in|because|since|now|"
     r"instead|"

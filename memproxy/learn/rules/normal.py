@@ -25,6 +25,25 @@ _CONTRACTIONS = tuple(
         ((" wk",), r"\b(a|per|every|each|last|this|next) wk\b", r"\1 week"),
         (("'s ",), r"\b([a-z]+)'s (?=(?:gone|been|got|become|moved|changed|increased|risen|dropped) )", r"\1 has "),
         (("guess who",), r"\bguess who(?:'s| is) (?=[\w ]{3,40}\bnow\b)", "I am "),
+        (
+            ("is a",),
+            r"^((?:and |so |btw,? )?)(machine|laptop|phone|rig|computer|setup) is (?=an? \w)",
+            r"\1my \2 is ",
+        ),
+        (
+            ("would kill me", "will kill me"),
+            r",? (?:my|our) [\w-]+ (?:would|will) kill me\b.*$",
+            "",
+        ),
+        (
+            ("eating",),
+            r"\b((?:my|our) [\w-]+(?: (?-i:[A-Z])\w+)?) (?:has )?(?:just )?(?:started|begun|is back to) eating\b",
+            r"\1 eats",
+        ),
+        ((" a m", " a dr"), r"\ba (?=(?-i:(?:Mr|Mrs|Ms|Miss|Dr)\.? [A-Z]))", ""),
+        (("new ",), r"^new ([a-z]+)(?:'s| is) (?=(?:an? )?(?-i:[A-Z]))", r"my new \1 is "),
+        (("'s called", "'s named"), r"^(the [\w-]+)'s (?=called |named )", r"\1 is "),
+        (("both ",), r"^both (?=(?:my|our) parents\b)", ""),
         (("could eat",), r"\bI could eat ([\w ]{2,30}?) (?:every day|all day|for ever|forever)\b", r"I love \1"),
         (("fav",), r"^((?:and |but |also,? )*)(?=(?:favou?rite|fav|fave) [a-z]+(?: [a-z]+)? (?:is|are) )", r"\1my "),
         (
@@ -157,7 +176,8 @@ _CONTRACTIONS = tuple(
         (
             ("my", "our"),
             (
-                r"\b((?:my|our) (?!favou?rite)[\w-]+(?: (?-i:[A-Z])\w+)?)['’]s (?=(?:an?|the|not|from|in|on|at"
+                r"(?<!to )(?<!at )(?<!from )\b((?:my|our) (?!favou?rite)[\w-]+(?: (?-i:[A-Z])\w+)?)['’]s (?=(?:an?|"
+                r"the|not|from|in|on|at"
                 r"|allergic|vegan|vegetarian|diabetic|"
                 r"pregnant|deaf|blind|turning|getting|moving|coming|visiting|called|named|\d+|afraid|scared"
                 r"|really|so|very|into|obsessed|"
@@ -201,6 +221,11 @@ _CONTRACTIONS = tuple(
                 r"like|"
                 r"love|use|want))\b"
             ),
+            r"\1\3 \2",
+        ),
+        (
+            ("cannot have", "cannot eat", "cannot drink"),
+            r"(^|[:,] )(?:it is) ([^,.]{3,30}?),? (?:that )?(I cannot (?:have|eat|drink))\b",
             r"\1\3 \2",
         ),
         (("ing",), r"\b(I|we) (?:have )?(?:now )?(?:started|begun) (drink|eat|tak)ing\b", r"\1 \2"),

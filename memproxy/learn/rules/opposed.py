@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from memproxy.core.slots import value_name
 from memproxy.learn.candidates import Extracted, Intent
-from memproxy.learn.rules.ledger import Ledger, forgotten
+from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 
 _EATS = re.compile(r"(?:eat|eats|drink|drinks|smokes)(?:_(?P<x>\w+))?$")
 _MEAT = re.compile(r"\b(?:meat|chicken|beef|pork|steak|bacon|burgers?|sausages?|ham|lamb|turkey)\b", re.IGNORECASE)
@@ -57,6 +57,13 @@ def _denies(stated: Extracted, known: Extracted) -> bool:
         or _of_former(stated, known)
         or _ends_single(stated, known)
         or _prefers_now(stated, known)
+        or _is_all_there_is(stated, known)
+        or _works_elsewhere(stated, known)
+        or _has_come_to(stated, known)
+        or (stated.content.startswith("User graduated") and known.content.startswith("User is a student"))
+        or (_IN_CARE.search(stated.content) is not None and (known.predicate or "") in ("lives", "lives_with"))
+        or (stated.content.endswith(" own room.") and " shares a room" in known.content)
+        or bool(_BOUGHT_HOME.match(stated.content) and _RENTS.match(known.content))
     )
 
 
@@ -104,6 +111,45 @@ def _of_former(stated: Extracted, known: Extracted) -> bool:
 def _ends_single(stated: Extracted, known: Extracted) -> bool:
     paired = stated.predicate in _COUPLE or stated.predicate in _PAIRED
     return paired and known.predicate == "marital_status" and known.object in ("single", "divorced", "separated")
+
+
+_ONLY = re.compile(r"User only (?P<verb>drinks|eats|uses|takes|wears|plays) (?P<x>.+)\.$")
+_ALL_OF_A_SORT = (
+    frozenset({"coffee", "decaf", "espresso", "cappuccino", "latte", "tea", "matcha", "chai"}),
+    frozenset({"beer", "wine", "cider", "spirit", "whisky", "alcohol"}),
+    frozenset({"meat", "fish", "chicken", "pork", "beef"}),
+)
+
+
+def _is_all_there_is(stated: Extracted, known: Extracted) -> bool:
+    """“I only drink decaf” after "four cups of coffee a day": what else of its sort was drunk is not any more."""
+    only = _ONLY.match(stated.content)
+    if only is None or not known.content.startswith(f"User {only['verb']} "):
+        return False
+    said, held = terms(only["x"]), terms(known.content)
+    return any(sort & said and sort & held for sort in _ALL_OF_A_SORT)
+
+
+_BOUGHT_HOME = re.compile(
+    r"User bought (?:an?|their) (?:[\w-]+ ){0,2}(?:house|flat|apartment|home|cottage|bungalow|place) in "
+)
+_RENTS = re.compile(r"User (?:rents|is renting)\b(?! out\b)")
+_IN_CARE = re.compile(r" (?:care|nursing|retirement) home\b")
+_REMOTE = re.compile(r"User works (?:fully |entirely |completely |mostly )?(?:remote\w*|from home)\b")
+_AT_OFFICE = re.compile(r"User works in the office ")
+
+
+def _has_come_to(stated: Extracted, known: Extracted) -> bool:
+    """“The rota app grew on me” of who was "not a fan of the new rota app at work"."""
+    if not stated.content.startswith("User has come to ") or known.stance != "negative" or known.aspect:
+        return False
+    return bool(stated.object) and terms(stated.object or "") <= terms(known.object or "")
+
+
+def _works_elsewhere(stated: Extracted, known: Extracted) -> bool:
+    """“Three days a week in the office” of who worked remotely, and the other way round."""
+    one, other = stated.content, known.content
+    return bool((_AT_OFFICE.match(one) and _REMOTE.match(other)) or (_REMOTE.match(one) and _AT_OFFICE.match(other)))
 
 
 def _prefers_now(stated: Extracted, known: Extracted) -> bool:

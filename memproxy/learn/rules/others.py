@@ -151,7 +151,7 @@ def several(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     said = trimmed(groups["x"], "long")
     if said is None or not re.match(
         r"(?:live|work|moved|own|run|have (?:a|an|two|three)|come) |are (?:\d{1,2}\b|from |vegan|vegetarian|"
-        r"divorced|married|retired|allergic|both )|love |hate |go to ",
+        r"divorced|married|retired|allergic|deaf|blind|both )|love |hate |go to ",
         said,
     ):
         return
@@ -198,7 +198,8 @@ _TRAIT = (
     r"|grade|kindergarten|high school|primary|nursery|college|hospital|a "
     r"wheelchair)|on (?:insulin|the spectrum|a \w+ diet)|due (?:in|on)|(?:almost |nearly |about "
     r")?\d{1,2}(?:\.5)? (?:weeks|months|years)|turning \d+|expecting|"
-    r"from (?-i:[A-Z])|half (?-i:[A-Z])|(?-i:[A-Z])[a-z]+(?:ish|an|ese)\b)\b.*)"
+    r"from (?-i:[A-Z])|half (?-i:[A-Z])|(?-i:[A-Z])[a-z]+(?:ish|an|ese)\b|(?-i:Welsh|French|Dutch|Greek|Swiss|Czech|"
+    r"Thai)\b)\b.*)"
 )
 _NO_VERB = re.compile(
     r"(?:is|was|has|does|says|said|thinks|wants|keeps|asks|asked|told|tells|needs|gets|got|just|says"
@@ -234,6 +235,27 @@ _SOMEBODY = (
     rf"(?:my|our) "
     rf"(?P<who>{_SIZE}(?:{'|'.join(sorted(map(re.escape, PEOPLE | PETS.keys()), key=len, reverse=True))}))(?:,? "
     rf"(?P<name>(?-i:[A-Z])[\w'-]+),?)?"
+)
+
+_STEP = (
+    r"(?:got (?:engaged|married|divorced|promoted|fired|laid off|an? (?:new )?(?:job|dog|cat|baby)|into (?-i:[A-Z]).*)|"
+    r"had (?:a|her|his|their) (?:\w+ )?(?:baby|operation|surgery|stroke|son|daughter)|graduated|moved in(?:to| "
+    r"with).*|moved out.*|"
+    r"became an? .+|won .+|got (?:his|her|their) own .+|(?:went|moved|has gone) (?:in)?to (?:an? )?(?:care|nursing|"
+    r"retirement) home.*|started (?:school|university|college|kindergarten|nursery|at (?-i:[A-Z]).*)|bought an? .+)"
+)
+
+
+def stepped(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
+    """A step in the life of somebody near ("my brother Finn got engaged")."""
+    said, name = trimmed(groups["x"], "long"), groups.get("name")
+    if said is not None and (not name or is_name(name)) and _SAID_AGO.search(said) is None:
+        yield _fact(groups["who"].lower(), name, third_person(said), f"did_{slug(said)}"[:60], third_person(said))
+
+
+_SAID_AGO = re.compile(
+    r"\b(?:me|us|you|it|this|that|early|late|today|tonight|(?:went|came|got) home|the (?:room|house|table|office))\b",
+    re.IGNORECASE,
 )
 
 LAST_RULES: tuple[Rule, ...] = (
@@ -296,6 +318,11 @@ RULES: tuple[Rule, ...] = (
     any_rule(rf"{_WHO} {_DOES}", does),
     any_rule(rf"{_PET} {_DOES}", does),
     any_rule(rf"{_SEVERAL} (?P<x>.+)", several),
+    any_rule(
+        rf"{_SOMEBODY} (?:has |have |just |finally |recently )*(?P<x>{_STEP})(?=$|[.,;!]| (?:last|this|in|yesterday|"
+        rf"and)\b)",
+        stepped,
+    ),
 )
 
 

@@ -74,7 +74,8 @@ RULES: tuple[Rule, ...] = (
         speaks,
     ),
     i_rule(
-        r"(?:am|are|have been|started|have started|am trying to) (?P<how>learn)(?:ing)? "
+        r"(?:am|are|have been|started|have started|am trying to|took up|have taken up|switched to) "
+        r"(?P<how>learn)(?:ing)? "
         r"(?P<x>.+)",
         lambda groups, clause: speaks({**groups, "how": "learn"}, clause),
     ),

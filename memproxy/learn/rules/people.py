@@ -243,7 +243,7 @@ RULES: tuple[Rule, ...] = (
     any_rule(r"(?P<x>[A-Z]\w+) here\b(?=\s*$|[.,!])", _INTRODUCED),
     i_rule(
         r"(?:am|turned|will be|am turning) (?P<age>\d{1,3})(?=\s*$|[.,!;]| years?[ -]old\b|-years?-old\b| now\b| "
-        r"this\b| last\b| today\b| next\b| yesterday\b| and\b)",
+        r"this\b| last\b| today\b| next\b| yesterday\b| and\b| on \w+day\b)",
         age,
     ),
     my_rule(r"age is (?P<age>\d{1,3})\b", age),

@@ -4,8 +4,10 @@ import re
 
 import msgspec
 
+from memproxy.core.slots import predicate_name
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.answers import ADDS, in_its_place, succeeded
+from memproxy.learn.rules.exchange import with_value
 from memproxy.learn.rules.ledger import Ledger, slot_of
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.values import slug
@@ -25,6 +27,7 @@ def as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracte
         and stated.stance is None
     ):
         return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=wrong["wrong"])
+    stated = _renamed(stated, ledger) or stated
     old = ledger.same_slot(stated)
     if old is not None and ADDS.search(clause.evidence) is not None:
         return msgspec.structs.replace(stated, predicate=f"{stated.predicate}_{slug(stated.object or '')}"[:80])
@@ -37,9 +40,27 @@ def as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracte
         return msgspec.structs.replace(new, intent=Intent.CORRECT, replaces=known.object or known.content)
     if old is None and (known := _renewed(stated, clause, ledger)) is not None:
         old = known
-    if old is None or not clause.is_correction:
+    denies = old is not None and stated.stance is None and _affirms(old) is not _affirms(stated)
+    if old is None or not clause.is_correction or denies:
         return stated
     return msgspec.structs.replace(stated, intent=Intent.CORRECT, replaces=old.object or old.content)
+
+
+def _renamed(stated: Extracted, ledger: Ledger) -> Extracted | None:
+    """“I go by Wojtek Nowak-Lind” of who is known as Wojtek Nowak: his name, with another last name."""
+    said = (stated.object or "").split()
+    if stated.predicate != "preferred_name" or len(said) < _FULL:
+        return None
+    for one in ledger.newest():
+        known = one.statement
+        held = (known.object or "").split()
+        if known.predicate == "name" and known.subject == "user" and len(held) >= _FULL and held[0] == said[0]:
+            return with_value(known, known.object or "", stated.object or "")
+    return None
+
+
+_FULL = 2
+"""Words of a name that says the last name too."""
 
 
 def _renewed(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
@@ -55,6 +76,10 @@ def _renewed(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | N
         if one.statement.predicate == stated.predicate and one.statement.subject == stated.subject
     ]
     return held[0] if len(held) == 1 and held[0].object != stated.object else None
+
+
+def _affirms(statement: Extracted) -> bool:
+    return predicate_name(statement.predicate or "")[1]
 
 
 def _vaguer(stated: Extracted, ledger: Ledger) -> Extracted | None:

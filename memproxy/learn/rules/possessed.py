@@ -25,6 +25,14 @@ _MINE = re.compile(
     r"(?P<x>(?-i:[A-Z]|i(?=P))[\w.+-]*(?: (?:(?-i:[A-Z])[\w.+-]*|\d[\w.]*)){0,3})",
     re.IGNORECASE,
 )
+_GOT = re.compile(
+    r"\b(?:(?:got|bought|treated|picked up for|ordered) (?:myself|ourselves)(?: to)?|upgraded (?:\w+ )?to|(?:now "
+    r")?it is(?: now)?|"
+    r"I now (?:have|use|drive)) (?:an? |the )(?:(?:new|used|second-hand|refurbished|leased|brand new) )*"
+    r"(?P<x>(?-i:[A-Z]|i(?=P))[\w.+-]*(?: (?:(?-i:[A-Z])[\w.+-]*|\d[\w.]*)){0,3})(?! (?:for|as a (?:gift|present)) )",
+    re.IGNORECASE,
+)
+_NOW = re.compile(r"\bnow\b", re.IGNORECASE)
 _SECOND = re.compile(
     r"\b(?:work|second|other|old|spare|backup|company|wife|husband|mum|mom|dad|partner|both|also|too|ex|first|sold|"
     r"lost|broke|traded|test|former)\b",
@@ -40,7 +48,8 @@ def possessed(text: str, ledger: Ledger) -> Iterator[Extracted]:
     """The phone, computer or car that a sentence calls the speaker's own by its product name."""
     if _ASKS_MEMORY.search(text) is not None:
         return
-    for match in _MINE.finditer(text):
+    acquired = [one for one in _GOT.finditer(text) if "it is" not in one.group() or _NOW.search(text)]
+    for match in (*_MINE.finditer(text), *acquired):
         name = match["x"].rstrip(".-")
         kind = _kind(name)
         if kind is None or _SECOND.search(text[max(0, match.start() - 20) : match.end()]):

@@ -9,6 +9,7 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
 from memproxy.learn.guard import rejection
 from memproxy.learn.rules import (
+    arrangements,
     counts,
     diet,
     everyday,
@@ -42,6 +43,7 @@ from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.bounded import bounded
 from memproxy.learn.rules.called_off import called_off
 from memproxy.learn.rules.clauses import is_asked, without_leads
+from memproxy.learn.rules.continued import continued, given_up, told_anew
 from memproxy.learn.rules.contrasts import contrasted
 from memproxy.learn.rules.corrections import corrections
 from memproxy.learn.rules.counts import with_birth
@@ -68,7 +70,7 @@ from memproxy.learn.rules.sound import sound
 from memproxy.learn.rules.turned import turned
 from memproxy.learn.rules.turnover import turned_over
 from memproxy.learn.rules.values import names_in
-from memproxy.learn.rules.whereabouts import at_home, at_work, is_for_now
+from memproxy.learn.rules.whereabouts import at_home, at_work, is_for_now, is_passing_through, settled
 
 _CONTEXT = 300
 """Characters before a clause in which it is looked for whom "she" means."""
@@ -95,6 +97,7 @@ _BOOKS = (
     pastimes.RULES,
     plans.RULES,
     journeys.RULES,
+    arrangements.RULES,
     habits.RULES,
     tastes.RULES,
     opinions.RULES,
@@ -169,6 +172,10 @@ def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
     return _settled(unique(found))[:_MOST_CANDIDATES]
 
 
+_BORN = re.compile(r"\b(?:was|were|is|are) born\b", re.IGNORECASE)
+_STEP = re.compile(r"(?:I|we) (?:have )?(?:just |finally )?(?:bought|joined|adopted)\b", re.IGNORECASE)
+"""What ends something by what it begins: both are told."""
+
 _SCRATCHED = re.compile(
     r"(?:^|[.,!?] ?|\b(?:ok|okay|haha|lol|oh|no|actually|wait) )(?:scratch|strike|undo|cancel|forget) (?:all (?:of "
     r")?)?that(?=$|[.,!])",
@@ -194,7 +201,8 @@ def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *,
     told = before
     for said in () if whole else (*at_home(sentence.whole), *sentence.clauses):
         clause = _in_context(said, sentence, ledger, told)
-        for_now, clause = is_for_now(clause, told), at_work(clause, told)
+        for_now = is_for_now(clause, told) or is_passing_through(settled(clause, told), ledger.home)
+        clause = at_work(settled(clause, told), told)
         told = f"{told} {clause.text}"
         if for_now or not is_real(clause, sentence.whole.text):
             continue
@@ -268,12 +276,14 @@ def _evident(candidate: Extracted, clause: Clause) -> Extracted:
 
 
 def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> list[Extracted]:
-    if (put_right := contrasted(clause, ledger)) and not ledger.is_empty:
+    put_right = contrasted(clause, ledger) or (switched(clause, ledger) if " and " in clause.text else [])
+    if put_right and not ledger.is_empty:
         return put_right
     taken_back = unique([*retractions(clause, ledger, states), *called_off(clause, ledger), *endings(clause, ledger)])
     taken_back = taken_back or list(gainsaid(clause, ledger, place))
     if taken_back or is_retraction(clause):
-        return taken_back
+        step = states(clause) if taken_back and _STEP.match(clause.text) else []
+        return [*taken_back, *given_up(clause, taken_back), *step]
     if anew := respelled(clause, ledger):
         return anew
     clause = plainly(clause)
@@ -281,12 +291,14 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
         list(corrections(clause, ledger, place)) if ledger.is_empty else _corrected(clause, ledger, place)
     )
     if corrected:
-        return [*corrected, *respelled_elsewhere(corrected, ledger)]
+        is_born = _BORN.search(clause.text) is not None and all(one.intent is Intent.FORGET for one in corrected)
+        return [*corrected, *(states(clause) if is_born else respelled_elsewhere(corrected, ledger))]
     stated = [as_correction(one, clause, ledger) for one in states(clause)]
     if not stated:
         return (
             restated(clause, ledger, place, changed=changed)
             or recovered(clause, ledger, place)
+            or told_anew(clause, ledger)
             or [as_correction(one, clause, ledger) for one in declared(clause, ledger)]
         )
     return [*(ended for one in stated for ended in opposed(one, ledger)), *stated]
@@ -295,7 +307,8 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
 def _corrected(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     """What a clause changes of what is known, by the first reading that finds something."""
     return (
-        turned_over(clause, ledger)
+        continued(clause, ledger)
+        or turned_over(clause, ledger)
         or exchanged_kind(clause, ledger)
         or switched(clause, ledger)
         or judged(clause, ledger)

@@ -78,7 +78,8 @@ def swapped(clause: Clause, ledger: Ledger) -> list[Extracted]:
 def recovered(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     """What was said earlier in this conversation, with the right value in it; nothing where that is not clear."""
     meant = _named_wrong(clause.text)
-    if meant is None and clause.is_correction and has_sort(bare := _bare(clause.text), clause):
+    corrects = clause.is_correction or _MAKE.match(clause.text) is not None
+    if meant is None and corrects and has_sort(bare := _bare(clause.text), clause):
         meant = _Meant(bare, None)
     if meant is None:
         return []
@@ -99,6 +100,7 @@ def recovered(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     return made if len(made) == 1 else []
 
 
+_MAKE = re.compile(r"make (?:it|that) ", re.IGNORECASE)
 _UNIT = re.compile(r"(?P<number>[$€£¥]?\d[\d.,:]*|[a-z]+)[ -]?(?P<unit>[a-z]{2,})\b", re.IGNORECASE)
 
 
@@ -211,7 +213,8 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 _CHANGES_COUNT = re.compile(
-    r"\b(?:down|up|back) to\b|\b(?:only|now|left|remaining|better|rather|instead|after all|actually|in total|"
+    r"\b(?:down|up|back) to\b|\b(?:final|latest|new|total) (?:count|number|tally|headcount)\b|\b(?:only|now|left|"
+    r"remaining|better|rather|instead|after all|actually|in total|"
     r"altogether|"
     r"make (?:it|that)|plan for)\b",
     re.IGNORECASE,

@@ -11,14 +11,14 @@ from difflib import SequenceMatcher
 
 import msgspec
 
-from memproxy.core.slots import value_name
+from memproxy.core.slots import numbers, value_name
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.exchange import with_value
 from memproxy.learn.rules.frames import at_other_times
 from memproxy.learn.rules.general import OFTEN_SAID, fact
 from memproxy.learn.rules.ledger import NAMES_NOTHING, Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
-from memproxy.learn.rules.typed import replaced
+from memproxy.learn.rules.typed import COLOURS, replaced
 from memproxy.learn.rules.values import MASK, names_in, slug, third_person, trimmed
 
 CHANGE = re.compile(
@@ -27,6 +27,7 @@ CHANGE = re.compile(
     r"these days|"
     r"nowadays|instead|chang(?:ed?|ing)|moved|switch(?:ed)?|rescheduled|pushed|postponed|delayed|vetoed|update|"
     r"turns out|final answer|since (?:then|last)|reversing|renamed|replaced|swapped|decided|went with|ended up|"
+    r"halved|doubled|tripled|slashed|hiked|trimmed|adjusted|painted|repainted|dyed|"
     r"make (?:that|it)|sorry|fix|rather|revised|up to date|bumped|upped|cut to|raised|dropped to|grew to|"
     r"lowered|(?:put|went|gone|going|brought|taken) (?:\w+ ){0,2}(?:up|down) to|"
     r"refinanced|spelled|spelt|gave you|turned|joined|quit|sold|left|new|plan b|"
@@ -74,8 +75,9 @@ def restated(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> li
     text = re.sub(r"\s+(?:lol|haha|typo|sorry|final answer|please|thanks)$", "", clause.text.strip(" .!,"))
     if changed and (known := _by_value(text, clause, ledger, place) or _respelled(text, ledger)) is not None:
         return [known]
-    if changed and (renamed := _RENAMED.match(text)) is not None and ledger.heard:
-        return _named_anew(renamed["x"], ledger)
+    renamed = _RENAMED.match(text) or (_IS_NAME.match(text) if _RENAMES.search(clause.evidence) else None)
+    if changed and renamed is not None:
+        return _named_anew(renamed["x"], [*ledger.heard[-1:], terms(clause.evidence)], ledger)
     for part in dict.fromkeys((text, *(_CUT.split(text)[1:] if len(text) < 300 else ()))):
         found = _of_part(part, clause, ledger, changed=changed)
         if found:
@@ -84,10 +86,11 @@ def restated(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> li
 
 
 _VALUE = re.compile(
-    r"\+?\d{2,4}[ -]\d[\d -]{2,}\d|[$€£¥]?\d[\d.,:]*\d(?: ?(?:am|pm|mg|kg|km|cm|k|%|euros?|dollars|pounds|"
+    r"\+?\d{2,5}[ -]\d[\d -]{2,}\d|[$€£¥]?\d[\d.,:]*\d(?: ?(?:am|pm|mg|kg|km|cm|k|%|euros?|dollars|pounds|"
     r"hours?|minutes|people|guests)\b|[€%])?|"
     r"[$€£¥]?\d(?: ?(?:am|pm|mg|kg|km|people|guests|hours?)\b)?|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|"
-    r"\b(?:noon|midnight)\b",
+    r"\b(?:noon|midnight)\b|"
+    rf"\b(?:(?:light|dark|pale|deep|sage|navy|olive|forest|sky|royal|bright) )?(?:{COLOURS})\b",
     re.IGNORECASE,
 )
 _CODE = re.compile(r"\b[A-Z]{2,3} ?\d{2,5}\b")
@@ -136,10 +139,23 @@ def _by_value(text: str, clause: Clause, ledger: Ledger, place: int) -> Extracte
     named = [new for shared, new, _ in made if any(not term[:1].isdigit() for term in shared)]
     if len(named) == 1:
         return named[0]
-    if named or len(made) != 1 or _PLAIN.match(text) is None:
+    if named or len(made) != 1 or _PLAIN.match(text) is None or _is_of_other_size(said[0], made[0][1]):
         return None
-    return made[0][1] if made[0][2] or _CHANGES.match(text) is not None else None
+    return made[0][1] if made[0][2] or _CHANGES.match(text) is not None or _LONG_NUMBER.fullmatch(said[0]) else None
 
+
+def _is_of_other_size(value: str, changed: Extracted) -> bool:
+    """Whether a number said alone is many times the one whose place it would take: "it's 10 now" is no rent of 1200."""
+    new, old = (numbers(text) for text in (value, changed.replaces or ""))
+    if len(new) != 1 or len(old) != 1 or _LONG_NUMBER.fullmatch(value):
+        return False
+    less, more = sorted(abs(float(one)) for one in (*new, *old))
+    return more > _TIMES * less
+
+
+_TIMES = 6
+_LONG_NUMBER = re.compile(r"\+?\d{2,5}[ -]\d[\d -]{4,}\d")
+"""A number to ring: nobody says one that is not of somebody."""
 
 _PASSING_VALUE = re.compile(
     r"\b(?:error|bug|line|file|code|function|tests?|version|page|row|column|px|ms|times|ago|in \d|"
@@ -184,12 +200,21 @@ _NEARLY = 0.75
 _RENAMED = re.compile(r"(?:he|she|it|they) (?:is|are) (?:now )?(?:called|named) (?P<x>(?-i:[A-Z])\w+)", re.IGNORECASE)
 
 
-def _named_anew(name: str, ledger: Ledger) -> list[Extracted]:
+_IS_NAME = re.compile(
+    r"(?:it|they|we|he|she) (?:is|are) (?:now |called )?(?P<x>(?-i:[A-Z])[\w'-]*(?: (?-i:[A-Z])[\w'-]*)*)(?: "
+    r"now)?[.!]?$",
+    re.IGNORECASE,
+)
+_RENAMES = re.compile(r"\b(?:renamed|rebranded|changed (?:its|the|our|his|her) name|new name)\b", re.IGNORECASE)
+
+
+def _named_anew(name: str, heard: list[frozenset[str]], ledger: Ledger) -> list[Extracted]:
     """“We renamed the puppy. She's called Pickle now”: the one named thing that the sentence before speaks of."""
     found = []
     for one in ledger.newest():
         held = names_in(one.statement.content.partition(" ")[2])
-        if len(held) == 1 and (terms(one.statement.content) - terms(held[0])) & ledger.heard[-1]:
+        about = terms(one.statement.content) - terms(held[0] if held else "")
+        if len(held) == 1 and any(about & said for said in heard):
             new = with_value(one.statement, held[0], name)
             found += [new] if new is not None else []
     return found if len(found) == 1 else []

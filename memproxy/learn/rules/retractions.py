@@ -9,6 +9,7 @@ from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.denials import States, not_so_of_others
 from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 from memproxy.learn.rules.model import SURE, Clause
+from memproxy.learn.rules.sound import sound
 from memproxy.learn.rules.topics import plain_topic
 from memproxy.learn.rules.values import third_person, trimmed
 from memproxy.learn.rules.words import PEOPLE, PETS
@@ -51,6 +52,8 @@ _LAST = re.compile(
 _GIVEN_AWAY = re.compile(
     r"(?:I|we) (?:had to |have to |have )?(?:give|gave|given|put) (?P<x>(?:(?:my|our|the) )?[\w' "
     r"-]{2,30}?) (?:away|up|down|to sleep)\b"
+    r"|(?:I|we) (?:have )?(?:gave|given|passed|handed) (?P<w>(?:my|our|the) [\w' -]{2,30}?) (?:on |down )?to (?:my|"
+    r"our|an?|the|(?-i:[A-Z])\w+)\b"
     r"|(?:the doctors?|my (?:doctor|gp)|they|she|he) took me off (?P<y>.+)|(?:my|our) (?P<z>[\w' "
     r"-]{2,30}?) (?:broke|fell through|was stolen|got stolen|was cancelled|ended|closed down|is "
     r"history|ran away)(?=$|[.,!;]| last| in\b)",
@@ -90,7 +93,7 @@ _DIED = re.compile(
 _LEFT = re.compile(
     r"(?:(?:I|we) (?:have )?(?:left|quit|resigned from|was laid off from|got laid off from|got fired from|was fired "
     r"from|no longer work (?:at|for)|handed in (?:my|the) (?:badge|notice|resignation|keys|laptop) (?:at|to))|"
-    r"(?:my |our )?last day (?:at|with)(?=.* was\b)) (?:my job(?: at| as an?)? ?|my position at )?(?P<x>.*)",
+    r"(?:my |our )?last (?:day|shift) (?:at|with)(?=.* was\b)) (?:my job(?: at| as an?)? ?|my position at )?(?P<x>.*)",
     re.IGNORECASE,
 )
 _AT_A_FIRM = re.compile(r"User is (?:an? |in )[\w -]+ (?:at|with) (?-i:[A-Z])")
@@ -246,7 +249,7 @@ def _no_longer(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extra
     text = _affirmed(clause.text)
     if text is None or re.match(r"(?:I|we) (?:\w+ )?(?:\d+|\w+) (?:years?|months?|weeks?|days?) ago\b", text):
         return
-    stated = [one for one in states(msgspec.structs.replace(clause, text=text)) if one.predicate]
+    stated = [one for one in states(msgspec.structs.replace(clause, text=text)) if one.predicate and sound(one)]
     if any(one.predicate in ("likes", "dislikes", "quit", "avoids") for one in stated):
         return  # a change of mind, which is a statement
     if _NOUN_GIVEN_UP.match(text) is not None:
@@ -333,7 +336,7 @@ def _ended(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracte
     match = _ENDED.match(clause.text) or _IS_OFF.match(clause.text)
     said = match["x"] if match else None
     if said is None and (away := _GIVEN_AWAY.match(clause.text)) is not None:
-        said = away["x"] or away["y"] or away["z"]
+        said = away["x"] or away["w"] or away["y"] or away["z"]
     if said is None:
         return
     plain = re.sub(r"^(?:my|our|the|that|this) ", "", said)

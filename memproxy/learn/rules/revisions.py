@@ -50,7 +50,8 @@ _MOVES = (
     "changed|moved|pushed|postponed|rescheduled|increased|raised|cut|reduced|lowered|dropped|shifted|bumped|upped|"
     "brought forward|updated|delayed|extended|upgraded|renamed|switched|migrated|converted|slipped|rebooked|rebranded|"
     "promoted|swapped|grew|shrank|shrunk|expanded|rose|fell|jumped|climbed|went up|went down|gone up|set|transitioned|"
-    "relocated|downgraded|"
+    "relocated|downgraded|halved|doubled|tripled|slashed|hiked|trimmed|adjusted|talked down|bargained down|knocked "
+    "down|"
     "bump|change|move|push|delay|grow|raise|lower|increase|cut|extend|postpone|reschedule|shift|update|rename|switch|"
     "swap"
 )
@@ -256,7 +257,7 @@ def _exchanged(said: _Said, ledger: Ledger) -> list[Extracted]:
                 at = one.turn
                 same = changed.object == one.statement.object
                 changed = msgspec.structs.replace(changed, object=new) if same else changed
-                found.append(_repredicated(changed, wrong, new))
+                found.append(repredicated(changed, wrong, new))
     return found if at is None or at >= 0 else found[:1]
 
 
@@ -269,7 +270,7 @@ def _with(known: Extracted, wrong: str, new: str) -> Extracted | None:
     return with_value(known, whole if new[:1].isupper() else wrong, new)
 
 
-def _repredicated(changed: Extracted, wrong: str, new: str) -> Extracted:
+def repredicated(changed: Extracted, wrong: str, new: str) -> Extracted:
     """A predicate that names the old value ("trip_to_lyon") names the new one."""
     old, predicate = slug(wrong), changed.predicate or ""
     if not old or f"_{old}_" not in f"_{predicate}_":
@@ -305,7 +306,7 @@ def _of_kind(clause: Clause, ledger: Ledger) -> Extracted | None:
         for held in named_of(kind, one.statement.content):
             if held.casefold() != new.casefold() and not _is_past(one.statement):
                 changed = with_value(one.statement, held, new)
-                return _repredicated(changed, held, match["x"]) if changed is not None else None
+                return repredicated(changed, held, match["x"]) if changed is not None else None
     return None
 
 

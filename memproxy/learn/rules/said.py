@@ -217,11 +217,18 @@ def sentences_said(turn: Memory) -> Iterator[Sentence]:
         whole = whole_of(repaired(in_english(sentence)), evidence, turn.created_at)
         if whole is None or is_supposed(whole) or _SARCASTIC.match(whole.text):
             continue
-        clauses = () if is_asked(whole) else tuple(clauses_of(whole))
+        clauses = tuple(clauses_of(whole)) if not is_asked(whole) else _beside_question(whole)
         if admitted:
             clauses = tuple(msgspec.structs.replace(one, is_correction=True) for one in clauses)
         admitted = len(sentence) <= _SHORT and _ADMITS.search(whole.text) is not None
         yield Sentence(whole, clauses)
+
+
+def _beside_question(whole: Clause) -> tuple[Clause, ...]:
+    """What is told behind a semicolon ("remind me how to say sorry in Welsh; my mother-in-law is Welsh")."""
+    _, _, told = whole.text.partition("; ")
+    beside = msgspec.structs.replace(whole, text=told)
+    return tuple(clauses_of(beside)) if told and not told.endswith("?") and not is_asked(beside) else ()
 
 
 def _statements(turn: Memory) -> Iterator[tuple[str, str]]:

@@ -48,7 +48,8 @@ PASSING_TASTE = re.compile(
     r"|(?:an?|the) (?:combination|mix|"
     r"option|idea|suggestion|answer|approach|version|explanation|design|draft|code|tone|format|"
     r"structure|plan|list|"
-    r"recipe|title|summary|proposal|result|name|color scheme|first|second|last|new|example|look|itinerary|one|joke|"
+    r"recipe|title|summary|proposal|result|name|color scheme|first|second|last|new(?! [a-z-]+ [a-z]+)|example|look|"
+    r"itinerary|one|joke|"
     r"direction|function|bug|error)\b"
     r"|\w+ (?:idea|suggestion|answer|option|approach|explanation|version)\b|(?:option|version|number|variant|plan) "
     r"\w+$|mondays?$|my life|life|being here"
@@ -267,14 +268,24 @@ RULES: tuple[Rule, ...] = (
     ),
     _said(r"have (?:a passion for|a soft spot for|a sweet tooth for) (?P<x>.+)", "likes"),
     _said(
-        r"(?:fell in love with|have fallen in love with|have grown to (?:like|love)|have come to (?:like"
-        r"|love)|(?:have )?c[oa]me (?:round|around) to|"
-        r"started to (?:like|love|enjoy)) (?P<x>.+)",
+        r"(?:have grown to like|have come to (?:like|enjoy)|(?:have )?c[oa]me (?:round|around) to|"
+        r"started to (?:like|enjoy)) (?P<x>.+)",
         "likes",
+    ),
+    _said(
+        r"(?:(?:fell|have fallen) in love with|have (?:grown|come|learned|learnt) to love|started to love) (?P<x>.+)",
+        "has come to love",
     ),
     _said(r"cannot (?:stand|bear|tolerate|abide) (?P<x>.+)", "can't stand", no=True),
     _said(r"no longer (?:like|love|enjoy) (?P<x>.+)", "no longer likes", no=True),
     _said(r"(?:do|does) not (?:like|enjoy|love) (?P<x>.+)", "does not like", no=True),
+    _said(
+        r"am not (?:really |much of )?(?P<x>an? (?:tea|coffee|dog|cat|beach|mountain|morning|night|city|country|"
+        r"sweets?|"
+        r"chocolate|wine|beer) (?:person|girl|guy|drinker))",
+        "is not",
+        no=True,
+    ),
     _said(
         r"am not (?:a |an )?(?:huge |big |great |much of a )?(?:fan of|fond of|into|keen on|crazy about) (?P<x>.+)",
         "is not a fan of",

@@ -24,7 +24,7 @@ _WORD_NUMBERS = {word: str(number) for number, word in enumerate(_COUNTS, 1)}
 _COUNT_WORD = re.compile(rf"(?:{'|'.join(_WORD_NUMBERS)})\b", re.IGNORECASE)
 COLOURS = (
     "red|orange|yellow|green|blue|purple|violet|pink|brown|black|white|gr[ae]y|beige|teal|turquoise|navy|maroon|"
-    "burgundy|gold|silver|cream|mint|sage|lavender|lilac|indigo|magenta|cyan|crimson|olive|charcoal|coral|mustard|ivory"
+    "burgundy|gold|silver|cream|mint|sage|lavender|lilac|indigo|magenta|cyan|crimson|olive|charcoal|coral|mustard|ivory|terracotta|peach|apricot|anthracite|plum"
 )
 _COLOUR = re.compile(rf"\b(?:(?:light|dark|bright|pale|deep|navy|forest|sky|royal) )?(?:{COLOURS})\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,60})+")
@@ -66,6 +66,7 @@ _NOISE = re.compile(
     re.IGNORECASE,
 )
 _THEN_CLOCK = re.compile(r"[ ,]+(?:at )?(?P<clock>\d\S*(?: ?[ap]\.?m)?|noon|midnight)", re.IGNORECASE)
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b(?!-)")
 _PREPOSITION = re.compile(r"^(?:on|in|by|at) (?:the (?=\d))?")
 
 
@@ -237,9 +238,14 @@ def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     counted = _COUNT_WORD.match(new)
     plain = _WORD_NUMBERS[counted.group().lower()] + new[counted.end() :] if counted else new
     amount = _AMOUNT.match(plain)
-    held = [found.group() for found in _NUMBER.finditer(_NOTED.sub("", known.content))]
-    if amount is None or known_day(known, clause) is not None or _is_other_unit(known.content, plain):
+    told, day = _NOTED.sub("", known.content), known_day(known, clause)
+    if amount is None or _is_other_unit(known.content, plain):
         return None
+    if day is not None:
+        if not _is_no_day(amount.group()):
+            return None
+        told = told.replace(_NOTED.sub("", day), " ")
+    held = [found.group() for found in _NUMBER.finditer(told)]
     if not held and counted:
         return _by_counted(known, counted.group())
     said = amount.group().strip().rstrip(".,")
@@ -251,6 +257,24 @@ def _by_number(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     if road is not None and road["name"] not in known.content:
         return None  # "14 Oak Road" is no other number of "12 Elm Street"
     return _amount_for(known, held[0].strip(), said)
+
+
+def _is_no_day(amount: str) -> bool:
+    """Whether it can be no day of a month, nor a year: beside a date it is of what else is counted there."""
+    found = numbers(amount)
+    return len(found) == 1 and not any(float(one) < _DAYS_OF_MONTH or 1900 <= float(one) < 2100 for one in found)
+
+
+_DAYS_OF_MONTH = 32
+
+
+def _by_year(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
+    """“2021” for “in 2012”."""
+    said, held = _YEAR.fullmatch(new), _YEAR.findall(_NOTED.sub("", known.content))
+    if said is None or len(held) != 1 or held[0] == new:
+        return None
+    value = known.object or ""
+    return exchange(known, held[0], new, value.replace(held[0], new) if held[0] in value else new)
 
 
 def _by_counted(known: Extracted, new: str) -> Extracted | None:
@@ -282,16 +306,29 @@ def _by_colour(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
     return _swap(known, held.group(), said.group()) if said and held else None
 
 
+_CALLED = re.compile(r"\bis (?:named|called) ")
+
+
 def _by_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
     """A name for a name, when it is plainly a correction."""
     plain = re.sub(r"\s+with an? .*$|\s*\(.*$", "", new).rstrip(" .!")
+    if _CALLED.search(known.content) and re.search(rf"\b(?:in|at|from|to|with|for) {re.escape(plain)}\b", clause.text):
+        return None  # "she is at Schiller now" gives nobody another name
     if is_name(plain) and (found := _only_name(known, plain, clause)) is not None:
         return found
+    if is_name(plain) and re.match(r"I (?:meant|mean)\b", clause.text) and (other := _name_within(known, plain)):
+        return other
     if not is_name(plain) or not known.object or not (known.object[:1].isupper() or known.predicate == "name"):
         return None
     if numbers(known.object) or _day(plain, clause) is not None or known.object not in known.content:
         return None
     return exchange(known, known.object, plain, plain)
+
+
+def _name_within(known: Extracted, new: str) -> Extracted | None:
+    """The only name in what is told of somebody ("Casimir makes the best Riesling"), where another is meant."""
+    held = names_in(f"x {known.object or ''}")
+    return _swap(known, held[0], new) if len(held) == 1 and held[0] != known.object else None
 
 
 def _only_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
@@ -311,6 +348,7 @@ _REPLACE = (
     _by_clock,
     _by_weekdays,
     _by_ordinal,
+    _by_year,
     _by_date,
     _by_number,
     _by_colour,

@@ -14,13 +14,15 @@ from memproxy.learn.rules.words import NOT_A_NAME
 _NAME = r"(?-i:[A-Z])[\w&+-]*(?:[. ](?-i:[A-Z])[\w&+-]*){0,3}"
 _IS_AT = re.compile(
     rf"(?P<who>I|we|(?:my|our) [\w -]{{2,30}}?|(?-i:[A-Z])\w+)(?P<be> am| are| is)(?: now| currently| working)? "
-    rf"(?:at|with|for) (?P<x>(?:the )?{_NAME})(?P<now>(?:,? (?:now|these days|instead|currently|nowadays|since|from|in|"
+    rf"(?:at|with|for) (?P<x>(?:the )?{_NAME}|an? [a-z]+(?: [a-z]+)?(?= now\b))(?P<now>(?:,? (?:now|these days|"
+    rf"instead|currently|nowadays|since|from|in|"
     rf"as)\b.*)?)[.!]?$",
     re.IGNORECASE,
 )
 _LEFT = re.compile(
     r"\b(?:quit|resigned|laid off|let go|got fired|was fired|handed in|gave notice|(?:new|changed|switched|switching|"
-    r"swapped) (?:jobs?|employers?)(?!\W*\?)|last day (?:at|with)|(?:no longer|not|n['’]t) (?:\w+ )?(?:at|with|for) "
+    r"swapped) (?:jobs?|employers?)(?!\W*\?)|last (?:day|shift|week) (?:at|with)|(?:no longer|not|n['’]t) (?:\w+ "
+    r")?(?:at|with|for) "
     r"(?-i:[A-Z])[\w&.-]*(?: any ?more| any longer)?|done (?:at (?:the )?\w+|with (?-i:[A-Z])\w*)|finished at|"
     r"(?:left|leaving) (?:my (?:old )?(?:job|employer|company)|(?-i:[A-Z])[\w&]*))",
     re.IGNORECASE,
@@ -94,6 +96,46 @@ def at_work(clause: Clause, told: str) -> Clause:
     verb = "works" if match["be"].strip().lower() == "is" else "work"
     text = f"{match['who']} {verb} at {match['x']}{match['now']}"
     return msgspec.structs.replace(clause, text=text, is_correction=True)
+
+
+_IN_NOW = re.compile(
+    rf"(?P<who>I|we) (?:am|are) in (?P<x>{_NAME}) now[.!]?$",
+    re.IGNORECASE,
+)
+_MOVED = re.compile(
+    r"\b(?:moved|moving|relocat\w+|settled|box(?:es)?|unpack\w*|new (?:flat|apartment|place|house|home|job)|"
+    r"transferred)\b",
+    re.IGNORECASE,
+)
+
+
+def settled(clause: Clause, told: str) -> Clause:
+    """“We moved. I'm in Rome now”: said as where somebody lives; ``told`` is what was said before."""
+    match = _IN_NOW.match(clause.text)
+    if match is None or _MOVED.search(f"{told[-_NEAR:]} {clause.evidence}") is None or is_errand(clause):
+        return clause
+    return msgspec.structs.replace(clause, text=f"{match['who']} live in {match['x']} now")
+
+
+def is_passing_through(clause: Clause, home: str | None) -> bool:
+    """Whether "I'm in Hamburg now" is said by who lives elsewhere (``home``) and of no move: it may be a journey."""
+    match = _IN_NOW.match(clause.text)
+    if match is None or home is None or match["x"] in home:
+        return False
+    return (
+        match["x"] not in home
+        and re.fullmatch(rf"\W*{_SAID_IN.pattern}\W*", clause.evidence, re.IGNORECASE) is not None
+    )
+
+
+_SAID_IN = re.compile(
+    rf"(?:(?:hi|hey|hello|so|ok|well|and|yes|yeah)\W+)*(?:I['’]?m|I am|we['’]?re|we are) in {_NAME} now"
+)
+
+
+def is_errand(clause: Clause) -> bool:
+    """Whether a clause tells where somebody is for hours or days, by what he does there."""
+    return _ERRAND.search(clause.evidence) is not None or _TIME_OF_DAY.search(clause.evidence) is not None
 
 
 def changes_job(clause: Clause, told: str = "") -> bool:

@@ -148,7 +148,7 @@ def role_at(groups: Groups, clause: Clause) -> Iterable[Extracted]:
             content=f"User is the {title} {groups['of'].lower()} {where}.",
             subject="user",
             predicate="job_title",
-            object=title,
+            object=title if where[:1].isupper() else f"{title} {groups['of'].lower()} {where}",
             tags=("work", "job"),
             entities=tuple(names_in(where)),
             confidence=SURE,
