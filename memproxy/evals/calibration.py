@@ -39,7 +39,7 @@ from memproxy.core.turn import Message, make_turns
 from memproxy.evals import locomo, logistic
 from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Candidate, HybridQuery, Question
+from memproxy.ports import Candidate, HybridQuery, Question, SparseVector
 from memproxy.recall.batch import Array
 from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.recall.levels import Asked
@@ -57,7 +57,7 @@ is right in LoCoMo's long conversations and puts the turn after the answer first
 WITHOUT_SHARED_WORDS = ("first person", "few", "few turns", "others", "few others", "few others' turns")
 _ALL_MEMORIES = ("turns", "turns and facts", "first person")
 ORDERED = {"hybrid": _ALL_MEMORIES, "late": ("turns",), "lexical": _ALL_MEMORIES}
-ORDER_WEIGHT = {"hybrid": 20.0, "late": 450.0, "lexical": 20.0}
+ORDER_WEIGHT = {"hybrid": 20.0, "late": 450.0, "lexical": 100.0}
 """What a question's order counts against its rows. From 5 on both recalls are better, also of conversations that were
 not fitted on, and what passes the floor stays the same."""
 
@@ -135,8 +135,8 @@ class Workshop:
 
         Without ``shared_words`` they are looked at as if none of them had any of the query's words.
         """
-        sparse = self._lexical.encode_query(query)
-        words = _bm25(corpus, sparse.indices)
+        sparse = self._lexical.encode_query(query) if dense else self._ranker.wording.encoded(query)
+        words = _bm25(corpus, sparse)
         asked = self._question(query) if dense else Question(vector=[])
         texts = [dense_text(one.memory) for one in corpus]
         cosines = self.embed(texts) @ np.asarray(asked.vector) if dense else None
@@ -156,7 +156,8 @@ class Workshop:
             for place in places
         ]
         now = max(one.memory.created_at for one in corpus)
-        hybrid = HybridQuery(bm25=sparse if shared_words else None, tokens=asked.tokens, words=asked.words)
+        bm25 = sparse if shared_words else None
+        hybrid = HybridQuery(dense=asked.vector or None, bm25=bm25, tokens=asked.tokens, words=asked.words)
         batch = self._ranker.batch(query, hybrid, candidates, now)
         sources = {id(corpus[place].memory): corpus[place].sources for place in places}
         labels = np.array([float(bool(sources[id(one.memory)] & gold)) for one in candidates])
@@ -164,11 +165,15 @@ class Workshop:
         return Example(columns=self._ranker.columns(batch), labels=labels, asked=Asked.of(batch), wanted=wanted)
 
 
-def _bm25(corpus: Sequence[Document], terms: Sequence[int]) -> Any:
+def _bm25(corpus: Sequence[Document], query: SparseVector) -> Any:
     """Raw BM25 with the IDF of this corpus, as Qdrant computes it."""
+    terms = dict(zip(query.indices, query.values, strict=True))
     having = Counter(term for one in corpus for term in terms if term in one.sparse)
-    idf = {term: np.log(1 + (len(corpus) - having[term] + 0.5) / (having[term] + 0.5)) for term in terms}
-    return np.array([sum(idf[term] * one.sparse.get(term, 0.0) for term in terms) for one in corpus])
+    worth = {
+        term: weight * np.log(1 + (len(corpus) - having[term] + 0.5) / (having[term] + 0.5))
+        for term, weight in terms.items()
+    }
+    return np.array([sum(worth[term] * one.sparse.get(term, 0.0) for term in terms) for one in corpus])
 
 
 class Person(msgspec.Struct):

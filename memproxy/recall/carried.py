@@ -20,7 +20,9 @@ BELOW = 1.6
 """How far a question stands below its answer: further than the elbow of `recall.select`."""
 
 REPLACED = -0.5
-"""Log odds of a statement that another replaces, at most: below the floor, whatever else is found."""
+"""Log odds of a statement that another replaces, at most: below the usual floor. A lower one does not let it in either:
+it is marked, too.
+"""
 
 _SUREST = math.log(99)
 """The elbow counts from no more than this."""
@@ -28,15 +30,20 @@ _SUREST = math.log(99)
 _STEP = 1e-3
 
 
-def carried(batch: Batch, odds: Array) -> Array:
-    """The log odds of the candidates, with those of others that they stand with."""
-    found = odds
+def carried(batch: Batch, odds: Array) -> tuple[Array, Array]:
+    """The log odds of the candidates, with those of others that they stand with; and 1 for those that another of them
+    replaces, else 0. What the user must avoid is given all the same.
+    """
+    found, replaced = odds, np.zeros(len(odds))
     if batch.asking.assistant_said:
         found = _answers(batch, found)
     if newer.wanted(batch):
-        found = _later(batch, found)
+        found, replaced = _later(batch, found)
     fields = frozenset[str]() if batch.asked_speakers else batch.each.advice_fields
-    return _constraints(batch, found) if fields else found
+    if not fields:
+        return found, replaced
+    lifted = _constraints(batch, found)
+    return lifted, np.where(lifted > found, 0.0, replaced)
 
 
 def _answers(batch: Batch, odds: Array) -> Array:
@@ -52,15 +59,15 @@ def _answers(batch: Batch, odds: Array) -> Array:
     return found
 
 
-def _later(batch: Batch, odds: Array) -> Array:
+def _later(batch: Batch, odds: Array) -> tuple[Array, Array]:
     """What was said later about the same stands right behind what was found, or in its place."""
-    found, pairs = odds.copy(), newer.pairs(batch, odds, LIKELY)
+    found, pairs, replaced = odds.copy(), newer.pairs(batch, odds, LIKELY), np.zeros(len(odds))
     for pair in pairs:
         best = max(odds[pair.place], odds[pair.later])
         found[pair.later] = best if pair.instead else max(best - _STEP, odds[pair.later])
-    replaced = [pair.place for pair in pairs if pair.instead]
-    found[replaced] = np.minimum(odds[replaced], REPLACED)
-    return found
+    places = [pair.place for pair in pairs if pair.instead]
+    found[places], replaced[places] = np.minimum(odds[places], REPLACED), 1.0
+    return found, replaced
 
 
 def _constrains(each: Each, place: int) -> bool:

@@ -150,7 +150,7 @@ def pairs(batch: Batch, odds: Array, floor: float) -> list[Later]:
     several = batch.each.of_text(asks_for_many) or _COUNT.search(batch.text[:_READ]) is not None
     likely = None if several else np.where(odds > floor, odds, -np.inf)
     ways = [
-        _by_matter(said, order[:AMONG], likely),
+        _by_matter(said, order[:AMONG], odds, likely),
         _by_tokens(said, order[:AMONG], odds, floor),
         _by_name(said, odds, floor),
     ]
@@ -184,7 +184,7 @@ def _by_tokens(said: _Said, order: Sequence[int], odds: Array, floor: float) -> 
     return lambda place: _later(said, place, order, least) if any(said.tokens([place])) else None
 
 
-def _by_matter(said: _Said, order: Sequence[int], likely: Array | None) -> Way:
+def _by_matter(said: _Said, order: Sequence[int], odds: Array, likely: Array | None) -> Way:
     """Among those that tell of the matter that is asked for: of which one holds at a time, or which is asked for as it
     is now; of another where what is later tells of a change and both are likely to be the one thing that is asked for,
     or where it says that it is instead of what was before, and that was one thing.
@@ -195,7 +195,8 @@ def _by_matter(said: _Said, order: Sequence[int], likely: Array | None) -> Way:
     single = core if changes.asks_for_now(query[:_READ]) else asked.one_at_a_time
     mine = [place for place in order if asked.names and said.mine[place]]
     told = {place: each.told(whole[place]) for place in mine}
-    of_one = [place for place, names in told.items() if names & single]
+    lasting = single <= asked.one_at_a_time
+    of_one = [place for place, names in told.items() if names & single and (lasting or odds[place] > LIKELY_ENOUGH)]
     of_any = [place for place, names in told.items() if names & core]
 
     def later(place: int) -> Later | None:

@@ -56,6 +56,11 @@ OF_ANOTHER = -4.0
 UNKNOWN = -3.2
 """Where no candidate names the person, or the animal, that is asked about: what is found is about another."""
 
+LEARNED = -0.6
+"""Of a fact whose message is among the candidates, where it has a vector: short as it is, it lies nearer to any
+question than the message that it is a part of.
+"""
+
 ON_TIME, MOST_ON_TIME = 0.8, 2.5
 """For what was said on the day, or in the month, that is asked for, the more the fewer others were: by the logarithm of
 how many candidates there are to one of them, and at most so much.
@@ -87,7 +92,9 @@ def personal(batch: Batch, odds: Array) -> Array:
         return odds + OF_HIMSELF * asking.of_self
     found, of_self = odds, bool(asking.of_self or asking.assistant_said)
     if of_self:
-        found = odds + batch.each.of_text(_floor) + OF_ANSWERS * asking.assistant_said + _on_time(batch)
+        found = (
+            odds + batch.each.of_text(_floor) + OF_ANSWERS * asking.assistant_said + _on_time(batch) + _learned(batch)
+        )
     asked = batch.each.asked_about
     if not asked.names or asking.assistant_said:
         return found
@@ -181,6 +188,13 @@ def _told(batch: Batch, places: list[int]) -> dict[int, frozenset[str]]:
         return names if earlier == NO_PLACE else told(earlier, goes_on=True)
 
     return {place: told(place, goes_on=False) for place in places}
+
+
+def _learned(batch: Batch) -> Array:
+    """What is taken from facts that stand beside the message that they were learned from."""
+    own = np.array(batch.whole)
+    result: Array = LEARNED * ((np.array(batch.each.sources)[own] != own) & ~np.isnan(batch.cosine))
+    return result
 
 
 def _on_time(batch: Batch) -> Array:

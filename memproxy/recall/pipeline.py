@@ -324,7 +324,7 @@ class Recall:
                 asked = await self._embedder.embed_question(text)
         except (TimeoutError, EmbedderUnavailable):
             pass  # words alone are what is left to search by; the embedder says itself what is wrong with it
-        bm25 = self._lexical.encode_query(text)
+        bm25 = self._ranker.wording.encoded(text) if asked is None else self._lexical.encode_query(text)
         tokens = asked.tokens if asked is not None and LATE in self._recipe.stages else None
         limit = max(least, wanted(self._recipe, tokens=tokens is not None))
         if asked is None:

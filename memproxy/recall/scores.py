@@ -11,13 +11,16 @@ from memproxy.recall.personal import personal
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
 
+REPLACED = "replaced"
+"""The column that is 1 for what another candidate replaces: it is not given, whatever its score."""
+
 CROWDING = ("crowd", "turn_crowd")
 """The columns by which the number of candidates lowers all of their sums."""
 
 
 def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
     """One score in [0, 1] for each candidate, by the weights ``lexical`` for those without a vector, ``late`` for turns
-    that were compared token by token, and ``hybrid`` for all others.
+    that were compared token by token, and ``hybrid`` for all others. A calibrated recipe adds the column `REPLACED`.
     """
     without = np.isnan(batch.cosine)
     if not recipe.calibrated:
@@ -28,7 +31,7 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
     asked = Asked.of(batch)
     if without.all():
         odds = _odds(asked, columns, recipe.lexical, recipe.lexical_level, without)
-        return fusion.probability(carried(batch, personal(batch, odds)))
+        return _told(batch, columns, odds)
     sums = weighted(columns, recipe.hybrid, len(without))
     compared = np.zeros(len(without), dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
@@ -41,7 +44,13 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
         odds = np.where(compared, _odds(asked, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, batch, odds, without), odds)
-    return fusion.probability(carried(batch, personal(batch, odds)))
+    return _told(batch, columns, odds)
+
+
+def _told(batch: Batch, columns: Columns, odds: Array) -> Array:
+    """As probabilities, with what counts beside the weights."""
+    found, columns[REPLACED] = carried(batch, personal(batch, odds))
+    return fusion.probability(found)
 
 
 def _odds(

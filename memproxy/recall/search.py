@@ -16,8 +16,10 @@ from memproxy.recall.each import Each
 from memproxy.recall.letters import Letters
 from memproxy.recall.reading import Reader, Reading, readings_of
 from memproxy.recall.recipes import Recipe
+from memproxy.recall.scores import REPLACED
 from memproxy.recall.scores import scores as scores_of
 from memproxy.recall.stages import STAGES, Columns
+from memproxy.recall.wording import Wording
 
 
 class Scored(msgspec.Struct, kw_only=True, gc=False):
@@ -38,6 +40,7 @@ class Ranker:
         self._recipe = recipe
         self._reader = Reader(lexical)
         self._generic = self._reader.terms(" ".join(GENERIC_WORDS | STOPWORDS))
+        self.wording = Wording(lexical)
 
     def read(self, candidates: Sequence[Candidate]) -> list[Reading]:
         """How each looks on its surface; what is made is kept beside them."""
@@ -97,7 +100,7 @@ class Ranker:
         readings: Sequence[Reading] | None = None,
     ) -> Batch:
         """The candidates side by side, with their ``readings``, where there are some."""
-        terms = list(frozenset(query.bm25.indices if query.bm25 else ()))
+        terms = list(self._reader.terms(text) if query.bm25 else ())  # its own words, not what is searched beside them
         readings = readings or self.read(candidates)
         letters = Letters([reading.letters for reading in readings])
         each = Each(
@@ -135,7 +138,7 @@ def best_first(scored: Sequence[Scored]) -> list[Scored]:
     return sorted(ordered, key=place)
 
 
-_SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late")
+_SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late", REPLACED)
 """Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
 
 

@@ -11,6 +11,7 @@ from memproxy.core.protocol import RecallLimits
 from memproxy.core.text import key_terms
 from memproxy.core.turn import text_digest
 from memproxy.recall.hops import HOPS, strength
+from memproxy.recall.scores import REPLACED
 from memproxy.recall.search import Scored
 from memproxy.recall.tiers import Shares, shares_of, tier_of
 from memproxy.recall.told import says_more
@@ -245,5 +246,7 @@ def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str |
         return "trust"
     if memory.confidence < limits.min_confidence:
         return "confidence"
+    if REPLACED in one.signals:
+        return REPLACED
     below = one.score < limits.floor and (HOPS not in one.signals or strength(one) < limits.floor)
     return "score" if below else None

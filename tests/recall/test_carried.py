@@ -16,7 +16,7 @@ from memproxy.recall.recipes import DEFAULT
 from memproxy.recall.search import Ranker, Scored
 from memproxy.recall.select import Limits, select
 from memproxy.settings import Settings
-from tests.recall.making import NOW, turn
+from tests.recall.making import NOW, fact, turn
 
 LEXICAL = Bm25Encoder()
 SOURCE = np.random.default_rng(11)
@@ -134,3 +134,33 @@ def test_what_is_unpacked_points_where_the_vectors_did() -> None:
     vectors = units(3)
     assert np.all(np.sum(unpack(pack(vectors)) * vectors, axis=1) > 0.7)
     assert unpack(b"").shape[0] == 0
+
+
+def test_what_was_replaced_is_not_given_however_low_the_threshold_is() -> None:
+    found = ranked("where did i park", *parked())
+    limits = Limits.of(Settings(), RecallLimits(similarity_threshold=0.1))
+    judged = {one.scored.memory.content: one.rejected for one in select(found, limits, present=frozenset(), now=NOW)}
+    assert judged["the car is on -2 now, spot 75"] is None
+    assert judged["parked on level -3, spot 118"] == "replaced"
+
+
+def test_what_is_not_likely_itself_replaces_nothing_that_is_asked_for_as_it_is_now() -> None:
+    text = "which tank did i currently lend to my friends"
+    lent = turn("lent the small fish tank to my friend's kid, the big tank stays", created_at=NOW - timedelta(days=5))
+    parted = turn("new shoes at last, goodbye old friends", created_at=NOW - timedelta(days=1))
+    query = HybridQuery(bm25=LEXICAL.encode_query(text))
+    others = [Candidate(memory=turn(f"a fish tank, {place}"), cosine=None, bm25=3.0) for place in range(4)]
+    candidates = [Candidate(memory=lent, cosine=None, bm25=9.0), Candidate(memory=parted, cosine=None, bm25=0.4)]
+    found = Ranker(LEXICAL, DEFAULT).rank(text, query, [*candidates, *others], now=NOW)
+    assert found[0].memory.content == lent.content
+    assert "replaced" not in found[0].signals
+
+
+def test_a_fact_counts_for_less_beside_the_message_that_it_was_learned_from() -> None:
+    message = turn("settled in Leeds, at last")
+    scores: list[float] = []
+    for source in ("elsewhere", message.id):
+        learned = Candidate(memory=fact("User lives in Leeds.", turn_ids=[source]), cosine=0.5, bm25=0.0)
+        found = ranked("where do i live", learned, candidate(message, units(8), 0.4))
+        scores += [one.score for one in found if one.memory.id == learned.memory.id]
+    assert scores[1] < scores[0]
