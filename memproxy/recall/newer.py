@@ -13,7 +13,7 @@ import numpy as np
 
 from memproxy.core.memory import Kind, Trust
 from memproxy.core.tokenvectors import similarities, unpack
-from memproxy.recall import changes
+from memproxy.recall import changes, constraints, parallel
 from memproxy.recall.asking import BEGINS
 from memproxy.recall.batch import NOBODY, Array, Batch
 from memproxy.recall.levels import asks_for_many
@@ -114,6 +114,19 @@ class _Said:
     def stands_for_another(self, place: int) -> bool:
         """Whether what was said is not ranked here itself, but what was learned from it."""
         return self._sources[place] != self._own[place]
+
+    def is_of_another(self, place: int, later: int) -> bool:
+        """Whether the later one is about something else than what is asked for, by its form."""
+        question = self.batch.text[:_READ]
+        if parallel.is_yes_or_no(question):
+            return False
+        return parallel.names_another(question, self.text(place), self.text(later))
+
+    def names_as_much(self, place: int, later: int) -> bool:
+        """Whether the later one tells of what is asked for, and of nobody else, as far as its words show."""
+        question, earlier, text = self.batch.text[:_READ], self.text(place), self.text(later)
+        known = constraints.whose(question) | constraints.whose(earlier)
+        return constraints.whose(text) <= known and parallel.names_as_much(question, earlier, text)
 
     def asks(self, place: int) -> bool:
         return self.text(place).rstrip().endswith(_ASKS)
@@ -238,7 +251,7 @@ def _by_name(said: _Said, odds: Array, floor: float) -> Way:
         found: list[Later] = []
         for other, having in about(place).items():
             text = said.text(other)
-            if said.made(other) <= said.made(place) or said.asks(other):
+            if said.made(other) <= said.made(place) or said.asks(other) or said.is_of_another(place, other):
                 continue
             if not (shared := changes.names(text).intersection(having)):
                 continue
@@ -254,6 +267,7 @@ def _by_name(said: _Said, odds: Array, floor: float) -> Way:
 def _newest(said: _Said, place: int, known: Sequence[int]) -> Later | None:
     """The newest that is newer than the one at this place, and no question."""
     later = [other for other in known if said.made(other) > said.made(place) and not said.asks(other)]
+    later = [other for other in later if not said.is_of_another(place, other)]
     return Later(place, max(later, key=said.made), True) if later else None
 
 
@@ -272,11 +286,12 @@ def _later(said: _Said, place: int, order: Sequence[int], least_near: Array) -> 
         for other, value in zip(others, away.tolist(), strict=True)
         if value >= least_near[other] and said.made(other) > made and changes.may_change(text, said.text(other))
     ]
+    known = [one for one in known if not said.is_of_another(place, one[2])]
     if not known:
         return None
     least = max(value for value, _, _ in known) - _AS_NEAR
     _, other = max((when, other) for value, when, other in known if value >= least)
-    instead = changes.replaces(text, said.text(other))
+    instead = changes.replaces(text, said.text(other)) and said.names_as_much(place, other)
     return _stands(said, place, other, instead=instead)
 
 

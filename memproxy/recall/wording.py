@@ -1,6 +1,6 @@
-"""In which other words something may have been told than it is asked for: irregular forms ("bought" for "buy"), which no
-stemmer knows, and words of one meaning or field ("puppy" for "dog"). English. For searches by words alone: vectors see
-both by themselves.
+"""In which other words something may have been told than it is asked for: irregular forms ("bought" for "buy"), which
+no stemmer knows, and words of one meaning or field ("puppy" for "dog"). English. For searches by words alone: vectors
+see both by themselves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

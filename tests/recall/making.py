@@ -45,10 +45,10 @@ def turn(text: str, **fields: Any) -> Memory:
 
 def _memory(text: str, kind: Kind, fields: dict[str, Any]) -> Memory:
     identifier = fields.pop("id", f"{kind.value}-{text}")
-    defaults: dict[str, Any] = {"created_at": NOW, "updated_at": NOW, "session_id": "s1"}
+    defaults: dict[str, Any] = {"user_id": "ann", "created_at": NOW, "updated_at": NOW, "session_id": "s1"}
     if kind is Kind.TURN:
         defaults["turn_ids"] = [identifier]
-    return Memory(id=identifier, tenant="acme", user_id="ann", kind=kind, content=text, **(defaults | fields))
+    return Memory(id=identifier, tenant="acme", kind=kind, content=text, **(defaults | fields))
 
 
 def conversation(*texts: str) -> list[Memory]:

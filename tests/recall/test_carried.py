@@ -62,6 +62,20 @@ def test_a_later_statement_about_the_same_takes_the_place_of_the_one_that_is_fou
     assert kept == ["the car is on -2 now, spot 75"]
 
 
+@pytest.mark.parametrize("later", ["The ski boots are size 28.", "My skis are 170 now."])
+def test_what_is_told_later_of_another_thing_takes_no_place(later: str) -> None:
+    """However near to it, token by token."""
+    older = turn("The running shoes are size 43.", created_at=NOW - timedelta(days=3))
+    found = ranked(
+        "what size are my running shoes",
+        candidate(older, np.concatenate([ASKED, ABOUT]), 0.8),
+        candidate(turn(later, created_at=NOW - timedelta(days=1)), np.concatenate([units(2), ABOUT, units(2)])),
+        *(candidate(turn(f"remark {letter}", created_at=NOW - timedelta(days=9)), units(8)) for letter in "abcde"),
+    )
+    assert found[0].memory is older
+    assert found[0].score > FLOOR
+
+
 def test_what_was_before_is_found_as_it_was_said() -> None:
     assert ranked("where did i park before", *parked())[0].memory.content == "parked on level -3, spot 118"
 

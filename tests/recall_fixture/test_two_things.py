@@ -1,0 +1,68 @@
+"""What is said later of another thing hides nothing, and what is said later of the same thing does."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memproxy.core.scope import Scope
+from memproxy.evals.vectors import until_ready
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.settings import EmbeddingSettings
+from tests.recall.making import NOW, Bench, asking, bench, turn
+from tests.recall_fixture.two_things import ONE_THING, TWO_THINGS
+from tests.support.shared import MODEL_PATH, needs_model
+
+MOST_HIDDEN = {"words": 0, "model": 3}
+"""Of 33 questions for what was told first: the later statement shares more of their words than its thing."""
+
+LEAST_CHANGED = {"words": 11, "model": 16}
+"""Of 18 changes: those whose new value is given."""
+
+MOST_OUTDATED = {"words": 13, "model": 3}
+"""Of 18 changes: those whose old value is given, without the model mostly beside the new one."""
+
+
+@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
+async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[str, Bench]]:
+    embedder = None
+    if request.param == "model":
+        embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path / "cache")
+        await until_ready(embedder)
+    async with bench(tmp_path / "store", embedder=embedder) as known:
+        yield request.param, known
+    if embedder is not None:
+        await embedder.close()
+
+
+async def answers(known: Bench, user: str, texts: tuple[str, str], *asked: str) -> list[str]:
+    """The blocks for these questions of a user who said these texts, three weeks between them."""
+    for place, text in enumerate(texts):
+        said = NOW - timedelta(days=30 - 21 * place)
+        of_user = {"id": f"{user}-{place}", "user_id": user, "session_id": f"s{place}", "created_at": said}
+        await known.put(turn(text, **of_user), scope=Scope(tenant="acme", user=user, session=f"s{place}"))
+    scope = Scope(tenant="acme", user=user, session="new")
+    return [(await known.recall.recall(asking(question, scope=scope))).context for question in asked]
+
+
+async def test_what_is_told_later_of_another_thing_does_not_hide_what_is_asked_for(side: tuple[str, Bench]) -> None:
+    name, known = side
+    hidden, missing = list[str](), list[str]()
+    for place, two in enumerate(TWO_THINGS):
+        first, last = await answers(known, f"u{place}", (two.first, two.last), two.asked_first, two.asked_last)
+        hidden += [two.asked_first] if two.first_value not in first else []
+        missing += [two.asked_last] if two.last_value not in last else []
+    assert len(hidden) <= MOST_HIDDEN[name], hidden
+    assert missing == []
+
+
+async def test_what_is_told_later_of_the_same_thing_takes_its_place(side: tuple[str, Bench]) -> None:
+    name, known = side
+    blocks = [
+        await answers(known, f"c{place}", (one.before, one.after), one.asked) for place, one in enumerate(ONE_THING)
+    ]
+    told = [one.asked for one, (block,) in zip(ONE_THING, blocks, strict=True) if one.holds in block]
+    outdated = [one.asked for one, (block,) in zip(ONE_THING, blocks, strict=True) if one.held in block]
+    assert len(told) >= LEAST_CHANGED[name], told
+    assert len(outdated) <= MOST_OUTDATED[name], outdated
