@@ -123,10 +123,14 @@ class _Said:
         return parallel.names_another(question, self.text(place), self.text(later))
 
     def names_as_much(self, place: int, later: int) -> bool:
-        """Whether the later one tells of what is asked for, and of nobody else, as far as its words show."""
+        """Whether the later one tells of what is asked for, and of nobody else, as far as its words show; what says of
+        itself that it takes a place ("switched to Simbly") need not name it.
+        """
         question, earlier, text = self.batch.text[:_READ], self.text(place), self.text(later)
         known = constraints.whose(question) | constraints.whose(earlier)
-        return constraints.whose(text) <= known and parallel.names_as_much(question, earlier, text)
+        return constraints.whose(text) <= known and (
+            changes.takes_a_place(text) or parallel.names_as_much(question, earlier, text)
+        )
 
     def asks(self, place: int) -> bool:
         return self.text(place).rstrip().endswith(_ASKS)
