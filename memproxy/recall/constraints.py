@@ -133,7 +133,17 @@ _ADVICE = re.compile(
 _ABOUT = re.compile(
     r"\bmedical (?:conditions?|history)\b|\bhealth (?:issues|problems|conditions?)\b|\b(?:could|can|would"
     r"|might) kill me\b"
-    r"|\bvertrage\b|不能吃|忌口",
+    r"|\b(?:what|which|anything|something|things|foods?)\b[^.?!]{0,30}"
+    r"\b(?:can't|cannot|can not|mustn't|must not|shouldn't|should not|not (?:allowed|supposed) to)"
+    r"(?: \w+){0,3} (?:eat|drink|consume|tolerate|stomach)\b"
+    r"|\b(?:foods?|dish(?:es)?|ingredients|drinks|medicines?|medications?|drugs)\b(?: \w+){0,4} avoid\b"
+    r"|\bavoid (?:eating|drinking)\b"
+    r"|\bvertrage\b"
+    r"|\b(?:was|welche\w*)\b[^.?!]{0,30}\b(?:darf|kann|sollte)(?: \w+){1,2} nicht(?: \w+)? (?:essen|trinken)\b"
+    r"|\bqué\b[^.?!]{0,20}\bno (?:puedo|podemos|puede|debo|debe) (?:comer|beber|tomar)\b"
+    r"|\bqu(?:e|oi|els?|elles?)?\b[^.?!]{0,30}"
+    r"\bne (?:peux|peut|pouvons|dois|doit)(?:-\w+)? pas (?:manger|boire|prendre)\b"
+    r"|不能吃|忌口",
     re.IGNORECASE,
 )
 _PAST = re.compile(

@@ -95,6 +95,11 @@ def test_the_answer_of_the_assistant_stands_with_the_message_that_it_answers() -
     assert found[0].score > FLOOR
 
 
+@pytest.mark.parametrize("query", ["which roads should I avoid", "I can't eat lunch today, too busy"])
+def test_what_must_be_avoided_elsewhere_asks_for_no_constraint(query: str) -> None:
+    assert constraints.asked_for(query) == frozenset()
+
+
 def test_what_the_user_must_not_eat_is_given_with_any_advice_on_food() -> None:
     allergy = turn("i'm allergic to peanuts and carry an epipen")
     remarks = [candidate(turn(f"remark {letter}"), units(8), 0.2) for letter in "abc"]
@@ -110,6 +115,11 @@ def test_what_the_user_must_not_eat_is_given_with_any_advice_on_food() -> None:
         ("une idée de dessert ?", "j'ai fait une réaction aux fraises"),
         ("今晚吃什么好？", "我对虾过敏"),
         ("i have a headache, what can i take?", "ibuprofen gives me stomach pain, never again"),
+        ("what can't I eat?", "i'm allergic to peanuts and carry an epipen"),
+        ("which foods should I avoid", "soy celíaca"),
+        ("was darf ich nicht essen?", "ich vertrage Milch nicht"),
+        ("¿qué no puedo comer?", "soy celíaca"),
+        ("qu'est-ce que je ne peux pas manger ?", "j'ai fait une réaction aux fraises"),
     ],
 )
 def test_constraints_are_told_and_asked_for_in_five_languages(query: str, told: str) -> None:
