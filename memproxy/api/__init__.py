@@ -28,5 +28,5 @@ Where the contract is silent:
 - The palace shows one level a call: wings, a wing's rooms, a room's closets, a closet's drawers. Memories of no session
   stand in the room ``direct``. Wings and rooms can be named by pointer, wings by any alias ("my dog" for ``biscuit``).
 - Entities, timelines and categories are counted over the newest 10,000 memories.
-- NUL, lone surrogates, numbers of more than 64 bits and deep nesting are refused (400), as are unknown fields.
+- NUL, lone surrogates, integers outside of -2^63 to 2^63-1 and deep nesting are refused (400), as are unknown fields.
 """

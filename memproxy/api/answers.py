@@ -245,7 +245,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         ["signal", "memory_ids", "data"],
         signal={"enum": ["helpful", "wrong", "correction"]},
         memory_ids=_array(_TEXT),
-        data=_array(_MEMORY),
+        data=_array({"$ref": REF + "ChangedMemory"}),
     ),
     "AuditPage": _object(
         ["data", "next_cursor"],

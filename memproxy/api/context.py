@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -15,7 +16,7 @@ from starlette.responses import Response
 from memproxy.api.quotas import Quotas
 from memproxy.api.schemas import Filters
 from memproxy.auth import resolve_scope
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import TEXT_FIELDS, Kind, Memory, to_public
 from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound
@@ -141,6 +142,14 @@ def spellings(names: Sequence[str]) -> tuple[str, ...]:
 
 def _one_or_several(values: list[str]) -> tuple[str | None, tuple[str, ...]]:
     return (values[0], ()) if len(values) == 1 else (None, tuple(values))
+
+
+def shown_to(identity: Identity, memory: Memory) -> dict[str, Any]:
+    """A memory in the answer of a call that changes it: to a key that may not read, without what it says."""
+    shown = to_public(memory)
+    if "memory:read" in identity.permissions:
+        return shown
+    return {name: value for name, value in shown.items() if name not in TEXT_FIELDS}
 
 
 async def find(backends: Backends, scope: Scope, memory_id: str) -> Memory:

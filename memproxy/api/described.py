@@ -27,6 +27,16 @@ _LIMITED = frozenset(
         "/v1/memory/sessions/{id}/mine",
     }
 )
+_NEVER_MISSING = frozenset(
+    {
+        "/v1/memory/sessions/{id}/end",
+        "/v1/memory/sessions/{id}/mine",
+        "/v1/memory/users/{id}",
+        "/v1/memory/entities/{name}/timeline",
+    }
+)
+"""Calls about whom or what nothing may be known: that is no error, there is nothing to do or to tell."""
+
 _ADMIN = frozenset({"/v1/memory/audit"})
 
 _REFUSALS = {
@@ -46,7 +56,8 @@ _REFUSALS = {
 
 def refusals(method: str, path: str, *, body: bool) -> dict[str, Any]:
     """The errors that a call may answer, by status."""
-    wanted = {400, 401, 403, 503} | ({404} if "{" in path or path.endswith("feedback") else set())
+    named = ("{" in path and path not in _NEVER_MISSING) or path.endswith("feedback")
+    wanted = {400, 401, 403, 503} | ({404} if named else set())
     wanted |= {413, 415} if body else set()
     wanted |= {409, 422} if is_repeated(method, path) else set()
     wanted |= {412} if (method, path) in MATCHED else set()

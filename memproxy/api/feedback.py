@@ -7,7 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find
+from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, shown_to
 from memproxy.api.http import answer, caller, named_once, read_body, read_query
 from memproxy.api.idempotency import new_id
 from memproxy.api.queries import SessionQuery
@@ -15,8 +15,8 @@ from memproxy.api.receipts import FEEDBACK, is_visible
 from memproxy.api.schemas import FeedbackBody
 from memproxy.auth import resolve_scope
 from memproxy.core.feedback import feedback_of, judged
-from memproxy.core.memory import Kind, Memory, Source, to_public
-from memproxy.core.protocol import PlanBody
+from memproxy.core.memory import Kind, Memory, Source
+from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.redact import redact
 from memproxy.core.reworded import terms
@@ -56,8 +56,10 @@ class FeedbackApi:
         async with self._locks.of(scope):
             memories = await self._meant(scope, body)
             if body.signal == "correction":
-                return await self._correct(request, scope, body, memories, text or "")
-            return await self._judge(scope, body, memories, text)
+                plan, told = await self._correct(request, scope, body, memories, text or "")
+            else:
+                plan, told = await self._judge(scope, body, memories, text)
+            return await self._written(identity, scope, body, plan, told)
 
     async def _meant(self, scope: Scope, body: FeedbackBody) -> list[Memory]:
         """The memories that it is about; of a request those that it was given, that are still there, and that the
@@ -80,7 +82,10 @@ class FeedbackApi:
         stored = await self._backends.store.get(place, ids) if ids else {}
         return list(stored.values())
 
-    async def _judge(self, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None) -> Response:
+    async def _judge(
+        self, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None
+    ) -> tuple[PlanBody, list[str]]:
+        """What is to be written, and the ids of whom the answer tells."""
         now = self._backends.clock.now()
         given = {one.id for one in memories}
         told = [one for one in await self._told_by(scope, memories) if one.id not in given]
@@ -94,7 +99,7 @@ class FeedbackApi:
         plan = PlanBody(
             changes=msgspec.to_builtins(facts), turn_changes=turns, outcomes=[_outcome(body, one) for one in memories]
         )
-        return await self._written(scope, body, plan, [one.id for one in memories])
+        return plan, [one.id for one in memories]
 
     async def _told_by(self, scope: Scope, memories: list[Memory]) -> list[Memory]:
         """The active facts that rest on these turns alone: what is said of a turn is said of them."""
@@ -110,8 +115,8 @@ class FeedbackApi:
 
     async def _correct(
         self, request: Request, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str
-    ) -> Response:
-        """The text takes the memory's place, which stays in the history."""
+    ) -> tuple[PlanBody, list[str]]:
+        """The text takes the memory's place, which stays in the history; as `_judge`."""
         if len(memories) != 1:
             raise Conflict(
                 f"The request was given {_counted(memories)}: say by memory_id which one the text corrects.",
@@ -135,16 +140,18 @@ class FeedbackApi:
         else:
             plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended | over)})
         plan.outcomes = [_outcome(body, wrong)]
-        return await self._written(scope, body, plan, [right.id, wrong.id])
+        return plan, [right.id, wrong.id]
 
-    async def _written(self, scope: Scope, body: FeedbackBody, plan: PlanBody, ids: list[str]) -> Response:
+    async def _written(
+        self, identity: Identity, scope: Scope, body: FeedbackBody, plan: PlanBody, ids: list[str]
+    ) -> Response:
         owner = Scope(tenant=scope.tenant, user=scope.user)
         applied = await self._writer.plan(owner, plan)
         found = await self._backends.store.get(owner, ids) if applied and ids else {}
         data = {
             "signal": body.signal,
             "memory_ids": ids,
-            "data": [to_public(found[name]) for name in ids if name in found],
+            "data": [shown_to(identity, found[name]) for name in ids if name in found],
         }
         return answer(data, 201) if applied else answer(data, 202, QUEUED)
 

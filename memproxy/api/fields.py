@@ -1,7 +1,7 @@
 """The kinds of values that API fields hold, with their bounds: every refusal says what is allowed instead.
 
 No text may hold NUL: not every store can keep it, and a memory must be the same in all of them. Lone surrogates and
-numbers that no 64-bit reader understands are refused for the same reason.
+integers that are not signed ones of 64 bits are refused for the same reason.
 """
 
 import re
@@ -157,7 +157,7 @@ def _check_json(value: object, depth: int) -> None:
     if isinstance(value, str):
         check_text(value)
     elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError("must not hold integers of more than 64 bits: send them as text")
+        raise ValueError("must not hold integers outside of -2^63 to 2^63-1 (signed 64 bits): send them as text")
     elif isinstance(value, dict):
         for key, inner in value.items():
             check_text(key)

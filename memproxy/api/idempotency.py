@@ -76,6 +76,8 @@ class Idempotency:
         if identity.bound_project:
             # what a key without a project was answered may be another project's
             what += f" {identity.project}"
+        if "memory:read" not in identity.permissions:
+            what += " unread"  # what one who may read was answered may say more
         return _Call.of(self._backends.secret, scope, key, what, body)
 
     def _lock(self, call: "_Call") -> asyncio.Lock:

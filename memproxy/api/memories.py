@@ -1,7 +1,9 @@
 """`/v1/memory` and `/v1/memory/{id}`: store one, list, read, edit, forget one or by scope."""
 
 import uuid
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memproxy.api.audit import Audit
-from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, scope_and_filter
+from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, scope_and_filter, shown_to
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.idempotency import new_id
 from memproxy.api.places import in_palace
@@ -20,7 +22,7 @@ from memproxy.auth import administered_user, clean_id, resolve_project, resolve_
 from memproxy.core.feedback import FEEDBACK
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.protocol import Deletion, Identity, PlanBody
-from memproxy.core.redact import redact
+from memproxy.core.redact import redact_memory
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, MemoryUnavailable, NotFound, RequestError, StoreUnavailable
 from memproxy.learn.vectors import merged
@@ -62,18 +64,17 @@ class Memories:
         await self._backends.quotas.admit_memories(scope, 1)
         memory = self._new_memory(scope, body, new_id(request, "mem", uuid.uuid4().hex))
         applied = await self._writer.plan(scope, PlanBody(upserts=[memory]))
-        return await self._written(scope, memory, applied=applied, status=201)
+        return await self._written(scope, memory, to_public, applied=applied, status=201)
 
     def _new_memory(self, scope: Scope, body: NewMemory, name: str) -> Memory:
         now = self._backends.clock.now()
-        fields = body.model_dump(exclude=set(SCOPE_FIELDS)) | {
+        fields = redact_memory(body.model_dump(exclude=set(SCOPE_FIELDS)), self._redact) | {
             "id": name,
             "tenant": scope.tenant,
             "user_id": scope.user,
             "project_id": scope.project,
             "agent_id": scope.agent,
             "session_id": scope.session,
-            "content": redact(body.content, self._redact),
             "source": Source.API,
             "created_at": now,
             "updated_at": now,
@@ -81,17 +82,19 @@ class Memories:
         }
         return msgspec.convert(fields, Memory)
 
-    async def _written(self, scope: Scope, memory: Memory, *, applied: bool, status: int) -> Response:
+    async def _written(
+        self, scope: Scope, memory: Memory, show: Callable[[Memory], dict[str, Any]], *, applied: bool, status: int
+    ) -> Response:
         """The memory as it is stored; as it is planned when the store is away."""
         location = {"location": f"/v1/memory/{memory.id}"} if status == 201 else {}
         if not applied:
-            return answer(to_public(memory), 202, location | QUEUED)
+            return answer(show(memory), 202, location | QUEUED)
         try:
             stored = (await self._backends.store.get(scope, [memory.id])).get(memory.id)
         except StoreUnavailable:
             stored = None  # it is written; only reading it back failed
         shown = stored or memory
-        return answer(to_public(shown), status, location | tagged(shown))
+        return answer(show(shown), status, location | tagged(shown))
 
     async def page(self, request: Request) -> Response:
         """`GET /v1/memory`: newest first, a page at a time."""
@@ -119,16 +122,17 @@ class Memories:
             expects = expected(request, current)
             changes = self._changes(current, body)
             if not changes:
-                return answer(to_public(current), 200, tagged(current))
+                return answer(shown_to(identity, current), 200, tagged(current))
             edited = merged(current, changes)
             plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)}, expects=expects)
             applied = await self._writer.plan(_place_of(scope, current), plan)
             if applied and not changes.keys().isdisjoint(PLACING):
                 await leave_empty_places(self._backends.store, self._backends.state, scope, [current])
-        return await self._written(_place_of(scope, current), edited, applied=applied, status=200)
+        show = partial(shown_to, identity)
+        return await self._written(_place_of(scope, current), edited, show, applied=applied, status=200)
 
     def _changes(self, current: Memory, body: MemoryEdit) -> dict[str, Any]:
-        given = body.model_dump(include=body.model_fields_set - {"user_id"})
+        given = redact_memory(body.model_dump(include=body.model_fields_set - {"user_id"}), self._redact)
         for name in NOT_CLEARABLE & given.keys():
             if given[name] is None:
                 raise RequestError(f"{name}: must not be null.", param=name)
@@ -136,8 +140,6 @@ class Memories:
             _check_turn_edit(given)
         if "metadata" in given:
             given["metadata"] |= _kept_metadata(current)
-        if "content" in given:
-            given["content"] = redact(given["content"], self._redact)
         stored = to_payload(current)
         changed = {name: value for name, value in given.items() if stored[name] != msgspec.to_builtins(value)}
         _check_interval(current, changed)

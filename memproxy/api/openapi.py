@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 import memproxy
 from memproxy.api import described, queries, schemas
 from memproxy.api.answers import ANSWERS, REF
-from memproxy.core.memory import INTERNAL_FIELDS, Memory
+from memproxy.core.memory import INTERNAL_FIELDS, TEXT_FIELDS, Memory
 from memproxy.core.protocol import Citation
 from memproxy.core.transfer import MEDIA_TYPE
 
@@ -65,7 +65,7 @@ OPERATIONS = (
         summary="Edit one memory: only the given fields change.",
         body=schemas.MemoryEdit,
         query=queries.OneQuery,
-        answers={200: "Memory", 202: "Memory"},
+        answers={200: "ChangedMemory", 202: "ChangedMemory"},
     ),
     Operation(
         method="delete",
@@ -326,4 +326,8 @@ def _components() -> dict[str, Any]:
     memory = given["Memory"]
     shown = {name: schema for name, schema in memory["properties"].items() if name not in INTERNAL_FIELDS}
     given["Memory"] = memory | {"properties": shown, "required": list(shown)}
+    given["ChangedMemory"] = given["Memory"] | {
+        "required": [name for name in shown if name not in TEXT_FIELDS],
+        "description": "A memory; to a key without memory:read it comes without what it says.",
+    }
     return {**taken["$defs"], **given, **ANSWERS}

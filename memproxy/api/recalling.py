@@ -15,10 +15,11 @@ from memproxy.api.schemas import RecallBody, SearchBody
 from memproxy.auth import resolve_scope
 from memproxy.core import gate
 from memproxy.core.block import session_nonce
+from memproxy.core.gate_earlier import EARLIER_MESSAGES
 from memproxy.core.memory import to_public
 from memproxy.core.protocol import RecallAnswer, RecallLimits, RecallRequest
 from memproxy.core.scope import Scope
-from memproxy.core.turn import text_digest
+from memproxy.core.turn import INSTRUCTIONS, quoted_digests, text_digest
 from memproxy.errors import StoreUnavailable
 from memproxy.recall.search import Scored
 from memproxy.recall.select import Limits, select
@@ -76,11 +77,12 @@ class Recalling:
             identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
         )
         chosen = await self._backends.state.choices(scope)
-        verdict = self._verdict(body.query) if chosen.recalls else gate.Verdict(searched=False, reason="settings")
+        said = _said_before(body)
+        verdict = self._verdict(body.query, said) if chosen.recalls else gate.Verdict(searched=False, reason="settings")
         if not verdict.searched:
             return answer(_recalled(RecallAnswer(result="empty"), verdict, explain=body.explain))
         self._backends.require_store()
-        asked = self._request(scope, body, verdict)
+        asked = self._request(scope, body, said, verdict)
         limits = RecallLimits(max_tokens=body.max_tokens, retrieval_limit=chosen.limit, rerank=chosen.rerank)
         found = await self._backends.recall.recall(msgspec.structs.replace(asked, limits=limits))
         if found.result == "degraded" and found.reason in AWAY:
@@ -90,26 +92,39 @@ class Recalling:
         self._backends.accesses.note(scope, [line.memory_id for line in found.citations])
         return answer(_recalled(found, verdict, explain=body.explain))
 
-    def _verdict(self, query: str) -> gate.Verdict:
+    def _verdict(self, query: str, earlier: list[str]) -> gate.Verdict:
+        """As the proxy judges a request whose last message is the query; no tools are offered here."""
+        if gate.is_housekeeping(query):
+            return gate.Verdict(searched=False, reason="housekeeping")
         if not self._gate.enabled:
             return gate.Verdict(searched=True, reason="gate_off")
-        return gate.judge(query, frozenset[str](self._gate.skip))
+        return gate.judge(query, frozenset[str](self._gate.skip), earlier=earlier[-EARLIER_MESSAGES:])
 
-    def _request(self, scope: Scope, body: RecallBody, verdict: gate.Verdict) -> RecallRequest:
-        said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
-        if said and said[-1] == body.query:
-            said.pop()  # the whole conversation was sent, its last message is the query
+    def _is_first_search(self, earlier: list[str]) -> bool:
+        skip = frozenset[str](self._gate.skip) if self._gate.enabled else frozenset[str]()
+        return gate.is_first_search(earlier, skip)
+
+    def _request(self, scope: Scope, body: RecallBody, said: list[str], verdict: gate.Verdict) -> RecallRequest:
+        instructions = [message.content for message in body.messages if message.role in INSTRUCTIONS]
         present = [text_digest(message.content) for message in body.messages if message.content]
         return RecallRequest(
             request_id=f"api_{uuid.uuid4().hex}",
             scope=scope,
             queries=[*said[-EARLIER_QUERIES:], body.query],
             nonce=session_nonce(self._backends.secret, scope.tenant, scope.user, scope.session or ""),
-            present=[*present, text_digest(body.query)],
+            present=[*present, text_digest(body.query), *quoted_digests(instructions, [*said, body.query])],
             explain=body.explain,
             verdict=verdict.reason,
-            first_turn=not said,
+            first_turn=self._is_first_search(said),
         )
+
+
+def _said_before(body: RecallBody) -> list[str]:
+    """What the user said before the query, oldest first."""
+    said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
+    if said and said[-1] == body.query:
+        said.pop()  # the whole conversation was sent, its last message is the query
+    return said
 
 
 def _recalled(found: RecallAnswer, verdict: gate.Verdict, *, explain: bool) -> dict[str, Any]:

@@ -148,7 +148,7 @@ class Transfer:
         for one in lines:
             scope = self._owner(identity, query, one.place.user_id if one.place else None, one.number, told)
             if scope is not None and one.place is not None:
-                rows.setdefault(scope, []).append(one.place.row)
+                rows.setdefault(scope, []).append(one.place.row(self._redact))
         for scope, places in rows.items():
             if not query.dry_run and not await self._backends.state.adopt_palace(scope, places):
                 told.note("The palace has other places by these numbers here: memories get new pointers.")

@@ -13,7 +13,7 @@ from memproxy.api.schemas import Body, DescribedFields, NewTurns, RelationBody
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.packing import checked
-from memproxy.core.redact import redact
+from memproxy.core.redact import redact, redact_memory
 from memproxy.core.transfer import (
     FORMAT,
     MOST_TOKEN_BYTES,
@@ -63,10 +63,10 @@ class PlaceLine(Body):
     name: Annotated[str, Field(max_length=1_000)]
     number: Annotated[int, Field(ge=0, lt=2**31)]
 
-    @property
-    def row(self) -> PalaceRow:
-        """As the state keeps it."""
-        return PalaceRow(kind=self.kind, parent=self.parent, name=self.name, number=self.number)
+    def row(self, redacted: frozenset[str]) -> PalaceRow:
+        """As the state keeps it; a room's name is its session's id."""
+        name = self.name if self.kind == "room" else redact(self.name, redacted)
+        return PalaceRow(kind=self.kind, parent=self.parent, name=name, number=self.number)
 
 
 class _MemoryWithVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -182,11 +182,12 @@ def memory_of(line: MemoryLine, tenant: str, user: str, redacted: frozenset[str]
     Raises:
         RequestError: a field does not fit.
     """
-    content = redact(line.content, redacted)
+    fields = redact_memory(vars(line) | {"relations": [vars(one) for one in line.relations]}, redacted)
     if line.kind == Kind.TURN.value:
-        content = strip_blocks(content)
-    fields = vars(line) | {"tenant": tenant, "user_id": user, "content": content}
-    fields["updated_at"] = line.updated_at or line.created_at
+        fields["content"] = strip_blocks(fields["content"])
+    if (fields["subject"], fields["category"]) != (line.subject, line.category):
+        fields |= dict.fromkeys(("wing", "room", "closet", "pointer"))  # named after what is not kept: placed anew
+    fields |= {"tenant": tenant, "user_id": user, "updated_at": line.updated_at or line.created_at}
     try:
         return msgspec.convert(fields, Memory, from_attributes=True)
     except (msgspec.ValidationError, ValidationError) as error:

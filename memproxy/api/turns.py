@@ -18,7 +18,7 @@ from memproxy.auth import resolve_scope
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Source
 from memproxy.core.protocol import TurnsBody
-from memproxy.core.redact import redact
+from memproxy.core.redact import redact, redact_all
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, turn_id
 from memproxy.errors import RequestError, StoreUnavailable
@@ -91,7 +91,7 @@ class Turns:
             role=message.role,
             content=redact(strip_blocks(message.content), self._redact),
             id=message.id,
-            name=message.name,
+            name=redact(message.name, self._redact) if message.name else None,
             timestamp=message.timestamp or default_time,
         )
 
@@ -130,7 +130,7 @@ class Turns:
             messages=[message for message in messages if message.content.strip()],
             said_at=self._backends.clock.now(),
             source=source,
-            metadata=body.metadata,
+            metadata=redact_all(body.metadata, self._redact),
         )
         return await self._writer.append(scope, JournalKind.TURNS, turns) if turns.messages else None
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 import msgspec
 
 from memproxy.auth.headers import clean_id
-from memproxy.auth.naming import ACT_AS_USER
+from memproxy.auth.naming import ACT_AS_USER, ADMIN
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, RequestError, Unauthenticated
 
-ADMIN = "admin"
 OUR_USER_FIELD = "memory_context.user_id"
 
 
@@ -43,8 +42,8 @@ def administered_user(identity: Identity, named: str | None) -> str:
     Raises:
         Forbidden, RequestError: as `resolve_user`.
     """
-    if ADMIN in identity.permissions and named is not None and identity.named_user in (None, named):
-        return clean_id(named.strip(), "user_id") or resolve_user(identity, None)
+    if ADMIN in identity.permissions:
+        identity = msgspec.structs.replace(identity, permissions=identity.permissions | {ACT_AS_USER})
     return resolve_user(identity, named)
 
 
@@ -71,7 +70,8 @@ def resolve_scope(
     agent: str | None = None,
     session: str | None = None,
 ) -> Scope:
-    """The scope of an API call: the call's own fields first, then the headers'.
+    """The scope of an API call: of a session the call's own field comes before the header; of a user, a project and
+    an agent the two may not disagree.
 
     Raises:
         RequestError: as `resolve_user`; or an id is not usable.
@@ -80,25 +80,26 @@ def resolve_scope(
         tenant=identity.tenant,
         user=resolve_user(identity, user),
         project=resolve_project(identity, project),
-        agent=_chosen(agent, identity.agent, "agent_id"),
-        session=_chosen(session, identity.session, "session_id"),
+        agent=_agreed(agent, identity.agent, "agent_id", "X-Memproxy-Agent"),
+        session=clean_id(session, "session_id") if session else identity.session,
     )
 
 
 def resolve_project(identity: Identity, named: str | None) -> str | None:
-    """The project a call is about: the one its key is for, else what it names, else the header's.
+    """The project a call is about: the one its key is for, else what it or its header names.
 
     Raises:
         Forbidden: the key is for another project.
-        RequestError: it is no usable name.
+        RequestError: it is no usable name, or the header names another.
     """
-    project = _chosen(named, identity.project, "project_id")
-    if identity.bound_project and project != identity.project:
+    if identity.bound_project and named and named != identity.project:
         raise Forbidden("This key is bound to another project.", param="project_id")
-    return project
+    return _agreed(named, identity.project, "project_id", "X-Memproxy-Project")
 
 
-def _chosen(field: str | None, header: str | None, name: str) -> str | None:
+def _agreed(field: str | None, header: str | None, name: str, header_name: str) -> str | None:
+    if field and header and field != header:
+        raise RequestError(f"{name} and the header {header_name} disagree: name one.", param=name)
     return clean_id(field, name) if field else header
 
 

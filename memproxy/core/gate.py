@@ -34,6 +34,8 @@ COMMAND_CHARACTERS = 160
 _FACT_CHARACTERS = 240
 _HOUSEKEEPING_CHARACTERS = 6000
 _REPLY_WORDS = 14
+_GREETINGS = 3
+"""Messages that may stand before a conversation's first question."""
 
 
 UNDECIDED = "default"
@@ -73,6 +75,13 @@ def judge(
     if reason == "fact" and earlier and leans_on_earlier(plain):
         reason = _leaned_on(earlier) or reason
     return Verdict(searched=reason not in skip, reason=reason)
+
+
+def is_first_search(before: Sequence[str], skip: frozenset[str]) -> bool:
+    """Whether none of what the user said ``before`` was searched for; with nothing to ``skip`` all of it was."""
+    if len(before) > _GREETINGS or (before and not skip):
+        return False
+    return not any(judge(text, skip).searched for text in before)
 
 
 def _leaned_on(earlier: Sequence[str]) -> str | None:

@@ -109,6 +109,12 @@ class Memory(msgspec.Struct, kw_only=True):
     schema: int = SCHEMA_VERSION
 
 
+TEXT_FIELDS = frozenset(
+    {"content", "category", "tags", "entities", "subject", "predicate", "object", "aspect", "stance", "relations"}
+    | {"wing", "closet", "metadata"}
+)
+"""Fields that hold what somebody wrote, or are named after it; the others are ids, times, numbers and fixed words."""
+
 INTERNAL_FIELDS = frozenset({"tenant", "slot", "schema"})
 """Fields of the stored form that no API answer shows."""
 

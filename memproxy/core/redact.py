@@ -6,8 +6,10 @@ replaced by its name, ``[redacted:github-token]``; redacting twice changes nothi
 """
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from memproxy.core.memory import TEXT_FIELDS
 
 KINDS = frozenset({"secrets", "cards", "emails", "phones"})
 """All kinds that `redact` knows (``privacy.redact`` in the settings)."""
@@ -81,6 +83,8 @@ _FORMATS = (
     _token("telegram-token", ":AA", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", left=r"(?<![0-9])"),
 )
 
+_ANY_HINT = re.compile("|".join(sorted({re.escape(hint) for form in _FORMATS for hint in form.hints})))
+
 _DIGITS_OF_CARD = re.compile(
     r"\d(?<![\w.+-]\d)(?:\d{3}([ -]?)\d{4}\1\d{4}\1\d{1,7}|\d{3}([ -]?)\d{6}\2\d{4,5}|\d{12,18})(?![\w-]|\.\d)"
 )
@@ -109,9 +113,39 @@ def redact(text: str, kinds: frozenset[str]) -> str:
     return text
 
 
+def redact_all(value: Any, kinds: frozenset[str]) -> Any:
+    """As `redact`, of every text in a JSON value: what stands in lists and objects, and their keys, too. A value is
+    looked at together with its key, for some formats are known by the words before them alone.
+    """
+    if isinstance(value, str):
+        return redact(value, kinds)
+    if isinstance(value, dict):
+        return {redact(key, kinds): _redact_named(key, inner, kinds) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [redact_all(inner, kinds) for inner in value]
+    return value
+
+
+def _redact_named(key: str, value: Any, kinds: frozenset[str]) -> Any:
+    redacted = redact_all(value, kinds)
+    if redacted is value and isinstance(value, str) and len(value) >= _SHORTEST_TOKEN:
+        whole = redact(f"{key}: {value}", kinds)
+        return whole[len(key) + 2 :] if whole.startswith(f"{key}: ") else value
+    return redacted
+
+
+def redact_memory(fields: Mapping[str, Any], kinds: frozenset[str]) -> dict[str, Any]:
+    """Fields of a memory as it is kept: every text redacted; ids, times, numbers and fixed words stay."""
+    return {
+        name: redact_all(value, kinds) if value and name in TEXT_FIELDS else value for name, value in fields.items()
+    }
+
+
 def _without_secrets(text: str) -> str:
+    if len(text) < _SHORTEST_TOKEN:
+        return text
     long_words = " ".join(word for word in text.split() if len(word) >= _SHORTEST_TOKEN)
-    if not long_words:
+    if not long_words or not _ANY_HINT.search(text):
         return text
     for form in _FORMATS:
         searched = text if form.in_context else long_words

@@ -26,9 +26,10 @@ _PLAIN_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 """The same for small ASCII letters, in a third of the time."""
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_SHORT_FORMS = ("Dr", "Mr", "Mrs", "Ms", "Prof", "St", "Mt", "vs", r"e\.g", r"i\.e")
-_ABBREVIATED = "".join(rf"(?<!\b{one}\.)" for one in _SHORT_FORMS)
+ABBREVIATIONS = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.", "Mt.", "vs.", "e.g.", "i.e.")
 """What a full stop may belong to without ending a sentence: "My doctor is Dr. Brown"."""
+
+_ABBREVIATED = "".join(rf"(?<!\b{re.escape(one)})" for one in ABBREVIATIONS)
 
 _SENTENCE_END = re.compile(rf"(?<=[.!?…]){_ABBREVIATED}\s+|(?<=[。！？])|\n+")
 
@@ -97,8 +98,23 @@ def words(text: str) -> list[str]:
 def key_terms(text: str, limit: int = 12) -> list[str]:
     """The words that carry the topic: no stopwords, no single letters, each once, in order, at most ``limit``."""
     terms = (word.removesuffix("'s") for word in words(text))
-    kept = (term for term in terms if term not in STOPWORDS and (len(term) > 1 or not term.isascii()))
-    return list(dict.fromkeys(kept))[:limit]
+    return list(dict.fromkeys(term for term in terms if _is_key_term(term)))[:limit]
+
+
+def has_key_terms(text: str, count: int) -> bool:
+    """Whether it has so many of `key_terms`, looking no further than to the last of them."""
+    low = clean(text).lower().replace("’", "'")
+    found = set[str]()
+    for match in (_PLAIN_WORD if low.isascii() else _WORD).finditer(low):
+        if _is_key_term(term := match[0].removesuffix("'s")):
+            found.add(term)
+            if len(found) >= count:
+                return True
+    return False
+
+
+def _is_key_term(term: str) -> bool:
+    return term not in STOPWORDS and (len(term) > 1 or not term.isascii())
 
 
 def is_unspaced(character: str) -> bool:

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import re
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import msgspec
 
 from memproxy.core.memory import Kind, Memory, Source, Trust
 from memproxy.core.scope import Scope
+from memproxy.core.text import ABBREVIATIONS, has_key_terms
 
 _NAMESPACE = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")
 """Root of all turn names; changing it would rename every turn ever stored."""
@@ -22,6 +24,27 @@ REMEMBERED_DIGESTS = 2048
 """A conversation's messages come again with each of its requests: as many texts of at most `LONG_TEXT` characters as
 some 40 long conversations have. Looking one up takes a tenth of folding and hashing it (docs/profile.md).
 """
+
+INSTRUCTIONS = frozenset({"system", "developer"})
+"""Roles whose messages instruct the model."""
+
+QUOTING_MESSAGES = 3
+"""Messages of the user, the last of a request, whose sentences are looked at."""
+
+INSTRUCTING_MESSAGES = 4
+"""Instructions, first and last ones of a request, whose sentences are looked at."""
+
+_LOOKED_AT = 2_000
+"""Characters at the beginning and at the end of each; with a new sentence it takes some 10 µs."""
+
+_MOST_FORMS = 256
+_TELLING = 2
+"""Key terms of a sentence that tells something by itself."""
+
+_HEADING = 40
+_QUOTES = " \t-*•·>#_`|\"'“”„«»‹›‘’"
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»*_`)]*(?:\s+|\Z)|[。！？]")
+_CUT = "\x1f"
 
 _ROLE_TRUST = {
     "user": Trust.USER,
@@ -103,6 +126,64 @@ def _digest_of_short(named: _Named) -> str:
 
 def _digest(folded: str) -> str:
     return hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def quoted_digests(instructions: Sequence[str], said: Sequence[str]) -> list[str]:
+    """Digests (`text_digest`) of the lines and sentences of a request's instructions, and of the last of what its user
+    ``said`` (oldest first): a memory that stands there word for word is in the request already.
+
+    Quotes, list marks, a short heading ("Profile: ") and the full stop make no difference. What tells nothing by itself
+    ("Yes.") is left out, and so is the middle of a long text.
+    """
+    if len(instructions) > 2 * INSTRUCTING_MESSAGES:
+        instructions = [*instructions[:INSTRUCTING_MESSAGES], *instructions[-INSTRUCTING_MESSAGES:]]
+    texts = (*instructions, *said[-QUOTING_MESSAGES:])
+    return list(dict.fromkeys(digest for text in texts if text for digest in _quoted(text)))
+
+
+def _quoted(text: str) -> tuple[str, ...]:
+    named = _Named((hash(text), len(text)))
+    named.text = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{_CUT}\n{text[-_LOOKED_AT:]}"
+    return _digests_of_pieces(named)
+
+
+@functools.lru_cache(REMEMBERED_DIGESTS // 16)
+def _digests_of_pieces(named: _Named) -> tuple[str, ...]:
+    begin, cut, end = named.text.partition(f"\n{_CUT}\n")
+    del named.text
+    pieces = _pieces(begin)
+    if cut:  # the pieces that were cut through are none
+        pieces = [*pieces[:-1], *_pieces(end)[1:]]
+    forms = dict.fromkeys(" ".join(form.split()) for piece in pieces for form in _forms(piece))
+    return tuple(_digest(form) for form in list(forms)[:_MOST_FORMS])
+
+
+def _pieces(text: str) -> list[str]:
+    return [piece for line in text.splitlines() if line for piece in (line, *_sentences(line))]
+
+
+def _sentences(line: str) -> list[str]:
+    """The sentences of a line that has several, without what closes a quote behind them."""
+    found, start = [], 0
+    for end in _SENTENCE_END.finditer(line):
+        sentence = line[start : end.start() + 1]
+        if sentence.rpartition(" ")[2] not in ABBREVIATIONS:
+            found.append(sentence)
+            start = end.end()
+    return [*found, line[start:]] if found else []
+
+
+def _forms(piece: str, *, headed: bool = True) -> list[str]:
+    """How a memory that says it may be written; ``headed``: a heading may stand before it."""
+    bare = piece.strip(_QUOTES)
+    if not has_key_terms(bare, _TELLING):
+        return []
+    heading, colon, rest = bare.partition(": ")
+    further = _forms(rest, headed=False) if headed and colon and len(heading) <= _HEADING else []
+    if bare.endswith(("?", "？")):
+        return [piece, bare, *further]
+    plain = bare.rstrip(".!。！")
+    return [piece, bare, plain, f"{plain}.", *further]
 
 
 def make_turns(

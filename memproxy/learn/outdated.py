@@ -17,6 +17,9 @@ PREDICATE = "had conversation"
 """The predicate of a summary."""
 
 TAG = "summary"
+ENDED_BY = "ended_by"
+"""Name in ``metadata``: the facts and turns with which a summary ended, all of which an undoing may take away."""
+
 _DATED = re.compile(r"^On \d{4}-\d\d-\d\d the user said: ")
 """The head of a summary of extracts; its date is none of the numbers that were said."""
 
@@ -43,12 +46,57 @@ async def end_outdated(known: Known, store: MemoryStore, *, now: datetime) -> No
         summary = known.current(stored)
         if summary.predicate != PREDICATE or not summary.active:
             continue
-        told = _DATED.sub("", summary.content)
         waiting = set(names) if summary.quarantined else None
         pairs = gone if summary.quarantined else [*gone, *withheld]
         unsaid = _unsaid(plan.turn_changes.get(summary.session_id or "", {}), waiting)
-        if any(repeats(told, old, new) for old, new in pairs) or await _quotes(summary, known, unsaid):
-            await known.change(summary.id, {"active": False, "valid_to": now, "updated_at": now})
+        retold = [pair for pair in pairs if _tells(summary, *pair)]
+        quoted = await _quoted(summary, known, unsaid)
+        if retold or quoted:
+            causes = [await _ended_by(known, *pair) for pair in retold] + [
+                _hidden_by(known.marked(one)) for one in quoted
+            ]
+            await known.change(summary.id, outdated_with(summary, causes) | {"valid_to": now, "updated_at": now})
+
+
+def outdated_with(summary: Memory, causes: Sequence[str | None]) -> dict[str, Any]:
+    """The fields of a summary that ends with what it tells. ``causes`` are ids of the facts and turns that ended that;
+    None among them is nothing that an undoing takes away.
+    """
+    noted = {key: value for key, value in summary.metadata.items() if key != ENDED_BY}
+    if causes and None not in causes:
+        noted[ENDED_BY] = sorted({cause for cause in causes if cause is not None})
+    return {"active": False, "metadata": noted}
+
+
+def still_ended_by(summary: Memory, facts: Sequence[Memory], turns: Sequence[Memory]) -> list[str | None]:
+    """What else ended what a summary tells, as `outdated_with` takes it; of all facts and turns as they are now."""
+    told = frozenset(summary.turn_ids)
+    by_id = {fact.id: fact for fact in facts}
+    ended = [fact for fact in facts if not fact.active and fact.predicate != PREDICATE and told & {*fact.turn_ids}]
+    over = [fact for fact in ended if _tells(summary, fact, by_id.get(fact.superseded_by or ""))]
+    hidden = [turn for turn in turns if turn.session_id == summary.session_id and turn.id in told]
+    hidden = [turn for turn in hidden if (turn.superseded_by or not turn.active) and _quotes(summary, turn)]
+    return [fact.superseded_by or fact.metadata.get(RETRACTED_BY) for fact in over] + [
+        turn.superseded_by or turn.metadata.get(RETRACTED_BY) for turn in hidden
+    ]
+
+
+def _tells(summary: Memory, old: Memory, new: Memory | None) -> bool:
+    return repeats(_DATED.sub("", summary.content), old, new)
+
+
+async def _ended_by(known: Known, old: Memory, new: Memory | None) -> str | None:
+    """What superseded a fact, or the turn that took it back; None where it was edited, deleted or withheld."""
+    if new is not None:
+        return new.id if new.id != old.id else None
+    now = await known.memory(old.id)
+    return _hidden_by({"metadata": now.metadata}) if now is not None and not now.active else None
+
+
+def _hidden_by(fields: Mapping[str, Any]) -> str | None:
+    """What superseded a turn, or took it back; None where it is withheld."""
+    by: str | None = fields.get("superseded_by") or fields.get("metadata", {}).get(RETRACTED_BY)
+    return by
 
 
 async def _withheld(known: Known, names: Sequence[str]) -> list[tuple[Memory, None]]:
@@ -70,7 +118,11 @@ def _unsaid(turns: Mapping[str, Mapping[str, Any]], waiting: set[str] | None) ->
     }
 
 
-async def _quotes(summary: Memory, known: Known, unsaid: set[str]) -> bool:
-    """Whether it quotes one of these messages."""
+async def _quoted(summary: Memory, known: Known, unsaid: set[str]) -> list[Memory]:
+    """Those of these messages that it quotes."""
     turns = await known.turns(summary.session_id, [name for name in summary.turn_ids if name in unsaid])
-    return any(sentence in summary.content for turn in turns for sentence in sentences(strip_blocks(turn.content)))
+    return [turn for turn in turns if _quotes(summary, turn)]
+
+
+def _quotes(summary: Memory, turn: Memory) -> bool:
+    return any(sentence in summary.content for sentence in sentences(strip_blocks(turn.content)))

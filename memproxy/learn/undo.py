@@ -27,7 +27,7 @@ from memproxy.core.protocol import Deletion
 from memproxy.core.slots import same_value, slot_value
 from memproxy.learn.known import Known
 from memproxy.learn.orders import ended_with, meant_by, standing
-from memproxy.learn.outdated import PREDICATE
+from memproxy.learn.outdated import ENDED_BY, PREDICATE, outdated_with, still_ended_by
 from memproxy.ports import MemoryFilter, MemoryStore
 
 _PAGE = 200
@@ -64,6 +64,7 @@ async def undo(known: Known, store: MemoryStore, session: str, *, now: datetime)
     for turn in owned.turns:
         if turn.session_id != session and (fields := await _unmarked(known, turn, owned, replaced)):
             known.mark(turn, fields)
+    await _give_back_summaries(known, owned, now)
     ids = [turn.id for turn in owned.turns if turn.session_id == session]
     if ids:
         known.sweep(Deletion(ids=ids, session_ids=[session]))
@@ -149,6 +150,21 @@ async def _give_back_all(known: Known, owned: _Owned, now: datetime) -> dict[str
         if fact.id not in owned.lost and fact.predicate == PREDICATE and replaced.keys() & set(fact.turn_ids):
             await known.change(fact.id, {"active": False, "valid_to": now, "updated_at": now})
     return replaced
+
+
+async def _give_back_summaries(known: Known, owned: _Owned, now: datetime) -> None:
+    """Make active again the summaries that ended with what the undone session replaced or took back, if all of what
+    they tell holds again.
+    """
+    undone = owned.gone | owned.lost.keys()
+    ended = [one for one in owned.facts if one.id not in owned.lost and undone & set(one.metadata.get(ENDED_BY, ()))]
+    for summary in ended:
+        facts = [now_so for one in owned.facts if (now_so := await known.memory(one.id)) is not None]
+        turns = [msgspec.structs.replace(turn, **known.marked(turn)) for turn in owned.turns]
+        left = still_ended_by(summary, facts, turns)
+        await known.change(summary.id, outdated_with(summary, left) | {"updated_at": now})
+        if not left:
+            await _give_back(known, summary.id, owned, now)
 
 
 async def _give_back(known: Known, name: str, owned: _Owned, now: datetime) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import logging
 
 from memproxy.auth import BrowserGuard
-from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded
+from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded, RequestError
 from memproxy.metrics import metrics
 from memproxy.relay import counted
 from memproxy.relay.admission import Admission
@@ -69,6 +69,8 @@ class Relay:
         self._idle.clear()
         route = _route(request)
         try:
+            if not request.has_host:
+                raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
             self._guard.check(request.headers)
             self._tell_pages(request)
             status = await self._dispatch(route, request)

@@ -128,7 +128,8 @@ class Journal:
         for message in spoken:
             text = redact(strip_blocks(message.content), self._redact) if message.content else ""
             if text.strip():
-                cleaned.append(msgspec.structs.replace(message, content=text))
+                name = redact(message.name, self._redact) if message.name else None
+                cleaned.append(msgspec.structs.replace(message, content=text, name=name))
         return cleaned
 
     async def _commit(self, exchange: Exchange, messages: list[Message], answer: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from memproxy.auth import Headers, chat_user, clean_id, resolve_project
 from memproxy.auth.naming import ACT_AS_USER
-from memproxy.auth.users import OUR_USER_FIELD
+from memproxy.auth.users import OUR_USER_FIELD, may_name
 from memproxy.core.choices import Choices
 from memproxy.core.protocol import Identity, RecallLimits
 from memproxy.errors import Forbidden, RequestError
@@ -107,7 +107,7 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
         tenant=identity.tenant,
         user=user,
         problem=problem,
-        project=resolve_project(identity, _field(chat.context.project_id, "memory_context.project_id")),
+        project=_project(identity, _field(chat.context.project_id, "memory_context.project_id")),
         agent=identity.agent or _field(chat.context.agent_id, "memory_context.agent_id"),
         session=identity.session or _field(chat.context.session_id, "memory_context.session_id"),
         limits=RecallLimits(
@@ -138,6 +138,8 @@ def user_named(identity: Identity, fields: Mapping[str, str | None]) -> tuple[st
         Forbidden: our own field names another user than the key is for.
         RequestError: a name cannot be used.
     """
+    if identity.bound_user:
+        may_name(identity, identity.named_user)
     user = chat_user(identity, fields)
     if identity.bound_user and ACT_AS_USER not in identity.permissions:
         named = (value.strip() for value in (identity.named_user, *fields.values()) if value and value.strip())
@@ -192,6 +194,11 @@ def _user(identity: Identity, chat: RequestBody, *, blank: bool) -> tuple[str | 
     if meant and not identity.bound_user and not identity.named_user and not any(fields.values()):
         return None, "no_user"  # who names a user and sends no name has lost it: that is not the default user
     return user, problem
+
+
+def _project(identity: Identity, named: str | None) -> str | None:
+    """The header's project before the body's; a key for one project is for no other, whoever names it."""
+    return resolve_project(identity, named if identity.bound_project else identity.project or named)
 
 
 def _field(value: str | None, name: str) -> str | None:

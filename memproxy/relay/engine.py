@@ -59,7 +59,9 @@ def recall_seconds(settings: Settings) -> float:
 
 
 STARTING_S = 15.0
-"""An engine that was never heard of is taken to start for so long: it imports for a second, on a busy machine more."""
+"""An engine that was never heard of, or last while it loaded, is taken to start for so long: it imports for a second,
+on a busy machine more.
+"""
 
 START_PATIENCE_S = 5.0
 """How long an API call waits for an engine that starts, before it is answered with 503."""
@@ -257,7 +259,9 @@ class EngineClient:
         if no_socket and not self._ever_heard and time.monotonic() - self._opened < STARTING_S:
             return LOADING
         if isinstance(error, TimeoutError):
-            return BUSY
+            # while it opens a large store it may be silent for a while, too
+            starts = not self._loaded and time.monotonic() - max(self._opened, self._heard) < STARTING_S
+            return LOADING if starts else BUSY
         return f"degraded: it does not answer ({type(error).__name__})"
 
     async def api(

@@ -6,9 +6,6 @@ from memproxy.core.gate_tools import OfferedTool
 from memproxy.settings import GateSettings
 from memproxy.wire.request import RequestBody
 
-GREETINGS = 3
-"""Messages that may stand before a conversation's first question."""
-
 
 class Gate:
     """Says whether a request is worth a search."""
@@ -34,10 +31,7 @@ class Gate:
         """Whether nothing that the user said before in this conversation was searched for: a session that begins with
         a greeting has its first turn after it.
         """
-        before = chat.user_texts[:-1]
-        if len(before) > GREETINGS or (before and not self._enabled):
-            return False
-        return not any(gate.judge(text, self._skip).searched for text in before)
+        return gate.is_first_search(chat.user_texts[:-1], self._skip if self._enabled else frozenset())
 
     def is_housekeeping(self, text: str) -> bool:
         """Whether it is a client's own prompt (titles, tags, follow-ups): neither recalled for nor captured."""

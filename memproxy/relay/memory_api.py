@@ -6,6 +6,7 @@ from urllib.parse import unquote
 from memproxy.auth import Authenticator, Headers, client_key, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
 from memproxy.core.scope import Scope
+from memproxy.errors import RequestError
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
@@ -49,6 +50,7 @@ class MemoryApi:
         headers = {name.decode(): value for name in _PASSED if (value := _passed(request.headers, name)) is not None}
         if request.path not in _OPEN_PATHS:
             identity = await self._authenticator.identify(request.headers)
+            _check_named(request.headers, identity)
             headers[IDENTITY_HEADER] = encode_identity(identity)
             self._lend_key(request, identity)
         body = await request.body(self._max_body_bytes)
@@ -69,6 +71,17 @@ class MemoryApi:
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
         access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))
         self._engine.notices.lend(Captured(scope=scope, access=access))
+
+
+def _check_named(headers: Headers, identity: Identity) -> None:
+    """Who names a user and sends no name has lost it: that is not the default user.
+
+    Raises:
+        RequestError: the header is there, and empty.
+    """
+    if identity.named_user or identity.bound_user or headers.get(b"x-memproxy-user") is None:
+        return
+    raise RequestError("The header X-Memproxy-User is empty: name a user, or leave it out.", param="X-Memproxy-User")
 
 
 def _is_learned_from(raw_path: bytes) -> bool:

@@ -24,6 +24,7 @@ class Request:
         "_receive",
         "_request_id",
         "for_pages",
+        "has_host",
         "headers",
         "method",
         "path",
@@ -41,6 +42,8 @@ class Request:
         path: bytes = scope.get("raw_path") or self.path.encode()
         self.raw_path = path + (b"?" + query if query else b"")
         self.headers = Headers(scope["headers"])
+        self.has_host = scope.get("http_version") != "1.1" or self.headers.get(b"host") is not None
+        """Whether it names the host that it is for, which HTTP/1.1 demands (RFC 9112, 3.2)."""
         self._receive = receive
         self.send = send
         self.received_all = False

@@ -75,7 +75,8 @@ class PrivacySettings(Section):
     """What is never stored in the clear."""
 
     redact: list[Literal["secrets", "cards", "emails", "phones"]] = Field(
-        ["secrets"], description="What is replaced in texts before they are stored, by its format."
+        ["secrets"],
+        description="What is replaced in all texts before they are stored, by its format (docs/privacy.md).",
     )
     encrypt: bool = Field(False, description="Encrypt payload text per user.")
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.chat_message import ChatMessage, read_messages
 from memproxy.wire.controls import OURS, MemoryConfig, MemoryContext
-from memproxy.wire.request import INSTRUCTIONS, Position, RequestBody, quoted, readable, system_message
+from memproxy.wire.request import Position, RequestBody, quoted, readable, system_message
 from memproxy.wire.splice import ArraySpans, Edit, Member, ObjectSpans, Unreadable, apply
 
 __all__ = ["ChatMessage", "ChatRequest", "MemoryConfig", "MemoryContext", "Position", "Unreadable", "read_request"]

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from memproxy.core.block import NAME, shown_texts, strip_blocks
-from memproxy.core.turn import Message, text_digest
+from memproxy.core.turn import INSTRUCTIONS, Message, quoted_digests, text_digest
 from memproxy.wire.chat_message import ChatMessage, is_filled
 from memproxy.wire.controls import OURS, read_config, read_context
 from memproxy.wire.scan import contains, contains_any_case
@@ -19,8 +19,6 @@ Position = Literal["auto", "before_last_user", "after_system", "system"]
 _ANY = msgspec.json.Decoder()
 _FOLLOW_UPS = frozenset({"tool", "function"})
 _SAID = frozenset({"user", "assistant", "tool", "function"})
-INSTRUCTIONS = frozenset({"system", "developer"})
-"""Roles whose messages instruct the model."""
 
 
 class RequestBody:
@@ -135,11 +133,18 @@ class RequestBody:
 
     @property
     def present(self) -> list[str]:
-        """Digests of all that the request says already: its messages, and lines of blocks that a client sent back."""
+        """Digests of all that the request says already: its messages, what stands in them by itself, and lines of
+        blocks that a client sent back.
+        """
+        held = self.digests + quoted_digests(self._instructions(), self.user_texts)
         if not self._may_show_blocks():
-            return self.digests
+            return held
         shown = [text_digest(text) for message in self.messages for text in shown_texts(message.text)]
-        return self.digests + shown
+        return held + shown
+
+    def _instructions(self) -> list[str]:
+        """The texts that instruct the model."""
+        return [message.text for message in self.messages if message.role in INSTRUCTIONS]
 
     def _may_show_blocks(self) -> bool:
         """Whether a block may be in a message; a client may have changed its letters' case, or escaped some."""

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
 from memproxy.wire.controls import OURS
-from memproxy.wire.request import INSTRUCTIONS, Position, RequestBody, quoted, readable, system_message
+from memproxy.wire.request import Position, RequestBody, quoted, readable, system_message
 from memproxy.wire.splice import Edit, ObjectSpans, Unreadable, apply, decode_array, past_space
 
 __all__ = ["ResponsesRequest", "Unreadable", "background_key", "read_request", "response_key"]
@@ -127,6 +128,10 @@ class ResponsesRequest(RequestBody):
         conversation = self._value("conversation")
         name = conversation.get("id") if isinstance(conversation, dict) else conversation
         return f"v:{name}" if isinstance(name, str) and name else None
+
+    def _instructions(self) -> list[str]:
+        said = self._string("instructions")
+        return [*super()._instructions(), *([said] if said else [])]
 
     def _read_messages(self) -> list[ChatMessage]:
         member = self._top.by_name.get("input")

@@ -2,9 +2,11 @@ import asyncio
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from memproxy.api.routes import NOT_BUILT, api_calls
+from memproxy.core.protocol import Identity
 from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -81,6 +83,62 @@ async def test_a_stored_memory_is_answered_whole_and_can_be_read(api: Api) -> No
     read = await api.call("GET", f"/v1/memory/{memory['id']}", params={"user_id": "alice"})
     assert read.status_code == 200
     assert read.json() == memory
+
+
+async def test_no_field_that_is_written_keeps_a_secret(api: Api) -> None:
+    key, secret = "AKIA" + "IOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYEXAMPLEKEY"
+    names = ("subject", "predicate", "object", "aspect", "stance", "category")
+    fields: dict[str, Any] = dict.fromkeys(names, key) | {
+        "content": f"it is {key}",
+        "tags": [key],
+        "entities": [key],
+        "relations": [{"subject": key, "predicate": key, "object": key}],
+        "metadata": {key: [{"in": key}], "aws_secret_access_key": secret},
+    }
+    first, other = await api.store(**fields), await api.store("plain")
+    assert (await api.call("PATCH", f"/v1/memory/{other['id']}", json=fields)).status_code == 200
+    said = [{"role": "user", "content": key, "name": key}]
+    turns = {"session_id": "s", "metadata": {"of": key}, "messages": said}
+    assert (await api.call("POST", "/v1/memory/turns", json=turns)).status_code == 201
+    kept = await api.page()
+    assert len(kept) == 3
+    assert not [one for one in kept if key in str(one) or secret in str(one)]
+    assert first["metadata"]["aws_secret_access_key"] == "[redacted:aws-secret]"
+    assert {name: first[name] for name in names} == dict.fromkeys(names, "[redacted:aws-key]")
+
+
+async def test_a_key_that_may_not_read_is_shown_no_text_by_what_it_changes(api: Api) -> None:
+    memory = await api.store("it is secret", subject="user", tags=["hidden"], metadata={"a": "hidden"})
+    writes = Identity(tenant=api.tenant, default_user="default", permissions=frozenset({"memory:write"}))
+    path, helpful = f"/v1/memory/{memory['id']}", {"memory_id": memory["id"], "signal": "helpful"}
+    for body in ({}, {"importance": 0.9}):
+        answer = await api.call("PATCH", path, json=body, identity=writes)
+        assert (answer.status_code, answer.json()["id"], "content" in answer.json()) == (200, memory["id"], False)
+        assert "secret" not in answer.text
+        assert "hidden" not in answer.text
+    judged = await api.call("POST", "/v1/memory/feedback", json=helpful, identity=writes)
+    assert (judged.status_code, judged.json()["data"][0]["id"]) == (201, memory["id"])
+    assert "secret" not in judged.text
+    again = {"idempotency-key": "k"}
+    assert "secret" in (await api.call("PATCH", path, json={}, headers=again)).text
+    assert "secret" not in (await api.call("PATCH", path, json={}, headers=again, identity=writes)).text
+
+
+async def test_who_administers_may_name_the_user_of_statistics_by_header_or_query(api: Api) -> None:
+    await api.store("likes tea", identity=api.identity("ann"))
+    admin = Identity(tenant=api.tenant, named_user="ann", permissions=frozenset({"admin"}))
+    told = [
+        await api.call("GET", "/v1/memory/stats", identity=admin),
+        await api.call(
+            "GET",
+            "/v1/memory/stats",
+            identity=msgspec.structs.replace(admin, named_user=None),
+            params={"user_id": "ann"},
+        ),
+    ]
+    assert [(one.status_code, one.json()["memories"]["total"]) for one in told] == [(200, 1)] * 2
+    assert (await api.call("GET", "/v1/memory/stats", identity=admin, params={"user_id": "ben"})).status_code == 400
+    assert (await api.call("GET", "/v1/memory", identity=admin)).status_code == 403
 
 
 async def test_the_same_content_stored_twice_is_two_memories(api: Api) -> None:
@@ -315,6 +373,8 @@ async def test_the_description_names_every_call_and_nothing_internal(api: Api) -
     assert calls == built | {("get", "/healthz"), ("get", "/readyz"), ("get", "/metrics")}
     assert set(described["components"]["schemas"]["Memory"]["properties"]) == PUBLIC_FIELDS
     schemas = described["components"]["schemas"]
+    answers = described["paths"]["/v1/memory/sessions/{id}/end"]["post"]["responses"]
+    assert "404" not in answers, "of a session of which nothing is known there is nothing to learn"
     assert _references(described) <= {f"#/components/schemas/{name}" for name in schemas}
 
 

@@ -90,6 +90,39 @@ async def test_a_vague_query_is_completed_from_the_messages(api: Api) -> None:
     assert "$10,000" in answer.json()["context"]
 
 
+async def test_recall_decides_by_the_messages_before_the_query_as_the_proxy_does(api: Api) -> None:
+    await api.store("User has a sailing boat called Wanda.")
+    query = {"query": "what is it called?"}
+    alone = (await api.call("POST", "/v1/memory/recall", json=query)).json()
+    messages = [{"role": "user", "content": "I am thinking about my sailing boat"}]
+    after = (await api.call("POST", "/v1/memory/recall", json={**query, "messages": messages})).json()
+    assert (alone["decision"]["searched"], after["decision"]["searched"]) == (False, True)
+    assert "Wanda" in after["context"]
+
+
+@pytest.mark.parametrize(
+    ("query", "messages"),
+    [
+        ("User is allergic to walnuts. What am I allergic to?", []),
+        ("What am I allergic to?", [{"role": "system", "content": "Profile: User is allergic to walnuts"}]),
+    ],
+)
+async def test_recall_gives_nothing_that_the_query_or_the_instructions_say(
+    api: Api, query: str, messages: list[dict[str, str]]
+) -> None:
+    await api.store("User is allergic to walnuts.")
+    body = {"query": query, "messages": messages, "explain": True}
+    recalled = (await api.call("POST", "/v1/memory/recall", json=body)).json()
+    assert recalled["context"] == ""
+    assert [one["rejected"] for one in recalled["candidates"]] == ["present"]
+
+
+async def test_a_clients_own_prompt_is_not_recalled_for(api: Api) -> None:
+    prompt = "Generate a concise, 3-5 word title for the conversation so far. Respond only with the title."
+    recalled = (await api.call("POST", "/v1/memory/recall", json={"query": prompt})).json()
+    assert recalled["decision"] == {"searched": False, "reason": "housekeeping"}
+
+
 @pytest.mark.parametrize("query", ["hi", "What is the capital of France?"])
 async def test_what_the_gate_skips_is_not_searched_and_says_why(api: Api, query: str) -> None:
     await api.store("User asked about the capital of France and said hi")

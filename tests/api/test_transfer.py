@@ -237,8 +237,14 @@ async def test_a_web_page_cannot_plant_by_a_form_or_plain_text(own_api: Api) -> 
 
 
 async def test_secrets_of_a_file_are_redacted_as_everywhere(own_api: Api) -> None:
-    await take(own_api, lines(memory("m1", "My key is AKIAIOSFODNN7EXAMPLE")))
-    assert (await own_api.page())[0]["content"] == "My key is [redacted:aws-key]"
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    fields = {"subject": key, "wing": key.lower(), "metadata": {key: [key]}}
+    relation = {"subject": "user", "predicate": "has", "object": key}
+    place = {"place": {"kind": "wing", "parent": "", "name": key, "number": 1}}
+    await take(own_api, lines(place, memory("m1", f"My key is {key}", relations=[relation], **fields)))
+    kept = (await own_api.page())[0]
+    assert kept["content"] == "My key is [redacted:aws-key]"
+    assert key.lower() not in (str(kept) + (await export(own_api)).decode()).lower()
 
 
 async def test_export_and_import_are_in_the_audit_log(own_api: Api) -> None:

@@ -17,6 +17,7 @@ from memproxy.auth import (
     is_loopback,
     key_hash,
     make_authenticator,
+    resolve_scope,
     resolve_user,
 )
 from memproxy.core.protocol import Identity
@@ -118,6 +119,15 @@ def test_a_header_and_a_user_id_that_disagree_are_refused() -> None:
         resolve_user(identity, "bob")
     with pytest.raises(RequestError, match="No user"):
         resolve_user(Identity(tenant="t"), None)
+
+
+def test_a_header_and_a_project_or_agent_that_disagree_are_refused() -> None:
+    identity = Identity(tenant="t", named_user="ada", project="atlas", agent="helper", session="s")
+    scope = resolve_scope(identity, project="atlas", agent="helper", session="other")
+    assert (scope.project, scope.agent, scope.session) == ("atlas", "helper", "other")
+    for other in ({"project": "borealis"}, {"agent": "coder"}):
+        with pytest.raises(RequestError, match="disagree"):
+            resolve_scope(identity, **other)
 
 
 async def test_a_header_given_twice_with_different_values_is_refused() -> None:

@@ -229,6 +229,25 @@ async def test_a_summary_that_tells_what_is_superseded_ends(tmp_path: Path) -> N
         assert await summaries(r) == []
 
 
+@pytest.mark.parametrize("later", ["I moved, I live in Tampere now.", "Please forget that I live in Bergen."])
+async def test_a_summary_is_back_with_what_it_tells_when_what_ended_it_is_undone(tmp_path: Path, later: str) -> None:
+    async with rig(tmp_path, mode="verbatim") as r:
+        await r.say("I live in Bergen with my sister. My dentist is Dr. Brown.")
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        (before,) = await summaries(r)
+        for session, said in (("s2", later), ("s3", "My dentist is Dr. Green now.")):
+            r.clock.advance(60)
+            scope = Scope(tenant="acme", user="ann", session=session)
+            await r.say(said, scope=scope)
+            assert await r.worker.learned(scope, PATIENCE_S)
+            assert await summaries(r) == []
+        await r.plan(undo_session="s2")
+        assert await summaries(r) == []  # the dentist is another one still
+        await r.plan(undo_session="s3")
+        (again,) = await summaries(r)
+        assert msgspec.structs.replace(again, updated_at=before.updated_at) == before
+
+
 async def test_what_was_captured_just_before_a_session_ends_is_learned_too(tmp_path: Path) -> None:
     async with rig(tmp_path, mode="verbatim", every_turns=100) as r:
         for said in ("My rent is $900 a month.", "No, it's $950 now."):

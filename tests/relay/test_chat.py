@@ -126,6 +126,14 @@ async def test_controls_in_the_body_are_stripped_and_obeyed(relay: Rig, upstream
     assert asked.limits.retrieval_limit == 3
 
 
+async def test_each_name_in_a_header_comes_before_the_one_in_the_body(relay: Rig) -> None:
+    names = ("user", "session", "project", "agent")
+    headers = {f"X-Memproxy-{name}": f"{name} of the header" for name in names}
+    await relay.chat("What is my budget?", headers=headers, memory_context={f"{name}_id": "other" for name in names})
+    scope = relay.engine.asked[-1].scope
+    assert {name: getattr(scope, name) for name in names} == {name: f"{name} of the header" for name in names}
+
+
 @pytest.mark.parametrize(
     ("mode", "config", "told", "captures"),
     [
@@ -209,8 +217,10 @@ async def test_a_continued_conversation_keeps_its_session(relay: Rig) -> None:
 
 async def test_secrets_are_redacted_before_the_journal(relay: Rig, state: SqliteState) -> None:
     key = "AKIA" + "IOSFODNN7EXAMPLE"
-    await relay.chat(f"My key is {key}, keep it")
+    said = [{"role": "user", "name": key, "content": f"My key is {key}, keep it"}]
+    await relay.client.post("/v1/chat/completions", json={"model": "m", "messages": said})
     ((_, body),) = await captured(state)
+    assert [message.name for message in body.messages] == ["[redacted:aws-key]", None]
     assert key not in json.dumps([message.content for message in body.messages])
 
 

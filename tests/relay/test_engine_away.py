@@ -50,9 +50,14 @@ async def test_an_engine_too_busy_to_say_how_it_is_makes_no_relay_unready(
 ) -> None:
     async with running_relay(upstream.base_url, state, tmp_path) as relay:
         relay.engine.idle.clear()
+        starting = await relay.client.get("/readyz")
+        relay.engine.idle.set()
+        assert (await relay.client.get("/readyz")).json()["status"] == "ready"
+        relay.engine.idle.clear()
         ready = await relay.client.get("/readyz")
         relay.engine.idle.set()
         again = await relay.client.get("/readyz")
+    assert starting.json() == {"status": "loading", "parts": {"relay": "ready", "engine": "loading"}}
     assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
     assert ready.json()["parts"] == {"relay": "ready", "engine": BUSY}
     assert (again.status_code, again.json()["status"]) == (200, "ready")

@@ -169,6 +169,22 @@ async def test_memory_calls_reach_the_engine_with_an_identity_of_ours_alone(rela
     assert relay.engine.captured == []
 
 
+async def test_a_memory_call_whose_user_header_is_empty_is_refused_by_its_name(relay: Rig) -> None:
+    answer = await relay.client.get("/v1/memory", headers={"X-Memproxy-User": "", "authorization": "Bearer sk-1"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "X-Memproxy-User")
+    assert relay.engine.api_calls == []
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.1", 400), ("1.0", 200)])
+async def test_a_request_of_http_1_1_without_a_host_is_refused(relay: Rig, version: str, status: int) -> None:
+    where = httpx.URL(relay.base_url)
+    reader, writer = await asyncio.open_connection(where.host, where.port)
+    writer.write(f"GET /healthz HTTP/{version}\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    assert int(answer.split()[1]) == status
+
+
 async def test_ingested_turns_are_learned_from_with_the_key_that_brought_them(relay: Rig) -> None:
     said = {"session_id": "s", "messages": [{"role": "user", "content": "My parrot is named Rio."}]}
     await relay.client.post("/v1/memory/turns?wait=true", json=said, headers={"authorization": "Bearer sk-1"})
