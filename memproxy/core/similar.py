@@ -1,6 +1,8 @@
 """How near two statements are in what they say: their topic, numbers, names and polarity."""
 
 import itertools
+import re
+from difflib import SequenceMatcher
 
 import msgspec
 
@@ -100,7 +102,9 @@ def changes(candidate: Memory, known: Memory, *, corrects: bool = False) -> bool
     """
     if candidate.kind is Kind.EPISODIC or not same_place(candidate, known) or not same_aspect(candidate, known):
         return False
-    if _listed(candidate) or _listed(known):
+    if _listed(candidate) or _listed(known) or (not corrects and names_another(candidate.content, known.content)):
+        return False
+    if _of_another(candidate, known) or _of_another(known, candidate):
         return False
     marked = corrects or marks_change(candidate)
     first, second = names(candidate.content), names(known.content)
@@ -114,6 +118,44 @@ def changes(candidate: Memory, known: Memory, *, corrects: bool = False) -> bool
         return alike if marked else left == right and not names_differ
     single = _single_answer(candidate.content) and _single_answer(known.content)
     return names_differ and left == right and (marked or single)
+
+
+def names_another(one: str, other: str) -> bool:
+    """Whether two statements are of one form and have another thing in one place, beside another value: the budget
+    "for roof is 500" and the one "for garden is 1001" are two, and so are a "Spanish tutor" and a "French tutor".
+    """
+    first, second = _plain(one), _plain(other)
+    form = SequenceMatcher(None, first, second, autojunk=False)
+    parts = [part for part in form.get_opcodes() if part[0] != "equal"]
+    if any(kind != "replace" for kind, *_ in parts):
+        return False
+    if numbers(one) == numbers(other):
+        owned = [_OWNED.match(text) for text in (one, other)]
+        ends = [len(_plain(found["x"])) if found else 0 for found in owned]
+        parts = [part for part in parts if part[2] <= ends[0] and part[4] <= ends[1]] if len(parts) > 1 else []
+    return any(_is_thing(first[a:b]) and _is_thing(second[c:d]) for _, a, b, c, d in parts)
+
+
+_OWNED = re.compile(r"User's (?P<x>.+?) (?:is|are)\b")
+
+
+def _plain(text: str) -> list[str]:
+    return [singular(word) for word in words(text) if word not in _NAMELESS]
+
+
+def _is_thing(said: list[str]) -> bool:
+    """Whether words begin with what names a thing; what stands behind a number is its unit."""
+    named = list(itertools.takewhile(lambda word: not numbers(word), said))
+    terms = key_terms(" ".join(named), 64)
+    return bool(terms) and not any(term in _CHANGE_WORDS for term in terms)
+
+
+def _of_another(one: Memory, other: Memory) -> bool:
+    """Whether one is of somebody, or of something of somebody's, of whom the other does not speak."""
+    owner = re.match(r"User's (?P<who>[\w-]+)(?:['’]s|(?<=s)['’]) ", one.content)
+    subject = one.subject if (one.subject or "user") != (other.subject or "user") else None
+    who = {singular(term) for term in key_terms(f"{subject or ''} {owner['who'] if owner else ''}", 64)} - _NAMELESS
+    return bool(who) and not who & topic(other.content)
 
 
 def marks_change(candidate: Memory) -> bool:

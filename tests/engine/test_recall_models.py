@@ -150,7 +150,7 @@ async def test_a_hypothetical_statement_is_searched_for_when_nothing_was_relevan
     async with serve_engine(make_engine(tmp_path, settings=settings(upstream, rewrite={"mode": "hyde"}))) as api:
         await api.store(DOG)
         await api.store(BUDGET)
-        answer = await recall(api, "Which animal shares my household?")
+        answer = await recall(api, "Which creature shares my household?")
         assert answer.query == statement
         assert "Biscuit" in answer.context
         found = await recall(api, "What's my budget for the Hawaii vacation?")
@@ -166,9 +166,9 @@ async def test_a_statement_that_cannot_be_had_leaves_the_first_search(
     upstream.default = lambda _received: completion("Nothing to say.")
     async with serve_engine(make_engine(tmp_path, settings=settings(upstream, rewrite={"mode": "hyde"}))) as api:
         await api.store(DOG)
-        answer = await recall(api, "Which animal shares my household?")
+        answer = await recall(api, "Which creature shares my household?")
     assert (answer.result, answer.notes) == ("empty", ["rewrite: unreadable"])
-    assert answer.query == "Which animal shares my household?"
+    assert answer.query == "Which creature shares my household?"
 
 
 def judging(best: str) -> Callable[[Received], Answer]:

@@ -7,6 +7,7 @@ import re
 
 import msgspec
 
+from memproxy.core.similar import names_another
 from memproxy.core.slots import has_many, predicate_name, value_name
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules import dates
@@ -45,7 +46,9 @@ def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | 
             continue
         if _listed(known) or known.content == stated.content or not known.predicate:
             continue
-        if _same_question(stated, known, clause, marked=marked):
+        if _same_question(stated, known, clause, marked=marked) and (
+            clause.is_correction or not names_another(stated.content, known.content)
+        ):
             return known
     return None
 

@@ -7,6 +7,7 @@ import msgspec
 from memproxy.core.slots import predicate_name
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.answers import ADDS, in_its_place, succeeded
+from memproxy.learn.rules.apart import is_apart
 from memproxy.learn.rules.exchange import with_value
 from memproxy.learn.rules.ledger import Ledger, slot_of
 from memproxy.learn.rules.model import Clause
@@ -33,13 +34,13 @@ def as_correction(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracte
         return msgspec.structs.replace(stated, predicate=f"{stated.predicate}_{slug(stated.object or '')}"[:80])
     if old is None and clause.is_correction:
         old = _vaguer(stated, ledger)
-    if old is None and (known := succeeded(stated, clause, ledger)) is not None:
+    known = succeeded(stated, clause, ledger) if old is None else None
+    if known is not None and not is_apart(stated, known, clause, ledger):
         new = in_its_place(stated, known)
         if slot_of(new) == slot_of(known):
             return new
         return msgspec.structs.replace(new, intent=Intent.CORRECT, replaces=known.object or known.content)
-    if old is None and (known := _renewed(stated, clause, ledger)) is not None:
-        old = known
+    old = old or _renewed(stated, clause, ledger)
     denies = old is not None and stated.stance is None and _affirms(old) is not _affirms(stated)
     if old is None or not clause.is_correction or denies:
         return stated

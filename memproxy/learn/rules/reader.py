@@ -39,6 +39,7 @@ from memproxy.learn.rules import (
 from memproxy.learn.rules import states as states_rules
 from memproxy.learn.rules.admissible import is_admissible, is_real
 from memproxy.learn.rules.antecedents import resolved
+from memproxy.learn.rules.apart import of_known
 from memproxy.learn.rules.aspects import aspects
 from memproxy.learn.rules.bounded import bounded
 from memproxy.learn.rules.called_off import called_off
@@ -280,7 +281,7 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
     if put_right and not ledger.is_empty:
         return put_right
     taken_back = unique([*retractions(clause, ledger, states), *called_off(clause, ledger), *endings(clause, ledger)])
-    taken_back = taken_back or list(gainsaid(clause, ledger, place))
+    taken_back = of_known(taken_back or list(gainsaid(clause, ledger, place)), clause, ledger)
     if taken_back or is_retraction(clause):
         step = states(clause) if taken_back and _STEP.match(clause.text) else []
         return [*taken_back, *given_up(clause, taken_back), *step]
@@ -288,7 +289,9 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
         return anew
     clause = plainly(clause)
     corrected = with_birth(clause, ledger) or (
-        list(corrections(clause, ledger, place)) if ledger.is_empty else _corrected(clause, ledger, place)
+        list(corrections(clause, ledger, place))
+        if ledger.is_empty
+        else of_known(_corrected(clause, ledger, place), clause, ledger)
     )
     if corrected:
         is_born = _BORN.search(clause.text) is not None and all(one.intent is Intent.FORGET for one in corrected)
@@ -296,7 +299,7 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
     stated = [as_correction(one, clause, ledger) for one in states(clause)]
     if not stated:
         return (
-            restated(clause, ledger, place, changed=changed)
+            of_known(restated(clause, ledger, place, changed=changed), clause, ledger)
             or recovered(clause, ledger, place)
             or told_anew(clause, ledger)
             or [as_correction(one, clause, ledger) for one in declared(clause, ledger)]
