@@ -97,6 +97,7 @@ class _Said:
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
+        self._asked = parallel.Asked.of(batch.text[:_READ])
         self._own = batch.whole
         self._sources = [batch.each.sources[place] for place in self._own]
         by_user = batch.each.by_user[self._sources].tolist()
@@ -117,10 +118,7 @@ class _Said:
 
     def is_of_another(self, place: int, later: int) -> bool:
         """Whether the later one is about something else than what is asked for, by its form."""
-        question = self.batch.text[:_READ]
-        if parallel.is_yes_or_no(question):
-            return False
-        return parallel.names_another(question, self.text(place), self.text(later))
+        return self._asked.names_another(self.text(place), self.text(later))
 
     def names_as_much(self, place: int, later: int) -> bool:
         """Whether the later one tells of what is asked for, and of nobody else, as far as its words show; what says of
@@ -129,7 +127,7 @@ class _Said:
         question, earlier, text = self.batch.text[:_READ], self.text(place), self.text(later)
         known = constraints.whose(question) | constraints.whose(earlier)
         return constraints.whose(text) <= known and (
-            changes.takes_a_place(text) or parallel.names_as_much(question, earlier, text)
+            changes.takes_a_place(text) or self._asked.names_as_much(earlier, text)
         )
 
     def asks(self, place: int) -> bool:
@@ -271,8 +269,9 @@ def _by_name(said: _Said, odds: Array, floor: float) -> Way:
 def _newest(said: _Said, place: int, known: Sequence[int]) -> Later | None:
     """The newest that is newer than the one at this place, and no question."""
     later = [other for other in known if said.made(other) > said.made(place) and not said.asks(other)]
-    later = [other for other in later if not said.is_of_another(place, other)]
-    return Later(place, max(later, key=said.made), True) if later else None
+    newest_first = sorted(later, key=said.made, reverse=True)
+    newest = next((other for other in newest_first if not said.is_of_another(place, other)), None)
+    return None if newest is None else Later(place, newest, True)
 
 
 def _later(said: _Said, place: int, order: Sequence[int], least_near: Array) -> Later | None:

@@ -9,6 +9,8 @@ answer: "I drive a Tesla" is about the car of "which car do I drive", whatever "
 import re
 from difflib import SequenceMatcher
 
+import msgspec
+
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, words
 
 _MOST_WORDS = 40
@@ -29,51 +31,65 @@ _PART = 4
 _KIND = re.compile(r"\b(?:which|what)\b((?:\s+[^\W\d_]+)+)", re.IGNORECASE)
 _YES_OR_NO = re.compile(
     r"(?:^|[.!?,;:]\s*)(?:and |so |but )?(?:do|does|did|is|are|am|was|were|have|has|had|can|could|will|would|should"
-    r"|bin|ist|sind|habe|hat|soy|est-ce)\b",
+    r"|bin|ist|sind|habe|hat|soy|est-ce)\b(?! you\b)",
     re.IGNORECASE,
 )
+_OPEN = re.compile(
+    r"\b(?:what|which|who|whom|whose|where|when|why|how|was|welche\w*|wer|wem|wo|wann|wie"
+    r"|qué|cuál\w*|quién\w*|dónde|cuándo|cómo|quel\w*|qui|où|quand|comment|combien)\b",
+    re.IGNORECASE,
+)
+"""Asks for something that it does not name: "is it true, and when is my flight to Lisbon"."""
+
 _NO_THING = STOPWORDS | GENERIC_WORDS
 _CHANGES = frozenset({"now", "new", "chang", "mov", "switch", "currently", "anymore", "longer", "actually", "instead"})
 """Beginnings of words of change, which name no thing."""
 
 
-def names_another(question: str, earlier: str, later: str) -> bool:
-    """Whether the later statement has the form of the earlier one, with another thing where that has the question's."""
-    before, after = _stems(earlier), _stems(later)
-    if max(len(before), len(after)) > _MOST_WORDS:
-        return False
-    asked = _things(question)
-    if not any(word in asked and not _is_in(word, after) for word in before):
-        return False
-    form = SequenceMatcher(None, before, after, autojunk=False)
-    if form.ratio() < _ALIKE:
-        return False
-    kinds = _kinds(question)
-    for kind, start, end, other_start, other_end in form.get_opcodes():
-        if kind != "replace" or max(end - start, other_end - other_start) > _LONGEST:
-            continue
-        named = {word for word in before[start:end] if word in asked and not _is_in(word, after)}
-        if start > _BEFORE_SUBJECT:
-            named -= kinds
-        if named and any(_is_thing(word) and word not in asked for word in after[other_start:other_end]):
-            return True
-    return False
-
-
-def names_as_much(question: str, earlier: str, later: str) -> bool:
-    """Whether the later statement names what is asked for as far as the earlier one does: what the question names
-    first, and half of all. "Home insurance" is not the car's; "the gym raised its price" tells of the gym membership.
+class Asked(msgspec.Struct, frozen=True):
+    """What a question names: its things in order, and those of them that are only kinds of answers. ``of_itself``: it
+    names its own answer, as "do I still live in Berlin" does, which asks for what is instead of that as well.
     """
-    before, after, kinds = _stems(earlier), _stems(later), _kinds(question)
-    asked = list(dict.fromkeys(word for word in _stems(question) if _is_thing(word) and word not in kinds))
-    named = [word for word in asked if _is_in(word, before)]
-    kept = [word for word in named if _is_in(word, after)]
-    return not named or (named[0] in kept and 2 * len(kept) >= len(named))
 
+    things: tuple[str, ...]
+    kinds: frozenset[str]
+    of_itself: bool
 
-def is_yes_or_no(question: str) -> bool:
-    """Whether a question names its own answer: "do I still live in Berlin" asks for what is instead of that as well."""
-    return _YES_OR_NO.search(question) is not None
+    @classmethod
+    def of(cls, question: str) -> "Asked":
+        """As it is read, once for all statements."""
+        things = dict.fromkeys(word for word in _stems(question) if _is_thing(word))
+        of_itself = _YES_OR_NO.search(question) is not None and _OPEN.search(question) is None
+        return cls(tuple(things), _kinds(question), of_itself)
+
+    def names_another(self, earlier: str, later: str) -> bool:
+        """Whether the later statement has the form of the earlier one, with another thing where that has the
+        question's.
+        """
+        before, after = _stems(earlier), _stems(later)
+        if self.of_itself or max(len(before), len(after)) > _MOST_WORDS:
+            return False
+        missed = {word for word in before if word in self.things and not _is_in(word, after)}
+        form = SequenceMatcher(None, before, after, autojunk=False) if missed else None
+        if form is None or form.ratio() < _ALIKE:
+            return False
+        for kind, start, end, other_start, other_end in form.get_opcodes():
+            if kind != "replace" or max(end - start, other_end - other_start) > _LONGEST:
+                continue
+            named = missed.intersection(before[start:end]) - (self.kinds if start > _BEFORE_SUBJECT else frozenset())
+            if named and any(_is_thing(word) and word not in self.things for word in after[other_start:other_end]):
+                return True
+        return False
+
+    def names_as_much(self, earlier: str, later: str) -> bool:
+        """Whether the later statement names what is asked for as far as the earlier one does: what the question names
+        first, and half of all. "Home insurance" is not the car's; "the gym raised its price" tells of the gym
+        membership.
+        """
+        before, after = _stems(earlier), _stems(later)
+        named = [word for word in self.things if word not in self.kinds and _is_in(word, before)]
+        kept = [word for word in named if _is_in(word, after)]
+        return not named or (named[0] in kept and 2 * len(kept) >= len(named))
 
 
 def _kinds(question: str) -> frozenset[str]:
@@ -85,10 +101,6 @@ def _kinds(question: str) -> frozenset[str]:
                 break
             found.add(_stem(word))
     return frozenset(found)
-
-
-def _things(text: str) -> frozenset[str]:
-    return frozenset(word for word in _stems(text) if _is_thing(word))
 
 
 def _is_thing(word: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memproxy.recall.parallel import is_yes_or_no, names_another, names_as_much
+from memproxy.recall.parallel import Asked
 
 TWO_THINGS = [
     ("What is my garden budget?", "My garden budget is 1001 euros.", "My roof budget is now 500 euros."),
@@ -26,13 +26,13 @@ ONE_THING = [
 def test_another_thing_in_the_place_of_the_one_that_is_asked_for_is_told_from_it(
     question: str, earlier: str, later: str
 ) -> None:
-    assert names_another(question, earlier, later)
+    assert Asked.of(question).names_another(earlier, later)
 
 
 @pytest.mark.parametrize(("question", "earlier", "later"), ONE_THING)
 def test_another_value_of_the_same_thing_is_no_other_thing(question: str, earlier: str, later: str) -> None:
-    assert not names_another(question, earlier, later)
-    assert names_as_much(question, earlier, later)
+    assert not Asked.of(question).names_another(earlier, later)
+    assert Asked.of(question).names_as_much(earlier, later)
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,29 @@ def test_another_value_of_the_same_thing_is_no_other_thing(question: str, earlie
     ],
 )
 def test_what_lacks_the_name_of_the_thing_does_not_tell_as_much_of_it(question: str, earlier: str, later: str) -> None:
-    assert not names_as_much(question, earlier, later)
+    assert not Asked.of(question).names_as_much(earlier, later)
 
 
 def test_long_and_strange_texts_are_read_too() -> None:
-    assert not names_another("", "", "")
-    assert not names_another("cat " * 2000, "cat " * 5000, "dog " * 5000)
-    assert names_as_much("", "", "")
-    assert not is_yes_or_no("")
+    assert not Asked.of("").names_another("", "")
+    assert not Asked.of("cat " * 2000).names_another("cat " * 5000, "dog " * 5000)
+    assert Asked.of("").names_as_much("", "")
+    assert not Asked.of("").of_itself
 
 
-def test_a_question_that_names_its_own_answer_is_seen() -> None:
-    assert is_yes_or_no("Do I still live in Berlin?")
-    assert not is_yes_or_no("Where do I live?")
+@pytest.mark.parametrize("question", ["Do I still live in Berlin?", "hi! is my rent 1000 euros?"])
+def test_a_question_that_names_its_own_answer_is_seen(question: str) -> None:
+    assert Asked.of(question).of_itself
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where do I live?",
+        "Can you tell me my garden budget?",
+        "Do you remember my garden budget?",
+        "Could I ask, what is my garden budget?",
+    ],
+)
+def test_a_polite_question_does_not_name_its_answer(question: str) -> None:
+    assert not Asked.of(question).of_itself
