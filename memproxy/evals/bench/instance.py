@@ -47,11 +47,12 @@ class Residence(msgspec.Struct, frozen=True, kw_only=True):
 class Instance:
     """A running proxy. Everything but its upstream, its embedder and learning (off) has its default."""
 
-    def __init__(self, name: str, child: Child, port: int, http: aiohttp.ClientSession) -> None:
+    def __init__(self, name: str, child: Child, port: int, key: str) -> None:
         self.name = name
         self.port = port
+        self.key = key
         self._child = child
-        self._http = http
+        self._http = _session(port, key)
         self._seen = "no answer"
         self.relay_pids: list[int] = []
         self.engine_pids: list[int] = []
@@ -70,10 +71,12 @@ class Instance:
         learn: Mapping[str, object] | None = None,
         server: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
+        keys: bool = False,
     ) -> Self:
         """Start one in a new folder below ``folder`` and wait until all of it is ready. With the address of an
         ``extractor`` it learns, too; ``learn`` and ``server`` are more settings of those sections,
-        ``environment`` is more of its environment.
+        ``environment`` is more of its environment. With ``keys`` it asks for a proxy key (``auth.mode: keys``), which
+        is made before it starts.
 
         Raises:
             ConfigError: it ended by itself or was not ready in time.
@@ -82,11 +85,16 @@ class Instance:
         home.mkdir()
         config_file, port = home / "config.yaml", free_port()
         config = _config(upstream_port, model_path, extractor, learn or {}) | {"server": dict(server or {})}
+        if keys:
+            config["auth"] = {"mode": "keys"}
+            config["upstream"] = {**config["upstream"], "api_key": payloads.KEY}
         config_file.write_text(yaml.safe_dump(config), encoding="utf-8")
-        command = [sys.executable, "-m", "memproxy.cli", "serve", "--config", str(config_file), "--port", str(port)]
+        own = {"MEMPROXY_HOME": str(home), **(environment or {})}
+        program = [sys.executable, "-m", "memproxy.cli"]
+        key = await _new_key(nursery, name, [*program, "keys", "new"], config_file, own) if keys else payloads.KEY
         began = time.perf_counter()
-        child = await nursery.start(name, command, {"MEMPROXY_HOME": str(home), **(environment or {})})
-        instance = cls(name, child, port, _session(port))
+        child = await nursery.start(name, [*program, "serve", "--config", str(config_file), "--port", str(port)], own)
+        instance = cls(name, child, port, key)
         try:
             await instance._ready(began)
         except BaseException:
@@ -197,17 +205,25 @@ class Instance:
         await self._child.stop()
 
 
-def _session(port: int) -> aiohttp.ClientSession:
+async def _new_key(
+    nursery: Nursery, name: str, command: Sequence[str], config_file: Path, environment: Mapping[str, str]
+) -> str:
+    asked = [*command, "--tenant", "benchmark", "--config", str(config_file)]
+    child = await nursery.start(f"{name}-key", asked, environment, talks=True)
+    return (await child.read_line(START_LIMIT_S)).decode().strip()
+
+
+def _session(port: int, key: str) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         f"http://127.0.0.1:{port}",
-        headers={"authorization": f"Bearer {payloads.KEY}"},
+        headers={"authorization": f"Bearer {key}"},
         timeout=aiohttp.ClientTimeout(total=_API_TIMEOUT_S),
     )
 
 
 def _config(
     upstream_port: int, model_path: Path | None, extractor: str | None, learn: Mapping[str, object]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     embedding: dict[str, object] = {"provider": "none"}
     if model_path is not None:
         embedding = {"provider": "fastembed", "model_path": str(model_path)}

@@ -116,7 +116,7 @@ class Versions:
             prefix=prefix,
             suffix=suffix,
             questions=questions,
-            headers={"authorization": f"Bearer {payloads.KEY}", "x-memproxy-user": USER, "x-memproxy-memory": mode},
+            headers={"authorization": f"Bearer {instance.key}", "x-memproxy-user": USER, "x-memproxy-memory": mode},
             warmup=0,
             count=len(questions),
             seconds=BLOCK_LIMIT_S,
