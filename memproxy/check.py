@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -12,10 +13,10 @@ from rich.console import Console
 from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.home import home_dir, state_path, store_path
-from memproxy.settings import Settings
+from memproxy.settings import Settings, UpstreamSettings
 from memproxy.supervisor import AlreadyServed, InstanceLock, bind
 from memproxy.wiring.engine import make_embedder, make_store
-from memproxy.wiring.files import check_files
+from memproxy.wiring.files import check_files, way_to
 from memproxy.wiring.state import make_state
 
 TIMEOUT_S = 10.0
@@ -48,22 +49,28 @@ def check_address(settings: Settings) -> Finding:
         bind(host, port, patience_s=0).close()
     except ConfigError as error:
         return Finding("listen", False, error.message)
-    return Finding("listen", True, f"{host}:{port} is free" if port else f"{host}, any free port")
+    shown = settings.server.url_host
+    return Finding("listen", True, f"{shown}:{port} is free" if port else f"{shown}, any free port")
 
 
-async def check_upstream(settings: Settings) -> Finding:
-    """Any HTTP answer means that it can be reached; only a client's key decides what it answers."""
-    upstream = settings.upstream
+async def check_upstream(upstream: UpstreamSettings) -> Finding:
+    """Any HTTP answer means that it can be reached; only a client's key decides what it answers. It is asked the way
+    that requests go: with its certificates, and through the environment's proxy where that is on.
+    """
+    shown = upstream.shown_url
     headers = {"authorization": f"Bearer {upstream.api_key.get_secret_value()}"} if upstream.api_key else {}
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+        way = way_to(upstream)
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False, proxy=way.proxy, verify=way.tls) as client:
             answer = await client.get(f"{upstream.base_url.rstrip('/')}/models", headers=headers)
-    except httpx.HTTPError as error:
+    except ConfigError as error:
+        return Finding("upstream", False, error.message)
+    except (httpx.HTTPError, ValueError, ImportError) as error:  # the last two: a proxy of a kind that is not known
         remedy = "Check upstream.base_url, the network and whether the upstream runs."
-        return Finding("upstream", False, f"{upstream.base_url} does not answer ({type(error).__name__}). {remedy}")
+        return Finding("upstream", False, f"{shown} does not answer ({type(error).__name__}: {error}). {remedy}")
     if answer.status_code in {401, 403} and upstream.api_key:
-        return Finding("upstream", False, f"{upstream.base_url} refuses upstream.api_key ({answer.status_code}).")
-    return Finding("upstream", True, f"{upstream.base_url} answers ({answer.status_code} for /models)")
+        return Finding("upstream", False, f"{shown} refuses upstream.api_key ({answer.status_code}).")
+    return Finding("upstream", True, f"{shown} answers ({answer.status_code} for /models)")
 
 
 async def check_state(settings: Settings, home: Path) -> Finding:
@@ -144,7 +151,9 @@ async def _settled(state: Callable[[], str]) -> str:
 
 async def findings(settings: Settings, home: Path) -> list[Finding]:
     """Everything but the configuration itself, checked one after the other."""
-    checks: list[Callable[[], Awaitable[Finding]]] = [lambda: check_upstream(settings)]
+    routes = [settings.upstream.of_route(route) for route in settings.upstream.routes]
+    upstreams = {upstream.base_url: upstream for upstream in (*routes, settings.upstream)}
+    checks: list[Callable[[], Awaitable[Finding]]] = [partial(check_upstream, one) for one in upstreams.values()]
     files = _held(settings, home)
     found = []
     if files is None:

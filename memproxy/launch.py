@@ -93,13 +93,22 @@ def reveal(value: object) -> Any:
     return value
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """The signals that ask the supervisor to end everything in its order: service managers', Ctrl-C, and that of a
+    terminal that closes, unless whoever started us had that one ignored (`nohup`).
+    """
+    asked = (signal.SIGTERM, signal.SIGINT)
+    return asked if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*asked, signal.SIGHUP)
+
+
 def receive() -> Launch:
     """Read what the supervisor hands over, and from then on live no longer than it does."""
     _die_with_parent()
     launch = msgspec.json.decode(sys.stdin.buffer.readline(), type=Launch)
     threading.Thread(target=_wait_for_the_end, name="lifeline", daemon=True).start()
-    # Ctrl-C reaches the whole group; the supervisor alone answers it, in its written order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and a closed terminal reach the whole group; the supervisor alone answers, in its written order.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     return launch
 
 

@@ -1,6 +1,6 @@
 """``memproxy serve``: takes the port and the store, starts relays and the engine, restarts what dies.
 
-The order of shutdown (SIGTERM or Ctrl-C; a second one ends everything at once):
+The order of shutdown (SIGTERM, Ctrl-C or a closed terminal; a second of the first two ends everything at once):
 
 1. The relays stop accepting. Open requests get ``server.shutdown_grace_s`` seconds to finish and commit their turns.
 2. The engine stops taking new work, lets what runs finish within the same time, flushes and closes the store. What is
@@ -37,7 +37,7 @@ from memproxy import __version__
 from memproxy.core.protocol import READY_PATH
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
-from memproxy.launch import ENGINE, RELAY, Launch, LongWork, reveal
+from memproxy.launch import ENGINE, RELAY, Launch, LongWork, ending_signals, reveal
 from memproxy.settings import Settings
 from memproxy.wiring.files import check_files
 from memproxy.wiring.state import check_master_key
@@ -138,7 +138,7 @@ def bind(host: str, port: int, *, patience_s: float = BIND_PATIENCE_S) -> socket
         reraise=True,
     )
     try:
-        return patience(_listen, host, port)
+        return patience(_listen, host.strip("[]"), port)
     except socket.gaierror as error:
         raise ConfigError(f"server.host: {host!r} is no address of this machine ({error.strerror}).") from error
     except OSError as error:
@@ -325,9 +325,9 @@ class Supervisor:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Until SIGTERM or SIGINT; then the order of the module's first lines."""
+        """Until SIGTERM, SIGINT or SIGHUP; then the order of the module's first lines."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ending_signals():
             loop.add_signal_handler(number, self._asked)
         children = [*self._relays, self._engine]
         async with asyncio.TaskGroup() as group:
@@ -353,6 +353,7 @@ class Supervisor:
                 self._engine.restart()
 
     def _asked(self) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes sends it more than once
         for child in [*self._relays, self._engine]:
             (child.kill if self._stop.is_set() else child.leave)()
         self._stop.set()
@@ -374,10 +375,10 @@ def serve(settings: Settings, environ: dict[str, str]) -> None:
         locks = _lock(held, [state, *([store_path(settings.store, home)] if settings.store.backend == "edge" else [])])
         listening = held.enter_context(contextlib.closing(bind(settings.server.host, settings.server.port)))
         folder = held.enter_context(runtime_folder(state))
-        address = f"http://{settings.server.host}:{listening.getsockname()[1]}"
+        address = f"http://{settings.server.url_host}:{listening.getsockname()[1]}"
         for lock in locks:
             lock.announce(address)
-        log.info("memproxy %s listens on %s, upstream %s", __version__, address, settings.upstream.base_url)
+        log.info("memproxy %s listens on %s, upstream %s", __version__, address, settings.upstream.shown_url)
         launch = Launch(
             settings=reveal(settings),
             home=str(home),

@@ -1,6 +1,9 @@
 """Taking the port and the store, and handing over settings."""
 
+import json
+import logging
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -10,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from memproxy.errors import ConfigError
-from memproxy.launch import reveal
-from memproxy.settings import Settings
+from memproxy.launch import ending_signals, reveal
+from memproxy.logs import JsonFormatter
+from memproxy.settings import ServerSettings, Settings
 from memproxy.supervisor import AlreadyServed, InstanceLock, bind, runtime_folder
 
 
@@ -81,6 +85,32 @@ def test_a_long_temporary_folder_does_not_make_the_sockets_path_too_long(
     monkeypatch.setattr("tempfile.tempdir", str(long))
     with runtime_folder(tmp_path / "state.db") as folder:
         assert len(str(folder / "engine.sock")) < 100
+
+
+def test_a_hangup_ends_us_unless_it_is_ignored_as_nohup_has_it() -> None:
+    assert signal.SIGHUP in ending_signals()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert ending_signals() == (signal.SIGTERM, signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_an_address_of_ipv6_may_have_brackets_and_is_shown_with_them() -> None:
+    assert [ServerSettings(host=host).url_host for host in ("::1", "[::1]", "127.0.0.1")] == [
+        "[::1]",
+        "[::1]",
+        "127.0.0.1",
+    ]
+    if socket.has_ipv6:
+        with bind("[::1]", 0) as listening:
+            assert listening.getsockname()[0] == "::1"
+
+
+def test_a_line_of_json_says_which_process_wrote_it() -> None:
+    record = logging.LogRecord("memproxy.x", logging.INFO, "", 1, "said %s", ("this",), None)
+    line = json.loads(JsonFormatter("engine").format(record))
+    assert (line["process"], line["message"], line["level"]) == ("engine", "said this", "info")
 
 
 def test_settings_survive_the_handover_keys_included() -> None:

@@ -152,8 +152,9 @@ def shown_to(identity: Identity, memory: Memory) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if name not in TEXT_FIELDS}
 
 
-async def find(backends: Backends, scope: Scope, memory_id: str) -> Memory:
-    """One memory of this owner.
+async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str | None = None) -> Memory:
+    """One memory of this owner. ``session`` is the one that the call names for it: a turn of another one, whose id is
+    the same, is not what is meant.
 
     Raises:
         NotFound: it is not there, is somebody else's, or has expired: nobody can tell which.
@@ -161,6 +162,8 @@ async def find(backends: Backends, scope: Scope, memory_id: str) -> Memory:
     """
     backends.require_store()
     memory = (await backends.store.get(scope, [memory_id])).get(memory_id)
+    if memory is not None and memory.kind is Kind.TURN and session not in (None, memory.session_id):
+        memory = None
     if memory is None or (memory.expires_at is not None and memory.expires_at <= backends.clock.now()):
         raise NotFound(f"No memory has the id {memory_id!r}.", param="id")
     return memory

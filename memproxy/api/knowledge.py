@@ -139,7 +139,7 @@ def _count(census: Census, memories: list[Memory]) -> None:
 
 
 def _key(same: dict[str, str], name: str) -> str:
-    key = key_of(name)
+    key = key_of(name) if slug(name) else name.strip()  # a name without letters or numbers is not the user's
     return same.get(key, key)
 
 

@@ -110,7 +110,7 @@ class Memories:
     async def read(self, request: Request) -> Response:
         """`GET /v1/memory/{id}`."""
         scope = _scope_of_one(request, caller(request, "memory:read"))
-        return memory_answer(request, await find(self._backends, scope, request.path_params["memory_id"]))
+        return memory_answer(request, await _one(self._backends, scope, request))
 
     async def edit(self, request: Request) -> Response:
         """`PATCH /v1/memory/{id}`: the given fields change, the rest and the id stay."""
@@ -118,7 +118,7 @@ class Memories:
         body = await read_body(request, MemoryEdit, self._max_bytes)
         scope = _scope_of_one(request, identity, body.user_id)
         async with self._locks.of(scope):
-            current = await find(self._backends, scope, request.path_params["memory_id"])
+            current = await _one(self._backends, scope, request)
             expects = expected(request, current)
             changes = self._changes(current, body)
             if not changes:
@@ -156,7 +156,7 @@ class Memories:
         identity = caller(request, "memory:write")
         scope = _scope_of_one(request, identity)
         async with self._locks.of(scope):
-            memory = await find(self._backends, scope, request.path_params["memory_id"])
+            memory = await _one(self._backends, scope, request)
             plan = _forgetting(memory)
             plan.expects = expected(request, memory)
             applied = await self._writer.plan(msgspec.structs.replace(scope, session=memory.session_id), plan)
@@ -282,6 +282,11 @@ def _scope_of_one(request: Request, identity: Identity, user: str | None = None)
         agent=query.agent_id,
         session=query.session_id,
     )
+
+
+async def _one(backends: Backends, scope: Scope, request: Request) -> Memory:
+    """The memory that the path names, a turn in the session that the query names. Raises as `find`."""
+    return await find(backends, scope, request.path_params["memory_id"], session=request.query_params.get("session_id"))
 
 
 def _place_of(scope: Scope, memory: Memory) -> Scope:

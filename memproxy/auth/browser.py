@@ -26,7 +26,7 @@ class BrowserGuard:
 
     def __init__(self, server: ServerSettings) -> None:
         self._any_address = server.host in {"0.0.0.0", "::", ""}  # noqa: S104 - compared, not bound
-        self._hosts = {name.lower() for name in server.allowed_hosts} or self._bound_names(server.host)
+        self._hosts = {_host_named(name) for name in server.allowed_hosts} or self._bound_names(server.host)
         self._origins = {origin.rstrip("/").lower() for origin in server.cors_origins}
         self._guess = not server.allowed_hosts
 
@@ -106,6 +106,12 @@ def _without_port(host: str) -> str:
     if host.startswith("["):
         return host[: host.find("]") + 1]
     return host.rsplit(":", 1)[0] if host.count(":") == 1 else host
+
+
+def _host_named(setting: str) -> str:
+    """A name of ``server.allowed_hosts`` as it is looked for in ``Host``: without a port, an IPv6 address bracketed."""
+    name = _without_port(setting)
+    return f"[{name}]" if ":" in name and not name.startswith("[") else name
 
 
 def _is_address(name: str) -> bool:

@@ -142,8 +142,19 @@ def _named(claims: Mapping[str, Any], name: str, fixed: str | None) -> str:
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str | None:
+    """A claim that names somebody or something; None when it is not there, or blank. A whole number is a name, too, as
+    many directories number their users.
+
+    Raises:
+        Unauthenticated: it is of another type. Taken for one that is not there, the token would be somebody else's (the
+            default user's, the fixed tenant's) or bound to less than it says.
+    """
     value = claims.get(name)
-    if not isinstance(value, str) or not value.strip():
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if value is not None and not isinstance(value, str):
+        raise Unauthenticated(f"The token's claim {name!r} cannot be used: it must be a text or a whole number.")
+    if value is None or not value.strip():
         return None
     try:
         return clean_id(value.strip(), f"claim {name}")

@@ -9,13 +9,28 @@ import typer
 from memproxy import __version__, logs
 from memproxy.cli.options import Config, Unread, Whole, quiet_settings, told_of_all
 from memproxy.config_file import load_settings
+from memproxy.settings import http_address
+
+
+def _upstream_address(given: str | None) -> str | None:
+    """The address that is named on the command line.
+
+    Raises:
+        BadParameter: it is none.
+    """
+    try:
+        return given if given is None else http_address(given)
+    except ValueError as error:
+        raise typer.BadParameter(f"{given!r} {error}.") from error
 
 
 def serve(
     config: Config = None,
-    upstream: Annotated[str | None, typer.Option(help="Upstream base URL.", metavar="URL")] = None,
+    upstream: Annotated[
+        str | None, typer.Option(help="Upstream base URL.", metavar="URL", callback=_upstream_address)
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on (0: any free one).")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on (0: any free one).")] = None,
     tenant: Whole = None,
 ) -> None:
     """Run the proxy."""

@@ -10,26 +10,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memproxy.importers.reading import list_of, objects, text_of, time_of, without_none
+from memproxy.importers.reading import list_of, objects, text_of, time_of, without_none, written_at
 
-_UNTIMED = "1970-01-01T00:00:00+00:00"
 _KEYS = ("results", "memories", "relations")
 _NAMESPACE = uuid.UUID("0a5c2c0e-7a44-5a0b-9a3c-5b1f4b7d6c21")
 
 
 def mem0_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a mem0 export. Raises `errors.ConfigError` when it is none."""
+    untimed = written_at(path)
     for key, value in objects(path, _KEYS):
-        line = _relation(value) if key == "relations" else _memory(value)
+        line = _relation(value, untimed) if key == "relations" else _memory(value, untimed)
         if line is not None:
             yield {"memory": line}
 
 
-def _memory(value: dict[str, Any]) -> dict[str, Any] | None:
+def _memory(value: dict[str, Any], untimed: str) -> dict[str, Any] | None:
     content = text_of(value.get("memory") or value.get("text") or value.get("data"))
     if content is None:
         return None
-    created = time_of(value.get("created_at")) or _UNTIMED
+    created = time_of(value.get("created_at")) or untimed
     categories = [name for one in list_of(value.get("categories")) if (name := text_of(one)) is not None]
     return without_none(
         {
@@ -55,7 +55,7 @@ def _id(value: dict[str, Any], content: str) -> str:
     return text_of(value.get("id")) or str(uuid.uuid5(_NAMESPACE, f"{said}\x1f{content}"))
 
 
-def _relation(value: dict[str, Any]) -> dict[str, Any] | None:
+def _relation(value: dict[str, Any], untimed: str) -> dict[str, Any] | None:
     subject = text_of(value.get("source"))
     predicate = text_of(value.get("relationship") or value.get("relation"))
     target = text_of(value.get("target") or value.get("destination"))
@@ -67,7 +67,7 @@ def _relation(value: dict[str, Any]) -> dict[str, Any] | None:
         {
             "id": _id({**value, "id": None}, content),
             "content": content,
-            "created_at": time_of(value.get("created_at")) or _UNTIMED,
+            "created_at": time_of(value.get("created_at")) or untimed,
             "user_id": text_of(value.get("user_id")),
             "entities": [subject[:200], target[:200]],
             "relations": [edge],

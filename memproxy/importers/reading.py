@@ -99,6 +99,19 @@ def time_of(*values: object) -> str | None:
     return None
 
 
+def written_at(path: Path) -> str:
+    """When the file was written, as RFC 3339 in UTC: what it holds without a time is no later, and a second import of
+    it is the same.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+
+
 def list_of(value: object) -> list[Any]:
     """The list; an empty one for anything else."""
     return value if isinstance(value, list) else []

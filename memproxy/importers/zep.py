@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memproxy.importers.reading import list_of, objects, text_of, time_of, with_clear_ids, without_none
+from memproxy.importers.reading import list_of, objects, text_of, time_of, with_clear_ids, without_none, written_at
 
 _FACTS = ("facts", "edges", "relevant_facts")
 _THREADS = ("threads", "sessions")
 _KEYS = (*_FACTS, "messages", *_THREADS)
-_UNTIMED = "1970-01-01T00:00:00+00:00"
 _NAMESPACE = uuid.UUID("c5d1f7ab-6f0a-5a5b-8f25-2f8f5c7f8f11")
 _ROLES = {"human": "user", "ai": "assistant", "norole": "user", "function": "tool"}
 _KNOWN_ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "document"})
@@ -26,11 +25,12 @@ _BATCH = 500
 def zep_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a Zep export. Raises `errors.ConfigError` when it is none."""
     waiting: list[dict[str, Any]] = []
+    untimed = written_at(path)
     for key, value in objects(path, _KEYS):
         if key in _THREADS or "messages" in value:
             yield from _thread(value)
         elif "fact" in value:
-            yield from _fact(value)
+            yield from _fact(value, untimed)
         else:
             waiting.append(value)
             if len(waiting) >= _BATCH:
@@ -39,13 +39,13 @@ def zep_lines(path: Path) -> Iterator[dict[str, Any]]:
     yield from _conversations(waiting)
 
 
-def _fact(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _fact(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
     content = text_of(value.get("fact"))
     if content is None:
         return
     valid_from = time_of(value.get("valid_at"))
     valid_to = time_of(value.get("invalid_at"), value.get("expired_at"))
-    created = time_of(value.get("created_at"), valid_from) or _UNTIMED
+    created = time_of(value.get("created_at"), valid_from) or untimed
     if valid_from is not None and valid_to is not None and valid_to < valid_from:
         valid_to = valid_from
     yield {

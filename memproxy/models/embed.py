@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -24,8 +26,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 RETRY_SECONDS = 300.0
 """How long after a failed load the model is tried again."""
+
+CLOSE_S = 3.0
+"""How long `FastembedEmbedder.close` waits for a model that is just being read. A download it does not wait for."""
 
 
 def load_local(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool = False) -> tuple[Encoder, int]:
@@ -39,6 +46,35 @@ def _for_questions(encoder: Encoder, settings: EmbeddingSettings, cache_dir: Pat
     from memproxy.models.precision import for_questions  # noqa: PLC0415 - the same
 
     return for_questions(encoder, settings, cache_dir)
+
+
+class _Loader:
+    """Loads in threads that nothing waits for, the interpreter's end included (which waits for an executor's): without
+    network a download takes 39 s to give up, and nobody who stops the process is to wait for that.
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """What ``work`` returns or raises."""
+        done: Future[Result] = Future()
+        done.set_running_or_notify_cancel()  # who stops waiting for it does not end it
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the work is waited for
+                done.set_exception(error)
+
+        self._thread = threading.Thread(target=run, name="embedder-load", daemon=True)
+        self._thread.start()
+        return await asyncio.wrap_future(done)
+
+    async def close(self, within_s: float) -> None:
+        """Let what runs end, if it does so soon: an interpreter that ends meanwhile may abort in the runtime's code."""
+        if self._thread is not None and self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, within_s)
 
 
 class FastembedEmbedder:
@@ -57,14 +93,18 @@ class FastembedEmbedder:
         load: Callable[[EmbeddingSettings, Path], tuple[Encoder, int]] = load_local,
         *,
         retry_s: float = RETRY_SECONDS,
+        close_s: float = CLOSE_S,
     ) -> None:
-        """``load`` makes the encoder, in a thread; ``retry_s`` are the seconds between a failed load and the next."""
+        """``load`` makes the encoder, in a thread; ``retry_s`` are the seconds between a failed load and the next, and
+        ``close_s`` those that closing waits for one.
+        """
         self._settings = settings
         self._cache_dir = cache_dir
         self._load = load
         self._retry_s = retry_s
         self._tasks = TaskOwner("embedder")
-        self._loader = ThreadPoolExecutor(1, thread_name_prefix="embedder-load")
+        self._close_s = close_s
+        self._loader = _Loader()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedder")
         self._dimension = settings.dimension
         self._encoder: Encoder | None = None
@@ -95,9 +135,9 @@ class FastembedEmbedder:
         self._tasks.start(self._keep_loading(), "load")
 
     async def close(self) -> None:
-        """Stop loading and release the model. A download under way ends with its thread, which nobody waits for."""
+        """Stop loading and release the model. A download under way ends with the process."""
         await self._tasks.cancel()
-        self._loader.shutdown(wait=False, cancel_futures=True)
+        await self._loader.close(self._close_s)
         await asyncio.to_thread(self._worker.shutdown, wait=True, cancel_futures=True)
         self._encoder = self._asked = None
         self._state = "unavailable: closed"
@@ -147,11 +187,10 @@ class FastembedEmbedder:
 
     async def _try_load(self, told: bool) -> bool:
         """Load once; the first failure is a warning, repeated ones are not."""
-        loop = asyncio.get_running_loop()
         try:
-            encoder, dimension = await loop.run_in_executor(self._loader, self._load, self._settings, self._cache_dir)
+            encoder, dimension = await self._loader.run(partial(self._load, self._settings, self._cache_dir))
             self._check(dimension)
-            asked = await loop.run_in_executor(self._loader, _for_questions, encoder, self._settings, self._cache_dir)
+            asked = await self._loader.run(partial(_for_questions, encoder, self._settings, self._cache_dir))
         except (EmbedderUnavailable, ConfigError) as error:
             self._state = f"unavailable: {error.message}"
             log.log(logging.DEBUG if told else logging.WARNING, "recall is lexical only for now: %s", error.message)

@@ -1,10 +1,11 @@
 """Sections about who calls and what is called: the server, the upstreams, identity."""
 
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 
-from memproxy.settings.base import FilePath, HttpAddress, Positive, Seconds, Section
+from memproxy.settings.base import FilePath, HttpAddress, Positive, Seconds, Section, WebOrigin
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -27,7 +28,12 @@ class ServerSettings(Section):
     )
     shutdown_grace_s: Seconds = Field(10.0, description="Seconds that open streams get to finish at shutdown.")
     allowed_hosts: list[str] = Field([], description="Host names accepted in `Host`; empty means the bound names.")
-    cors_origins: list[str] = Field([], description="Web origins that may call from a browser.")
+    cors_origins: list[WebOrigin] = Field([], description="Web origins that may call from a browser.")
+
+    @property
+    def url_host(self) -> str:
+        """``host`` as it stands in an address: one of IPv6 in brackets."""
+        return f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
 
 
 class UpstreamRoute(Section):
@@ -54,7 +60,17 @@ class UpstreamSettings(Section):
     environment_proxy: bool = Field(
         True, description="Go through `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of the environment."
     )
-    routes: list[UpstreamRoute] = Field([], description="Other upstreams by model; the first that matches counts.")
+    routes: list[UpstreamRoute] = Field(
+        [],
+        description="Other upstreams by model for chat and responses; the first that matches counts. Other paths go to "
+        "`base_url`.",
+    )
+
+    @property
+    def shown_url(self) -> str:
+        """``base_url`` as it may be shown and logged: without a user and password in it."""
+        netloc = urlsplit(self.base_url).netloc
+        return self.base_url.replace(netloc, netloc.rpartition("@")[2], 1)
 
     def of_route(self, route: UpstreamRoute) -> "UpstreamSettings":
         """The settings of a route's upstream: its own, and for the rest these."""

@@ -21,6 +21,16 @@ def http_address(value: str) -> str:
     return value.rstrip("/")
 
 
+def web_origin(value: str) -> str:
+    """``value`` itself. Raises ValueError if no browser would say it in ``Origin``."""
+    parts = urlsplit(value)
+    if value != "null" and (
+        not parts.netloc or value.rstrip("/").lower() != f"{parts.scheme}://{parts.netloc}".lower()
+    ):
+        raise ValueError("must be an origin such as https://app.example.com, with its scheme and without a path")
+    return value
+
+
 def expanded(value: Path) -> Path:
     """``value`` with a leading ``~`` resolved. Raises ValueError if there is no such home folder."""
     try:
@@ -37,6 +47,7 @@ def existing_folder(value: Path) -> Path:
 
 
 HttpAddress = Annotated[str, AfterValidator(http_address)]
+WebOrigin = Annotated[str, AfterValidator(web_origin)]
 FilePath = Annotated[Path, AfterValidator(expanded)]
 FolderPath = Annotated[Path, AfterValidator(expanded), AfterValidator(existing_folder)]
 

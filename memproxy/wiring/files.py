@@ -1,11 +1,31 @@
 """What a start needs beside its settings, looked at before anything listens."""
 
+import ssl
 from collections.abc import Awaitable
+from typing import NamedTuple
 
 from memproxy.auth import make_authenticator
 from memproxy.core.proxykey import KeyRecord
 from memproxy.relay.tls import tls_context
-from memproxy.settings import Settings
+from memproxy.relay.upstream import environment_proxy
+from memproxy.settings import Settings, UpstreamSettings
+
+
+class Way(NamedTuple):
+    """How an upstream is reached: the proxy between, if any, and the certificates that are trusted."""
+
+    proxy: str | None
+    tls: ssl.SSLContext | bool
+
+
+def way_to(upstream: UpstreamSettings) -> Way:
+    """The way that the relay's requests take.
+
+    Raises:
+        ConfigError: ``upstream.ca_file`` cannot be used.
+    """
+    proxy = environment_proxy(upstream.base_url) if upstream.environment_proxy else None
+    return Way(proxy, tls_context(upstream.ca_file))
 
 
 def check_files(settings: Settings) -> None:

@@ -127,6 +127,12 @@ async def test_a_timeline_shows_what_held_when(api: Api) -> None:
     assert await data(api, "/v1/memory/entities/nobody/timeline") == []
 
 
+async def test_a_name_without_letters_is_not_the_users(api: Api) -> None:
+    await api.store("The user likes 🐕", subject="user", predicate="likes", object="🐕")
+    for name, count in {"user": 1, "%20": 0, "%3F": 0, "🐕": 1}.items():
+        assert len(await data(api, f"/v1/memory/entities/{name}/timeline")) == count, name
+
+
 async def test_memories_can_be_listed_by_entity(api: Api) -> None:
     memory = await api.store("Anna sings", entities=["Anna"])
     await api.store("Bob sings", entities=["Bob"])

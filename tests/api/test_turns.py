@@ -66,6 +66,10 @@ async def test_one_turn_id_in_two_sessions_names_two_turns(api: Api) -> None:
     gone = await api.call("DELETE", "/v1/memory/m1", params={"session_id": "s1"})
     assert gone.json() == {"deleted": 1}
     assert [memory["content"] for memory in await api.page()] == ["second session"]
+    for method in ("GET", "DELETE"):
+        again = await api.call(method, "/v1/memory/m1", params={"session_id": "s1"})
+        assert again.status_code == 404  # and never the other conversation's
+    assert (await api.call("GET", "/v1/memory/m1")).json()["session_id"] == "s2"
 
 
 async def test_a_turn_without_a_session_gets_one(api: Api) -> None:

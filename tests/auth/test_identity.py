@@ -178,6 +178,15 @@ def test_on_every_address_bare_addresses_are_served_and_unknown_names_are_not() 
     BrowserGuard(named.server).check(headers(host="memory.example"))
 
 
+@pytest.mark.parametrize("name", ["memory.example:8484", "Memory.Example", "memory.example"])
+def test_a_name_that_is_allowed_may_be_written_with_its_port(name: str) -> None:
+    guard = BrowserGuard(Settings.model_validate({"server": {"allowed_hosts": [name, "::1"]}}).server)
+    for host in ("memory.example", "memory.example:8484", "MEMORY.example:1", "[::1]:8484"):
+        guard.check(headers(host=host))
+    with pytest.raises(Forbidden):
+        guard.check(headers(host="localhost"))
+
+
 @pytest.mark.parametrize("origin", ["http://localhost:9", "https://evil.example", "null", "http://localhost:8484.evil"])
 def test_a_foreign_origin_is_refused(origin: str) -> None:
     with pytest.raises(Forbidden):

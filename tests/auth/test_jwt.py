@@ -76,6 +76,17 @@ async def test_claims_may_have_other_names_and_a_tenant_may_be_fixed() -> None:
         await authenticator(**HS).identify(bearing(token(tenant=None)))
 
 
+async def test_a_claim_that_is_a_number_names_and_one_of_another_type_is_never_passed_over() -> None:
+    names = {"tenant": "org", "user": "uid", "project": "team"}
+    known = authenticator(**HS, claims=names, tenant="fixed")
+    identity = await known.identify(bearing(token(org=5, uid=7, team=9)))
+    assert (identity.tenant, identity.default_user, identity.project) == ("5", "7", "9")
+    for name in names.values():
+        for value in ([], ["a"], {"id": 1}, True, 1.5):
+            with pytest.raises(Unauthenticated, match=name):
+                await known.identify(bearing(token(**{name: value})))
+
+
 @pytest.mark.parametrize(
     "changes", [{"exp": 1}, {"exp": None}, {"nbf": 2**33}, {"exp": "soon"}, {"sub": 7}, {"iat": "x"}]
 )

@@ -131,7 +131,10 @@ async def test_a_full_disk_costs_no_answer_and_no_turn(upstream: ScriptedUpstrea
         assert (await proxy.readiness())[1]["parts"]["state"] == "ready"
 
 
-async def test_sigterm_lets_an_open_stream_finish(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [(signal.SIGTERM,), (signal.SIGHUP, signal.SIGHUP)], ids=["asked", "terminal closed"])
+async def test_an_orderly_end_lets_an_open_stream_finish(
+    upstream: ScriptedUpstream, tmp_path: Path, asked: tuple[signal.Signals, ...]
+) -> None:
     first, *rest = chat_events("one", " two")
     go_on = asyncio.Event()
     async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
@@ -143,8 +146,10 @@ async def test_sigterm_lets_an_open_stream_finish(upstream: ScriptedUpstream, tm
             chunks = answer.aiter_raw()
             assert await anext(chunks) == first
             for pid in [proxy.process.pid, *(child.pid for child in proxy.family())]:
-                os.kill(pid, signal.SIGTERM)  # as service managers do that signal a whole group
-            await eventually(lambda: not proxy.family("_engine"), what="the engine ended")
+                for number in asked:
+                    os.kill(pid, number)  # as service managers do that signal a whole group, and terminals
+            if signal.SIGTERM in asked:
+                await eventually(lambda: not proxy.family("_engine"), what="the engine ended")
             await eventually(lambda: "stopping" in proxy.log, what="the proxy says that it is stopping")
             go_on.set()
             assert b"".join([chunk async for chunk in chunks]) == b"".join(rest)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from memproxy.cli import app
 from memproxy.errors import ConfigError
@@ -91,3 +92,10 @@ def test_a_configuration_file_that_is_missing_or_no_yaml_is_refused(tmp_path: Pa
 
 def test_bad_usage_is_exit_code_2(tmp_path: Path) -> None:
     assert memproxy(tmp_path / "home", "serve", "--no-such-option").returncode == 2
+
+
+@pytest.mark.parametrize("value", ["--port=70000", "--port=-1", "--upstream=ftp://x", "--upstream=x"])
+def test_a_value_that_an_option_of_serve_does_not_take_is_bad_usage(value: str) -> None:
+    refused = CliRunner().invoke(app, ["serve", value])
+    assert refused.exit_code == 2
+    assert value.partition("=")[0] in refused.stderr

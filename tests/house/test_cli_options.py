@@ -222,3 +222,24 @@ async def test_a_check_fails_for_an_embedder_that_was_configured_and_does_not_lo
     assert checked.exit_code == ends_with, checked.output
     line = next(line for line in checked.stdout.splitlines() if line[5:].startswith("embedder"))
     assert line.startswith("FAIL" if ends_with else "note")
+
+
+async def test_a_check_asks_every_upstream_the_way_requests_go_and_shows_no_password(
+    upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the environment's proxy answers for the first one's address, and nobody for the route's."""
+    monkeypatch.setenv("http_proxy", upstream.base_url.removesuffix("/v1"))
+    monkeypatch.setenv("MEMPROXY__UPSTREAM__BASE_URL", "http://name:sk-secret@model.invalid/v1")
+    route = {"models": ["x"], "base_url": "http://127.0.0.1:9/v1"}
+    monkeypatch.setenv("MEMPROXY__UPSTREAM__ROUTES", msgspec.json.encode([route]).decode())
+
+    async def told() -> list[str]:
+        checked = await asyncio.to_thread(run, "check")
+        assert "sk-secret" not in checked.output
+        return [line for line in checked.stdout.splitlines() if line[5:].startswith("upstream")]
+
+    away, there = await told()
+    assert away.startswith("FAIL upstream  http://127.0.0.1:9/v1 does not answer")
+    assert there.startswith("ok   upstream  http://model.invalid/v1 answers")
+    monkeypatch.setenv("MEMPROXY__UPSTREAM__ENVIRONMENT_PROXY", "false")
+    assert (await told())[1].startswith("FAIL upstream  http://model.invalid/v1 does not answer")

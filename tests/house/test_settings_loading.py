@@ -169,6 +169,11 @@ def test_the_upstream_without_one_in_the_file(files: Files, text: str, environ: 
     assert files.load(text, environ).upstream.base_url == expected
 
 
+def test_origins_are_taken_as_browsers_say_them(files: Files) -> None:
+    origins = ["https://App.Example:8443/", "null", "chrome-extension://abc"]
+    assert files.load(f"server: {{cors_origins: {origins}}}").server.cors_origins == origins
+
+
 def test_home_in_paths_is_resolved(files: Files) -> None:
     assert files.load("store: {path: ~/memories}").store.path == Path("~/memories").expanduser()
 
@@ -201,6 +206,12 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
         ("embedding: {provider: openai}", "embedding.model: must name a model"),
         ("dedup: {related_above: 0.95}", "dedup.related_above: 0.95 is above dedup.update_above (0.9)"),
         ("server: {host: 0.0.0.0}", "server.host: '0.0.0.0' is reachable from other machines"),
+        (
+            "server: {cors_origins: ['*']}",
+            "server.cors_origins.0: '*' cannot be used; must be an origin such as https://",
+        ),
+        ("server: {cors_origins: [a.example]}", "server.cors_origins.0: 'a.example' cannot be used; must be an origin"),
+        ("server: {cors_origins: ['https://a.b/c']}", "server.cors_origins.0: 'https://a.b/c' cannot be used; must be"),
         ("server: {host: ''}", "server.host: '' is reachable from other machines"),
         ("upstream: {api_key: '${KEY}'}", "upstream.api_key: the environment variable KEY is not set"),
         ("upstream: {api_key: '${a b}'}", "upstream.api_key: `${` must be followed by a name"),

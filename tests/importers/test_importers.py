@@ -1,6 +1,7 @@
 """Other products' exports: what they say, with the times that they tell, and nothing made up."""
 
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,16 @@ def test_a_memory_of_mem0_keeps_its_id_times_owner_and_categories(tmp_path: Path
         "metadata": {"type": "preference"},
         "source": "import",
     }
+
+
+@pytest.mark.parametrize("lines", [mem0_lines, zep_lines])
+def test_what_has_no_time_is_as_old_as_the_file_and_not_from_1970(tmp_path: Path, lines: Any) -> None:
+    edge = {"source": "ann", "relationship": "lives_in", "target": "porto"}
+    path = written(
+        tmp_path, {"results": [{"memory": "Likes tea"}], "relations": [edge], "facts": [{"fact": "Likes tea"}]}
+    )
+    os.utime(path, (0, 1_700_000_000))
+    assert {line["memory"]["created_at"] for line in lines(path)} == {"2023-11-14T22:13:20+00:00"}
 
 
 def test_relations_of_mem0_become_edges(tmp_path: Path) -> None:

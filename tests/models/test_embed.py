@@ -1,4 +1,6 @@
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -70,6 +72,27 @@ async def test_the_start_does_not_wait_for_the_model_and_recall_goes_on_by_words
     await until_ready(embedder)
     assert embedder.dimension == 2
     await embedder.close()
+
+
+def test_the_process_ends_although_a_download_does_not() -> None:
+    script = """
+import asyncio, threading
+from pathlib import Path
+from memproxy.models.embed import FastembedEmbedder
+from memproxy.settings import EmbeddingSettings
+
+async def run():
+    began = threading.Event()
+    embedder = FastembedEmbedder(
+        EmbeddingSettings(), Path("unused"), lambda *_: (began.set(), threading.Event().wait()), close_s=0.01
+    )
+    await embedder.start()
+    await asyncio.to_thread(began.wait)
+    await embedder.close()
+
+asyncio.run(run())
+"""
+    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
 
 
 async def test_a_model_that_cannot_be_had_says_why_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
