@@ -144,6 +144,11 @@ class Batch:
         return asked.intersection(self._speakers) if asked else asked
 
     @lazy
+    def asks_of_speaker(self) -> bool:
+        """Whether the query names somebody who said one of these himself."""
+        return any((self.said_by(name) * self.is_turn).any() for name in self.asked_speakers)
+
+    @lazy
     def _speakers(self) -> list[str]:
         speakers = self.each.speakers
         return speakers if self._places is None else [speakers[place] for place in self._places.tolist()]

@@ -9,12 +9,19 @@ import numpy as np
 from memproxy.recall import constraints, newer
 from memproxy.recall.batch import NOBODY, Array, Batch
 from memproxy.recall.each import Each
+from memproxy.recall.on_days import of_days
+from memproxy.recall.somebody import of_somebody
 
 LIKELY = 0.5
 """Log odds from which on a candidate is likely enough that others stand with it."""
 
 CONSTRAINT = 1.4
 """Log odds of what the user must avoid (0.8), whatever the query's words are."""
+
+ASKED, MOSTLY = 1.5, 0.5
+"""What was asked then and has this part of the question's words tells which answer is meant, though it is none: what
+the weights take from it, because it is the user's, is not taken from that.
+"""
 
 BELOW = 1.6
 """How far a question stands below its answer: further than the elbow of `recall.select`."""
@@ -34,12 +41,13 @@ def carried(batch: Batch, odds: Array) -> tuple[Array, Array]:
     """The log odds of the candidates, with those of others that they stand with; and 1 for those that another of them
     replaces, else 0. What the user must avoid is given all the same.
     """
-    found, replaced = odds, np.zeros(len(odds))
+    found, replaced = of_days(batch, odds), np.zeros(len(odds))
     if batch.asking.assistant_said:
         found = _answers(batch, found)
     if newer.wanted(batch):
         found, replaced = _later(batch, found)
-    fields = frozenset[str]() if batch.asked_speakers else batch.each.advice_fields
+    found = np.where(replaced > 0, found, of_somebody(batch, found))
+    fields = frozenset[str]() if batch.asks_of_speaker else batch.each.advice_fields
     if not fields:
         return found, replaced
     lifted = _constraints(batch, found)
@@ -50,11 +58,12 @@ def _answers(batch: Batch, odds: Array) -> Array:
     """What the assistant answered is as likely as what it answers, which then is no answer itself."""
     before, _ = batch.around
     found = odds.copy()
+    asks = odds + ASKED * (batch.by_user * (batch.coverage >= MOSTLY))
     asked = np.flatnonzero((batch.by_assistant > 0) & (before != NOBODY))
     for place in asked.tolist():
         question = int(before[place])
-        if batch.by_user[question] and odds[question] > max(LIKELY, odds[place]):
-            found[place] = odds[question]
+        if batch.by_user[question] and asks[question] > max(LIKELY, odds[place]):
+            found[place] = asks[question]
             found[question] = min(odds[question], _SUREST) - BELOW
     return found
 

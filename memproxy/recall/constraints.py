@@ -223,6 +223,16 @@ def asked_for(query: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def asks_advice(low: str) -> bool:
+    """Whether a query (in lower case) asks for an idea, a plan or a recommendation."""
+    return _ADVICE.search(low) is not None
+
+
+def asks_past(low: str) -> bool:
+    """Whether a query (in lower case) asks for what was, and not for advice."""
+    return _PAST.search(low) is not None
+
+
 def whose(query: str) -> frozenset[str]:
     """Which kin a query is about; nobody: the asker, who is meant too where somebody is only with him."""
     found = (match for match in _KIN_WORD.finditer(query[:_READ]) if not _WITH.search(query[: match.start()]))

@@ -41,8 +41,9 @@ def bm25_text(memory: Memory, before: Memory | None, after: Memory | None) -> st
 def _date(memory: Memory) -> str:
     """When a turn was said, or a fact began to hold; a fact's date of learning says nothing about it."""
     when = memory.created_at if memory.kind is Kind.TURN else memory.valid_from
-    return _words(when) if when is not None else ""
+    return date_in_words(when) if when is not None else ""
 
 
-def _words(when: datetime) -> str:
+def date_in_words(when: datetime) -> str:
+    """A day as it is searched for: "8 May 2023"."""
     return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"

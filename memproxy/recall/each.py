@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import timerange
-from memproxy.core.text import key_terms
+from memproxy.core.text import GENERIC_WORDS, key_terms
 from memproxy.core.tokenvectors import similarities
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.ports import Candidate
 from memproxy.recall import constraints, matters
 from memproxy.recall.asking import Asking, asking, names_in
+from memproxy.recall.days import asked_days
 from memproxy.recall.lazy import lazy
 from memproxy.recall.letters import Letters
 from memproxy.recall.preferences import is_preference
@@ -112,7 +113,7 @@ class Each:
     @lazy
     def spans(self) -> list[timerange.Span]:
         """The times that the query names."""
-        return timerange.spans(self.text, self.now)
+        return asked_days(self.text, self.now)
 
     @lazy
     def advice_fields(self) -> frozenset[str]:
@@ -134,6 +135,11 @@ class Each:
         """The query's terms that may name somebody: not those by which it asks for its matters."""
         rest = self.asked_about.rest(self.text)
         return frozenset(term for term in key_terms(rest) if len(term) >= _NAMING)
+
+    @lazy
+    def asks_more(self) -> bool:
+        """Whether the query has a topic beside the words by which it asks for its matters."""
+        return any(term not in GENERIC_WORDS for term in key_terms(self.asked_about.rest(self.text)))
 
     def told(self, place: int) -> frozenset[str]:
         """Which of the matters that are asked for the candidate at this place tells of, of whom the query is about."""
@@ -223,7 +229,8 @@ class Each:
     @lazy
     def tells_preference(self) -> Array | None:
         """1 for what tells of the user's tastes in the matter that he asks advice on; None when he asks for none."""
-        topics = topics_of(self.text) if asks_advice(self.text) else frozenset[str]()
+        wanted = asks_advice(self.text) and not self.asking.assistant_said  # that was given: which one, is asked
+        topics = topics_of(self.text) if wanted else frozenset[str]()
         return np.array([float(is_preference(memory, topics)) for memory in self.memories]) if topics else None
 
     @lazy

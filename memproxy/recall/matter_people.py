@@ -98,10 +98,10 @@ children +
 ! enfants; mon fils; ma fille; bébé; jumeaux; crèche; 女儿; 儿子; 孩子; 宝宝; 幼儿园
 brother +
 ? my brother*; my bro; mein bruder; mi hermano; mon frère; 哥哥; 弟弟; sibling*; geschwister; mis hermanos
-! brother*; bro; my twin; bruder; hermano*; frère*; 哥哥; 弟弟
+! brother*; bro; my twin; bruder; hermano*; frère*; sibling*; geschwister; 哥哥; 弟弟
 sister +
 ? my sister*; my sis; meine schwester; mi hermana; ma sœur; ma soeur; 姐姐; 妹妹; sibling*; geschwister; mis hermanos
-! sister*; my sis; my twin; schwester; hermana*; sœur*; soeur*; 姐姐; 妹妹
+! sister*; my sis; my twin; schwester; hermana*; sœur*; soeur*; sibling*; geschwister; 姐姐; 妹妹
 mother +
 ? mum; mom; mother; mummy; mommy; mum's; mother's; mama; mutter; madre; mamá; mère; maman; 妈妈; 母亲; 我妈
 ! mum; mom; mother; mummy; mommy; mama; mutter; madre; mamá; mère; maman; 妈妈; 母亲; 我妈
@@ -318,7 +318,7 @@ ages !
 ? how old; wie alt; cuántos años; qué edad; quel âge; 几岁; 多大
 ! years old; year old; months old; (?<=\()\d\d?; turned \d+; turns \d+; turning \d+; is \d\d?; i'm \d\d; she's \d\d?
 ! he's \d\d?; will be \d\d?; \d\d? today; \d\d? now; \d+ months; \d+th birthday; \d+th; 1st birthday; birthday; aged
-! my age; \d+ jahre; wird \w+; \d+ años; \d+ ans; 岁
+! my age; \d+ jahre; wird \w+; ist \d\d?; \d+ años; \d+ ans; 岁
 anniversary !
 ? when~ anniversary; what day~ anniversary; wann~ hochzeitstag; cuándo~ aniversario; quand~ anniversaire de mariage
 ? 纪念日是; 纪念日在

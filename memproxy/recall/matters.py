@@ -73,7 +73,7 @@ class AskedMatters(msgspec.Struct, frozen=True):
         """Those that a text tells of, by its words and of one of the ``bearers`` (none: the user, as in
         `constraints.whose`).
         """
-        said = _in_first_person(text[:_READ].replace("’", "'"))
+        said = self._said(text)
         return frozenset(name for name in self.names if _is_told(_MATTERS[name], said, bearers))
 
     def rest(self, query: str) -> str:
@@ -87,7 +87,7 @@ class AskedMatters(msgspec.Struct, frozen=True):
         """Those that a text has words of, but tells neither of the ``bearers`` nor, where that may be the matter itself
         ("my boss"), of the user.
         """
-        said = _in_first_person(text[:_READ].replace("’", "'"))
+        said = self._said(text)
         low, meant = said.lower(), {bearers, bearers - constraints.NO_KIN}
         having = (name for name in self.names if _MATTERS[name].told.search(low))
         return frozenset(name for name in having if not any(_is_told(_MATTERS[name], said, one) for one in meant))
@@ -111,6 +111,10 @@ class AskedMatters(msgspec.Struct, frozen=True):
     def searched(self) -> str:
         """What to search for beside the query: single words by which these matters are told."""
         return " ".join(_MATTERS[name].searched for name in sorted(self.names))
+
+    def _said(self, text: str) -> str:
+        said = _in_first_person(text[:_READ].replace("’", "'"))
+        return in_digits(said) if self.names & _COUNTED else said
 
     def _with(self, flag: str) -> frozenset[str]:
         return frozenset(name for name in self.names if flag in _MATTERS[name].flags)
@@ -161,6 +165,11 @@ def _in_first_person(text: str) -> str:
     return text
 
 
+def in_digits(text: str) -> str:
+    """With the smaller numbers in digits ("is seven" as "is 7"); English, German, Spanish and French."""
+    return _NUMBER_WORD.sub(lambda match: _NUMBER_WORDS[match[0].lower()], text)
+
+
 def _read(tables: str) -> Mapping[str, _Matter]:
     found: dict[str, dict[str, list[str]]] = {}
     name = ""
@@ -208,7 +217,21 @@ def _words(parts: list[str]) -> str:
     return " ".join(dict.fromkeys(word for word in plain if _WORD.match(word) or ord(word[0]) > _CHINESE))
 
 
+_NUMBERS = """
+    two zwei dos deux, three drei tres trois, four vier cuatro quatre, five fünf cinco cinq, six sechs seis,
+    seven sieben siete sept, eight acht ocho huit, nine neun nueve neuf, ten zehn diez dix, eleven elf onze,
+    twelve zwölf doce douze, thirteen dreizehn trece treize, fourteen vierzehn catorce quatorze,
+    fifteen fünfzehn quince quinze, sixteen sechzehn dieciséis seize, seventeen siebzehn diecisiete dix-sept,
+    eighteen achtzehn dieciocho dix-huit, nineteen neunzehn diecinueve dix-neuf, twenty zwanzig veinte vingt
+"""
+_NUMBER_WORDS: Mapping[str, str] = MappingProxyType(
+    {word: str(number) for number, line in enumerate(_NUMBERS.split(","), 2) for word in line.split()}
+)
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})\b(?!-)", re.IGNORECASE)
+
 _MATTERS = _read(PEOPLE + THINGS)
+_COUNTED = frozenset(name for name, one in _MATTERS.items() if r"is \d" in one.told.pattern)
+"""The matters that are told by a small number, in digits or words."""
 _ANCHORS = {_ANYTHING}.union(*(matter.anchors for matter in _MATTERS.values()))
 _NEAR: Mapping[str, frozenset[str]] = MappingProxyType(
     {anchor: frozenset(name for name, one in _MATTERS.items() if anchor in one.anchors) for anchor in _ANCHORS}

@@ -41,6 +41,9 @@ ALIKE = 0.36
 _MANY = 4
 """So many that are as near as that are lines of a log, each of which holds beside the others."""
 
+MOSTLY = 0.6
+"""What has this part of the question's words tells of more than whom it asks about."""
+
 _AS_LIKELY = 0.7
 """Log odds by which what is later may be less likely than what it replaces in a matter that has several things."""
 
@@ -49,7 +52,8 @@ _AS_NEAR = 0.08
 
 _PAST = re.compile(
     rf"{BEGINS}(?:"
-    r"\b(?:used to|previous\w*|before|original\w*|first|old|former\w*|earlier|back then|when did|früher|zuerst"
+    r"\b(?:used to|previous\w*|before|original\w*|first|old|former\w*|earlier|back then|when did|initially|at first"
+    r"|beginning|früher|zuerst|anfangs"
     r"|vorher|damals"
     r"|antes|primer\w*|antigu\w*|avant|premi\w+|anci\w+)\b|以前|之前|原来|第一|上次)",
     re.IGNORECASE,
@@ -211,7 +215,18 @@ def _by_matter(said: _Said, order: Sequence[int], odds: Array, likely: Array | N
     mine = [place for place in order if asked.names and said.mine[place]]
     told = {place: each.told(whole[place]) for place in mine}
     lasting = single <= asked.one_at_a_time
-    of_one = [place for place, names in told.items() if names & single and (lasting or odds[place] > LIKELY_ENOUGH)]
+    of_whom = asked.somewhere if each.bearers and (core or each.asks_more) else frozenset[str]()
+
+    def is_one(place: int, names: frozenset[str]) -> bool:
+        """Whether it tells of the one thing; of somebody's there is much to tell, and what is asked for holds beside
+        the rest of it.
+        """
+        answers = bool(names & core) or said.batch.coverage[place] >= MOSTLY
+        return bool(names & (single - of_whom if answers else single))
+
+    of_one = [
+        place for place, names in told.items() if is_one(place, names) and (lasting or odds[place] > LIKELY_ENOUGH)
+    ]
     of_any = [place for place, names in told.items() if names & core]
 
     def later(place: int) -> Later | None:

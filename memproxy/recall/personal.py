@@ -88,7 +88,7 @@ def personal(batch: Batch, odds: Array) -> Array:
     for what the assistant said, has the lower floor alone.
     """
     asking = batch.asking
-    if any((batch.said_by(name) * batch.is_turn).any() for name in batch.asked_speakers):
+    if batch.asks_of_speaker:
         return odds + OF_HIMSELF * asking.of_self
     found, of_self = odds, bool(asking.of_self or asking.assistant_said)
     if of_self:

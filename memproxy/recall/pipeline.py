@@ -27,7 +27,7 @@ from memproxy.ports import (
     Question,
     Reranker,
 )
-from memproxy.recall import hops, preferences
+from memproxy.recall import days, hops, preferences
 from memproxy.recall.answering import answered, note, without
 from memproxy.recall.aside import Aside
 from memproxy.recall.assemble import Block, assemble
@@ -44,6 +44,7 @@ from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
 from memproxy.recall.select import ELBOW, Judged, Limits, select
+from memproxy.recall.several import asks_for_all
 from memproxy.recall.subqueries import parts_of
 from memproxy.recall.tiers import Tier, tier_of
 from memproxy.settings import Settings
@@ -295,6 +296,7 @@ class Recall:
         with course.stage("search"):
             if "preferences" in self._recipe.stages:
                 beside = preferences.beside(query, limits.kinds, self._lexical)
+                beside += days.beside(query, self._clock.now(), self._lexical)
                 hybrid = msgspec.structs.replace(hybrid, beside=beside)
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         with course.stage("rank"):
@@ -347,6 +349,7 @@ class Recall:
             asked=asked,
             session=request.scope.session,
             elbow=ELBOW if self._recipe.calibrated else math.inf,
+            of_all=asks_for_all(request.queries[-1]),
             now=now,
         )
         if not stable:

@@ -36,17 +36,37 @@ def with_context(queries: Sequence[str]) -> str:
     if not queries:
         return ""
     *earlier, query = (shorten(text) for text in queries)
-    if not is_vague(query):
+    if points_back(query):
+        earlier = _up_to_name(earlier)
+    elif not is_vague(query):
         return query
     terms = [term for text in earlier[-EARLIER_MESSAGES:] for term in key_terms(text, TERMS_PER_MESSAGE)]
     return " ".join([query, *dict.fromkeys(terms)]).strip()
+
+
+def points_back(query: str) -> bool:
+    """Whether a message asks about somebody or something by "he", "it" or "there" alone, and names nothing of its own
+    before that stands for it.
+    """
+    match = _PRONOUN.search(query[:_POINTING_CHARACTERS])
+    return match is not None and _NAMED.search(query, 0, match.start()) is None
+
+
+def _up_to_name(earlier: Sequence[str]) -> list[str]:
+    """The last of the messages, with those before it as long as it points back itself."""
+    found: list[str] = []
+    for text in reversed(earlier[-EARLIER_MESSAGES:]):
+        found.insert(0, text)
+        if not points_back(text):
+            break
+    return found
 
 
 def by_itself(queries: Sequence[str]) -> str | None:
     """The last message, where it is vague but has a word of its own ("And how much is my rent?"): it may be complete,
     and what was said before be about something else. None where it says nothing alone, or needs no completion.
     """
-    if not leans_on_context(queries):
+    if not leans_on_context(queries) or points_back(queries[-1]):
         return None
     query = shorten(queries[-1])
     return query if key_terms(query, limit=1) else None
@@ -61,6 +81,16 @@ def shorten(text: str) -> str:
 def leans_on_context(queries: Sequence[str]) -> bool:
     """Whether the last message is vague, and there are others to complete it from."""
     return len(queries) > 1 and is_vague(shorten(queries[-1]))
+
+
+_POINTING_CHARACTERS = 200
+"""Longer messages tell themselves what they are about."""
+
+_PRONOUN = re.compile(
+    r"\b(?:he|she|him|her|hers|his|they|them|their|it|its|there(?! (?:is|are|was|were|any)\b))\b", re.IGNORECASE
+)
+_NAMED = re.compile(r"\b(?:[Mm]y|[Oo]ur)\s+\w{3,}|\b[Tt]he\s+\w{3,}.*?(?:[,.;?!]|\band\b)|(?<=[\w,] )[A-Z][a-z]{2,}")
+"""What a pronoun behind it may stand for: something of the user's, or a name."""
 
 
 class Rewriter:

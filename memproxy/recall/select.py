@@ -26,6 +26,9 @@ of the odds) nothing follows. On the development data the lines of a block are e
 for 0.48, LongMemEval 0.65 for 0.61), and less than one point of evidence is lost; docs/decisions has the table.
 """
 
+LIST_ELBOW = 3.0
+"""The same where all of a list is asked for: one piece of it may have all of the question's words, another few."""
+
 _TURN, _EPISODIC = Kind.TURN, Kind.EPISODIC
 """To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
 
@@ -88,13 +91,15 @@ def select(
     asked: frozenset[str] = frozenset(),
     session: str | None = None,
     elbow: float = ELBOW,
+    of_all: bool = False,
 ) -> list[Judged]:
     """Judge all candidates, best first: the first ``limits.limit`` that nothing speaks against are kept.
 
     ``shown`` are ids of memories that the request's earlier blocks hold: they are not given twice. ``asked`` are turns
     that only ask what is asked now. ``elbow`` infinite: the scores are no probabilities, and no drop ends the list.
+    ``of_all``: all of a list of the user's is asked for, and a deeper drop may lie between what he said of it.
     """
-    selection = _Selection(limits, present, elbow)
+    selection = _Selection(limits, present, elbow, of_all=of_all)
     trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
     candidates: list[Judged] = []
     for one in scored:
@@ -119,10 +124,11 @@ def select(
 class _Selection:
     """What is kept so far, and what it says already."""
 
-    def __init__(self, limits: Limits, present: frozenset[str], elbow: float) -> None:
+    def __init__(self, limits: Limits, present: frozenset[str], elbow: float, *, of_all: bool) -> None:
         self.judged: list[Judged] = []
         self._limit = limits.limit
         self._elbow = elbow
+        self._own_elbow = max(elbow, LIST_ELBOW) if of_all else elbow
         self._seen = set(present)
         self._learned: dict[str, set[str]] = {}  # facts that may be given, by the turn that they were learned of
         self._given: dict[str, set[str]] = {}
@@ -179,7 +185,8 @@ class _Selection:
 
     def _drop(self, one: Scored) -> str | None:
         """Whether its score lies far below those that are kept."""
-        return "elbow" if self._kept and _odds(one) < self._lowest - self._elbow else None
+        elbow = self._own_elbow if _is_own_statement(one.memory) else self._elbow
+        return "elbow" if self._kept and _odds(one) < self._lowest - elbow else None
 
     def _told_by(self, fact: Scored) -> list[int]:
         """The places of kept turns that this fact came from, if they are not much better than it and say no more."""
@@ -198,6 +205,10 @@ class _Selection:
     def _says_more(self, turn: Memory, *facts: str) -> bool:
         given = self._given.get(turn.id, set()).union(facts)
         return says_more(turn, given, self._learned.get(turn.id, frozenset()))
+
+
+def _is_own_statement(memory: Memory) -> bool:
+    return memory.trust is Trust.USER and not memory.content.rstrip().endswith(("?", "？"))
 
 
 def _note(facts: dict[str, set[str]], memory: Memory) -> None:

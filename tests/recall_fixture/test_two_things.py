@@ -1,18 +1,10 @@
 """What is said later of another thing hides nothing, and what is said later of the same thing does."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
-
-import pytest
 
 from memproxy.core.scope import Scope
-from memproxy.evals.vectors import until_ready
-from memproxy.models.embed import FastembedEmbedder
-from memproxy.settings import EmbeddingSettings
-from tests.recall.making import NOW, Bench, asking, bench, turn
+from tests.recall.making import NOW, Bench, asking, turn
 from tests.recall_fixture.two_things import ONE_THING, TWO_THINGS
-from tests.support.shared import MODEL_PATH, needs_model
 
 MOST_HIDDEN = {"words": 0, "model": 3}
 """Of 33 questions for what was told first: the later statement shares more of their words than its thing."""
@@ -22,18 +14,6 @@ LEAST_CHANGED = {"words": 11, "model": 16}
 
 MOST_OUTDATED = {"words": 13, "model": 3}
 """Of 18 changes: those whose old value is given, without the model mostly beside the new one."""
-
-
-@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
-async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[str, Bench]]:
-    embedder = None
-    if request.param == "model":
-        embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path / "cache")
-        await until_ready(embedder)
-    async with bench(tmp_path / "store", embedder=embedder) as known:
-        yield request.param, known
-    if embedder is not None:
-        await embedder.close()
 
 
 async def answers(known: Bench, user: str, texts: tuple[str, str], *asked: str) -> list[str]:
