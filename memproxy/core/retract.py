@@ -40,21 +40,32 @@ _FORGETTING = frozenset(
 _CLAUSE_END = re.compile(r"[,;:–—]|\s-\s")
 
 
+_ORDER = re.compile(
+    r"(?<!\bi )\b(?:forget|delete|remove|erase|wipe|clear|purge|drop|scratch|strike|disregard|ignore|discard|unlearn"
+    r"|(?:don't|do not|no need to|stop) (?:\w+ )?(?:remember|stor|keep|sav|record|not(?:e|ing)\b|mention)\w*"
+    r"|vergiss|vergessen sie|l(?:ö|o|oe)sche?|entfernen?|streiche?|olv[ií]d(?:a|e|ar)\w*|borr(?:a|e|ar)\w*"
+    r"|elim[ií]n(?:a|e|ar)\w*|oublie[rsz]?|efface[rsz]?|supprime[rsz]?)\b|忘掉|忘记|忘了|删",
+    re.IGNORECASE,
+)
+"""An order to forget. "I'm not on Instagram any more" ends what was told as well, but tells something itself."""
+
+
 def only_asks(text: str, quotes: Sequence[str]) -> bool:
     """Whether a message does nothing but ask to forget, in these of its words: it tells nothing else. One that goes on
     behind a comma may ("Forget the budget, money is no object").
     """
     asked = [_plain(quote) for quote in quotes]
-    said = [sentence for sentence in sentences(text) if key_terms(sentence)]
+    said = [sentence for sentence in sentences(text.replace("’", "'")) if key_terms(sentence)]
     return bool(said) and all(
-        any(_plain(sentence) in quote or quote in _plain(sentence) for quote in asked if quote)
+        _ORDER.search(sentence) is not None
+        and any(_plain(sentence) in quote or quote in _plain(sentence) for quote in asked if quote)
         and sum(bool(key_terms(clause)) for clause in _CLAUSE_END.split(sentence)) == 1
         for sentence in said
     )
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.casefold().split()).strip(" .!?\"'")
+    return " ".join(text.replace("’", "'").casefold().split()).strip(" .!?\"'")
 
 
 def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:

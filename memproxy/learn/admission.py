@@ -2,10 +2,17 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from memproxy.core.memory import Trust
+from memproxy.learn.answers import in_order, is_echo
 from memproxy.learn.candidates import Extracted, Grounded, Read, Rejected, Window
 from memproxy.learn.ground import Heard, ground
 from memproxy.learn.guard import admitted, rejection
+from memproxy.learn.mistaken import mistaken
+from memproxy.learn.moments import dated
+from memproxy.learn.pleasantries import was_asked
+from memproxy.learn.questions import exact
 from memproxy.metrics import metrics
 
 
@@ -22,7 +29,8 @@ class Admission:
     def of_model(self, candidates: Sequence[Extracted], window: Window) -> Read:
         """What a model named, each candidate against the messages that the model was shown."""
         heard = Heard(window)
-        return self._sorted([(one, rejection(one) or ground(one, heard)) for one in candidates])
+        read = self._sorted([(one, rejection(one) or _of_message(one, heard, window)) for one in candidates])
+        return Read(in_order(read.kept), read.rejected)
 
     def of_rules(self, read: Read) -> Read:
         """What the rules found: they name the turn themselves; the guard and the trust of sources are the same."""
@@ -39,3 +47,16 @@ class Admission:
             else:
                 read.kept.append(allowed)
         return read
+
+
+def _of_message(candidate: Extracted, heard: Heard, window: Window) -> Grounded | str:
+    """The candidate with its message, as exact as its sentence, or why it is no fact of that."""
+    found = ground(candidate, heard)
+    if isinstance(found, str):
+        return found
+    if is_echo(candidate, found.turn, window):
+        return "echo"
+    asked = was_asked(window.turns, found.turn)
+    return mistaken(found, asked=asked) or msgspec.structs.replace(
+        found, candidate=exact(dated(candidate, found.turn.created_at))
+    )

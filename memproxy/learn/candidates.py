@@ -27,7 +27,8 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate, cleaned in form only; ``evidence`` are the quotes it rests on.
 
     ``stance`` is what somebody holds of an aspect (``positive``, ``negative``, ``mixed``, ``neutral``); ``replaces`` is
-    the value or statement that a correction names as wrong, in the speaker's words.
+    the value or statement that a correction names as wrong, in the speaker's words; ``until`` is an end that was given
+    in words ("next Friday"), for `moments.dated`.
     """
 
     content: str
@@ -47,6 +48,7 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     importance: float = 0.5
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    until: str | None = None
     evidence: tuple[str, ...] = ()
 
 

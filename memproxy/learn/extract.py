@@ -33,6 +33,7 @@ EXTRACT_MARK = "You extract long-term memories"
 _PROMPT = "extract.md"
 _MOST_MESSAGE = 6_000
 _MOST_KNOWN = 500
+_MOST_NAMED = 100
 _UNQUOTED_ROLES = frozenset({"system", "developer"})
 
 
@@ -66,10 +67,17 @@ def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
 
 def window_text(window: Window) -> str:
     """The request's user message: known memories and the conversation, as JSON lines."""
-    known = [_line({"content": quote(memory.content)[:_MOST_KNOWN]}) for memory in window.known]
+    known = [_line(_known(memory)) for memory in window.known]
     said = conversation_lines(window.turns, window.new_ids)
     parts = ["Known memories (data):", *(known or ["(none)"]), "", "Conversation (data):", *said]
     return "\n".join([*parts, "", "Answer with the JSON object only."])
+
+
+def _known(memory: Memory) -> dict[str, object]:
+    """A known memory as the model is shown it: with its names, so that it calls the same thing the same again."""
+    named = {"subject": memory.subject, "predicate": memory.predicate, "object": memory.object, "aspect": memory.aspect}
+    line: dict[str, object] = {"content": quote(memory.content)[:_MOST_KNOWN]}
+    return line | {name: quote(value)[:_MOST_NAMED] for name, value in named.items() if value}
 
 
 def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None = None) -> list[str]:

@@ -21,6 +21,7 @@ from memproxy.learn.candidates import Grounded, Read, Window
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
 from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.meanwhile import Meanwhile
 from memproxy.learn.orders import without_covered
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
@@ -95,11 +96,13 @@ class Learner:
         self._writes = writes
         self._clock = clock
         self._palace = Palace(state)
+        self._meanwhile = Meanwhile(store, state)
         self._planning = asyncio.Semaphore(_PLANNED_AT_ONCE)
         self._progress: dict[int, _Progress] = {}
 
     async def learn(self, row: JournalRow, *, read: Callable[[], None]) -> None:
-        """Learn from the row's turns; a plan that was saved before is applied as it is. Durable after the next flush.
+        """Learn from the row's turns; a plan that was saved before is applied, but for what was taken back since.
+        Durable after the next flush.
 
         ``read`` is called when all is read and no model is asked any more: planning waits for the owner's other
         writes, and may wait for a flush.
@@ -118,8 +121,10 @@ class Learner:
             read()
             plan = decoded(row.plan, PlanBody)
             async with self._locks.of(scope.owner):
+                now = self._clock.now()
+                plan = await self._meanwhile.ended(scope, plan, now)
                 with self._writes.of("learn", scope.owner):
-                    await self._applier.apply(scope, plan, now=self._clock.now(), again=True)
+                    await self._applier.apply(scope, plan, now=now, again=True)
             await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
             log.info("Stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
             return

@@ -1,7 +1,7 @@
 """Summaries of conversations that tell what is no longer so: they end with what they tell."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,8 +23,8 @@ ENDED_BY = "ended_by"
 _DATED = re.compile(r"^On \d{4}-\d\d-\d\d the user said: ")
 """The head of a summary of extracts; its date is none of the numbers that were said."""
 
-_MOST = 200
-"""Summaries of an owner that are looked at, the newest: one a conversation."""
+_PAGE = 200
+"""Summaries that are read at once; all of an owner's are looked at, however long ago."""
 
 
 async def end_outdated(known: Known, store: MemoryStore, *, now: datetime) -> None:
@@ -40,9 +40,7 @@ async def end_outdated(known: Known, store: MemoryStore, *, now: datetime) -> No
     withheld = await _withheld(known, names)
     if not gone and not withheld and not any(_unsaid(turns, None) for turns in plan.turn_changes.values()):
         return
-    where = MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True)
-    page = await store.page(known.owner, where, limit=_MOST)
-    for stored in page.memories:
+    async for stored in _summaries(known, store):
         summary = known.current(stored)
         if summary.predicate != PREDICATE or not summary.active:
             continue
@@ -56,6 +54,16 @@ async def end_outdated(known: Known, store: MemoryStore, *, now: datetime) -> No
                 _hidden_by(known.marked(one)) for one in quoted
             ]
             await known.change(summary.id, outdated_with(summary, causes) | {"valid_to": now, "updated_at": now})
+
+
+async def _summaries(known: Known, store: MemoryStore) -> AsyncIterator[Memory]:
+    where, cursor = MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True), None
+    while True:
+        page = await store.page(known.owner, where, limit=_PAGE, cursor=cursor)
+        for memory in page.memories:
+            yield memory
+        if (cursor := page.next_cursor) is None:
+            return
 
 
 def outdated_with(summary: Memory, causes: Sequence[str | None]) -> dict[str, Any]:

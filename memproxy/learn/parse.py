@@ -4,6 +4,7 @@ Tolerant of form, strict in the end: an answer in which no candidates can be fou
 never "nothing to learn".
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -41,6 +42,13 @@ _INTENTS = {
     **dict.fromkeys(("correct", "correction", "update", "replace", "change", "changed"), Intent.CORRECT),
     **dict.fromkeys(("forget", "delete", "remove", "retract", "retraction"), Intent.FORGET),
 }
+_ORDER = re.compile(
+    r"\W*(?:(?:please|ok(?:ay)?|you can|can you|could you|just|actually)\W+)*(?:forget|do(?:n't| not) remember)\b"
+    r"(?! to\b)[^,;:.!?\n]{3,60}\W*",
+    re.IGNORECASE,
+)
+"""A quote that is nothing but an order to forget something: what rests on it states nothing."""
+
 _NOTHING = frozenset({"none", "noop", "no_change", "unchanged", "keep"})
 _STANCES = {
     **dict.fromkeys(("positive", "like", "likes", "love", "loves", "pro", "favorable"), "positive"),
@@ -173,7 +181,10 @@ def _candidate(item: Any) -> Extracted | None:
     if not isinstance(item, dict):
         return None
     fields = lowered(item)
+    evidence = quotes(fields)
     content, intent = text_of(fields, _CONTENT, MOST_CONTENT), _intent(fields)
+    if intent is Intent.STATE and evidence and all(_ORDER.fullmatch(quote) for quote in evidence):
+        intent = Intent.FORGET
     if content is None or intent is None or not (intent is Intent.FORGET or _is_statement(content)):
         return None
     begins, ends = moment(fields.get("valid_from")), moment(fields.get("valid_to"), end=True)
@@ -195,7 +206,8 @@ def _candidate(item: Any) -> Extracted | None:
         importance=share(fields.get("importance"), 0.5),
         valid_from=begins,
         valid_to=ends if ends is None or begins is None or begins < ends else None,
-        evidence=quotes(fields),
+        until=text_of(fields, ("valid_to",), MOST_NAME) if ends is None else None,
+        evidence=evidence,
     )
 
 

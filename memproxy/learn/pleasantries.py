@@ -62,7 +62,7 @@ def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:
     for turn in turns:
         text = strip_blocks(turn.content).strip()
         if turn.trust is Trust.USER:
-            idle = not asked and _is_pleasantry(text)
+            idle = not asked and is_pleasantry(text)
         elif turn.trust is Trust.ASSISTANT:
             idle = idle and all(_is_idle(sentence) for sentence in sentences(text))
             asked = _asks(text)
@@ -73,7 +73,15 @@ def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:
     return True
 
 
-def _is_pleasantry(text: str) -> bool:
+def was_asked(turns: Sequence[Memory], turn: Memory) -> bool:
+    """Whether a turn of a conversation follows one of the assistant's that asks for something of the user's."""
+    place = next((place for place, one in enumerate(turns) if one.id == turn.id), 0)
+    before = turns[place - 1] if place else None
+    return before is not None and before.trust is Trust.ASSISTANT and _asks(strip_blocks(before.content).strip())
+
+
+def is_pleasantry(text: str) -> bool:
+    """Whether a text is a greeting, thanks, small talk, or nothing at all."""
     verdict = judge(text, _KINDS)
     return verdict.reason in _KINDS or verdict.reason == "empty"
 
@@ -85,7 +93,7 @@ def _is_idle(sentence: str) -> bool:
         or _is_offer(plain)
         or _ANSWERS.fullmatch(plain) is not None
         or _CHINESE_ANSWERS.fullmatch(plain) is not None
-        or _is_pleasantry(plain)
+        or is_pleasantry(plain)
     )
 
 

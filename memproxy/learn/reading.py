@@ -27,7 +27,7 @@ from memproxy.settings import ModelSettings
 _FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC, Kind.REFLECTIVE)
 _KNOWN = 12
 _LATEST = 24
-"""Facts learned last that the rules see beside the nearest ones."""
+"""Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
 
 _QUERY = 2_000
 
@@ -104,7 +104,7 @@ class Reader:
         return None if self._verbatim else self._access.credential(scope.tenant, self._role, body.model)
 
     async def _related(self, scope: Scope, window: Window) -> list[Memory]:
-        """What is known about the things that the window's new messages speak of, the nearest first."""
+        """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""
         said = [turn.content for turn in window.turns if turn.id in window.new_ids]
         text = "\n".join(said)[-_QUERY:]
         vector = (await self._vectors.statement_vectors([text], scope.tenant))[0]
@@ -114,7 +114,10 @@ class Reader:
         found = sorted(await self._store.search(scope, query), key=_nearness, reverse=True)
         # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
         stated = [candidate.memory for candidate in found if candidate.memory.predicate != PREDICATE][:_KNOWN]
-        return stated + (await self._latest(scope, where, stated) if self._verbatim else [])
+        if not self._verbatim and len(stated) == _KNOWN:
+            return stated
+        latest = await self._latest(scope, where, stated)
+        return stated + (latest if self._verbatim else latest[: _KNOWN - len(stated)])
 
     async def _latest(self, scope: Scope, where: MemoryFilter, found: Sequence[Memory]) -> list[Memory]:
         """What was learned last: a change ("I sold it", "I switched to Figma") need not name what it ends."""

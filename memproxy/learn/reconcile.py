@@ -21,7 +21,9 @@ from memproxy.core.supersede import (
     decide_retraction,
     trusted_enough,
 )
+from memproxy.core.text import words
 from memproxy.learn.aliases import Aliases
+from memproxy.learn.answers import goes_back_unsaid
 from memproxy.learn.asked import Asked
 from memproxy.learn.candidates import Grounded, Intent
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
@@ -30,6 +32,8 @@ from memproxy.learn.nearby import Nearby, Vector
 from memproxy.learn.orders import Forgetting
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
+from memproxy.learn.placing import Placing
+from memproxy.learn.questions import ends, turns
 from memproxy.learn.requests import hide_requests
 from memproxy.learn.statement import memory_of
 from memproxy.learn.succession import Succession
@@ -39,6 +43,10 @@ from memproxy.metrics import metrics
 from memproxy.ports import LexicalEncoder, MemoryStore, StateStore
 from memproxy.settings import DedupSettings
 
+_WHOLE = 4
+"""Words of a sentence that stands by itself ("User gets up at 7")."""
+
+_PRONOUNS = frozenset({"it", "that", "this", "he", "she", "they", "its"})
 _DONE_BEFORE = "again"
 """The name of what was carried out when the same words were read before: nothing happens, nothing is told."""
 
@@ -62,10 +70,15 @@ class _Case(msgspec.Struct, frozen=True):
     vectors: Mapping[str, Vector]
     verdicts: Mapping[str, str]
     now: datetime
+    wrong: str | None = None
 
 
 class Reconciler:
-    """Makes plans. Callers hold the owner's lock from here until the plan is applied (but for `advice`)."""
+    """Makes plans. Callers hold the owner's lock from here until the plan is applied (but for `advice`).
+
+    Args:
+        by_model: a model nominates; its names for one question vary (`placing`), those of the rules do not.
+    """
 
     def __init__(
         self,
@@ -76,12 +89,15 @@ class Reconciler:
         vectors: Vectors,
         dedup: DedupSettings,
         judge: Judge | None = None,
+        by_model: bool = False,
     ) -> None:
+        self._by_model = by_model
         self._store = store
         self._state = state
         self._vectors = vectors
         self._bands = Bands(same=dedup.update_above, related=dedup.related_above)
         self._nearby = Nearby(store, lexical)
+        self._placing = Placing(self._nearby)
         self._succession = Succession(store, lexical)
         self._asked = Asked(store, state, self._succession)
         self._judge = judge
@@ -123,7 +139,7 @@ class Reconciler:
         for grounded, candidate in zip(found, candidates, strict=True):
             key = candidate_key(candidate)
             verdicts = {name: verdict for (of, name), verdict in (advice or {}).items() if of == key}
-            case = _Case(scope, grounded, candidate, vectors, verdicts, now)
+            case = _Case(scope, grounded, candidate, vectors, verdicts, now, grounded.candidate.replaces)
             operation, decision = await self._learn(known, case)
             counts[operation] += 1
             memory = await known.memory(candidate.id) or candidate
@@ -144,10 +160,11 @@ class Reconciler:
 
     async def _learn(self, known: Known, case: _Case) -> tuple[str, Decision]:
         """Add to the plan what a candidate does; the name of that (or why it does nothing), and the decision."""
-        if case.grounded.candidate.intent is Intent.FORGET:
-            return await self._forget(known, case)
         if case.grounded.candidate.intent is Intent.FORGET_ALL:
             return await self._forget_all(known, case)
+        case = await self._placed(known, case)
+        if case.grounded.candidate.intent is Intent.FORGET:
+            return await self._forget(known, case)
         candidate = case.candidate
         if await known.forgotten(candidate, {case.grounded.turn.id: case.grounded.turn.session_id}):
             metrics().candidates_rejected.labels(reason="forgotten").inc()
@@ -166,25 +183,57 @@ class Reconciler:
             await self._succession.hide_late(known, decision.target.id)
         elif decision.operation is Operation.UPDATE and decision.target is not None:
             if case.grounded.candidate.intent is Intent.CORRECT:
-                candidate = in_place_of(candidate, decision.target)
+                candidate = self._in_place_of(candidate, decision.target)
             await self._succession.supersede(known, candidate, decision.target, case.now)
         else:
             await known.add(candidate)
         return decision.operation.value, decision
 
     async def _decision(self, known: Known, case: _Case) -> Decision:
-        candidate, wrong = case.candidate, case.grounded.candidate.replaces
+        candidate, wrong = case.candidate, case.wrong
         chain = await self._nearby.chain(known, candidate)
+        if self._by_model and goes_back_unsaid(candidate, case.grounded.turn, chain):
+            return Decision(Operation.NOTHING)
         if case.grounded.candidate.intent is Intent.CORRECT:
             near = []
             if not chain:
                 near = await self._nearby.to_replace(case.scope, known, candidate, case.vectors, wrong=wrong)
-            return decide_correction(candidate, wrong, chain=chain, neighbours=near, bands=self._bands)
+            decision = decide_correction(candidate, wrong, chain=chain, neighbours=near, bands=self._bands)
+            if decision.operation is not Operation.NOTHING or chain or not (self._by_model and _is_whole(candidate)):
+                return self._turned(candidate, decision)
         near = [] if chain else await self._nearby.of(case.scope, known, candidate, case.vectors)
-        decision = decide(candidate, chain=chain, neighbours=near, bands=self._bands)
+        decision = self._turned(candidate, decide(candidate, chain=chain, neighbours=near, bands=self._bands))
         if not case.verdicts:
             return decision
         return advised(decision, candidate, case.verdicts, chain=chain, near=near, bands=self._bands)
+
+    def _in_place_of(self, candidate: Memory, target: Memory) -> Memory:
+        """The correction in its target's place; "quit smoking" is said as it is, there is no value to put into "smokes
+        ten a day".
+        """
+        there = in_place_of(candidate, target)
+        if not self._by_model or not ends(candidate.content) or there.content == candidate.content:
+            return there
+        return msgspec.structs.replace(there, content=candidate.content, metadata=candidate.metadata)
+
+    async def _placed(self, known: Known, case: _Case) -> _Case:
+        """The case with what a model named in the slot where it belongs."""
+        if not self._by_model:
+            return case
+        read = case.grounded.candidate
+        placed, wrong = await self._placing.placed(known, case.scope, read, case.candidate, case.vectors)
+        return msgspec.structs.replace(case, candidate=placed, wrong=wrong)
+
+    def _turned(self, candidate: Memory, decision: Decision) -> Decision:
+        """The decision; what says of something known that it is over is no repetition of it, though its value is the
+        same ("cancelled the trip to Japan").
+        """
+        target = decision.target
+        if not self._by_model or decision.operation is not Operation.DUPLICATE or target is None or not target.active:
+            return decision
+        if set(candidate.turn_ids) & set(target.turn_ids) or not turns(candidate, target):
+            return decision
+        return Decision(Operation.UPDATE, target)
 
     async def _forget(self, known: Known, case: _Case) -> tuple[str, Decision]:
         """End what a request to forget means. Only the user takes back what the user's memory holds."""
@@ -223,6 +272,13 @@ class Reconciler:
         counts = await self._asked.plan(known, body, now)
         await end_outdated(known, self._store, now=now)
         return Planned(plan=known.plan(), known=known, operations=counts)
+
+
+def _is_whole(candidate: Memory) -> bool:
+    """Whether a correction of nothing known says by itself of what it is: its names, and a sentence of its own."""
+    said = words(candidate.content)
+    named = candidate.subject and candidate.predicate and candidate.object
+    return bool(named) and len(said) >= _WHOLE and said[0] not in _PRONOUNS
 
 
 def _refused(candidate: Memory, decision: Decision) -> str | None:

@@ -11,6 +11,7 @@ import msgspec
 from memproxy.core.chain import RETRACTED_AT, RETRACTED_BY, is_older, retracted_at, said_at, take_back
 from memproxy.core.memory import Memory
 from memproxy.core.retract import is_specific, means
+from memproxy.core.scope import Scope
 from memproxy.core.supersede import Decision, Operation
 from memproxy.learn.known import Known
 from memproxy.ports import MemoryFilter, MemoryStore
@@ -60,19 +61,33 @@ class Traces:
         """The candidate as it was taken back after it was said; None when it was not, or is not what would hold now."""
         if not _would_hold(candidate, decision):
             return None
-        for trace in await self._of(known, now):
-            at = retracted_at(trace)
-            if at is not None and said_at(candidate) < at and means(trace, candidate):
-                fields = take_back(candidate, str(trace.metadata[RETRACTED_BY]), at, now=now)
-                return msgspec.structs.replace(candidate, **fields)
-        return None
+        return taken_back(await self._of(known, now), candidate, now)
 
     async def _of(self, known: Known, now: datetime) -> Sequence[Memory]:
         if known.traces is None:
-            where = MemoryFilter(tags=(TRACE_TAG,), active=False, now=now)
-            known.traces = (await self._store.page(known.owner, where, limit=_MOST)).memories
+            known.traces = await traces_of(self._store, known.owner, now)
         found = {one.id: one for one in (*known.traces, *known.new_memories()) if is_trace(one)}
         return list(found.values())
+
+
+async def traces_of(store: MemoryStore, owner: Scope, now: datetime) -> list[Memory]:
+    """The owner's traces, the newest.
+
+    Raises:
+        StoreUnavailable: they could not be read.
+    """
+    where = MemoryFilter(tags=(TRACE_TAG,), active=False, now=now)
+    return [one for one in (await store.page(owner, where, limit=_MOST)).memories if is_trace(one)]
+
+
+def taken_back(traces: Sequence[Memory], statement: Memory, now: datetime) -> Memory | None:
+    """A statement as it was taken back after it was said, by one of these traces; None where it was not."""
+    for trace in traces:
+        at = retracted_at(trace)
+        if at is not None and said_at(statement) < at and means(trace, statement):
+            fields = take_back(statement, str(trace.metadata[RETRACTED_BY]), at, now=now)
+            return msgspec.structs.replace(statement, **fields)
+    return None
 
 
 def _would_hold(candidate: Memory, decision: Decision) -> bool:

@@ -96,8 +96,7 @@ class Worker:
         per_user = settings.limits.user.model_tokens_per_hour
         meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour, per_user=per_user)
         min_trust = Trust(settings.learn.min_trust)
-        admission = Admission(min_trust)
-        prompts = settings.learn.prompts_dir
+        admission, prompts = Admission(min_trust), settings.learn.prompts_dir
         self._outages = ModelOutages(clock, self._model_answers)
         self._awaiting = Awaiting(self._outages, clock, settings.learn.max_outage_s)
         model = SparedModel(model, self._outages)
@@ -109,6 +108,7 @@ class Worker:
             vectors=self._vectors,
             dedup=settings.dedup,
             judge=configured_judge(judge, settings, access, meter),
+            by_model=settings.learn.mode == "model",
         )
         applier = self._applier = Applier(store=store, state=state, vectors=self._vectors)
         self._indexer = Indexer(

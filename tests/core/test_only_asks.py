@@ -21,6 +21,12 @@ SALARY = "forget what I told you about my salary"
         ("Forget my salary.", [], False),
         ("Forget my salary.", [""], False),
         ("ok", ["ok"], False),
+        ("Vergiss meinen Lohn!", ["Vergiss meinen Lohn"], True),
+        ("Don’t remember my salary.", ["Don't remember my salary"], True),
+        ("I'm not on Instagram anymore", ["I'm not on Instagram anymore"], False),
+        ("I've stopped using Facebook.", ["I've stopped using Facebook"], False),
+        ("I gave up sugar in my tea.", ["I gave up sugar in my tea"], False),
+        ("We no longer have the car.", ["We no longer have the car."], False),
     ],
 )
 def test_what_only_asks_to_forget(text: str, quotes: list[str], only: bool) -> None:

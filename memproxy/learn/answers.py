@@ -1,0 +1,119 @@
+"""What the candidates of one answer are to each other and to what the model was shown: echoes, and who has the last
+word where two of one message answer one question.
+"""
+
+import re
+from collections.abc import Sequence
+
+from memproxy.core.block import strip_blocks
+from memproxy.core.memory import Memory
+from memproxy.core.similar import contains, names, topic
+from memproxy.core.slots import numbers, predicate_name, same_value, slot_value, subject_name, value_name
+from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
+from memproxy.learn.questions import asks_the_same, ends, is_listed
+
+_LEAST_SAID = 0.3
+"""Share of a repeated statement's words that its message must hold, beside its value. To take a repetition for an echo
+loses no more than that it was said once more.
+"""
+
+_REPLY = 3
+"""Words of a message that may do no more than agree to what it was asked."""
+
+_LEFT = (
+    r"\b(?:from|instead of|rather than|not|no longer|never|left|quit|leaving|used to \w+(?: \w+)?|over|than|was|were"
+    r"|formerly|previously)\s+(?:in |at |for |the |my |our |a |an )*"
+)
+"""Before a value: it is what the message leaves behind ("from Berlin", "instead of Vim")."""
+
+
+def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
+    """Whether a candidate only repeats a known memory that the model was shown: its message does not hold its value.
+
+    A repetition makes the statement the latest, which would undo a change that the same message tells. What waits in
+    quarantine is confirmed by a "yes" that holds nothing of it.
+    """
+    if candidate.intent is Intent.FORGET or not any(
+        _repeats(candidate, known) for known in window.known if not known.quarantined
+    ):
+        return False
+    said = strip_blocks(turn.content)
+    if candidate.object and not holds(said, candidate.object):
+        return True
+    if ends(said) and not ends(candidate.content):
+        return True
+    told = topic(candidate.content) | names(candidate.content)
+    return bool(told) and len(told & (topic(said) | names(f"x {said}"))) < _LEAST_SAID * len(told)
+
+
+def goes_back_unsaid(candidate: Memory, turn: Memory, chain: Sequence[Memory]) -> bool:
+    """Whether a candidate would go back to what its chain held before, while its message says nothing of that."""
+    turns, value = set(candidate.turn_ids), slot_value(candidate)
+    if not candidate.object or not chain or not chain[-1].active or same_value(value, slot_value(chain[-1])):
+        return False
+    if any(turns & set(one.turn_ids) for one in chain):
+        return False
+    said = strip_blocks(turn.content)
+    held = any(same_value(value, slot_value(one)) for one in chain[:-1])
+    return held and len(said.split()) > _REPLY and not holds(said, candidate.object)
+
+
+def _repeats(candidate: Extracted, known: Memory) -> bool:
+    if _bare(candidate.content) == _bare(known.content):
+        return True
+    if (
+        not candidate.object
+        or not known.object
+        or subject_name(candidate.subject or "user") != subject_name(known.subject or "user")
+    ):
+        return False
+    asks = predicate_name(candidate.predicate or "")[0] == predicate_name(known.predicate or "")[0]
+    same = same_value(value_name(candidate.object), value_name(known.object))
+    return asks and same and ends(candidate.content) == ends(known.content)
+
+
+def _bare(content: str) -> str:
+    return re.sub(r"^(?:the )?user(?:'s|’s)?\s+", "", content.strip().casefold().rstrip(" ."))
+
+
+def holds(said: str, value: str) -> bool:
+    """Whether a text holds a value, or a number, a name or a word of it."""
+    if contains(said, value_name(value)):
+        return True
+    wanted = numbers(value) or (topic(value) | names(f"x {value}"))
+    return bool(wanted) and bool(wanted & (numbers(said) | topic(said) | names(f"x {said}")))
+
+
+def in_order(kept: Sequence[Grounded]) -> list[Grounded]:
+    """The candidates, of those of one message that answer one question the one that has the last word behind the
+    others: what is known already before what is new, what the message leaves before what it comes to, what it says
+    first before what it says last ("at 9, no wait, at 11").
+    """
+    ordered = list(kept)
+    for place in range(len(ordered)):
+        rivals = [
+            later for later in range(place, len(ordered)) if later == place or _rival(ordered[place], ordered[later])
+        ]
+        settled = sorted((ordered[rival] for rival in rivals), key=_last_word)
+        for rival, one in zip(rivals, settled, strict=True):
+            ordered[rival] = one
+    return ordered
+
+
+def _rival(one: Grounded, other: Grounded) -> bool:
+    first, second = one.candidate, other.candidate
+    if one.turn.id != other.turn.id or one.turn.session_id != other.turn.session_id:
+        return False
+    if Intent.STATE not in (first.intent, second.intent) or Intent.FORGET in (first.intent, second.intent):
+        return False
+    if is_listed(first) or is_listed(second) or not first.object or not second.object:
+        return False
+    same = predicate_name(first.predicate or "-") == predicate_name(second.predicate or "--")
+    by_name = same and subject_name(first.subject or "user") == subject_name(second.subject or "user")
+    return by_name or asks_the_same(first, second)
+
+
+def _last_word(found: Grounded) -> tuple[bool, bool, int]:
+    said, value = strip_blocks(found.turn.content).casefold(), (found.candidate.object or "").casefold()
+    left = bool(value) and re.search(_LEFT + re.escape(value), said) is not None
+    return (found.candidate.intent is Intent.CORRECT, not left, said.rfind(value) if value else -1)

@@ -1,0 +1,214 @@
+"""What a mediocre extraction model makes of a conversation: names that vary, echoes, things that are over as facts."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from memproxy.core.chain import SAID
+from memproxy.core.memory import Kind
+from memproxy.core.slots import slot_name
+from memproxy.core.turn import Message
+from memproxy.learn.outdated import PREDICATE, TAG
+from memproxy.ports import SlotChange
+from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, fact, rig
+from tests.learn.test_forget_all import ORDER
+from tests.learn.test_reconcile_undo import saved
+from tests.support.waiting import eventually
+
+SALARY = "My salary is 72000"
+
+
+def one(content: str, predicate: str, value: str | None, evidence: str | None = None, **more: Any) -> dict[str, Any]:
+    quoted = {"evidence": evidence} if evidence else {}
+    return {"content": content, "subject": "user", "predicate": predicate, "object": value} | quoted | more
+
+
+async def active(r: Rig) -> set[str]:
+    """What is active; in no slot are two."""
+    facts = await r.facts(active=True)
+    assert len({memory.slot for memory in facts}) == len(facts)
+    return {memory.content for memory in facts}
+
+
+async def test_one_question_by_other_names_has_one_answer(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("I drive a Volvo", one("User drives a Volvo", "car", "Volvo"))
+        await r.teach("The wedding is on May 3", one("User's wedding is on May 3", "wedding_date", "May 3"))
+        await r.teach("I drive a Tesla", one("User drives a Tesla", "drives a", "Tesla", subject="I"))
+        await r.teach("The wedding is on June 1", one("User's wedding is on June 1", "date of wedding", "June 1"))
+        assert await active(r) == {"User drives a Tesla", "User's wedding is on June 1"}
+        early = datetime.fromisoformat("2020-01-01T00:00:00Z")
+        await r.teach("I drive a Fiat", one("User drives a Fiat", "vehicle", "Fiat"), at=early)
+        assert "User drives a Tesla" in await active(r)
+        assert "User drives a Fiat" not in await active(r)
+
+
+async def test_two_things_by_one_name_live_side_by_side(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("The garden budget is $3000", one("User's garden budget is $3000", "budget", "$3000"))
+        await r.teach("The roof budget is $9000", one("User's roof budget is $9000", "budget", "$9000"))
+        await r.teach("The roof gets $9500 now", one("User's roof budget is $9500", "roof_budget", "$9500"))
+        assert await active(r) == {"User's garden budget is $3000", "User's roof budget is $9500"}
+
+
+async def test_what_one_message_tells_of_two_things_by_one_name_is_both_known(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        film, food = (
+            one(f"User's favorite {x}", "favorite", y) for x, y in (("film is Alien", "Alien"), ("food is pho", "pho"))
+        )
+        trips = [one(f"User goes to {x}", "trip", x.split()[0]) for x in ("Crete in May", "Malta in October")]
+        said = "My favorite film is Alien and my favorite food is pho"
+        await r.teach(said, film, food)
+        for trip in trips:
+            await r.teach(f"{trip['content']}, we do", trip)
+        await r.teach(f"{said}!", film, food)
+        assert await active(r) == {told["content"] for told in (film, food, *trips)}
+
+
+async def test_a_correction_that_says_that_something_is_over_is_kept_in_its_words(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("I smoke ten a day", one("User smokes ten cigarettes a day", "smokes", "ten a day"))
+        await r.teach("I quit smoking", one("User quit smoking", "smokes", "no", intent="correct"))
+        assert await active(r) == {"User quit smoking"}
+
+
+async def test_an_echo_of_what_was_shown_undoes_no_change_and_what_was_over_stays_over(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        green = one("User's favorite color is green", "favorite_color", "green")
+        await r.teach("My favorite color is green", green)
+        blue = one("User's favorite color is blue", "favorite_color", "blue")
+        await r.teach("My favorite color is blue these days", blue, green | {"evidence": "my favorite color is"})
+        assert await active(r) == {blue["content"]}
+        await r.teach("Tell me more about my favorite color", green | {"evidence": "my favorite color"})
+        assert await active(r) == {blue["content"]}
+
+
+async def test_the_last_word_of_a_message_counts_in_whatever_order_a_model_puts_it(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        nine, eleven = (one(f"User's flight is at {hour}", "flight_time", hour) for hour in ("9", "11"))
+        await r.teach("My flight is at 9, no wait, at 11.", eleven, nine)
+        oslo, bergen = (one(f"User lives in {city}", "city", city) for city in ("Oslo", "Bergen"))
+        await r.teach("I moved to Bergen from Oslo.", bergen, oslo)
+        assert await active(r) == {eleven["content"], bergen["content"]}
+
+
+async def test_a_plan_that_is_told_to_be_over_is_no_plan_any_more(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("I plan a trip to Japan", one("User plans a trip to Japan", "plans_trip_to", "Japan"))
+        await r.teach("I have a red Golf", one("User has a red Golf", "owns_car", "red Golf"))
+        await r.teach("The Japan trip is cancelled", one("User cancelled the trip to Japan", "trip", "Japan"))
+        await r.teach("I sold the Golf", one("User sold the Golf", "drives", None))
+        await r.teach("Dr. Lind treats me", one("User's therapist is Dr. Lind", "doctor", "Dr. Lind"))
+        await r.teach("I stopped seeing Dr. Lind", one("Stopped seeing Dr. Lind", "sees", None))
+        over = {"User cancelled the trip to Japan", "User sold the Golf", "Stopped seeing Dr. Lind"}
+        assert await active(r) == over
+        again = "The trip to Japan is on again"
+        await r.teach(again, one("User plans a trip to Japan", "plans_trip_to", "Japan", again))
+        print(
+            [(m.content, m.slot, m.active) for m in await r.facts()], await r.state.outcomes(ANN, session=None, limit=3)
+        )
+        assert "User plans a trip to Japan" in await active(r)
+        assert "User cancelled the trip to Japan" not in await active(r)
+
+
+async def test_a_stay_does_not_end_where_somebody_lives(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("I live in Hamburg", one("User lives in Hamburg", "lives_in", "Hamburg"))
+        stay = one("User is in Zurich", "residence", "Zurich", valid_to="next Friday")
+        await r.teach("I am in Zurich until Friday", stay)
+        assert await active(r) == {"User lives in Hamburg", "User is in Zurich"}
+        await r.teach("I moved to Rome", one("User lives in Rome", "city", "Rome"))
+        assert await active(r) == {"User lives in Rome", "User is in Zurich"}
+
+
+async def test_an_item_of_a_list_is_known_in_other_words_and_changed_by_a_correction(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("I'm allergic to peanuts", one("User is allergic to peanuts", "allergic_to", "peanuts"))
+        await r.teach("No peanuts, my allergy", one("User has a peanut allergy", "food_allergy", "peanut allergy"))
+        await r.teach("I study biology", one("User studies biology", "studies", "biology"))
+        changed = one("User studies physics", "studies", "physics", intent="correct")
+        await r.teach("I changed my major to physics", changed)
+        assert await active(r) == {"User is allergic to peanuts", "User studies physics"}
+
+
+async def test_a_correction_of_nothing_known_that_stands_by_itself_is_a_statement(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("It's 15 now", one("It is 15 now", "amount", "15", intent="correct"))
+        await r.teach("I get up at 7 these days", one("User gets up at 7", "wake_time", "7", intent="correct"))
+        assert await active(r) == {"User gets up at 7"}
+
+
+async def test_a_request_to_forget_means_what_it_tells_word_for_word_by_any_name(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("My dog is Rex", one("User has a dog named Rex", "has pet", "Rex"))
+        await r.teach("My cat is Tom", one("User has a cat named Tom", "has pet", "Tom"))
+        await r.teach("Rex died", one("Has a dog named Rex", "dog", None, intent="forget"))
+        assert await active(r) == {"User has a cat named Tom"}
+
+
+async def test_a_model_is_shown_the_names_of_what_is_known_and_what_was_learned_last(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach("I study biology", one("User studies biology", "studies", "biology"))
+        await r.teach("My major is another one", one("User likes tea", "likes", "tea"))
+        known = [json.loads(line) for line in r.server.prompts[-1].splitlines() if line.startswith('{"content"')]
+        assert known == [
+            {"content": "User studies biology", "subject": "user", "predicate": "studies", "object": "biology"}
+        ]
+
+
+async def parked(r: Rig) -> None:
+    """A learn row that was parked with its plan: the salary is to be written, and holds its slot."""
+    metadata = {SAID: NOON.isoformat(), "extractor": "extract/3"}
+    salary = fact(
+        "f1", content="User's salary is 72000", subject="user", predicate="salary", object="72000",
+        session_id="s1", turn_ids=["t1"], metadata=metadata, valid_from=NOON,
+    )  # fmt: skip
+    salary.slot = slot_name(salary)
+    assert salary.slot is not None
+    number = await saved(r, salary, slots=[SlotChange(slot=salary.slot, expected=None, new="f1")])
+    await r.state.claim("learn", limit=1, now=NOON)
+    await r.state.park(number, error="parked")
+    await r.worker.start()
+    await r.say(Message(role="user", content=SALARY, id="t1"))
+    assert await r.worker.learned(ANN, PATIENCE_S)
+    r.clock.advance(60)
+
+
+async def unparked(r: Rig) -> None:
+    assert await r.state.unpark(ANN) == 1
+
+    async def written() -> list[bool]:
+        return [memory.active for memory in await r.facts() if memory.id == "f1"]
+
+    assert await eventually(written) == [False]
+    assert await r.state.slots(ANN, ["user|salary|"]) == {}
+
+
+async def test_a_parked_plan_brings_nothing_back_that_an_order_to_forget_everything_meant(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as r:
+        await parked(r)
+        await r.say(ORDER)
+        assert await r.worker.learned(ANN, PATIENCE_S)
+        await unparked(r)
+
+
+async def test_a_parked_plan_brings_nothing_back_that_a_request_to_forget_meant(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as r:
+        await parked(r)
+        request = one("User's salary", "salary", None, "Forget my salary", intent="forget")
+        await r.teach("Forget my salary", request)
+        await unparked(r)
+
+
+async def test_a_summary_ends_with_what_it_tells_however_many_came_after_it(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await r.teach(SALARY, one("User's salary is 72000", "salary", "72000"))
+        told = [fact(f"s{n}", content=f"The user talked about topic {n}.") for n in range(210)]
+        told[0].content = "The user said that the salary is 72000."
+        for n, summary in enumerate(told):
+            summary.kind, summary.tags, summary.predicate = Kind.EPISODIC, [TAG], PREDICATE
+            summary.created_at = NOON.replace(year=2020 + n // 50)
+        await r.plan(upserts=told)
+        await r.teach("My salary is 75000 now", one("User's salary is 75000", "salary", "75000"))
+        assert {memory.id for memory in await r.facts(active=False)} >= {"s0"}
