@@ -7,14 +7,15 @@ of what was stated before, also where nothing marks a change (`frames`) or only 
 (`repairs`, `recovered`), where one value of its kind gives way to another (`turnover`, `contrasts`), where a known
 taste `turned` or a known statement is `gainsaid`, or where something ended in words of its own (`called_off`). A value
 that names nothing is of what the words around it bring up (`spheres`); what was taken back is told anew with another
-value, and somebody near is elsewhere now (`continued`). What holds until a day ends with it (`bounded`). Precision
+value, and somebody near is elsewhere now (`continued`). What holds until a day ends with it (`bounded`). What
+a question takes for granted is stated too (`presupposed`), and "Mum's 79" is said of "my mum" (`unmarked`). Precision
 comes before recall: a sentence that fits no pattern says nothing.
 English; a few sure forms in German, Spanish and French (`foreign`), and what takes those back (`foreign_changes`).
 """
 
 from memproxy.learn.candidates import Read, Window
 
-VERSION = "rules/7"
+VERSION = "rules/8"
 """Name and version of the rules, for whoever notes which extractor a memory is from."""
 
 

@@ -35,7 +35,8 @@ def succeeded(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | 
     told = clause.is_correction or _SAYS_NOW.search(clause.text) is not None
     if told and (only := _one_word_apart(stated, ledger) or _same_verb(stated, ledger)) is not None:
         return only
-    if (only := _of_one_kind(stated, clause, ledger) or _other_answer(stated, clause, ledger)) is not None:
+    only = _of_one_kind(stated, clause, ledger) or _other_answer(stated, clause, ledger)
+    if only is not None or (only := _other_work(stated, clause, ledger)) is not None:
         return only
     if _listed(stated):
         return _from_then_on(stated, clause, ledger)
@@ -102,6 +103,7 @@ def _other_answer(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracte
 def _in_one_place(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
     """“I play drums in Peat since August” after “I play bass in Peat”: the same verb, within the same named thing."""
     names, verb = frozenset(names_in(stated.content.partition(" ")[2])), stated.content.split()[1:2]
+    names -= {stated.subject or ""}  # of whom it is told is no place
     if _STATED_CHANGE.search(clause.evidence) is None or not names:
         return None
     held = [
@@ -114,6 +116,27 @@ def _in_one_place(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracte
         and one.statement.content != stated.content
     ]
     return held[0] if len(held) == 1 else None
+
+
+_WORK = frozenset({"job_title", "employer", "teaches", "works_in", "works"})
+_LEFT_WORK = re.compile(
+    r"\b(?:quit|left|gave up|resigned|retrained|changed jobs|switched jobs|was (?:fired|laid off|let go))\b",
+    re.IGNORECASE,
+)
+
+
+def _other_work(stated: Extracted, clause: Clause, ledger: Ledger) -> Extracted | None:
+    """“Jonas quit the kitchen, he teaches now”: of somebody near, the only work that is known."""
+    if stated.subject == "user" or stated.predicate not in _WORK or _SAYS_NOW.search(clause.evidence) is None:
+        return None
+    if _LEFT_WORK.search(clause.evidence) is None:
+        return None
+    held = [
+        one.statement
+        for one in ledger.newest()
+        if one.statement.subject == stated.subject and one.statement.predicate in _WORK
+    ]
+    return held[0] if len(held) == 1 and held[0].content != stated.content else None
 
 
 _SAYS_NOW = re.compile(r"\b(?:now|these days|nowadays|instead|from now on)\b", re.IGNORECASE)

@@ -4,14 +4,15 @@ import re
 
 from memproxy.learn.rules.ledger import Ledger
 from memproxy.learn.rules.lexicon import FEMALE, MALE
+from memproxy.learn.rules.unmarked import first_mentioned
 from memproxy.learn.rules.values import names_in
 from memproxy.learn.rules.words import PEOPLE, PETS
 
 _WHO = "|".join(sorted(map(re.escape, PEOPLE | PETS.keys() | {"boy", "girl", "nanny"}), key=len, reverse=True))
 _ADJECTIVES = r"(?:(?:new|old|older|younger|little|big|baby|first|second|rescue|\w+[- ]year[- ]old) )*"
 _NAMED = re.compile(
-    rf"\b(?:my|our|(?:have|had|got|adopted|welcomed|expecting|rescued|raising|bought) an?) "
-    rf"{_ADJECTIVES}(?P<who>{_WHO})\b"
+    rf"(?:\b(?:my|our|(?:have|had|got|adopted|welcomed|expecting|rescued|raising|bought) an?) "
+    rf"{_ADJECTIVES}|(?:^|[.!?;] |, )(?=(?:mum|mom|dad|grandma|grandpa|granny)\b))(?P<who>{_WHO})\b"
     r"(?:,? (?:called |named )?(?P<name>(?-i:[A-Z])[a-z]+))?",
     re.IGNORECASE,
 )
@@ -20,6 +21,7 @@ _PRONOUN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CALLED = re.compile(r"(?:its |the |his |her )?name(?:'s| is) (?P<name>(?-i:[A-Z])[a-z]+)", re.IGNORECASE)
+_SEEING = re.compile(r"\b(?:seeing|dating|met) (?:someone|somebody)\b", re.IGNORECASE)
 _BORNE = re.compile(r"\b(?:allergic|intolerant|sensitive) to (?P<it>it|them|that|those)(?=$|[ ,.;!])", re.IGNORECASE)
 _LAST_NOUN = re.compile(
     r"\b(?:without|with|no|any|some|contains?|has|have|of|avoid|eat|skip|like|the) (?P<x>(?!the\b|"
@@ -50,6 +52,9 @@ _PLACE = re.compile(r"\b(?:in|around|near|of) ((?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])
 def resolved(text: str, before: str, ledger: Ledger) -> str:
     """The clause with the somebody in place of the pronoun or name that it begins with, else as it is."""
     if (called := _CALLED.match(text)) is not None:
+        if _SEEING.search(before[-80:]) is not None and re.match(r"(?:his|her)\b", text, re.IGNORECASE):
+            who = "boyfriend" if text[:3].lower() == "his" else "girlfriend"
+            return f"my {who}'s name is {called['name']}"
         fresh = [one for one in _NAMED.finditer(before) if not one["name"]]
         return f"my {fresh[-1]['who'].lower()}'s name is {called['name']}" if fresh else text
     if (borne := _BORNE.search(text)) is not None and (
@@ -59,9 +64,12 @@ def resolved(text: str, before: str, ledger: Ledger) -> str:
     if (here := _MOVED_HERE.match(text)) is not None and (places := _PLACE.findall(before)):
         return f"{here['said']} to {places[-1]}{text[here.end() :]}"
     pet = _THE_PET.match(text)
-    if pet is not None and any(pet["pet"].lower() in one.told for one in ledger.newest()):
+    if pet is not None and any(
+        pet["pet"].lower() in one.told and (one.statement.subject or "user") == "user" for one in ledger.newest()
+    ):
         return f"my {text[4:]}"
-    return _by_pronoun(text, before, ledger)
+    mine = first_mentioned(text, before)
+    return mine if mine != text else _by_pronoun(text, before, ledger)
 
 
 def _by_pronoun(text: str, before: str, ledger: Ledger) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from memproxy.learn.rules.cuts import ANOTHER, CUT, LEFT_OUT, THIRD
+from memproxy.learn.rules.cuts import ANOTHER, CUT, LEFT_OUT, THIRD, THIRD_TOO
 from memproxy.learn.rules.elided import restored
 from memproxy.learn.rules.model import Clause
 from memproxy.learn.rules.normal import normalised
@@ -22,7 +22,10 @@ _APPOSITION = re.compile(
     rf"|(?:[\w-]+ )?(?:{_TRADES})(?= (?:in|at|from|for|by)\b|\s*$|[,.!]))",
     re.IGNORECASE,
 )
-_EXPERT = r"(?:doctor|gp|vet|dentist|nurse|midwife|consultant|surgeon|therapist|\w+ologist|allergist|tests?)"
+_EXPERT = (
+    r"(?:doctor|gp|vet|dentist|nurse|midwife|consultant|surgeon|therapist|\w+ologist|allergist|tests?|"
+    r"(?:[\w-]+ )?(?:lab|clinic|hospital|scan|x-ray|results?|letter))"
+)
 _LEAD = re.compile(
     r"(?:hi there|hi|hello|hey there|hey|bro|dude|mate|man|guys|folks|well|so|therefore|thus|and|but|also|oh|ah|ok|"
     r"okay|yes|yeah|yep|yup|no(?! longer\b)|nope|actually|btw|"
@@ -49,15 +52,16 @@ _LEAD = re.compile(
     r"heads up|funny enough|apparently|gotta admit|(?:on|having) (?:second|further) thoughts?|thinking about it|"
     r"wait|hmm|"
     r"it turns out(?: that)?|turns out(?: that)?|finally|sure|thanks(?: a lot| so much)?|thank you(?: so much)?|"
-    r"great|nice|cool|perfect|awesome|good|"
+    r"great|nice|cool|perfect|awesome|good|(?:(?:damn|stupid|bloody) )?autocorrect|"
     r"as (?:I|you) (?:said|mentioned|know|told you)(?: before)?|like I said|the thing is(?: that)?|about me|fun "
     r"fact|quick (?:update|note)|one more thing|"
     r"first of all|first|second|secondly|also|additionally|moreover|besides|in case it (?:helps|matters)|if it "
     r"helps|if you ask me|if you must know|"
     r"to be honest|tbh|I mean|I meant to say(?: that)?|speaking of which|good morning|good evening|good afternoon|"
     r"as of (?:today|now)|as for me|"
-    rf"(?:the|my|our|her|his) (?:{_EXPERT} (?:says?|said|thinks|found)|{_EXPERT} told (?:me|us))(?: that)?(?= (?:I|my|"
-    r"we|our|he|she)\b)|"
+    rf"(?:(?:the|my|our|her|his) )?(?:{_EXPERT} (?:says?|said|thinks|found)|{_EXPERT} told (?:me|"
+    rf"us))(?: that)?(?= (?:I|my|"
+    r"we|our|he|she|it)\b)|"
     r"(?:the|my|our) [\w ]{3,25}? (?:showed|shows|confirmed|confirms|proved|proves|revealed)(?: that)?(?= (?:I|my|"
     r"we|our)\b)|"
     r"last (?:week|month|year|night|summer|winter|spring|autumn|fall|weekend)|this (?:week|month|year|morning|weekend)|"
@@ -69,7 +73,8 @@ _CORRECTING = re.compile(
     r"(?:no(?! longer\b)|nope|nah|actually|correction|sorry|wait|update|my bad|my mistake|my error|oops|whoops|ups|"
     r"edit|I mean|"
     r"I meant|typo|misspoke|I misspoke|hang on|hold on|scratch that|strike that|turns out|it turns out|rather|"
-    r"slight change|small fix|quick fix|change of plans?|changed plans|new plan|plan b)\b",
+    r"slight change|small fix|quick fix|change of plans?|changed plans|new plan|plan b|(?:damn |stupid |"
+    r"bloody )?autocorrect)\b",
     re.IGNORECASE,
 )
 _ONLY_CORRECTS = re.compile(
@@ -131,8 +136,7 @@ _UNREAL = re.compile(
 )
 _REPORTED = re.compile(
     r"\b(?:say|says|said|saying|tell|tells|told|thinks?|thought|believes?|believed|claims?|claimed|asks?|asked|"
-    r"wrote|writes|insists?|"
-    r"(?<!direct )(?<!the )(?<!my )(?<!our )(?<!glad to )(?<!happy to )reports?|reported|argues?|replied|answered|"
+    r"wrote|writes|insists?|(?<!to )reports? (?:that|on|of)\b|reported|argues?|replied|answered|"
     r"texted|goes(?=[,:] )|"
     r"suggested|suggests|according to|"
     r"heard|read "
@@ -141,7 +145,9 @@ _REPORTED = re.compile(
     re.IGNORECASE,
 )
 _OWN_REPORT = re.compile(
-    r"\b(?:(?:I|we) (?:should have said|said|told|mentioned|asked|thought|heard|say|think|already|forgot)|as (?:I|"
+    r"\b(?:(?:I|we) (?:(?:also|always|usually|often|never|sometimes|mostly|only|have) )*(?:write|wrote|ask|tell|insist|"
+    r"argue|believe|answer)\b|(?:I|we) (?:should have said|said|told|mentioned|asked|thought|heard|say|think|"
+    r"already|forgot)|as (?:I|"
     r"you) (?:said|"
     rf"mentioned|told)|forget|{_EXPERT} (?:says|said|told)|not true|you asked|like I said|did I "
     r"(?:say|tell|mention)|"
@@ -237,7 +243,7 @@ _IS_WRONG = re.compile(
 _TAKES_BACK = re.compile(r"(?:scratch|strike) that", re.IGNORECASE)
 """Before other words it marks a correction; alone it takes back."""
 
-_OPENS = re.compile(r"(?:(?:I|we|my|our)\b|as an? \w+ )", re.IGNORECASE)
+_OPENS = re.compile(r"(?:(?:I|we|my|our)\b|as an? \w+ |being \w)", re.IGNORECASE)
 
 
 def _before_question(pieces: list[str]) -> list[str]:
@@ -286,8 +292,11 @@ def _pieces(text: str) -> list[str]:
         if doings is not None:
             found.append(f"{doings['who']} {doings['one']}")
             piece = f"{doings['who']} {doings['two']}"
-        if found and THIRD.match(piece):
+        if found and (THIRD.match(piece) or (THIRD_TOO.match(piece) and _speaks_of(found[-1]) is not None)):
             found[-1:] = _said_on(found[-1], piece)
+            continue
+        if found and THIRD_TOO.match(piece) and not piece.startswith("is ") and " " in found[-1].strip():
+            found[-1] = f"{found[-1]} and {piece}"
             continue
         if found and LEFT_OUT.match(piece) and not re.match(r"(?:do not|never|have|are)\b.{0,12}\byou\b", piece):
             piece = _completed(found[-1], piece)
@@ -307,6 +316,7 @@ _LEADS_ON = frozenset(
     """
     that because and but if when so since what who where while think know as though although say said guess mean whether
     how why or than like until before after feel hope believe whenever now then which all everything thing things like
+    says tells told found
     well yes no hi hello also way time sure sorry unless once to with
     """.split()  # noqa: SIM905 - a list of many quoted words reads worse
 )
@@ -349,17 +359,22 @@ def _completed(before: str, piece: str) -> str:
 
 _SAID_OF = re.compile(
     rf"(?:(?:my|our) (?:{'|'.join(sorted(map(re.escape, PEOPLE), key=len, reverse=True))})(?: (?-i:[A-Z])\w+)?|he|she|"
+    r"(?!(?:The|This|That|These|Those|It|There|An?|What|Which|Who|Its|Their|Your|You|Each|Every|Both|All|Some|One)\b)"
     r"(?-i:[A-Z])\w+)(?= [a-z])",
     re.IGNORECASE,
 )
 
 
+def _speaks_of(before: str) -> str | None:
+    """Of whom a clause speaks, where that is somebody else."""
+    subject = _SAID_OF.match(without_leads(before)[0])
+    return None if subject is None or re.match(r"I\b", subject.group()) else subject.group()
+
+
 def _said_on(before: str, piece: str) -> list[str]:
     """Both clauses, the second with the subject of the first; one clause where that has none that it could be."""
-    subject = _SAID_OF.match(without_leads(before)[0])
-    if subject is None or re.match(r"I\b", subject.group()):
-        return [f"{before} and {piece}"]
-    return [before, f"{subject.group()} {piece}"]
+    subject = _speaks_of(before)
+    return [f"{before} and {piece}"] if subject is None else [before, f"{subject} {piece}"]
 
 
 def _appositions(piece: str) -> list[str]:

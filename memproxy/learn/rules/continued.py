@@ -68,6 +68,7 @@ def continued(clause: Clause, ledger: Ledger) -> list[Extracted]:
         _other_end,
         _new_address,
         _in_role,
+        _in_its_place,
         _new_team,
     )
     return next((found for find in finders if (found := list(find(clause, ledger)))), [])
@@ -271,6 +272,34 @@ def _in_role(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     ]
     if len(held) == 1 and (changed := with_value(held[0][0], held[0][1], match["x"])) is not None:
         yield changed
+
+
+_NOW_AT = re.compile(
+    rf"(?:I|we) (?:am|are|go|went|moved|train|practi[sc]e|play|swim|climb|shop|rehearse|meet)(?: over)? (?:at|to|"
+    rf"with|in|for) "
+    rf"(?P<x>(?:the )?{_NAME})(?: instead| now| these days)+[.!]?$",
+    re.IGNORECASE,
+)
+_CLOSED = (
+    r"(?:has |have |is |was |just |finally |sadly |got )*(?:closed|closing|shut|folded|gone|bankrupt|bust|burnt|burned|"
+    r"demolished|sold|went (?:bust|bankrupt|under)|too (?:expensive|crowded|far|loud))\b"
+)
+
+
+def _in_its_place(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
+    """“Lotus closed, I'm at Shala instead”: in the one statement that names the place which is no more."""
+    match = _NOW_AT.match(clause.text)
+    held = [
+        (one.statement, names[0])
+        for one in ledger.newest()
+        if match is not None
+        and one.statement.subject == "user"
+        and len(names := names_in(one.statement.content.partition(" ")[2])) == 1
+        and re.search(rf"\b{re.escape(names[0])} {_CLOSED}", clause.evidence, re.IGNORECASE)
+    ]
+    if match is not None and len(held) == 1:
+        changed = with_value(held[0][0], held[0][1], match["x"])
+        yield from [changed] if changed is not None else []
 
 
 _SIGNED = re.compile(

@@ -111,7 +111,10 @@ def _of_named(clause: Clause, ledger: Ledger, turn: int) -> Iterable[Extracted]:
         return
     known = _named(match["what"], ledger) or (ledger.holding(wrong) if wrong else None)
     if known is not None and not at_other_times(match["x"], known.content):
-        yield from _replaced(known, match["x"], clause, wrong)
+        named = terms(match["what"]) if not wrong else frozenset()
+        for found in _replaced(known, match["x"], clause, wrong):
+            if len(named & terms(known.content)) <= len(named & terms(found.content)):
+                yield found  # of what is named itself ("Ines moved to Rome") nothing takes the place
 
 
 def _named(what: str, ledger: Ledger) -> Extracted | None:

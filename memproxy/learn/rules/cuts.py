@@ -33,6 +33,14 @@ THIRD = re.compile(
 )
 """What is said on of the one of whom the clause before speaks ("Emre dropped the trombone and plays the horn")."""
 
+THIRD_TOO = re.compile(
+    r"(?:now |also |then )?(?:turns|swims|dances|hates|loves|likes|needs|hosts|takes|starts|"
+    r"has(?! (?:he|she|it|anyone|my|the)\b)|"
+    r"is (?!he\b|she\b|it\b|that\b|this\b|there\b|the\b|my\b|our\b|your\b|they\b|you\b|any\b))\b",
+    re.IGNORECASE,
+)
+"""What may be said on of somebody, where the clause before speaks of one; else it stands as it is."""
+
 _NAME = r"(?-i:[A-Z])\w+"
 CUT = re.compile(
     rf",\s*(?=[^,]{{3,40}} (?:I|we)'d\b)|;\s*|\s[-–—]+\s|—|\s*[()]\s*|(?:,\s*|\s+)(?:and|but|so|because|since|"
@@ -50,7 +58,7 @@ CUT = re.compile(
     rf"(?:I|my|we|our)\b)|,\s*(?=(?:the |my |our )?(?:doc|doctor|vet|physio|gp|boss) says?\b)"
     rf"|,?\s+(?:and|but)\s+(?=(?:yesterday|today|this morning|last (?:night|week|month)) )|,\s*(?=starting (?:at|as|"
     rf"with) )|\s+and\s+(?=(?:moved|switched|changed) to (?-i:[A-Z])|(?:gave|sold) (?:my|our|the) )|,\s*(?={_NAME} "
-    rf"is \d)|\s+and\s+(?={THIRD.pattern})",
+    rf"is (?:\d|my |our ))|\s+and\s+(?={THIRD.pattern}|{THIRD_TOO.pattern})",
     re.IGNORECASE,
 )
 LEFT_OUT = re.compile(rf"{_ELLIPTIC}|{ANOTHER}|changed to (?-i:[A-Z])|(?:gave|sold) (?:my|our|the) ", re.IGNORECASE)

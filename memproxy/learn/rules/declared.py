@@ -11,7 +11,7 @@ import msgspec
 
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules import dates
-from memproxy.learn.rules.frames import NUMBER_WORDS, when_in
+from memproxy.learn.rules.frames import NUMBER_WORDS, when_in, without_now
 from memproxy.learn.rules.general import OFTEN_SAID, fact
 from memproxy.learn.rules.ledger import Ledger, terms
 from memproxy.learn.rules.lexicon import PASSING_NOUNS
@@ -119,7 +119,7 @@ def _asked_to_keep(clause: Clause) -> list[Extracted]:
 
 
 def _of_thing(text: str, ledger: Ledger) -> list[Extracted]:
-    match = _DECLARES.match(text)
+    match = _DECLARES.match(without_now(text))
     if match is None:
         return []
     subject, rest = match["subject"], trimmed(match["rest"], "long")

@@ -78,7 +78,8 @@ _OTHERS_QUIT = re.compile(
 def _others_quit(clause: Clause, ledger: Ledger) -> Iterable[Extracted]:
     """“My son quit the violin”."""
     match = _OTHERS_QUIT.match(clause.text)
-    topic = trimmed(match["x"], "short") if match else None
+    said = re.split(r" (?:over|last|during|after|because) ", match["x"])[0] if match else ""
+    topic = trimmed(said, "short")
     if match is None or topic is None:
         return
     wanted = terms(topic)

@@ -5,10 +5,13 @@ People write to an assistant as they write notes. Only forms that can be no comm
 
 import re
 
+from memproxy.learn.rules.unmarked import owned
+
 _HAVE = r"(?:been|gone|lived|worked|had to|known)"
 _DID = (
     r"(?:got(?! it\b| this\b| that\b| an? (?:error|question|message|mail|email))|bought|sold|quit|stopped|started|"
-    r"tried|moved|joined|switched|cancelled|canceled|gave up|gave away|lost|broke|finished|adopted"
+    r"tried|moved|joined|switched|cancelled|canceled|gave up|gave away|gave (?:my|our|the) [\w' -]{2,30}? (?:back|"
+    r"away)|handed back|returned|got rid of|lost|broke|finished|adopted"
     r"|signed up|booked|took up|"
     r"picked up|dropped|ditched|turned|became|passed|failed|retired|graduated|left my|"
     r"handed in (?:my|the)|had (?:my|an?)|just (?:got|"
@@ -52,4 +55,14 @@ def restored(text: str) -> str:
     for pattern, subject in _FORMS:
         if pattern.match(text):
             return f"{subject}{text[0].lower()}{text[1:]}"
-    return text
+    if (being := _BEING.fullmatch(text)) is not None:
+        return f"I am {being['x']}"
+    return owned(text)
+
+
+_BEING = re.compile(
+    r"being (?!(?:able|told|asked|said|honest|serious|the|that|this)\b)(?P<x>(?:an? )?[a-z][\w' -]{2,40}?)"
+    r"(?: and (?:fine|ok|okay|happy|cool) with (?:it|that))?",
+    re.IGNORECASE,
+)
+"""“Being single and fine with it, how do I answer my aunt?”"""

@@ -185,16 +185,19 @@ def _with_no(clause: Clause) -> str:
     """The clause with its "no", where that was taken for the word of a correction; from "no ... after all" on."""
     text = clause.text.strip()
     lost = text.startswith("more ") and re.search(r"\bno more\b", clause.evidence, re.IGNORECASE)
-    if not lost and re.search(r"\bafter all[.!]?$", text):
+    if not lost and re.search(r"\b(?:after all|any ?more)[.!]?$", text):
         lost = re.search(rf"\bno {re.escape(text[:12])}", clause.evidence, re.IGNORECASE)
     text = f"no {text}" if lost else text
     none = _AFTER_ALL.search(text)
     return text[none.start("x") :] if none is not None else text
 
 
+_MEANWHILE = re.compile(r"(?<=\w) (?:finally|sadly|officially|unfortunately) (?=[a-z])", re.IGNORECASE)
+
+
 def endings(clause: Clause, ledger: Ledger) -> Iterator[Extracted]:
     """What a clause takes back or ends; nothing where nothing known is clearly meant."""
-    text = _with_no(clause)
+    text = _MEANWHILE.sub(" ", _with_no(clause))
     if _LAST.match(text) is not None and _IDIOM.search(clause.evidence) is None:
         yield from _last_said(ledger)
         return

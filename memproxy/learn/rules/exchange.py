@@ -23,6 +23,10 @@ def with_value(known: Extracted, wrong: str, new: str) -> Extracted | None:
     if old[:1].isdigit() and place and known.content[place - 1] in "$€£¥" and new[:1].isdigit():
         old, new = known.content[place - 1] + old, known.content[place - 1] + new
     value = re.sub(re.escape(plain), lambda _match: new, known.object or new, flags=re.IGNORECASE)
+    if value == known.object:
+        value = (
+            new  # the place in what is told by its month ("is moving to Leipzig": October): another value all the same
+        )
     return exchange(known, old, new, value)
 
 

@@ -51,6 +51,8 @@ _THE_AND = re.compile(r",? and (?=(?:an?|the|one|two) )", re.IGNORECASE)
 
 def listed(text: str) -> Iterable[Extracted]:
     """“Rainy Saturday, three kids: Ana, Beto and Clara”, anywhere in a sentence."""
+    if ": " not in text:
+        return
     if (kept := _KEPT.match(text)) is not None and len(found := items(_THE_AND.sub(" and ", kept["x"]))) > 2:
         what = kept["what"].lower()
         for value in found if None not in found else ():

@@ -44,6 +44,14 @@ _COLOURED = re.compile(
 )
 
 
+_NOW = re.compile(r"(?<=\w) now(?= [a-z]+ )", re.IGNORECASE)
+
+
+def without_now(text: str) -> str:
+    """“My course now starts on Tuesdays” without its "now", which is no part of what is asked."""
+    return _NOW.sub("", text)
+
+
 class _Parts(msgspec.Struct, frozen=True):
     what: frozenset[str]
     name: str | None

@@ -30,6 +30,8 @@ OFTEN = (
     rf"|fri|satur|sun)days\b|"
     rf"each (?:morning|evening|night|day|week|month|year|spring|summer|autumn|winter)|at weekends|on "
     rf"weekends|on weekdays|"
+    rf"\d[\d.,]*(?: ?(?:k|€|euros?|dollars|pounds|bucks|francs|quid|kr|chf|usd|gbp))? (?:a|per) (?:day|week|month|"
+    rf"year)|"
     rf"(?:mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun)(?:[,/ ]+(?:and )?(?:mon|tue|tues|wed|thu|thur"
     rf"|thurs|fri|sat|sun))+|day to day|daily|weekly|\d+ (?:hours|minutes|km|miles|days) (?:a|per) "
     rf"(?:day|week|month)|"

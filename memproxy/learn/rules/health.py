@@ -29,7 +29,10 @@ from memproxy.learn.rules.words import (
 
 _ILLNESS = re.compile(
     r"(?:an? )?(?:bad (?:back|knee|knees|hip|shoulder|ankle|wrist|heart)|[\w ]*(?:\w+itis|intolerance|disease|"
-    r"syndrome|disorder|dementia|cancer|\w+phobia)|chronic \w+(?: \w+)?|an? \w+ allergy)$",
+    r"syndrome|disorder|dementia|cancer|\w+phobia|"
+    r"(?:\w+ )?(?:apn(?:o?e)a|\w+(?<!gn)osis|(?:an|leuk|glyc|lip)a?emia|\w*(?:neuro|myo|retino)pathy|\w+algia|"
+    r"narcolepsy|"
+    r"\w+plegia))|chronic \w+(?: \w+)?|an? \w+ allergy)$",
     re.IGNORECASE,
 )
 

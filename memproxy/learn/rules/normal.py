@@ -13,6 +13,23 @@ _CONTRACTIONS = tuple(
     (hints, re.compile(pattern, re.IGNORECASE), instead)
     for hints, pattern, instead in (
         (("`", "´", "’"), r"[’`´]", "'"),
+        (
+            ("ooo", "eee", "aaa", "yyy", "hhh", "uuu", "sss", "mmm"),
+            (
+                r"\b(so|no|ye|yes|ya|ok|oh|ah|hm|ugh|wai?t|hey|hi|ple?a?se|really?|very|love|hate|yay|omg|argh)"
+                r"(?P<last>[aeosyhmtu])(?P=last)+\b"
+            ),
+            r"\1",
+        ),
+        (("sry", "soz"), r"\b(?:sry|soz)\b", "sorry"),
+        (("thx",), r"\bthx\b", "thanks"),
+        (("quitted",), r"\bquitted\b", "quit"),
+        (("cos ",), r"\bcos (?=(?:I|i|I'm|im|we|my|our|it|she|he|the|they) )", "because "),
+        (("appt",), r"\bappt\b", "appointment"),
+        (("tmr",), r"\btmrw?\b", "tomorrow"),
+        (("yr",), r"\byrs\b", "years"),
+        (("ppl",), r"\bppl\b", "people"),
+        (("w/o",), r"\bw/o ", "without "),
         (("i'm",), r"\bI'm\b", "I am"),
         (
             (" you d",),
@@ -148,7 +165,7 @@ _CONTRACTIONS = tuple(
         (("hes",), r"\bhes\b", "he is"),
         (("theyre",), r"\btheyre\b", "they are"),
         ((" gf",), r"\b(my|our) gf\b", r"\1 girlfriend"),
-        (("my", "our"), r"\b(my|our) (?:hubby|hubs|dh)\b", r"\1 husband"),
+        (("hub", " dh"), r"\b(my|our) (?:hubby|hubs|dh)\b", r"\1 husband"),
         (("missus", "mrs", "wifey"), r"\b(my|our) (?:wifey|missus|mrs)\b", r"\1 wife"),
         ((" kiddo",), r"\b(my|our) kiddos?\b", r"\1 kids"),
         (("gotta",), r"\bgotta\b", "have to"),
@@ -228,7 +245,11 @@ _CONTRACTIONS = tuple(
             r"(^|[:,] )(?:it is) ([^,.]{3,30}?),? (?:that )?(I cannot (?:have|eat|drink))\b",
             r"\1\3 \2",
         ),
-        (("ing",), r"\b(I|we) (?:have )?(?:now )?(?:started|begun) (drink|eat|tak)ing\b", r"\1 \2"),
+        (
+            ("drinking", "eating", "taking"),
+            r"\b(I|we) (?:have )?(?:now )?(?:started|begun) (drink|eat|tak)ing\b",
+            r"\1 \2",
+        ),
         ((" tak ",), r"\b(I|we) tak (?=\w)", r"\1 take "),
         (("let's",), r"\blet's\b", "let us"),
         (
@@ -258,7 +279,37 @@ _CONTRACTIONS = tuple(
         ),
         ((" smoking again",), r"\b(I|we) (?:am|are) smoking again\b", r"\1 smoke now"),
         ((" drinking again",), r"\b(I|we) (?:am|are) drinking again\b", r"\1 drink alcohol now"),
-        ((), r"[\s\xa0]+", " "),
+        ((" says ", " reads ", " shows "), r"\bit (?:says|reads|shows) (?=[\d$€£])", "it is "),
+        (
+            (" says ",),
+            r"\b(bell|doorbell|door|letterbox|mailbox|label|sign|tag|badge|plate|box) says (?=(?-i:[A-Z])|\d)",
+            r"\1 reads ",
+        ),
+        (
+            ("any day", "any time", "anytime", "every time"),
+            (
+                r"\b(I|we)(?:'d| would) (?:take|pick|choose|go for|have) ([^,.;!?]{3,60}) over "
+                r"(?=[^.;!?]{3,60} (?:any|every) ?(?:day|time)\b)"
+            ),
+            r"\1 prefer \2 over ",
+        ),
+        (
+            (" they said", " they told"),
+            r"\b((?:is|are|has|have) [^,.;!?]{3,50}?),? they (?:said|told us|told me)(?=[.!,]|$)",
+            r"\1",
+        ),
+        (("work as ", "working as "), r"\b(work(?:ing)? as (?:an? )?[\w -]{3,25}?) by (?=(?-i:[A-Z]))", r"\1 at "),
+        (("grand",), r"\b(\d{1,3}(?:\.\d)?) grand\b", r"\1k"),
+        (("leftie", "lefty", "southpaw"), r"\b(am|is) an? (?:leftie|lefty|southpaw)\b", r"\1 left-handed"),
+        (
+            ("obsessed", " into ", "allergic", "scared", "afraid", "terrified"),
+            (
+                r"\b(is|are) (?:(?:completely|totally|absolutely|really|so|very|super|deeply|quite|also|pretty) )+"
+                r"(?=obsessed|into|allergic|scared|afraid|terrified)"
+            ),
+            r"\1 ",
+        ),
+        ((), r"\s*[^\S ]\s*| {2,}", " "),
     )
 )
 """What is written how, in order; of the texts in front of each pattern one stands in whatever it matches."""

@@ -73,12 +73,6 @@ def _told_first(match: re.Match[str]) -> str:
 _WONDERS = re.compile(r"^who(?:['’]d| would) have thought(?: it)?\W+(?=(?:I|we|my|our)\b)", re.IGNORECASE)
 """“Who'd have thought, I enjoy running now”: no question."""
 
-_FAMILY = re.compile(
-    r"^(?P<who>Dad|Mum|Mom|Grandma|Grandpa|Gran|Granddad) (?=(?:is|has|was|went|lives|moved|had|needs|got|takes|"
-    r"eats|turned)\b)"
-)
-"""“Dad went into a care home”: whose he is goes without saying."""
-
 
 def opened(text: str) -> str:
     """The sentence with its opening made plain: names have capitals, the time stands behind, "since ..." is "now"."""
@@ -86,7 +80,6 @@ def opened(text: str) -> str:
     text = _TOPIC.sub(_topic_first, _DISLOCATED.sub(_told_first, text))
     text = _ALL_OURS.sub("", _WRONG_THAT.sub("correction, ", text))
     text = _WONDERS.sub("", text)
-    text = _FAMILY.sub(lambda match: f"my {match['who'].lower()} ", text)
     if (fronted := _FRONTED.match(text)) is not None:
         return f"{fronted['lead']}{fronted['said']} {fronted['when'].lower()}{fronted['rest']}"
     return text

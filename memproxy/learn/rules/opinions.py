@@ -89,7 +89,8 @@ _VERDICT = re.compile(
     r"(?:an? )?(?:absolute |total |real |complete |pure )?(?P<how>torture|joke|dream|godsend"
     r"|nightmare|delight|disaster|lifesaver|masterpiece|abomination|blessing|"
     r"revelation|gem|scam|waste of (?:money|time|space)|mistake|disappointment|letdown|rip-?off|bargain|pain|"
-    r"chore|eyesore|game[- ]changer|crime)\b",
+    r"chore|eyesore|game[- ]changer|crime|cheating|fad|nonsense|rubbish|trash|garbage|overrated|underrated|pointless|"
+    r"useless|cringe|genius|magic|the (?:worst|best)|a lie)\b",
     re.IGNORECASE,
 )
 _LIKED = frozenset(
@@ -105,6 +106,10 @@ _LIKED = frozenset(
         "game-changer",
         "game changer",
         "bargain",
+        "underrated",
+        "genius",
+        "magic",
+        "the best",
     }
 )
 
@@ -132,7 +137,9 @@ def verdict(groups: Groups, clause: Clause) -> Iterable[Extracted]:
 
 RULES: tuple[Rule, ...] = (
     any_rule(
-        r"(?P<x>(?:my|our|the) [\w' -]{2,40}?|(?-i:[A-Z])[\w+#-]+) (?:is|are|was) (?:such |just |still "
+        r"(?P<x>(?:my|our|the) [\w' -]{2,40}?|(?-i:[A-Z])[\w+#-]+|"
+        r"(?!(?:these|those|they|things|guys|sometimes)\b)[a-z][a-z-]{2,}(?: [a-z][a-z-]+){0,2}s(?= are)) (?:is|"
+        r"are|was) (?:such |just |still "
         r"|honestly )?(?P<said>.+)",
         verdict,
     ),

@@ -119,7 +119,9 @@ _DOES = (
     r"paints|graduated|retired) ?.*)"
 )
 _PASSING = re.compile(
-    r"(?:has|needs) (?:an? (?:question|problem|point|meeting|cold|idea|fever|lot|headache|bit|issue)|to|been|asked|"
+    r"has (?:left|gone|moved|quit|retired|resigned|died|got|become|started|stopped|finished|broken|lost|taken|"
+    r"sold|bought|come|run|\w{2,}ed)\b|(?:has|needs) (?:an? (?:question|problem|point|meeting|cold|idea|fever|lot|"
+    r"headache|bit|issue)|to|been|asked|"
     r"just|the|no|help|some|your|more)\b|takes (?:a |the )?(?:while|time|bus|long)|\w+ (?:it|this|that|him|her|"
     r"them)\b",
     re.IGNORECASE,

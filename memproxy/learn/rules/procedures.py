@@ -94,6 +94,8 @@ def recipe(groups: Groups, _clause: Clause) -> Iterable[Extracted]:
     what = (
         f"User {third_verb(third_person(goal))} by "
         if steps.split()[0].endswith("ing")
+        else f"{goal[0].upper()}{third_person(goal[1:])}: "
+        if re.match(r"[a-z]+ing ", goal)
         else f"User's {third_person(goal)}: "
         if goal
         else "User's procedure: first "
@@ -233,6 +235,13 @@ RULES: tuple[Rule, ...] = (
     ),
     any_rule(
         r"(?:my|our) steps (?:for|to|when) (?P<goal>[\w' -]{3,50}?)(?: are)?:\s+(?:I |we )?(?P<x>[^?]+,[^?]+)", recipe
+    ),
+    any_rule(
+        r"(?P<goal>(?:closing|opening|locking|setting|cleaning|starting|shutting|resetting|packing|preparing|deploying|"
+        r"publishing|feeding|watering|backing|restarting|descaling|bleeding|winterising|"
+        r"winterizing) [\w' -]{3,50}?):\s+"
+        r"(?P<x>[^?]+,[^?]+,[^?]+)",
+        recipe,
     ),
     any_rule(r"how (?:I|we) (?P<goal>[\w' -]{3,50}?):\s+(?P<x>[^?]+,[^?]+,[^?]+)", recipe),
     any_rule(

@@ -19,6 +19,7 @@ from memproxy.learn.rules import (
     habits,
     health,
     home,
+    jottings,
     journeys,
     lasting,
     money,
@@ -53,7 +54,7 @@ from memproxy.learn.rules.dispatch import Rules
 from memproxy.learn.rules.endings import endings
 from memproxy.learn.rules.gainsaid import gainsaid
 from memproxy.learn.rules.kept import kept
-from memproxy.learn.rules.ledger import Ledger, forgotten, slot_of, terms, unique
+from memproxy.learn.rules.ledger import Ledger, slot_of, terms, unique
 from memproxy.learn.rules.meant import judged, meant, respelled_elsewhere, switched
 from memproxy.learn.rules.mentions import mentions
 from memproxy.learn.rules.model import Clause, Rule
@@ -72,6 +73,7 @@ from memproxy.learn.rules.turned import turned
 from memproxy.learn.rules.turnover import turned_over
 from memproxy.learn.rules.values import names_in
 from memproxy.learn.rules.whereabouts import at_home, at_work, is_for_now, is_passing_through, settled
+from memproxy.learn.rules.withdrawn import withdrawn
 
 _CONTEXT = 300
 """Characters before a clause in which it is looked for whom "she" means."""
@@ -88,6 +90,7 @@ _MOST_CANDIDATES = 50
 _BOOKS = (
     style.CLAUSE_RULES,
     everyday.RULES,
+    jottings.RULES,
     counts.RULES,
     people.RULES,
     pets.RULES,
@@ -168,28 +171,13 @@ def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
         before = f"{before} {sentence.whole.text}"[-_CONTEXT:]
         if len(found) >= _MOST_CANDIDATES:
             break
-    if not found and _SCRATCHED.search(turn.content[:_MOST_SEARCHED]) is not None:
-        found = _last_told(ledger, turn)
+    found = found or withdrawn(turn, turn.content[:_MOST_SEARCHED], ledger)
     return _settled(unique(found))[:_MOST_CANDIDATES]
 
 
 _BORN = re.compile(r"\b(?:was|were|is|are) born\b", re.IGNORECASE)
 _STEP = re.compile(r"(?:I|we) (?:have )?(?:just |finally )?(?:bought|joined|adopted)\b", re.IGNORECASE)
 """What ends something by what it begins: both are told."""
-
-_SCRATCHED = re.compile(
-    r"(?:^|[.,!?] ?|\b(?:ok|okay|haha|lol|oh|no|actually|wait) )(?:scratch|strike|undo|cancel|forget) (?:all (?:of "
-    r")?)?that(?=$|[.,!])",
-    re.IGNORECASE,
-)
-
-
-def _last_told(ledger: Ledger, turn: Memory) -> list[Extracted]:
-    """What the conversation stated last, taken back by a message that puts nothing in its place."""
-    said = [one for one in ledger.newest() if one.turn >= 0]
-    last = [one.statement for one in said if one.turn == said[0].turn]
-    last = [one for one in last if one.evidence == last[0].evidence]
-    return [msgspec.structs.replace(forgotten(one), evidence=(turn.content[:200],)) for one in last]
 
 
 def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, before: str, *, changed: bool) -> Iterator[Extracted]:
@@ -281,6 +269,7 @@ def _of_clause(clause: Clause, ledger: Ledger, place: int, *, changed: bool) -> 
     if put_right and not ledger.is_empty:
         return put_right
     taken_back = unique([*retractions(clause, ledger, states), *called_off(clause, ledger), *endings(clause, ledger)])
+    taken_back = taken_back or list(jottings.departed(clause, ledger))
     taken_back = of_known(taken_back or list(gainsaid(clause, ledger, place)), clause, ledger)
     if taken_back or is_retraction(clause):
         step = states(clause) if taken_back and _STEP.match(clause.text) else []

@@ -16,7 +16,7 @@ from memproxy.learn.rules.general import fact
 from memproxy.learn.rules.habits import third_verb
 from memproxy.learn.rules.ledger import Ledger, terms
 from memproxy.learn.rules.model import Clause
-from memproxy.learn.rules.typed import COLOURS, has_sort, replaced
+from memproxy.learn.rules.typed import COLOURS, has_sort, is_ambiguous, replaced
 from memproxy.learn.rules.values import MASK, names_in, slug, third_person, trimmed
 
 _STOP = (
@@ -90,6 +90,8 @@ def recovered(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     if counted is not None:
         return [counted]
     near = [(at, one) for at, one in near if _OWN.search(one.text)]
+    if put_right := _as_stated(meant.new, [one for _, one in near], clause, ledger):
+        return put_right
     made = [
         msgspec.structs.replace(changed, intent=Intent.STATE, replaces=None)
         for at, one in near
@@ -98,6 +100,19 @@ def recovered(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
         and changed.content != said.content
     ]
     return made if len(made) == 1 else []
+
+
+def _as_stated(new: str, near: list[Clause], clause: Clause, ledger: Ledger) -> list[Extracted]:
+    """The one statement made of these clauses that has a value of the sort of the new one, with that."""
+    said = {told.evidence: " ".join(one.text for one in near if one.evidence == told.evidence) for told in near}
+    clear = [evidence for evidence, text in said.items() if not is_ambiguous(new, text, clause)]
+    changed = [
+        found
+        for one in ledger.newest()
+        if one.turn >= 0 and any(evidence in one.statement.evidence for evidence in clear)
+        if (found := replaced(one.statement, new, clause)) is not None and found.content != one.statement.content
+    ]
+    return changed if len(changed) == 1 else []
 
 
 _MAKE = re.compile(r"make (?:it|that) ", re.IGNORECASE)

@@ -14,7 +14,7 @@ import msgspec
 from memproxy.core.slots import numbers, value_name
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.exchange import with_value
-from memproxy.learn.rules.frames import at_other_times
+from memproxy.learn.rules.frames import at_other_times, without_now
 from memproxy.learn.rules.general import OFTEN_SAID, fact
 from memproxy.learn.rules.ledger import NAMES_NOTHING, Known, Ledger, terms
 from memproxy.learn.rules.model import Clause
@@ -221,7 +221,7 @@ def _named_anew(name: str, heard: list[frozenset[str]], ledger: Ledger) -> list[
 
 
 def _of_part(text: str, clause: Clause, ledger: Ledger, *, changed: bool) -> list[Extracted]:
-    match = _DECLARES.match(text)
+    match = _DECLARES.match(without_now(text))
     if match is None or MASK in text or _PASSING.search(text) or len(text.split()) > 16:
         return []
     rest = trimmed(match["rest"], "long")

@@ -10,7 +10,7 @@ from memproxy.learn.rules.denials import States, not_so_of_others
 from memproxy.learn.rules.ledger import Ledger, forgotten, terms
 from memproxy.learn.rules.model import SURE, Clause
 from memproxy.learn.rules.sound import sound
-from memproxy.learn.rules.topics import plain_topic
+from memproxy.learn.rules.topics import from_gerund, plain_topic, topic_of, what_is_done
 from memproxy.learn.rules.values import third_person, trimmed
 from memproxy.learn.rules.words import PEOPLE, PETS
 
@@ -26,7 +26,8 @@ _FORGET_ABOUT = re.compile(
     re.IGNORECASE,
 )
 _FORGET_THAT = re.compile(
-    rf"{_ASKED}(?:forget|delete|do not remember|remove|erase|disregard|stop remembering|ignore)(?: the (?:fact|part|"
+    rf"{_ASKED}(?:forget|delete|do not (?:remember|keep|store|save|note|retain)|remove|erase|disregard|"
+    rf"stop remembering|ignore)(?: the (?:fact|part|"
     rf"note|memory))?(?: that| where I said(?: that)?| what I said,?)? (?P<x>(?:I|my|we|our) .+)",
     re.IGNORECASE,
 )
@@ -46,13 +47,15 @@ _LAST = re.compile(
     r"(?:scratch|strike|forget) all (?:of )?(?:that|this)|scratch that|strike that|(?:please )?(?:forget|delete|"
     r"ignore|disregard|scrap|remove) (?:that|what I (?:just |"
     r"said |told you )?(?:just )?(?:said|told you)|this)(?: again| please)?|I take that back|I was (?:wrong|joking|"
-    r"kidding|lying) about that|(?:never mind|forget) (?:that|what I said|what I just said))(?:[.!,]|$)",
+    r"kidding|lying) about that|(?:that|it|this) was (?:only |just |obviously )?an? (?:joke|lie|fib)|"
+    r"(?:never mind|forget) (?:that|what I said|what I just said))(?:[.!,]|$)",
     re.IGNORECASE,
 )
 _GIVEN_AWAY = re.compile(
     r"(?:I|we) (?:had to |have to |have )?(?:give|gave|given|put) (?P<x>(?:(?:my|our|the) )?[\w' "
-    r"-]{2,30}?) (?:away|up|down|to sleep)\b"
-    r"|(?:I|we) (?:have )?(?:gave|given|passed|handed) (?P<w>(?:my|our|the) [\w' -]{2,30}?) (?:on |down )?to (?:my|"
+    r"-]{2,30}?) (?:away|up|down|back|to sleep)\b"
+    r"|(?:I|we) (?:have )?(?:gave|given|passed|handed)(?: over)? (?P<w>(?:my|our|the) [\w' -]{2,30}?) (?:on |"
+    r"down )?to (?:my|"
     r"our|an?|the|(?-i:[A-Z])\w+)\b"
     r"|(?:the doctors?|my (?:doctor|gp)|they|she|he) took me off (?P<y>.+)|(?:my|our) (?P<z>[\w' "
     r"-]{2,30}?) (?:broke|fell through|was stolen|got stolen|was cancelled|ended|closed down|is "
@@ -184,6 +187,8 @@ def _topic(said: str, ledger: Ledger) -> Iterable[Extracted]:
         flags=re.IGNORECASE,
     )
     found = ledger.all_about(topic) or ledger.all_about(topic.partition(",")[0])
+    if not found and (named := what_is_done(topic)) is not None:
+        found = [one for one in ledger.all_about(named) if one.subject == "user"]  # of whom it is said is who says it
     if found:
         yield from (forgotten(one) for one in found)
     else:
@@ -195,7 +200,8 @@ def _that(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extracted]
     match = _FORGET_THAT.match(clause.text)
     if match is None:
         return
-    stated = states(msgspec.structs.replace(clause, text=match["x"]))
+    told = re.sub(r"(?:,? (?:anywhere|please|on file|in (?:your )?(?:memory|notes|records)))+[.!]?$", "", match["x"])
+    stated = states(msgspec.structs.replace(clause, text=told))
     if stated:
         yield from (forgotten(one) for one in stated)
     elif _NOT_PERSONAL.search(match["x"]) is None and (_MINE.match(match["x"]) or ledger.all_about(match["x"])):
@@ -254,7 +260,7 @@ def _no_longer(clause: Clause, ledger: Ledger, states: States) -> Iterable[Extra
         return  # a change of mind, which is a statement
     if _NOUN_GIVEN_UP.match(text) is not None:
         stated = []
-    known = ledger.all_about(trimmed(re.sub(r"^(?:on|with) ", "", _topic_of(text)), "long") or _topic_of(text))
+    known = ledger.all_about(trimmed(re.sub(r"^(?:on|with) ", "", topic_of(text)), "long") or topic_of(text))
     if stated:
         yield from (forgotten(_as_known(one, ledger)) for one in stated)
     elif known:
@@ -311,24 +317,8 @@ def _affirmed(text: str) -> str | None:
         aux = {"am not": " am", "are not": " are"}.get(match["aux"].lower(), "")
         return f"{match['who']}{aux}{match['x']}"
     if (match := _STOPPED.match(text)) is not None:
-        return f"{match['who']} {_from_gerund(match['x'])}"
+        return f"{match['who']} {from_gerund(match['x'])}"
     return None
-
-
-def _from_gerund(text: str) -> str:
-    """“stopped learning Spanish”: “am learning Spanish”; “quit smoking”: “smoke”."""
-    return (
-        f"am {text}"
-        if re.match(
-            r"(?:learning|working|studying|using|playing|taking|living|training)\b",
-            text,
-        )
-        else text
-    )
-
-
-def _topic_of(text: str) -> str:
-    return re.sub(r"^(?:I|we) (?:am |are |have )?", "", text, flags=re.IGNORECASE)
 
 
 def _ended(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracted]:
@@ -339,7 +329,7 @@ def _ended(clause: Clause, ledger: Ledger, _states: States) -> Iterable[Extracte
         said = away["x"] or away["w"] or away["y"] or away["z"]
     if said is None:
         return
-    plain = re.sub(r"^(?:my|our|the|that|this) ", "", said)
+    plain = re.sub(r"^(?:my|our|the|that|this) ", "", re.sub(r" (?:thing|role|job|post|position|business)$", "", said))
     topic = trimmed(re.split(r",| (?:in|on|last|this|because|after|when|for) ", plain)[0], "whole")
     if topic is not None:
         yield from (forgotten(one) for one in ledger.all_about(topic))

@@ -16,6 +16,7 @@ from memproxy.core.turn import LONG_TEXT
 from memproxy.learn.rules.clauses import clauses_of, is_asked, is_supposed, whole_of
 from memproxy.learn.rules.foreign_changes import in_english
 from memproxy.learn.rules.model import Clause
+from memproxy.learn.rules.presupposed import presupposed
 from memproxy.learn.rules.repairs import repaired
 from memproxy.learn.rules.values import MASK
 
@@ -99,7 +100,8 @@ _GAME = re.compile(
     r"interviewer|character|npc|knight|alien|robot|therapist|villain)|i am an animal|guess (?:who"
     r"|what) i am|who am i:"
     r"|level \d+ (?:wizard|mage|warrior|cleric|rogue|druid|paladin|bard|ranger|monk|sorcerer|warlock|fighter|elf)"
-    r"|riddle|marbles?|probability (?:of|that)|what(?:'s| is) the probability|word problem"
+    r"|(?:it is|it's|its) (?:my|your) (?:turn|move)|riddle|marbles?|probability (?:of|that)|what(?:'s|"
+    r" is) the probability|word problem"
     r"|dice|coin flip|pretend|persona|fictional|made-up|made up (?:person|"
     r"character|user|name)|invented (?:person|character)|dating profile|tinder|hinge|bumble|bio for"
     r"|cover letter|in character|fan ?fic\w*|short story|novel|screenplay|"
@@ -218,6 +220,8 @@ def sentences_said(turn: Memory) -> Iterator[Sentence]:
         if whole is None or is_supposed(whole) or _SARCASTIC.match(whole.text):
             continue
         clauses = tuple(clauses_of(whole)) if not is_asked(whole) else _beside_question(whole)
+        if not clauses and whole.text.endswith("?"):
+            clauses = _granted(whole)
         if admitted:
             clauses = tuple(msgspec.structs.replace(one, is_correction=True) for one in clauses)
         admitted = len(sentence) <= _SHORT and _ADMITS.search(whole.text) is not None
@@ -228,7 +232,16 @@ def _beside_question(whole: Clause) -> tuple[Clause, ...]:
     """What is told behind a semicolon ("remind me how to say sorry in Welsh; my mother-in-law is Welsh")."""
     _, _, told = whole.text.partition("; ")
     beside = msgspec.structs.replace(whole, text=told)
-    return tuple(clauses_of(beside)) if told and not told.endswith("?") and not is_asked(beside) else ()
+    if told and not told.endswith("?") and not is_asked(beside):
+        return tuple(clauses_of(beside))
+    return _granted(whole)
+
+
+def _granted(whole: Clause) -> tuple[Clause, ...]:
+    """What a question takes for granted."""
+    return tuple(
+        clause for text in presupposed(whole.text) for clause in clauses_of(msgspec.structs.replace(whole, text=text))
+    )
 
 
 def _statements(turn: Memory) -> Iterator[tuple[str, str]]:
@@ -281,8 +294,17 @@ def _spans(masked: str) -> Iterator[tuple[int, int]]:
         yield open_at, place
 
 
-_WRONG_AFTER = re.compile(r"(?<=\w)[.!](?= not (?:[\w$€£.,:-]+ ?){1,3}[.!]?\s*(?:$|\n))", re.IGNORECASE)
+_WRONG_AFTER = re.compile(r"(?<=\w)[.!](?= not (?:[\w$€£:-]+ ?){1,3}(?:[.!](?:\s|$)|\s*(?:$|\n)))", re.IGNORECASE)
 """“35! not 53”: what is wrong, said in a sentence of its own."""
+
+_RIGHT_AFTER = re.compile(
+    r"(?P<wrong>\b(?:not|isn[’']?t|wasn[’']?t|aren[’']?t) [\w' -]{2,30}?(?: at all)?)(?P<stop>[.!]{1,3})"
+    r"(?= (?:it|that|they)(?:[’']?s| is|[’']?re| are) (?!not\b|n))",
+    re.IGNORECASE,
+)
+"""“It's not cats! It's dust mites”: what is right, said in a sentence of its own."""
+
+_OPENS_RIGHT = tuple(f"{stop} {word}" for stop in ".!" for word in ("it", "It", "that", "That", "they", "They"))
 
 
 def mask(text: str) -> str:
@@ -290,6 +312,8 @@ def mask(text: str) -> str:
     for pattern in _FOREIGN_TEXT:
         text = pattern.sub(_blank, text)
     text = _WRONG_AFTER.sub(",", _mask_speakers(_mask_letters(text)))
+    if any(opening in text for opening in _OPENS_RIGHT):
+        text = _RIGHT_AFTER.sub(lambda found: f"{found['wrong']}{',':<{len(found['stop'])}}", text)
     return _QUOTED.sub(_blank_quote, text)
 
 

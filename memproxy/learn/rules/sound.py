@@ -29,7 +29,7 @@ _CUT_COLLECTION = re.compile(
 _MISREAD = re.compile(
     r"User (?:is|are|was|were) (?:able|likely|about|supposed|bound|unable) to\b|User (?:is|was) (?:let|kept)\b"
     r"|User (?:lasts|alreadys|justs|finallies|currentlies|evers|oftens|nevers|lets|somehows) "
-    r"|User plays to |User uses (?:watching|reading|using|doing|playing|listening)\b"
+    r"|User plays to |User uses (?:with|in|on|for|at) |User uses (?:watching|reading|using|doing|playing|listening)\b"
     r"|User wants (?:let|switch|still|turn|go|change|move|head|hand|come|look|start|take) \w* ?rather than\b"
     r"|User (?:wills|cans|coulds|shoulds|mights|mays|musts|shalls) [a-z]|User is all [a-z]+ing\b"
     r"|User wants let us\b|User always wants (?:they|you|he|she|it|we)\b|User prefers .+ (?:is|are) [a-z]+ over ",
@@ -77,7 +77,8 @@ _OF_THE_TALK = re.compile(
 """What is liked of something both have before them."""
 
 _HAS_PASSING = re.compile(
-    r"User (?:has|got) (?:(?:a|an|the|some|no|any|many|several|only|another|one|two|three|a few|a couple of|a lot of|"
+    r"User has a (?:\w+ )?new job\.$|User (?:has|got) (?:(?:a|an|the|some|no|any|many|several|only|another|one|"
+    r"two|three|a few|a couple of|a lot of|"
     r"a ton of|lots of|plenty of) )*"
     r"(?:(?:good|great|quick|new|big|small|nice|cool|amazing|little|specific|particular|real|pretty|solid|really|huge|"
     r"very|different|same|other|own|bad|rough|bogus|fraudulent|weird|strange|slight|general|vague|major|minor|free|"
@@ -148,11 +149,19 @@ _WHEN_GOT = re.compile(
 
 
 _WHEREABOUTS = re.compile(r"User(?:'s [a-z]+)? (?:is|are) (?:at|with) (?:the )?(?-i:[A-Z])[^,;]*\.$")
+_AT_SOMEBODYS = re.compile(
+    r"User(?:'s [a-z]+)?(?: [A-Z]\w+)? (?:is|are) (?:at|with|staying at) (?:their|his|her) \w+'s\b"
+)
 _ON_THE_WAY = re.compile(
     r"User is on (?:the|a) (?:\d{1,2}[:.]\d\d|train|bus|tram|plane|ferry|flight|phone|way|sofa|couch|motorway|tube)\b"
 )
 _NOW = re.compile(r"\b(?:now|right now|today|tonight|currently|at the moment|just)\b", re.IGNORECASE)
 """Where somebody is now (a gate, a shop, at Lisa's) is of the moment."""
+
+_POINTING_TAIL = re.compile(
+    r"(?<=\w), (?:my |our |their )?(?:very )?(?:first|second|last|current|old) one(?: [a-z]+)?\.$"
+)
+"""“The Rotterdam marathon, first one ever”: what only points is no part of it."""
 
 _CUT_RELATIVE = re.compile(r"(?<=\w) that (?!much\b|one\b|day\b|year\b|way\b)\w+\.$")
 """“Fungi that live” (in wet plaster): what is left of a relative clause."""
@@ -183,12 +192,13 @@ def _tidied(stated: Extracted) -> Extracted:
         content = _WHEN_GOT.sub(".", content)
     content = _TWICE.sub(r"\1", _RUN_ON.sub(r"\1.", content))
     content = _CUT_RELATIVE.sub(".", _MANY_IS.sub(r"\1 are", content))
+    content = _POINTING_TAIL.sub(".", content)
     if content == stated.content:
         return stated
     value = stated.object
     if value is not None and (whole := _RUN_ON.match(stated.content)) is not None and whole[1] != content:
         value = next((name for name in names_in(whole[1][5:]) if value.startswith(name)), value)
-    for ending in (_WHEN_GOT, _CUT_RELATIVE):
+    for ending in (_WHEN_GOT, _CUT_RELATIVE, _POINTING_TAIL):
         value = value and ending.sub(".", f"{value}.").rstrip(".")
     return msgspec.structs.replace(stated, content=content, object=value)
 
@@ -246,7 +256,7 @@ def _is_general(stated: Extracted) -> bool:
     """Whether a sentence that opens as a note speaks of the world, and not of the user; or is none; or says where
     somebody is just now.
     """
-    if _ON_THE_WAY.match(stated.content) is not None:
+    if _ON_THE_WAY.match(stated.content) is not None or _AT_SOMEBODYS.match(stated.content) is not None:
         return True
     if _WHEREABOUTS.match(stated.content) is not None and _NOW.search(" ".join(stated.evidence)) is not None:
         return True

@@ -63,7 +63,8 @@ _ENDED_UP = re.compile(
 _LOST_BABY = re.compile(
     r"(?:I|we) (?:have )?(?:lost (?:the|our|my) baby|had a miscarriage|miscarried|am not pregnant|are not pregnant|"
     r"am no longer pregnant|had (?:the|our|my) baby|gave birth)\b|(?:the|our|my) baby (?:is here|was born|is "
-    r"born|arrived|came|has arrived)\b|(?:my|our) (?:son|daughter|twins|girl|boy|little (?:boy|girl|one)) (?:was|"
+    r"born|arrived|came|has arrived)\b|(?-i:[A-Z])\w+ (?:was born|has arrived)\b|(?:my|our) (?:son|daughter|twins|"
+    r"girl|boy|little (?:boy|girl|one)) (?:was|"
     r"were|is|are) born\b",
     re.IGNORECASE,
 )

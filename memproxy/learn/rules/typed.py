@@ -31,6 +31,11 @@ _ADDRESS = re.compile(r"[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,60})+")
 _WEEKDAYS = re.compile(
     r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?(?:, | and | or |, and )?){1,7}(?<![ ,])\b", re.IGNORECASE
 )
+_EVERY = re.compile(
+    r"\b(?:on )?(?:every|each) (?:(?:other|second|third|fourth|first|last|two|three|four|six|\d+) )?"
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|days?|weeks?|months?|years?|mornings?|evenings?|weekends?)\b",
+    re.IGNORECASE,
+)
 _ORDINAL = re.compile(r"\b\d{1,3}(?:st|nd|rd|th)\b", re.IGNORECASE)
 _OF_MONTH = re.compile(
     r"\d(?:st|nd|rd|th)(?: of)? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|"
@@ -120,6 +125,7 @@ def has_sort(text: str, clause: Clause) -> bool:
     forms: tuple[Callable[[str], object], ...] = (
         _ADDRESS.match,
         _PHONE.match,
+        _EVERY.match,
         _FREQUENCY.match,
         _SAID_CLOCK.match,
         _WEEKDAYS.match,
@@ -146,6 +152,12 @@ def _by_phone(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
     """A number to ring for one, digits in groups."""
     said, held = _PHONE.match(new), _PHONE.findall(known.content)
     return _swap(known, held[0].strip(), said.group()) if said and len(held) == 1 else None
+
+
+def _by_every(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
+    """One turn for another ("every third Wednesday" for "every second Wednesday")."""
+    said, held = _EVERY.match(new), _EVERY.findall(known.content)
+    return _swap(known, held[0], said.group()) if said and len(held) == 1 else None
 
 
 def _by_frequency(known: Extracted, new: str, _clause: Clause) -> Extracted | None:
@@ -344,6 +356,7 @@ def _only_name(known: Extracted, new: str, clause: Clause) -> Extracted | None:
 _REPLACE = (
     _by_address,
     _by_phone,
+    _by_every,
     _by_frequency,
     _by_clock,
     _by_weekdays,

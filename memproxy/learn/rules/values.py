@@ -45,7 +45,8 @@ _TAIL = re.compile(
     r"instead"
     r"|most of all|the most|most|more|the best|best|more than anything|today|tonight|here|myself|actually|really|"
     r"recently|lately"
-    r"|yet|then|yesterday|tomorrow|last (?:week|month|year)|this (?:week|month|year|morning)|daily|thanks|thank you|"
+    r"|i swear|i guess|i think|i suppose|or so|or something|yet|then|yesterday|tomorrow|last (?:week|month|year)|"
+    r"this (?:week|month|year|morning)|daily|thanks|thank you|"
     r"you know|for now|for sure|these|those|though|and|or|on|with|for|in|at|to|of|from|by|xd|:\)))+$",
     re.IGNORECASE,
 )
@@ -123,12 +124,16 @@ _ALLOWED_SMALL = frozenset(
 )
 
 
+_INNER = re.compile(r"^(?:[ ,.–—]|-(?!\d))+|[ ,.\-–—]+$")
+"""What surrounds a value; the sign of a number is part of it."""
+
+
 def trimmed(text: str, stop: str) -> str | None:
     """The value at the beginning of the text, up to where ``stop`` says, or None when that says nothing alone."""
     found = _STOPS[stop].search(text)
     value = text[: found.start()] if found else text
     return _said(
-        _TAIL.sub("", value.strip(" ,.-–—")).strip(" ,.*`'\""),
+        _TAIL.sub("", _INNER.sub("", value)).strip(" ,.*`'\""),
         2 if stop == "whole" else 1,
     )
 
