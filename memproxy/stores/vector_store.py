@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, MemproxyError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
@@ -259,13 +259,17 @@ class VectorStore:
     async def _places(self, backend: Backend, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """Where these memories are: id to point ids.
 
-        A turn's id may come twice, in two sessions of one user; then the scope's own session decides.
+        A turn's id may come twice, in two sessions of one user; then the scope's own session decides. Callers name
+        turns themselves, and may name one as a statement is named: without a session that statement is meant.
         """
         places: dict[str, list[tuple[bool, str]]] = {}
         for start in range(0, len(ids), BATCH):
             wanted = readable(scope, MemoryFilter()).also(OneOf("id", tuple(ids[start : start + BATCH])))
-            async for found in _all(backend, wanted, ["id", "session_id"]):
-                here = scope.session is not None and found.payload.get("session_id") == scope.session
+            async for found in _all(backend, wanted, ["id", "session_id", "kind"]):
+                if scope.session is None:
+                    here = found.payload.get("kind") != Kind.TURN.value
+                else:
+                    here = found.payload.get("session_id") == scope.session
                 places.setdefault(found.payload["id"], []).append((here, found.id))
         return {name: [place for here, place in some if here == max(some)[0]] for name, some in places.items()}
 

@@ -314,6 +314,16 @@ async def test_one_turn_id_in_two_sessions_is_two_turns(store: MemoryStore) -> N
     assert {one.session_id: one.superseded_by for one in read} == {"s1": "s1", "s2": "s2"}
 
 
+async def test_a_turn_that_is_named_as_a_statement_is_hides_it_in_its_session_alone(store: MemoryStore) -> None:
+    await store.upsert(ANN, [point(memory("m", content="the statement"))])
+    await store.upsert(ANN, [point(turn("m", content="the turn", session_id="s2", seconds=1))])
+    anywhere, there = Scope(tenant="acme", user="ann"), Scope(tenant="acme", user="ann", session="s2")
+    assert (await store.get(anywhere, ["m"]))["m"].content == "the statement"
+    await store.set_fields(anywhere, {"m": {"category": "new"}})
+    found = (await store.get(there, ["m"]))["m"]
+    assert (found.content, found.category) == ("the turn", None)
+
+
 async def test_writing_again_replaces_and_a_facts_place_does_not_depend_on_its_session(store: MemoryStore) -> None:
     await store.upsert(ANN, [point(memory("m", session_id="s1", category="old"), EAST)])
     await store.upsert(ANN, [point(memory("m", session_id="s2"), NORTH)])
