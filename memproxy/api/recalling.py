@@ -122,7 +122,7 @@ class Recalling:
 def _said_before(body: RecallBody) -> list[str]:
     """What the user said before the query, oldest first."""
     said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
-    if said and said[-1] == body.query:
+    if said and said[-1].strip() == body.query.strip():
         said.pop()  # the whole conversation was sent, its last message is the query
     return said
 
