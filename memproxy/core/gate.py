@@ -19,6 +19,7 @@ from memproxy.core.gate_leads import LEAD
 from memproxy.core.gate_lower import names_in_lower_case
 from memproxy.core.gate_match import Cued, found, words_of
 from memproxy.core.gate_names import names_somebody
+from memproxy.core.gate_own import asks_of_own_life, told_to_bot
 from memproxy.core.gate_tools import OfferedTool, asks_for_tool
 from memproxy.core.text import STOPWORDS, is_unspaced, key_terms
 
@@ -106,7 +107,14 @@ def _kind(plain: str, text: str, offered: Sequence[OfferedTool], *, tool_forced:
         return "personal"
     if offered and len(plain) <= COMMAND_CHARACTERS and asks_for_tool(plain, text, offered):
         return "tool"
-    return "fact" if _is_general_fact(plain, bare, text) else UNDECIDED
+    return _question_kind(plain, bare, text)
+
+
+def _question_kind(plain: str, bare: str, text: str) -> str:
+    """``fact``, unless only those can answer whose life it is about, or it is no question that is known."""
+    if not _is_general_fact(plain, bare, text):
+        return UNDECIDED
+    return "personal" if asks_of_own_life(bare, text[:_FACT_CHARACTERS]) else "fact"
 
 
 def _short_kind(plain: str, bare: str, text: str) -> str | None:
@@ -147,7 +155,7 @@ def _asks_about_bot(plain: str, bare: str) -> bool:
     if smalltalk.ADDRESSES_BOT.isdisjoint(words) or patterns.PERSONAL.search(bare) or patterns.THINGS.search(bare):
         return False
     topics = {word.removesuffix("'s") for word in words} - STOPWORDS - smalltalk.ADDRESSES_BOT
-    return bool(topics) and topics <= smalltalk.ABOUT_BOT
+    return bool(topics) and topics <= smalltalk.ABOUT_BOT and not told_to_bot(bare)
 
 
 def _is_general_fact(plain: str, bare: str, text: str) -> bool:

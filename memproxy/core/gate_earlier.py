@@ -49,7 +49,7 @@ _PAST_PARTICULAR = any_of(
 )
 """Something definite that was, or was done."""
 
-_HISTORY = re.compile(
+HISTORY = re.compile(
     r"\b(?:first|oldest|largest|biggest|longest|highest|tallest|deadliest|most famous|original|originally|world"
     r"|wars?|battle|revolution|empires?|king|queen|emperor|tsar|pope|president|minister|governor|dynasty|century|centuries"
     r"|ancient|medieval|middle ages|crusades?|treaty|plague|pyramids?|aztecs?|mayas?|incas?|romans?|greeks?|egyptians?"
@@ -72,7 +72,7 @@ def asks_of_the_past(plain: str, text: str) -> bool:
     """
     if _CAPITAL.search(text) and not text.isupper():
         return False
-    if _PAST_PARTICULAR.search(plain) is None or _HISTORY.search(plain):
+    if _PAST_PARTICULAR.search(plain) is None or HISTORY.search(plain):
         return False
     return KNOWN_PLACES.isdisjoint(words_of(plain))
 

@@ -33,7 +33,9 @@ def checked(packed_bytes: bytes) -> npt.NDArray[np.float32]:
         raise ValueError("must hold 32-bit floats")
     numbers = np.frombuffer(packed_bytes, dtype="<f4")
     # no sum of so few 32-bit numbers leaves the range of 64-bit ones, and what is not finite stays in it
-    if not math.isfinite(np.add.reduce(numbers, dtype=np.float64)):
+    with np.errstate(invalid="ignore"):  # a signalling NaN raises the processor's flag on its way; it is refused below
+        total = np.add.reduce(numbers, dtype=np.float64)
+    if not math.isfinite(total):
         raise ValueError("must hold finite numbers")
     return numbers
 

@@ -371,6 +371,8 @@ def test_any_text_is_judged(text: str) -> None:
         "\ud800",
         "👍🏽",
         "what is ",
+        "what is the ",
+        "who has a ",
         "tell me ",
         "title conversation ",
         "play ",

@@ -17,7 +17,11 @@ def test_a_packed_vector_reads_back_bit_for_bit_and_tells_its_length(vector: lis
     assert length_of(raw) == len(vector)
 
 
-@pytest.mark.parametrize("raw", [b"abc", struct.pack("<f", math.nan), struct.pack("<f", math.inf)])
+SIGNALLING = b"\x00\x00\x81\x7f" * 6
+"""A NaN that raises the processor's flag when it is made a 64-bit number."""
+
+
+@pytest.mark.parametrize("raw", [b"abc", struct.pack("<f", math.nan), struct.pack("<f", math.inf), SIGNALLING])
 def test_what_is_no_finite_floats_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match="must hold"):
         checked(raw)
