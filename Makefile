@@ -28,7 +28,8 @@ test-clients: $(STAMP) $(CLIENTS_STAMP) $(if $(shell command -v npm),$(NODE_STAM
 
 # Web pages of other places in a real browser (docs/isolation.md); without one `make test` skips these, and says so.
 test-browser: $(STAMP)
-	@command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null || \
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || \
+		command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium-headless-shell"; exit 1; }
 	$(BIN)/python -m pytest tests/isolation/test_browser.py -v --no-header
 
