@@ -173,15 +173,25 @@ _KIN: Mapping[str, str] = MappingProxyType(
         "child": r"sons?|daughters?|kids?|child|children|baby|toddler|sohn|tochter|kind|kinder|hij[oa]s?|niñ[oa]s?"
         r"|fils|fille"
         r"|enfants?|女儿|儿子|孩子",
-        "sibling": r"brother|sister|bruder|schwester|herman[oa]|frère|sœur|soeur|哥哥|弟弟|姐姐|妹妹",
+        "brother": r"brother|bruder|hermano|frère|哥哥|弟弟",
+        "sister": r"sister|schwester|hermana|sœur|soeur|姐姐|妹妹",
         "old": r"grand(?:ma|mother|pa|father)|granny|oma|opa|abuel[oa]|grand-mère|grand-père|奶奶|爷爷|外婆|外公",
-        "other": r"parents|eltern|padres|friends?|guests?|colleagues?|neighbou?r|roommate|flatmate|boss|uncle|aunt"
-        r"|cousin|nephew|niece|dog|cat|freunde?"
-        r"|gäste|kolleg\w*|amig[oa]s?|invitad\w*|ami|amie|amis|invités?|collègues?|朋友|同事|客人",
+        "parents": r"parents|eltern|padres",
+        "uncle": r"uncle",
+        "aunt": r"aunt",
+        "cousin": r"cousin",
+        "nephew": r"nephew|niece",
+        "friend": r"friends?|freunde?|amig[oa]s?|ami|amie|amis|朋友",
+        "guest": r"guests?|gäste|invitad\w*|invités?|客人",
+        "colleague": r"colleagues?|boss|kolleg\w*|collègues?|同事",
+        "neighbour": r"neighbou?r",
+        "flatmate": r"roommate|flatmate",
+        "dog": r"dog",
+        "cat": r"cat",
     }
 )
-NO_KIN = frozenset({"other"})
-"""Those of `whose` that are no kin: friends, colleagues, a boss."""
+NO_KIN = frozenset(_KIN) - {"mother", "father", "partner", "child", "brother", "sister", "old"}
+"""Those of `whose` that are no near kin: friends, colleagues, a boss."""
 
 _KIN_WORDS = "|".join(rf"(?P<{name}>\b(?:{words})\b|(?:{words})(?<=[\u4e00-\u9fff]))" for name, words in _KIN.items())
 _KIN_BEGINS = rf"(?:{BEGINS}|(?=kolleg))"

@@ -145,6 +145,14 @@ class Each:
         """Which of the matters that are asked for the candidate at this place tells of, of whom the query is about."""
         return self.of_memory(_told, place)
 
+    def named_by(self, place: int) -> frozenset[str]:
+        """Those of them that the candidate says it is of, where it is a fact (`AskedMatters.named_by`)."""
+        return self.of_memory(_named_by, place)
+
+    def begins(self, place: int) -> frozenset[str]:
+        """Those of them that the candidate tells of at its beginning, where it is a fact (`AskedMatters.begins`)."""
+        return self.of_memory(_begins, place)
+
     @lazy
     def asks_for_latest(self) -> bool:
         """Whether the query is for what is newest."""
@@ -263,4 +271,12 @@ class Each:
 
 
 def _told(each: Each, place: int) -> frozenset[str]:
-    return each.asked_about.told(each.memories[place].content, each.bearers)
+    return each.asked_about.told(each.memories[place].content, each.bearers) | each.named_by(place)
+
+
+def _named_by(each: Each, place: int) -> frozenset[str]:
+    return each.asked_about.named_by(each.memories[place], each.bearers)
+
+
+def _begins(each: Each, place: int) -> frozenset[str]:
+    return each.asked_about.begins(each.memories[place], each.bearers)

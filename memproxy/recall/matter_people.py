@@ -2,13 +2,15 @@
 
 A matter begins with its name and its flags: ``!`` where hardly anybody tells of it without one of these words in the
 same message, ``+`` where the words are there once and then a name stands for them, ``=`` where one thing holds at a
-time. Lines with ``?`` are how it is asked for, lines with ``!`` how it is told; ``;`` is between the wordings, ``*``
-stands for any letters, ``~`` for up to three words, the rest is as in regular expressions.
+time, ``-`` where a word behind "my" tells of somebody he has, and not of himself ("my teacher"). Lines with ``?`` are
+how it is asked for, lines with ``!`` how it is told; ``;`` is between the wordings, ``*`` stands for any letters, ``~``
+for up to three words, the rest is as in regular expressions.
 """
 
 PEOPLE = r"""
 home =
-? live; lives; living at; address; based; reside*; my place; which city; what city; which town; hometown; home town
+? live; lives; living at; my home; address; based; reside*; my place; which city; what city; which town
+? hometown; home town
 ? around here; near me; nearby; near us; my neighbo*rhood; my flat; my apartment; which floor; what floor; zip code
 ? postcode
 ? wohne*; meine adresse; wo leb*; bei mir in der nähe; welche stadt; welchem stock
@@ -16,8 +18,8 @@ home =
 ? habite*; j'habite; mon adresse; quelle ville; quel étage; chez moi; près de chez; mon quartier
 ? 住在; 住哪; 地址; 哪个城市; 附近; 几楼
 ? dónde vivimos; où je vis; où on vit; je vis où; on vit où; wo wir leben
-! live in; lives in; lives at; live at; live on; living in; i live; we live; moved to; moving to; moved into; move to
-! moved in
+! live in; lives in; reside*; lives at; live at; live on; living in; i live; we live; moved to; moving to; moved into
+! move to; moved in
 ! settled in; based in
 ! found a flat; found a place; found an apartment; new flat; new apartment; new place; new house; our house
 ! bought a house; rented
@@ -28,7 +30,7 @@ home =
 ! 住在; 搬到; 搬家; 搬去; 搬好; 安家; 租了; 路; 小区
 ! got the keys; keys to; flatshare; lebe in; ziehe nach; ziehen nach; alquilé; alquilamos; me he mudado; hemos mudado
 ! instalad*; llaves; je vis; on vit; nous vivons; s'installe*; on s'installe; quartier; 搬进; 区; 住进
-work =
+work =-
 ? my job; 's job; a living; work for; do i work; do we work; my work; employer; employed; my company; my firm
 ? occupation; profession; career; job title
 ? my position; my role; workplace; my office; my new job; start work; my shift*; work pattern; working hours; my hours
@@ -39,15 +41,17 @@ work =
 ? 工作; 上班; 公司; 职业; 职位
 ? day job; off work; home from work; get off work; shift pattern; wo arbeite*; im dienst; zum dienst; mein beruf
 ? en qué trabajo; où je bosse; où je travaille; dans quoi je; 在哪里上班; 做什么的; 单位
+! i'm (?:an?|the)(?: [\w-]+){0,2} (?:c[efit]o|\w+(?:er|or|ist|yst|ect|ant|(?<!ar)ian)); employed
 ! i work; work as; work at; work for; work in; working as; working at; working for; works as; new job; got the job
 ! the job; job offer; hired
-! start at; started at; start as; started as; starting at; joined; promoted; promotion; my shift*; night shift*
+! start at; started at; start as; started as; starting at; joined(?! an? ); promoted; promotion; my shift*; night shift*
 ! shifts; freelanc*; self-employed; intern; internship
 ! i'm a*~ nurse; nurse; teacher; engineer; developer; accountant; lawyer; electrician; plumber; carpenter; mechanic
 ! chef; waiter; waitress; designer; architect
 ! pharmacist; dentist; doctor at; physiotherapist; paramedic; consultant; analyst; salesman; clerk; barista; driver
 ! pilot; librarian; translator; journalist; editor; baker
-! i teach; i manage; i run a; my office; quit my job; gave notice; laid off; retired; day off; employee; contract at
+! i teach; i manage; i run a; my office; quit my job; gave notice; laid off; day off; employee; contract at
+! retired(?! [a-z]+(?:er|or|ist|yst|ant|aut)\b)
 ! tutor
 ! arbeite*; neue stelle; neuer job; angefangen bei; kündig*; befördert; schicht*; lehrerin; lehrer; krankenschwester
 ! ingenieur*; büro
@@ -163,7 +167,7 @@ doctor =
 ? my doctor; my gp; my dentist; my therapist; my physio; my surgeon; my vet; which vet; which doctor; which dentist
 ? mein arzt; meine ärztin; hausarzt; zahnarzt; mi médico; mi dentista; mi doctor*; mon médecin; mon dentiste
 ? mon docteur; 我的医生; 牙医
-! doctor; dr; gp; dentist; therapist; physio; surgeon; vet; vets; clinic; practice; arzt; ärztin; hausarzt; zahnarzt
+! doctor; dr; gp; dentist; therapist; physio*; surgeon; vet; vets; clinic; practice; arzt; ärztin; hausarzt; zahnarzt
 ! praxis; médico; médica; dentista; doctora; clínica; médecin; docteur; dentiste; cabinet; 医生; 大夫; 牙医; 诊所
 avoid
 ? can't i eat; cannot eat; can i not eat; not allowed to eat; don't i eat; don't eat or; don't i drink; allerg*

@@ -13,8 +13,9 @@ from types import MappingProxyType
 
 import msgspec
 
+from memproxy.core.memory import Memory
 from memproxy.core.text import STOPWORDS
-from memproxy.recall import constraints
+from memproxy.recall import constraints, learned
 from memproxy.recall.asking import asking
 from memproxy.recall.matter_people import PEOPLE
 from memproxy.recall.matter_things import THINGS
@@ -22,7 +23,7 @@ from memproxy.recall.matter_things import THINGS
 _READ = 300
 """Characters of a text that are read: who asks or tells of himself says it near the beginning."""
 
-_IN_EACH, _SOMEWHERE, _ONE = "!", "+", "="
+_IN_EACH, _SOMEWHERE, _ONE, _DOES = "!", "+", "=", "-"
 _CHINESE = 0x2E80
 _WORD = re.compile(r"[a-zà-ÿœ]{4,}$")
 _TOKEN = re.compile(r"\w+")
@@ -42,17 +43,7 @@ _ANYTHING = ""
 
 _NOT_PLAIN = re.compile(r"[][(){}|\\.+?^$]")
 _SOMEBODY = frozenset({"them"})
-
-_OF_THE_USER = tuple(
-    (re.compile(pattern), own)
-    for pattern, own in (
-        ("^User's ", "my "),
-        ("^User is ", "i'm "),
-        ("^User has ", "i have "),
-        (r"^User (\w+?)s ", r"i \1 "),
-        ("^User ", "i "),
-    )
-)
+_HIS = re.compile(r"\b(?:my|our|meine?|unsere?|mi|mis|mon|ma|mes)\s+$")
 
 
 class _Matter(msgspec.Struct, frozen=True):
@@ -75,6 +66,23 @@ class AskedMatters(msgspec.Struct, frozen=True):
         """
         said = self._said(text)
         return frozenset(name for name in self.names if _is_told(_MATTERS[name], said, bearers))
+
+    def named_by(self, fact: Memory, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Those that a fact of one of the ``bearers`` (none: the user) says it is of, by its predicate or its subject:
+        it tells of them whatever its words.
+        """
+        about = "\n".join(learned.labels(fact))
+        found = frozenset(name for name in self.names if _is_label(_MATTERS[name], about)) if about else frozenset()
+        if not found:
+            return found
+        owners = constraints.whose(f"{learned.of_whom(fact)} {about}")
+        is_meant = not bearers.isdisjoint(owners) if bearers else not owners and learned.is_about_user(fact)
+        return found if is_meant else frozenset()
+
+    def begins(self, fact: Memory, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Those that a fact of the user tells of at its beginning, with what he is, has or does."""
+        head = "" if bearers else learned.head(fact)
+        return self.told(head) if head else frozenset()
 
     def rest(self, query: str) -> str:
         """The query without what it asks for these matters by."""
@@ -113,7 +121,7 @@ class AskedMatters(msgspec.Struct, frozen=True):
         return " ".join(_MATTERS[name].searched for name in sorted(self.names))
 
     def _said(self, text: str) -> str:
-        said = _in_first_person(text[:_READ].replace("’", "'"))
+        said = learned.in_first_person(text[:_READ].replace("’", "'"))
         return in_digits(said) if self.names & _COUNTED else said
 
     def _with(self, flag: str) -> frozenset[str]:
@@ -151,18 +159,14 @@ def _is_told(matter: _Matter, text: str, bearers: frozenset[str]) -> bool:
     if _SOMEWHERE in matter.flags:
         return next(found, None) is not None
     meant = bearers | _SOMEBODY if bearers else bearers
+    if _DOES in matter.flags:
+        found = (match for match in found if not _HIS.search(text[: match.start()].lower()))
     return any(constraints.is_of(text, match.start(), match.end(), meant) for match in found)
 
 
-def _in_first_person(text: str) -> str:
-    """What was learned of the user ("User works at a museum") as he would say it himself, roughly."""
-    if not text.startswith("User"):
-        return text
-    for pattern, own in _OF_THE_USER:
-        text, found = pattern.subn(own, text)
-        if found:
-            break
-    return text
+def _is_label(matter: _Matter, labels: str) -> bool:
+    """Whether it is a matter that one of the labels names, a line each: of a "car insurance" it is none of the car."""
+    return any(labels[match.end() : match.end() + 1] in ("", "\n") for match in matter.asked.finditer(labels))
 
 
 def in_digits(text: str) -> str:

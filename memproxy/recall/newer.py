@@ -13,7 +13,7 @@ import numpy as np
 
 from memproxy.core.memory import Kind, Trust
 from memproxy.core.tokenvectors import similarities, unpack
-from memproxy.recall import changes, constraints, parallel
+from memproxy.recall import changes, constraints, learned, parallel
 from memproxy.recall.asking import BEGINS
 from memproxy.recall.batch import NOBODY, Array, Batch
 from memproxy.recall.levels import asks_for_many
@@ -121,8 +121,20 @@ class _Said:
         return self._sources[place] != self._own[place]
 
     def is_of_another(self, place: int, later: int) -> bool:
-        """Whether the later one is about something else than what is asked for, by its form."""
+        """Whether the later one is about something else than what is asked for, by its form; a fact that is of what is
+        asked for gives way to none that only has a word of it.
+        """
+        if self._is_fact(later, of_it=False) and (
+            self._is_fact(place, of_it=True) or learned.holds_beside(self.text(place), self.text(later))
+        ):
+            return True
         return self._asked.names_another(self.text(place), self.text(later))
+
+    def _is_fact(self, place: int, *, of_it: bool) -> bool:
+        """Whether it is said by a fact of the user, and of what is asked for or not."""
+        own, each = self._own[place], self.batch.each
+        is_of_it = bool(each.named_by(own) or each.begins(own))
+        return learned.is_of_user(self.text(place)) and is_of_it is of_it
 
     def names_as_much(self, place: int, later: int) -> bool:
         """Whether the later one tells of what is asked for, and of nobody else, as far as its words show; what says of

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from memproxy.core.memory import Kind
 from memproxy.core.text import key_terms
 from memproxy.recall import matters
 from memproxy.recall.batch import NOBODY as NO_PLACE
@@ -44,6 +45,17 @@ ONLY_WHOSE = -0.5
 WHOSE = 3.0
 """The same where nothing but the person, or the animal, is known of what is asked for."""
 
+NAMED, BEGUN = 2.0, 1.0
+"""On top of it of a fact that is of the matter by what it names ("User's rent is"), or that begins with it ("User pays
+rent"), which is more than a word of it.
+"""
+
+BESIDE = -1.5
+"""Of a fact that has a word of the matter where another fact names it: "User's rent book" beside "User's rent"."""
+
+STEPS = 1.0
+"""Of a procedure where the user asks how he does something: its day or its tool has the same words."""
+
 LACKING = -2.5
 """Of what has no word of a matter that nobody tells of without one ("What's my wifi password?")."""
 
@@ -79,6 +91,7 @@ _GOES_ON = re.compile(r"(?:and|also|plus|und|auch|y|también|et|aussi|pareil)\b|
 _OWN = re.compile(r"\b(?:my|mine|our|ours|am i|i'm|im|do i have|did i|have i|was i|did we|i've)\b", re.IGNORECASE)
 _NAME_OF = re.compile(r"User's [^.]{1,60} (?:is|are|was) (?:named|called) [^.]{1,60}\.?")
 _ASKED_FOR = r"can|could|should|shall|would|will|must|may|might|to|if|need|want|help|give|tell|let|show|please"
+_HOW = re.compile(r"\b(?:how (?:do|did|can|should|must) (?:i|we)|steps?|wie (?:\w+) (?:ich|wir))\b|怎么", re.IGNORECASE)
 _MAY_I = r"can|could|should|need|want|would|will|may|get"
 _GENERIC = re.compile(rf"\b(?:{_ASKED_FOR}) (?:i|we|me|us|you)\b|\bi (?:{_MAY_I})\b", re.IGNORECASE)
 
@@ -93,7 +106,12 @@ def personal(batch: Batch, odds: Array) -> Array:
     found, of_self = odds, bool(asking.of_self or asking.assistant_said)
     if of_self:
         found = (
-            odds + batch.each.of_text(_floor) + OF_ANSWERS * asking.assistant_said + _on_time(batch) + _learned(batch)
+            odds
+            + batch.each.of_text(_floor)
+            + OF_ANSWERS * asking.assistant_said
+            + _on_time(batch)
+            + _learned(batch)
+            + _steps(batch)
         )
     asked = batch.each.asked_about
     if not asked.names or asking.assistant_said:
@@ -102,7 +120,8 @@ def personal(batch: Batch, odds: Array) -> Array:
     found = found + _lacking(asked, told, len(odds), of_self=of_self)
     if not of_self:
         return found
-    changed = found + _telling(asked, told, len(odds)) + _silent_facts(batch, asked, told) + _of_others(batch, told)
+    telling = _telling(batch, told)
+    changed = found + telling + _silent_facts(batch, asked, told) + _of_others(batch, told)
     bent = LIKELY + BEYOND * (changed - LIKELY)
     result: Array = np.where((changed > found) & (changed > LIKELY), np.maximum(found, bent), changed)
     return result
@@ -126,18 +145,58 @@ def _lacking(asked: matters.AskedMatters, told: dict[int, frozenset[str]], count
     return found
 
 
-def _telling(asked: matters.AskedMatters, told: dict[int, frozenset[str]], count: int) -> Array:
-    """What is given to those that tell of what is asked for, and taken from the others."""
+def _telling(batch: Batch, told: dict[int, frozenset[str]]) -> Array:
+    """What is given to those that tell of what is asked for, and taken from the others. Where a fact is of it, one that
+    only has a word of it tells of something else.
+    """
+    asked = batch.each.asked_about
     core = asked.names - asked.somewhere
-    telling = sum(bool(names & core if core else names) for names in told.values())
+    own, begun = _named(batch, told)
+    beside = {place for place in told if (own or begun) and place not in (own or begun) and not batch.is_turn[place]}
+    telling = sum(bool(names & core if core else names) for place, names in told.items() if place not in beside)
     shared = SHARED * math.log1p(telling)
-    found = np.full(count, UNTOLD if telling and core else 0.0)
+    found = np.full(len(batch.memories), UNTOLD if telling and core else 0.0)
     for place, names in told.items():
-        if names & core:
-            found[place] = (TOLD if names >= core else TOLD_PART) + shared
+        if own and place in beside:
+            found[place] = BESIDE if names else found[place]
+        elif names & core:
+            found[place] = (TOLD if names >= core and place not in beside else TOLD_PART) + shared
         elif names:
             found[place] = found[place] + ONLY_WHOSE if core else WHOSE + shared
+    found[list(begun)] += BEGUN
+    found[list(own)] += NAMED
     return found
+
+
+def _named(batch: Batch, told: dict[int, frozenset[str]]) -> tuple[frozenset[int], frozenset[int]]:
+    """The places of the facts that are of what is asked for, by what they are said to be of, and by their beginning;
+    none where more is asked than that, nor those of a message that tells it itself.
+    """
+    each = batch.each
+    if each.asks_more:
+        return frozenset(), frozenset()
+    meant = (each.asked_about.names - each.asked_about.somewhere) or each.asked_about.names
+    telling = [place for place, names in told.items() if names & meant]
+    facts = {place: whole for place in telling if not _is_told_by_its_message(each, whole := batch.whole[place], meant)}
+    own = frozenset(place for place, whole in facts.items() if each.named_by(whole) & meant)
+    return own, frozenset(place for place, whole in facts.items() if each.begins(whole) & meant) - own
+
+
+def _is_told_by_its_message(each: Each, place: int, meant: frozenset[str]) -> bool:
+    source = each.sources[place]
+    return source != place and bool(each.told(source) & meant)
+
+
+def _steps(batch: Batch) -> Array:
+    """What is given to procedures where it is asked how something is done."""
+    found = np.zeros(len(batch.memories))
+    if batch.each.of_text(_asks_how):
+        found[[place for place, memory in enumerate(batch.memories) if memory.kind is Kind.PROCEDURAL]] = STEPS
+    return found
+
+
+def _asks_how(text: str) -> bool:
+    return _HOW.search(text[:_READ]) is not None
 
 
 def _silent_facts(batch: Batch, asked: matters.AskedMatters, told: dict[int, frozenset[str]]) -> Array:

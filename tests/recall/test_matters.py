@@ -220,3 +220,25 @@ def test_what_is_friendly_tells_of_no_friend(said: str) -> None:
     asked = matters.asked_about("when is my friend coming?")
     assert not asked.told(said)
     assert not asked.told_of_others(said)
+
+
+def test_a_fact_is_of_what_its_predicate_or_its_subject_names() -> None:
+    asked = matters.asked_about("where do i live")
+    assert asked.named_by(fact("User has a flat near the harbour.", subject="user", predicate="lives_in"))
+    assert not asked.named_by(fact("User's sister Ana lives in Oslo.", predicate="lives_in"))
+    assert not asked.named_by(fact("Ana lives in Oslo.", subject="Ana", predicate="lives_in"))
+    assert not matters.asked_about("what is my job").told("User's hairdresser closed for two weeks.")
+    sisters = "where does my sister live"
+    told = fact("User's sister Ana lives in Oslo.", predicate="lives_in")
+    assert matters.asked_about(sisters).named_by(told, constraints.whose(sisters))
+    rent = matters.asked_about("how much is my rent")
+    assert rent.named_by(fact("User's rent is 890 euros."))
+    assert not rent.named_by(fact("User's rent book is on the shelf."))
+
+
+def test_neither_a_colleague_nor_a_sister_stands_for_the_parents_or_the_brother() -> None:
+    for query, other in (
+        ("where do my parents live", "my colleague Jonas moved to Denmark"),
+        ("where does my brother live", "my sister moved to Denmark"),
+    ):
+        assert not matters.asked_about(query).told(other, constraints.whose(query))

@@ -1,0 +1,58 @@
+"""What a model wrote of the user is found by the user's own questions, and only what replaces it stands for it."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from memproxy.core.memory import Kind
+from memproxy.core.scope import Scope
+from tests.recall.making import ANN, NOW, Bench, asking, fact
+from tests.recall_fixture.written import WRITTEN
+
+LEAST_GIVEN = {"words": 6, "model": 8}
+"""Of 8 questions: those whose answer is given. By words alone what shares none with its question is not looked at."""
+
+
+async def block(known: Bench, question: str) -> str:
+    """What is injected for a question of Ann's."""
+    request = asking(question, scope=Scope(tenant=ANN.tenant, user=ANN.user, session="new"))
+    return (await known.recall.recall(request)).context
+
+
+async def test_facts_in_the_third_person_answer_their_user(side: tuple[str, Bench]) -> None:
+    name, known = side
+    facts = [
+        fact(
+            one.text,
+            predicate=one.predicate or None,
+            subject="user" if one.predicate else None,
+            created_at=NOW - timedelta(days=60 - place),
+        )
+        for place, one in enumerate(WRITTEN)
+    ]
+    kinds = [Kind.PROCEDURAL if one.steps else Kind.SEMANTIC for one in WRITTEN]
+    made = [msgspec.structs.replace(one, kind=kind) for one, kind in zip(facts, kinds, strict=True)]
+    await known.put(*made, scope=ANN)
+    asked = [one for one in WRITTEN if one.asked]
+    missed = [one.asked for one in asked if one.answer not in await block(known, one.asked)]
+    assert len(asked) - len(missed) >= LEAST_GIVEN[name], missed
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "replaced"),
+    [
+        ("User drives a Skoda.", "User's car needs new tyres.", False),
+        ("User drives a Skoda.", "User's new car is a Polo.", True),
+        ("User drives a Skoda.", "User now drives a Polo.", True),
+    ],
+)
+async def test_a_fact_gives_way_to_what_takes_its_place_alone(
+    before: str, later: str, replaced: bool, side: tuple[str, Bench]
+) -> None:
+    _, known = side
+    told = [fact(text, created_at=NOW - timedelta(days=9 - place)) for place, text in enumerate((before, later))]
+    await known.put(*told, scope=ANN)
+    given = await block(known, "What car do I drive?")
+    assert ("Skoda" in given) is not replaced
+    assert not replaced or "Polo" in given
