@@ -10,7 +10,7 @@ from memproxy.core.memory import Memory
 from memproxy.core.similar import contains, names, topic
 from memproxy.core.slots import numbers, predicate_name, same_value, slot_value, subject_name, value_name
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
-from memproxy.learn.questions import asks_the_same, ends, is_listed
+from memproxy.learn.questions import asks_the_same, ends, is_listed, sort_of
 
 _LEAST_SAID = 0.3
 """Share of a repeated statement's words that its message must hold, beside its value. To take a repetition for an echo
@@ -26,6 +26,14 @@ _LEFT = (
 )
 """Before a value: it is what the message leaves behind ("from Berlin", "instead of Vim")."""
 
+_RETURNS = re.compile(
+    r"\b(?:back|again|return\w*|revert\w*|undo|undone|after all|as (?:it was|before|planned)|once more|still|old"
+    r"|previous|former|original|earlier|before|first|second|other|initial|wieder|zur(?:ü|ue)ck|doch|vuelv\w*|volv\w*|vuelto"
+    r"|de nuevo|otra vez|revenu\w*|retour\w*|de nouveau|encore|finalement)\b",
+    re.IGNORECASE,
+)
+"""What speaks of something that was so, or was spoken of, before: its value need not be said again."""
+
 
 def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
     """Whether a candidate only repeats a known memory that the model was shown: its message does not hold its value.
@@ -39,23 +47,29 @@ def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
         return False
     said = strip_blocks(turn.content)
     if candidate.object and not holds(said, candidate.object):
-        return True
+        return _RETURNS.search(said) is None
     if ends(said) and not ends(candidate.content):
         return True
     told = topic(candidate.content) | names(candidate.content)
     return bool(told) and len(told & (topic(said) | names(f"x {said}"))) < _LEAST_SAID * len(told)
 
 
-def goes_back_unsaid(candidate: Memory, turn: Memory, chain: Sequence[Memory]) -> bool:
-    """Whether a candidate would go back to what its chain held before, while its message says nothing of that."""
+def goes_back_unsaid(candidate: Memory, found: Grounded, chain: Sequence[Memory]) -> bool:
+    """Whether a candidate would go back to what its chain held before, while its message says nothing of that. A
+    correction says that something changes, and need not name to what ("the first one, after all").
+    """
     turns, value = set(candidate.turn_ids), slot_value(candidate)
+    if found.candidate.intent is Intent.CORRECT:
+        return False
     if not candidate.object or not chain or not chain[-1].active or same_value(value, slot_value(chain[-1])):
         return False
     if any(turns & set(one.turn_ids) for one in chain):
         return False
-    said = strip_blocks(turn.content)
+    said = strip_blocks(found.turn.content)
     held = any(same_value(value, slot_value(one)) for one in chain[:-1])
-    return held and len(said.split()) > _REPLY and not holds(said, candidate.object)
+    if not held or len(said.split()) <= _REPLY or holds(said, candidate.object) or _RETURNS.search(said):
+        return False
+    return sort_of(candidate.object) != "date" or sort_of(said) != "date"
 
 
 def _repeats(candidate: Extracted, known: Memory) -> bool:

@@ -44,6 +44,21 @@ _ASKS = re.compile(
     r"|do|does|did|any|tell me|explain|show me|give me|help me|list|hi|hello|hey|good|thank\w*)\b",
     re.IGNORECASE,
 )
+_STANDING = re.compile(
+    r"\b(?:always|never|whenever|(?:every|each) time|from now on|in future|before|after|when|if|any ?time)\b",
+    re.IGNORECASE,
+)
+"""A request with one of these, and no question mark, is how the user wants it each time."""
+
+_SHARED = re.compile(
+    r"\b(?:too|also|as well|both|all of us|(?:i|we) all|same|alike|likewise|neither|nor|either|together|mine|ours"
+    r"|i and (?:my|our)|so (?:do|am|are|have|did|can|will|would|was|were) (?:i|we)|(?:like|as|with) (?:me|us)"
+    r"|(?:just|much) like|i (?:have|do|am|did) (?:it|that|so))\b",
+    re.IGNORECASE,
+)
+"""What says that something is true of the user as well as of somebody of the user's."""
+
+_FIRST_PERSON = re.compile(r"\b(?:i|me|we|us|my|our)\b", re.IGNORECASE)
 _TELLS_SPEAKING = re.compile(r"\b(?:ask|said|say|thank|greet|wonder|inquir|request)\w*", re.IGNORECASE)
 _CLAUSE = re.compile(r"[.!?;,]\s+|\n", re.IGNORECASE)
 
@@ -66,7 +81,9 @@ def mistaken(found: Grounded, *, asked: bool = False) -> str | None:
 
 
 def _only_speaks(quote: str) -> bool:
-    return _TELLS_SPEAKING.search(quote) is None and _ASKS.match(quote) is not None
+    if _TELLS_SPEAKING.search(quote) is not None or _ASKS.match(quote) is None:
+        return False
+    return "?" in quote or _STANDING.search(quote) is None
 
 
 def _is_of_another(found: Grounded) -> bool:
@@ -74,10 +91,15 @@ def _is_of_another(found: Grounded) -> bool:
     if not is_about_user(candidate) or _OTHER.search(f"{candidate.content} {candidate.predicate or ''}"):
         return False
     value = (candidate.object or "").casefold()
-    clauses = [part for sentence in sentences(strip_blocks(found.turn.content)) for part in _CLAUSE.split(sentence)]
+    said = sentences(strip_blocks(found.turn.content))
+    if any(
+        _SHARED.search(part) for place, one in enumerate(said) if value in one.casefold() for part in said[place:][:2]
+    ):
+        return False
+    clauses = [part for sentence in said for part in _CLAUSE.split(sentence)]
     holding = [clause for clause in clauses if value and value in clause.casefold()]
     verbs, of = _verbs(candidate.content), frozenset(words(attribute(candidate.content) or ""))
-    return bool(holding) and all(_does(clause, value, verbs) or _has(clause, of) for clause in holding)
+    return bool(holding) and all(_does(clause, value, verbs) or _has(clause, value, of) for clause in holding)
 
 
 def _verbs(content: str) -> frozenset[str]:
@@ -92,7 +114,13 @@ def _does(clause: str, value: str, verbs: frozenset[str]) -> bool:
     return found is not None and value in found["does"].casefold() and bool(verbs & set(words(found["does"])))
 
 
-def _has(clause: str, of: frozenset[str]) -> bool:
-    """Whether a clause says of something of somebody of the user's what a statement says of the user's own."""
+def _has(clause: str, value: str, of: frozenset[str]) -> bool:
+    """Whether a clause says of something of somebody of the user's what a statement says of the user's own; what it
+    goes on to say of the user ("and my name is Tom") is not of somebody else.
+    """
     found = _OF_OTHERS.search(clause)
-    return found is not None and bool(of) and of <= set(words(found["of"]))
+    if found is None or not of:
+        return False
+    own = _FIRST_PERSON.search(clause, found.start("of"))
+    told = clause[found.start("of") : min(own.start() if own else found.end(), found.end())]
+    return of <= set(words(told)) and (own is None or clause.casefold().find(value) < own.start())

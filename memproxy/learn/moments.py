@@ -17,6 +17,12 @@ _STAYS = re.compile(
     re.IGNORECASE,
 )
 
+_RECURS = re.compile(
+    r"\b(?:from|between|every|each|always|usually|normally|seasons?|weekdays?|daily|weekly|monthly|yearly|annually)\b",
+    re.IGNORECASE,
+)
+"""A sentence with one of these names days that come again ("from Monday until Friday"), and no end."""
+
 
 def dated(candidate: Extracted, said: datetime) -> Extracted:
     """The candidate with the end of what it says as a time, counted from when it was ``said``; as it is where it gives
@@ -24,7 +30,7 @@ def dated(candidate: Extracted, said: datetime) -> Extracted:
     """
     if candidate.valid_to is not None or candidate.kind is Kind.EPISODIC or candidate.intent is not Intent.STATE:
         return candidate
-    stays = _STAYS.search(candidate.content)
+    stays = None if _RECURS.search(candidate.content) else _STAYS.search(candidate.content)
     for text in (candidate.until, stays["end"] if stays else None):
         end = moment_of(text, said) if text else None
         if end is not None and end > max(said, candidate.valid_from or said):

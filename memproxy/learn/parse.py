@@ -43,7 +43,8 @@ _INTENTS = {
     **dict.fromkeys(("forget", "delete", "remove", "retract", "retraction"), Intent.FORGET),
 }
 _ORDER = re.compile(
-    r"\W*(?:(?:please|ok(?:ay)?|you can|can you|could you|just|actually)\W+)*(?:forget|do(?:n't| not) remember)\b"
+    r"\W*(?:(?:please|ok(?:ay)?|you can|can you|could you|just|actually)\W+)*(?:forget|do(?:n't| not) remember\b"
+    r"(?! (?:where|when|who|why|how|if|whether)))\b"
     r"(?! to\b)[^,;:.!?\n]{3,60}\W*",
     re.IGNORECASE,
 )

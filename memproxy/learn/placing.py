@@ -23,6 +23,7 @@ from memproxy.learn.questions import (
     is_listed,
     same_item,
     says_over,
+    sort_of,
 )
 
 FOR_A_TIME = "for a time"
@@ -58,7 +59,7 @@ class Placing:
         if candidate.slot is None or candidate.kind is Kind.EPISODIC:
             return candidate, read.replaces
         if chain := await self._nearby.chain(known, candidate):
-            moved = _beside(candidate, chain[-1], read.intent)
+            moved = _beside(candidate, chain[-1], read)
             if moved is None or await self._nearby.chain(known, moved):
                 return moved or candidate, read.replaces
             candidate = moved
@@ -88,18 +89,24 @@ def _tells_the_same(request: Memory, memory: Memory) -> bool:
     )
 
 
-def _beside(candidate: Memory, holder: Memory, intent: Intent) -> Memory | None:
+def _beside(candidate: Memory, holder: Memory, read: Extracted) -> Memory | None:
     """The candidate in a slot of its own, where it does not end the holder of the one it names; None where it may."""
     if not holder.active or same_value(slot_value(candidate), slot_value(holder)):
         return None
-    if intent is Intent.STATE and _is_for_a_time(candidate) and holder.valid_to is None:
+    if read.intent is Intent.STATE and _is_for_a_time(candidate) and holder.valid_to is None:
         return _with(candidate, aspect=FOR_A_TIME)
-    of = another(candidate, holder) if not candidate.aspect else None
+    if candidate.aspect:
+        return None
+    changes = read.intent is Intent.CORRECT or _says_changed(read)
+    of = another(candidate, holder, changed=changes)
     return _with(candidate, predicate=of) if of is not None else None
 
 
 def _is_for_a_time(candidate: Memory) -> bool:
+    """Whether it is a state with a near end; a day is the value of an appointment, which moves."""
     end = candidate.valid_to
+    if sort_of(candidate.object or "") == "date":
+        return False
     return end is not None and not candidate.aspect and not had_ended(candidate) and end - begins(candidate) <= _SHORT
 
 
@@ -123,11 +130,15 @@ def _replaced(read: Extracted, candidate: Memory, near: list[Memory]) -> str | N
     """What a correction of an item of a list replaces: the only known one that is told in the same sentence."""
     if read.intent is not Intent.CORRECT or not is_listed(candidate):
         return None
-    if not any(_CHANGED.search(quote) for quote in read.evidence):
+    if not _says_changed(read):
         return None
     said = form(candidate)
     rivals = [one for one in near if _lists_the_same(candidate, one) and said is not None and form(one) == said]
     return rivals[0].object if len(rivals) == 1 else None
+
+
+def _says_changed(read: Extracted) -> bool:
+    return any(_CHANGED.search(quote) for quote in read.evidence)
 
 
 def _lists_the_same(one: Memory, other: Memory) -> bool:

@@ -16,6 +16,8 @@ from memproxy.core.similar import affirms, contains, names, topic
 from memproxy.core.slots import has_many, numbers, predicate_name, singular, subject_name, value_name, words
 from memproxy.core.stance import FEEL_ABOUT, is_held
 from memproxy.learn.candidates import Extracted
+from memproxy.learn.measures import asked_alike
+from memproxy.learn.verbs import by_verb
 
 
 class Stated(Protocol):
@@ -51,33 +53,11 @@ _NO_MORE_EXACT = _TIMES | frozenset(
     own new total whole overall exact main present monthly yearly annual weekly daily usual
     """.split()  # noqa: SIM905 - a list of many quoted words reads worse
 )
+_LIKED = _NO_MORE_EXACT | {"favorite", "favourite", "preferred", "chosen"}
 _MOST_MORE = 3
 _ATTRIBUTE = re.compile(
     r"(?:the )?user['’]s (?P<of>[^.;]{2,60}?) (?:is|are|was moved to|was changed to)\b", re.IGNORECASE
 )
-_USER_FIRST = re.compile(r"(?:(?:the )?user(?:['’]s)?|i)\s+", re.IGNORECASE)
-_NOW = r"(?:(?:now|currently|still|again|also|since \w+) )*"
-_VERBS = (
-    (re.compile(rf"{_NOW}(?:lives?|resides?|is {_NOW}(?:living|based)) {_NOW}in (?P<v>[A-Z].*)"), "lives_in"),
-    (re.compile(rf"{_NOW}works? {_NOW}(?:at|for) (?P<v>[A-Z].*)"), "works_at"),
-    (
-        re.compile(r"(?:wants?|prefers?|would like) (?:answers|replies|responses) (?:to be )?in (?P<v>[A-Z].*)"),
-        "answer_language",
-    ),
-    (re.compile(rf"{_NOW}(?:works?|is {_NOW}working) {_NOW}as (?:an? |the )?(?P<v>\w.*)"), "works_as"),
-)
-"""Verbs of the user's that have one answer at a time, whatever a model calls what they answer."""
-
-_MOVED = re.compile(rf"{_NOW}(?:has )?(?:moved|relocated) to (?P<v>[A-Z].*)")
-_PLACES = frozenset(
-    """
-    city town country home place location address residence live living move moved relocation relocated
-    """.split()  # noqa: SIM905 - a list of many quoted words reads worse
-)
-"""Words of a predicate by which "moved to" tells where somebody lives, and not what he uses."""
-
-_TRADE = frozenset({"job", "role", "position", "career", "occupation", "profession", "job_title", "work", "title"})
-_IS_A = re.compile(rf"is {_NOW}an? (?P<v>\w.*)")
 _SINGLE = re.compile(
     r"\b(?:lives? in|works? (?:at|for|as)|drives?|is married to|gets? up at|wakes? up at|moved to|is based in"
     r"|trains? at|studies at|banks with)\b",
@@ -104,7 +84,9 @@ _WHEN = re.compile(
     rf"\b(?:in|on|next|this) (?:early |mid |late )?({_MONTH}|[a-z]{{3,6}}day|spring|summer|autumn|winter)\b"
 )
 _MEASURED = re.compile(
-    r"\b\d[\d.,]* ?(?:mg|mcg|ml|g|kg|iu|dollars?|euros?|hours?|minutes?|%) (?:of |for |on )?(?P<of>[a-z]{4,})"
+    r"\b\d[\d.,]* ?(?:(?:mg|mcg|ml|g|kg|iu) (?:of |for |on )?|(?:dollars?|euros?|hours?|minutes?|%) (?:of|for|on) )"
+    r"(?!(?:every|each|daily|weekly|monthly|twice|once|before|after|with|from|when|until|this|that|them|about)\b)"
+    r"(?P<of>[a-z]{4,})"
 )
 """So much of a thing."""
 
@@ -114,7 +96,7 @@ _ENDING = re.compile(
     r"|split up|separated|divorced|resigned|dropped|got rid of|called off|stolen|former|ex-\w+|closed down|retired)\b",
     re.IGNORECASE,
 )
-_STOPPED = re.compile(r"\b(?:stopped|quit|no longer) [a-z]+", re.IGNORECASE)
+_STOPPED = re.compile(r"\b(?:stopped|quit|no longer) (?P<verb>[a-z]+)", re.IGNORECASE)
 """What somebody does no more: any verb ends as well as another."""
 
 _STEM = 6
@@ -134,7 +116,7 @@ def exact(candidate: Extracted) -> Extracted:
         return candidate
     predicate = timeless(candidate.predicate)
     if subject_name(candidate.subject or "user") == "user" and candidate.kind is not Kind.EPISODIC:
-        predicate = _by_verb(candidate, predicate) or _compound(candidate.content, predicate) or predicate
+        predicate = by_verb(candidate, predicate) or _compound(candidate.content, predicate) or predicate
     return msgspec.structs.replace(candidate, predicate=predicate)
 
 
@@ -146,18 +128,6 @@ def timeless(predicate: str) -> str:
         return predicate
     kept = [part for part in parts[::2] if part and part.casefold() not in _TIMES]
     return "_".join(kept) if any(part.casefold() not in PREPOSITIONS for part in kept) else predicate
-
-
-def _by_verb(candidate: Extracted, predicate: str) -> str | None:
-    said, value = _USER_FIRST.sub("", candidate.content, count=1), candidate.object or ""
-    said = said[:1].lower() + said[1:]
-    for pattern, name in _VERBS:
-        if (found := pattern.match(said)) and value and value_name(found["v"]).startswith(value_name(value)):
-            return name
-    if (found := _MOVED.match(said)) and value_name(found["v"]).startswith(value_name(value) or "-"):
-        return "lives_in" if _PLACES & set(words(predicate)) else None
-    found = _IS_A.match(said) if predicate_name(predicate)[0] in _TRADE else None
-    return "works_as" if found and value and value_name(found["v"]).startswith(value_name(value)) else None
 
 
 def _by_attribute(content: str, predicate: str) -> str | None:
@@ -214,18 +184,21 @@ def asks_the_same(one: Stated, other: Stated) -> bool:
     first, second = _asked(one), _asked(other)
     if first & second and first - second and second - first:
         return False  # "dentist_appointment", "doctor_appointment"
-    return first == second or _same_form(one, other)
+    return (first == second and _alike(one, other)) or _same_form(one, other)
 
 
-def another(one: Stated, other: Stated) -> str | None:
+def another(one: Stated, other: Stated, *, changed: bool = False) -> str | None:
     """What the first statement is of, where a model gave two of two things one predicate: "User's roof budget is ..."
     and "User's garden budget is ...", 20 mg of one thing and 50 mg of another, two trips at two times; None where that
-    is not plain.
+    is not plain. Where something is ``changed``, an amount of another thing and another trip may be what it comes to.
     """
     first, second = attribute(one.content), attribute(other.content)
     if first is not None and second is not None:
-        left, right = core(first) - _NO_MORE_EXACT, core(second) - _NO_MORE_EXACT
-        return first if left - right and right - left else None
+        left, right = core(first) - _LIKED, core(second) - _LIKED
+        shared = words(first)[-1:] == words(second)[-1:] or core(one.predicate or "") <= core(first) & core(second)
+        return first if shared and left - right and right - left else None
+    if changed or "date" in (sort_of(one.object or ""), sort_of(other.object or "")):
+        return None
     if _EVENTS & core(one.predicate or "") and one.object and other.object:
         dates = [_WHEN.findall(two.content.casefold()) for two in (one, other)]
         return f"{one.predicate} {one.object}" if all(dates) and not set(dates[0]) & set(dates[1]) else None
@@ -233,6 +206,11 @@ def another(one: Stated, other: Stated) -> str | None:
     if measured[0] is None or measured[1] is None or measured[0]["of"] == measured[1]["of"]:
         return None
     return f"{one.predicate or ''} {measured[0]['of']}".strip()
+
+
+def _alike(one: Stated, other: Stated) -> bool:
+    values = (one.object or "", other.object or "")
+    return asked_alike((one.predicate or "", other.predicate or ""), values, sort_of(values[0]))
 
 
 def _asked(stated: Stated) -> frozenset[str]:
@@ -319,6 +297,9 @@ def says_over(candidate: Stated, known: Stated) -> bool:
     value = _value_said(candidate.content, known.object)
     if value is None:
         return False
+    stopped = _STOPPED.search(candidate.content)
+    if stopped is not None and _SINGLE.search(known.content) and not _does(known.content, stopped["verb"]):
+        return False  # who no longer eats at Rossini may work there
     left = (
         {singular(word) for word in topic(_STOPPED.sub("stopped", candidate.content))}
         - set(words(value))
@@ -327,6 +308,12 @@ def says_over(candidate: Stated, known: Stated) -> bool:
     return left <= {singular(word) for word in topic(known.content)} and names(candidate.content) <= names(
         f"x {known.content}"
     ) | names(f"x {value}")
+
+
+def _does(content: str, verb: str) -> bool:
+    """Whether a statement has a verb, in any form."""
+    stem = verb.casefold().removesuffix("ing").removesuffix("s")[:_STEM]
+    return any(word.startswith(stem[:3]) for word in words(content)) if len(stem) > 2 else True
 
 
 def _value_said(content: str, value: str) -> str | None:

@@ -170,7 +170,7 @@ class Reconciler:
             metrics().candidates_rejected.labels(reason="forgotten").inc()
             return "forgotten", Decision(Operation.NOTHING)
         decision = await self._decision(known, case)
-        if (reason := _refused(candidate, decision)) is not None:
+        if (reason := await self._refused(known, case, decision)) is not None:
             metrics().candidates_rejected.labels(reason=reason).inc()
             return reason, decision
         if (ended := await self._traces.ended(known, candidate, decision, case.now)) is not None:
@@ -189,11 +189,17 @@ class Reconciler:
             await known.add(candidate)
         return decision.operation.value, decision
 
+    async def _refused(self, known: Known, case: _Case, decision: Decision) -> str | None:
+        """Why a decision is not carried out; a value of before that a model took from elsewhere is an echo."""
+        if self._by_model and goes_back_unsaid(
+            case.candidate, case.grounded, await self._nearby.chain(known, case.candidate)
+        ):
+            return "echo"
+        return _refused(case.candidate, decision)
+
     async def _decision(self, known: Known, case: _Case) -> Decision:
         candidate, wrong = case.candidate, case.wrong
         chain = await self._nearby.chain(known, candidate)
-        if self._by_model and goes_back_unsaid(candidate, case.grounded.turn, chain):
-            return Decision(Operation.NOTHING)
         if case.grounded.candidate.intent is Intent.CORRECT:
             near = []
             if not chain:

@@ -112,6 +112,40 @@ async def test_a_plan_that_is_told_to_be_over_is_no_plan_any_more(tmp_path: Path
         assert "User cancelled the trip to Japan" not in await active(r)
 
 
+async def test_going_back_need_not_name_to_what(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        graz, vienna = (one(f"User lives in {city}", "lives_in", city) for city in ("Graz", "Vienna"))
+        back = one("User lives in Graz again", "lives_in", "Graz", "I moved back to my old city")
+        for said, told in (("I live in Graz", graz), ("I moved to Vienna", vienna)):
+            await r.teach(said, told | {"evidence": said})
+        await r.teach("Guess what, I moved back to my old city", back)
+        assert await active(r) == {back["content"]}
+
+
+async def test_what_is_so_at_times_or_said_of_another_thing_ends_nothing(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        told = [
+            one("User works at SAP", "works_at", "SAP"),
+            one("User works at Roxy, a bar, on weekends", "side_job", "Roxy"),
+            one("User's flight number is 4711", "flight_number", "4711"),
+            one("User's flight leaves at 9:10", "flight_time", "9:10"),
+            one("User lives in Graz", "lives_in", "Graz"),
+            one("User lives on Elm Street", "lives_on", "Elm Street"),
+            one("User no longer eats at SAP", "eats_at", "SAP"),
+        ]
+        for candidate in told:
+            await r.teach(candidate["content"].replace("User's", "My").replace("User", "I"), candidate)
+        assert await active(r) == {candidate["content"] for candidate in told}
+
+
+async def test_what_is_true_of_somebody_else_too_is_true_of_the_user(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        oslo, name = one("User lives in Oslo", "lives_in", "Oslo"), one("User's name is Tom", "name", "Tom")
+        await r.teach("My sister lives in Oslo and so do I", oslo)
+        await r.teach("My brother's name is Jan and my name is Tom", name)
+        assert await active(r) == {oslo["content"], name["content"]}
+
+
 async def test_a_stay_does_not_end_where_somebody_lives(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         await r.teach("I live in Hamburg", one("User lives in Hamburg", "lives_in", "Hamburg"))
