@@ -83,8 +83,9 @@ async def test_a_claim_that_is_a_number_names_and_one_of_another_type_is_never_p
     assert (identity.tenant, identity.default_user, identity.project) == ("5", "7", "9")
     for name in names.values():
         for value in ([], ["a"], {"id": 1}, True, 1.5):
+            claim: dict[str, Any] = {name: value}
             with pytest.raises(Unauthenticated, match=name):
-                await known.identify(bearing(token(**{name: value})))
+                await known.identify(bearing(token(**claim)))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.isolation.people import MODES, Mode, make_world
 from tests.isolation.run import fuzz
 from tests.isolation.watching import Leak, NotNow, Watch
 
-OPERATIONS = 200
+OPERATIONS = 150
 """Of each mode: what a server costs to start is more than what they cost."""
 
 

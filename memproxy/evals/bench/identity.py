@@ -36,17 +36,14 @@ async def measure(blocks: int) -> VersionsRow:
         ConfigError: one of them does not start.
     """
     async with open_stage(Pinning(wanted=False)) as stage:
-        passthrough = await _started(stage, "passthrough", keys=False)
+        both = _started(stage, "passthrough", keys=False), _started(stage, "keys", keys=True)
+        passthrough, keys = await asyncio.gather(*both)
         try:
-            keys = await _started(stage, "keys", keys=True)
-            try:
-                versions = Versions(stage.client, passthrough, keys, memories=1_000, cached=False)
-                await versions.compare(BODY, "off", WARM_UP)
-                return await versions.compare(BODY, "off", blocks)
-            finally:
-                await keys.stop()
+            versions = Versions(stage.client, passthrough, keys, memories=1_000, cached=False)
+            await versions.compare(BODY, "off", WARM_UP)
+            return await versions.compare(BODY, "off", blocks)
         finally:
-            await passthrough.stop()
+            await asyncio.gather(passthrough.stop(), keys.stop())
 
 
 async def _started(stage: Stage, name: str, *, keys: bool) -> Instance:
