@@ -2,15 +2,13 @@
 answers, a later statement with the one that it replaces, and what the user must avoid with any advice on it.
 """
 
-import math
-
 import numpy as np
 
 from memproxy.recall import constraints, newer
 from memproxy.recall.batch import NOBODY, Array, Batch
 from memproxy.recall.each import Each
 from memproxy.recall.on_days import of_days
-from memproxy.recall.somebody import of_somebody
+from memproxy.recall.somebody import SUREST, of_somebody
 
 LIKELY = 0.5
 """Log odds from which on a candidate is likely enough that others stand with it."""
@@ -30,9 +28,6 @@ REPLACED = -0.5
 """Log odds of a statement that another replaces, at most: below the usual floor. A lower one does not let it in either:
 it is marked, too.
 """
-
-_SUREST = math.log(99)
-"""The elbow counts from no more than this."""
 
 _STEP = 1e-3
 
@@ -64,7 +59,7 @@ def _answers(batch: Batch, odds: Array) -> Array:
         question = int(before[place])
         if batch.by_user[question] and asks[question] > max(LIKELY, odds[place]):
             found[place] = asks[question]
-            found[question] = min(odds[question], _SUREST) - BELOW
+            found[question] = min(odds[question], SUREST) - BELOW
     return found
 
 
@@ -88,6 +83,6 @@ def _constraints(batch: Batch, odds: Array) -> Array:
     told = sorted(told, key=lambda place: -odds[place])[: constraints.MOST]
     found = odds.copy()
     if told:
-        least = max(CONSTRAINT, min(float(odds.max()), _SUREST) - BELOW + 0.2)
+        least = max(CONSTRAINT, min(float(odds.max()), SUREST) - BELOW + 0.2)
         found[told] = np.maximum(odds[told], least - _STEP * np.arange(len(told)))
     return found

@@ -234,7 +234,9 @@ def asked_for(query: str) -> frozenset[str]:
 
 
 def asks_advice(low: str) -> bool:
-    """Whether a query (in lower case) asks for an idea, a plan or a recommendation."""
+    """Whether a query (in lower case) asks for an idea, a plan or a recommendation, in any of the five languages. More
+    asks for it here, where a constraint may matter, than by `core.topics.asks_advice`, by which preferences are lifted.
+    """
     return _ADVICE.search(low) is not None
 
 

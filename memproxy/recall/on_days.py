@@ -1,5 +1,7 @@
 """Where some days are asked for ("What did I do last weekend?"): what was said on them answers, whatever its words."""
 
+import math
+
 import numpy as np
 
 from memproxy.core import timerange
@@ -27,7 +29,9 @@ LOOKED_AT = 24
 """Candidates, best first, that are read for the days that they tell of."""
 
 _STEP = 1e-3
-_FLOOR = 0.405
+_FLOOR = math.log(0.6 / 0.4)
+"""Log odds of the usual floor."""
+
 _READ = 300
 
 

@@ -35,11 +35,12 @@ _YES_OR_NO = re.compile(
     re.IGNORECASE,
 )
 _OPEN = re.compile(
-    r"\b(?:what|which|who|whom|whose|where|when|why|how|was|welche\w*|wer|wem|wo|wann|wie"
+    r"\b(?:what|which|who|whom|whose|where|when|why|how|was(?! (?:i|my|it|he|she|we|our|the|there|that|this)\b)"
+    r"|welche\w*|wer|wem|wo|wann|wie"
     r"|qué|cuál\w*|quién\w*|dónde|cuándo|cómo|quel\w*|qui|où|quand|comment|combien)\b",
     re.IGNORECASE,
 )
-"""Asks for something that it does not name: "is it true, and when is my flight to Lisbon"."""
+"""Asks for something that it does not name: "is it true, and when is my flight to Lisbon". "Was" is the German word."""
 
 _NO_THING = STOPWORDS | GENERIC_WORDS
 _CHANGES = frozenset({"now", "new", "chang", "mov", "switch", "currently", "anymore", "longer", "actually", "instead"})

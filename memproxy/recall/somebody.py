@@ -3,6 +3,7 @@
 "Any ideas for a present for my wife?" and "she adores orchids, my wife" share no topic, and many say "wife".
 """
 
+import math
 import re
 
 import msgspec
@@ -23,8 +24,10 @@ TASTE = 1.4
 BELOW = 1.4
 """How far they stand below the best at most: within the elbow of `recall.select`."""
 
+SUREST = math.log(99)
+"""Log odds of what is taken for sure: the elbow counts from no more than this."""
+
 _STEP = 1e-3
-_SUREST = 4.6
 _READ = 600
 
 _FOR_THEM = re.compile(
@@ -93,7 +96,7 @@ def of_somebody(batch: Batch, odds: Array) -> Array:
     told = sorted(told, key=lambda place: -odds[place])[:MOST]
     found = odds.copy()
     if told:
-        least = max(TASTE, min(float(odds.max()), _SUREST) - BELOW)
+        least = max(TASTE, min(float(odds.max()), SUREST) - BELOW)
         found[told] = np.maximum(odds[told], least - _STEP * np.arange(len(told)))
     return found
 

@@ -54,7 +54,9 @@ def test_long_and_strange_texts_are_read_too() -> None:
     assert not Asked.of("").of_itself
 
 
-@pytest.mark.parametrize("question", ["Do I still live in Berlin?", "hi! is my rent 1000 euros?"])
+@pytest.mark.parametrize(
+    "question", ["Do I still live in Berlin?", "hi! is my rent 1000 euros?", "Was my rent 1000 euros?"]
+)
 def test_a_question_that_names_its_own_answer_is_seen(question: str) -> None:
     assert Asked.of(question).of_itself
 
