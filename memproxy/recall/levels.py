@@ -44,11 +44,19 @@ _MOST_ABOVE = 12.0
 _MOST_BEHIND = 20.0
 _READ = 2000
 
+_MEASURES = (
+    r"hours?|days?|weeks?|months?|years?|minutes?|seconds?"
+    r"|miles?|kilomet(?:er|re)s?|steps|calories|people|pages|percent"
+)
+"""What one message tells in full; of all else that is counted each may have been told by itself."""
+
 _MANY = re.compile(
     rf"{BEGINS}(?:"
     r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
     r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
     r"\w{2,}(?<!s)(?<!u)(?<!i)s\b"
+    rf"|\bhow\s+many\s+(?!(?:{_MEASURES})\b)(?:[\w'’-]+\s+){{0,3}}?\w{{2,}}(?<!s)(?<!u)(?<!i)s\b"
+    r"|\bwie\s*viele\b|\bcu[aá]nt[oa]s\b|\bcombien\s+d[e']|几[个本次只]"
     r"|\b(?:what|which|who|where|when|how\s+old|how)\s+(?:all\s+)?(?:are|were)\s+(?:all\s+)?"
     r"(?:my|our|the|his|her|their|some)\s+(?:\w+\s+)?\w+(?:s|children|people|kids)\b"
     r"|\b(?:list|name|all)\s+(?:all\s+|of\s+)*(?:the|my|our)\b|\beverything\b|\bwhat\s+all\b|\bnames\s+of\b"

@@ -45,6 +45,7 @@ from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, short
 from memproxy.recall.search import Ranker, Scored, best_first
 from memproxy.recall.select import ELBOW, Judged, Limits, select
 from memproxy.recall.several import asks_for_all
+from memproxy.recall.sides import SIDE, sides_of, with_sides
 from memproxy.recall.subqueries import parts_of
 from memproxy.recall.tiers import Tier, tier_of
 from memproxy.settings import Settings
@@ -186,6 +187,7 @@ class Recall:
             found = await self._asked(request, query, limits, course)
         if self._settings.rewrite.mode == "hyde" and all(one.score < limits.floor for one in found):
             query, found = await self._by_statement(request, query, found, limits, course)
+        found = await self._sided(request.scope, query, found, limits, course)
         found = await self._beyond(request.scope, query, found, limits, course)
         if request.limits.rerank is False:
             return query, found
@@ -212,6 +214,21 @@ class Recall:
             return query, found
         async with course.in_time():
             return statement, await self._find(request.scope, statement, limits, course)
+
+    async def _sided(
+        self, scope: Scope, query: str, found: list[Scored], limits: Limits, course: Course
+    ) -> list[Scored]:
+        """With what is told of each of two things that the query is about; without, when there is no time for it."""
+        sides = sides_of(query) if self._recipe.calibrated else []  # of others a score is no probability
+        if not sides:
+            return found
+        try:
+            with course.stage("sides"):
+                async with course.in_time():
+                    return with_sides(found, [await self._find(scope, side, limits, course) for side in sides])
+        except (TimeoutError, StoreUnavailable) as error:
+            course.notes.append(f"sides: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
+            return found
 
     async def _beyond(
         self, scope: Scope, query: str, found: list[Scored], limits: Limits, course: Course
@@ -349,7 +366,7 @@ class Recall:
             asked=asked,
             session=request.scope.session,
             elbow=ELBOW if self._recipe.calibrated else math.inf,
-            of_all=asks_for_all(request.queries[-1]),
+            of_all=asks_for_all(request.queries[-1]) or any(SIDE in one.signals for one in found),
             now=now,
         )
         if not stable:
