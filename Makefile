@@ -19,8 +19,10 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(STAMP)
 	$(BIN)/memproxy demo
 
+# A file's tests run in one worker: what they share (a server, an engine, a model) is started once. tests/conftest.py says
+# in which order.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --maxfail 30
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --maxfail 30
 
 # Without Node.js its clients are skipped, and say so.
 test-clients: $(STAMP) $(CLIENTS_STAMP) $(if $(shell command -v npm),$(NODE_STAMP))

@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from memproxy.auth import clean_id
 from memproxy.auth.hashing import hashed
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, new_key
-from memproxy.errors import ConfigError, RequestError
+from memproxy.errors import ConfigError
 from memproxy.home import home_dir
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
@@ -20,7 +19,7 @@ from memproxy.wiring.state import make_state
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new key is to be."""
+    """What a new key is to be. The names are such as requests can name (`memproxy.cli.options.a_name`)."""
 
     tenant: str
     user: str | None = None
@@ -34,10 +33,8 @@ def made(asked: Asked) -> tuple[str, KeyRecord]:
     """A new key and its record; nothing is kept yet.
 
     Raises:
-        ConfigError: a name that cannot be one, a permission that does not exist, or a time that does not lie ahead.
+        ConfigError: a permission that does not exist, or a time that does not lie ahead.
     """
-    for option in ("tenant", "user", "project"):
-        _check_name(option, getattr(asked, option))
     unknown = [name for name in asked.permissions if name not in PERMISSIONS]
     if unknown:
         raise ConfigError(f"--permission {unknown[0]}: the permissions are {', '.join(PERMISSIONS)}")
@@ -57,18 +54,6 @@ def made(asked: Asked) -> tuple[str, KeyRecord]:
         expires_at=now + timedelta(days=asked.days) if asked.days else None,
     )
     return key, record
-
-
-def _check_name(option: str, name: str | None) -> None:
-    """Refuse what no request can name: the key would be for nobody, or, with an empty user, for everybody."""
-    if name is None:
-        return
-    if name != name.strip() or not name:
-        raise ConfigError(f"--{option} {name!r}: give a name, without blanks around it")
-    try:
-        clean_id(name, f"--{option}")
-    except RequestError as error:
-        raise ConfigError(error.message) from error
 
 
 async def keep(settings: Settings, record: KeyRecord) -> None:

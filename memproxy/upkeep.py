@@ -98,14 +98,19 @@ async def forget(settings: Settings, *, tenant: str | None, user: str, session: 
     Raises:
         MemproxyError: it could not be done; the message says why.
     """
-    path = f"/v1/memory/users/{quote(user, safe='')}"
+    path = f"/v1/memory/users/{_piece(user)}"
     if session is not None:
-        path = f"/v1/memory/sessions/{quote(session, safe='')}"
+        path = f"/v1/memory/sessions/{_piece(session)}"
     # nothing is learned on the way: no model is called for somebody who is to be forgotten
     quiet = settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
     async with installation(quiet) as here:
         told = await here.call("DELETE", path, tenant=tenant, user=user)
     return int(told["deleted"])
+
+
+def _piece(name: str) -> str:
+    """A name as a piece of a path. ``.`` and ``..`` would be taken for steps, the second out of where it stands."""
+    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
 
 
 async def reindex(settings: Settings, show: Show) -> ReindexTold:

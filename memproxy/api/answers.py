@@ -5,6 +5,12 @@ from typing import Any
 OUTCOMES = ["stored", "superseded", "duplicate", "rejected", "edited", "deleted", "retracted", "nothing", "feedback"]
 """What is told of a candidate of learning, of a memory that a call wrote, or that somebody judged."""
 
+PREDICATE = (
+    "What is said of the subject. Of a learned memory it is the name that memproxy files the statement under, which is "
+    "more exact than the learning model's own where that was vaguer than its sentence: `budget` of `User's roof budget "
+    "is ...` is `roof budget`."
+)
+
 REF = "#/components/schemas/"
 
 

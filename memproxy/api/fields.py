@@ -18,6 +18,17 @@ MAX_METADATA_BYTES = 16_384
 MAX_METADATA_DEPTH = 8
 TEXT_PART_TYPES = frozenset({"text", "input_text", "output_text"})
 
+CALL_NAMES = frozenset(
+    """
+    activity audit categories dream entities export feedback import palace prune receipts recall search sessions
+    settings stats turns users working
+    """.split()  # noqa: SIM905
+)
+"""What stands behind ``/v1/memory/`` where an id may stand, and is no id."""
+
+UNREACHABLE = CALL_NAMES | {".", ".."}
+"""Ids that no path leads to; ``.`` and ``..`` are taken out of a path by whoever sends it."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
 _SECONDS = re.compile(r"-?\d{9,15}(?:\.\d{1,9})?")
@@ -60,6 +71,20 @@ def check_id(value: str) -> str:
     if _CONTROL.search(value):
         raise ValueError("must not hold control characters or lone surrogates")
     return value
+
+
+def check_turn_id(value: str) -> str:
+    """The id of a message, by which its turn is read, changed and forgotten: a piece of a path.
+
+    Raises:
+        ValueError: no path leads to it, or as `check_id`.
+    """
+    if value in UNREACHABLE:
+        raise ValueError(
+            "must not be . or .. or a word of the API's own paths (stats, search, ...), for no path would lead to the "
+            "turn: give another id, or none"
+        )
+    return check_id(value)
 
 
 def parse_time(value: object) -> datetime | None:
@@ -199,6 +224,15 @@ _CONTENT_SCHEMA = {
 }
 
 Id = Annotated[str, Field(max_length=256), AfterValidator(check_id)]
+TurnId = Annotated[
+    str,
+    Field(
+        max_length=256,
+        description="Its turn's id from then on. No word of the API's own paths, nor `.` or `..`.",
+        json_schema_extra={"not": {"enum": sorted(UNREACHABLE)}},
+    ),
+    AfterValidator(check_turn_id),
+]
 Label = Annotated[str, Field(max_length=200), AfterValidator(check_id)]
 Phrase = Annotated[str, Field(max_length=1_000), AfterValidator(check_said)]
 Content = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(check_said)]

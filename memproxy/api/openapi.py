@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 import memproxy
 from memproxy.api import described, queries, schemas
-from memproxy.api.answers import ANSWERS, REF
+from memproxy.api.answers import ANSWERS, PREDICATE, REF
 from memproxy.core.memory import INTERNAL_FIELDS, TEXT_FIELDS, Memory
 from memproxy.core.protocol import Citation
 from memproxy.core.transfer import MEDIA_TYPE
@@ -325,6 +325,7 @@ def _components() -> dict[str, Any]:
     _, given = msgspec.json.schema_components([Memory, Citation], ref_template=REF + "{name}")
     memory = given["Memory"]
     shown = {name: schema for name, schema in memory["properties"].items() if name not in INTERNAL_FIELDS}
+    shown["predicate"] = shown["predicate"] | {"description": PREDICATE}
     given["Memory"] = memory | {"properties": shown, "required": list(shown)}
     given["ChangedMemory"] = given["Memory"] | {
         "required": [name for name in shown if name not in TEXT_FIELDS],

@@ -47,10 +47,10 @@ class PalaceView:
         names = PalaceNames(self._backends, scope)
         place = await names.wing(query.wing) if query.wing is not None else Place()
         if query.room is not None:
-            room = await names.room(query.room)
+            room = await names.room(query.room, place.wing)
             place = Place(wing=room.wing or place.wing, room=room.room)
         if query.room is not None and place.wing is None:
-            raise RequestError("room: name its wing too, or give its pointer (W-001/R-01).", param="wing")
+            raise RequestError("room: name its wing too, or give its whole pointer (W-001/R-01).", param="wing")
         if query.closet is not None and place.room is None:
             raise RequestError("closet: name its wing and room too.", param="room")
         return place

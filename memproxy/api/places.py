@@ -4,7 +4,7 @@ import msgspec
 
 from memproxy.api.context import Backends
 from memproxy.api.schemas import Filters
-from memproxy.core.palace import pointer, read_pointer, slug, subject_name
+from memproxy.core.palace import pointer, read_pointer, read_room, slug, subject_name
 from memproxy.core.scope import Scope
 from memproxy.ports import MemoryFilter, PalacePlace
 
@@ -38,16 +38,31 @@ class PalaceNames:
         names = await self._state.palace_names(self._scope)
         return Place(wing=names.get(subject_name(said)) or names.get(slug(said)) or NOWHERE)
 
-    async def room(self, said: str) -> Place:
-        """The room of this session, or of this pointer, which names the wing too.
+    async def room(self, said: str, wing: str | None = None) -> Place:
+        """The room of this session, or of this pointer, which names the wing too; in a wing (its name) the pointer's
+        last part does, unless a session there is called so.
 
         Raises:
             StateUnavailable: the names cannot be read.
         """
         numbers = read_pointer(said)
-        if numbers is None or numbers[1] is None:
+        if numbers is not None and numbers[1] is not None:
+            return await self._at(numbers[0], numbers[1])
+        number = read_room(said)
+        if wing is None or number is None:
             return Place(room=said)
-        return await self._at(numbers[0], numbers[1])
+        return Place(wing=wing, room=await self._in_wing(wing, said, number) or said)
+
+    async def _in_wing(self, wing: str, said: str, number: int) -> str | None:
+        """The name of a wing's room of this number; None when there is none, or one that is called as was said."""
+        parent = await self._state.palace(self._scope, "", after=0, limit=1, name=wing)
+        if not parent:
+            return None
+        within = pointer(parent[0].number)
+        if await self._state.palace(self._scope, within, after=0, limit=1, name=said):
+            return None
+        found = await self._numbered(within, number)
+        return found.name if found else None
 
     async def _at(self, wing: int, room: int | None) -> Place:
         found = await self._numbered("", wing)
@@ -70,7 +85,9 @@ async def in_palace(backends: Backends, scope: Scope, filters: Filters, where: M
     if not filters.wing and not filters.room and not filters.closet:
         return where
     names = PalaceNames(backends, scope)
-    places = [await names.wing(said) for said in filters.wing] + [await names.room(said) for said in filters.room]
+    wings = [await names.wing(said) for said in filters.wing]
+    only = wings[0].wing if len(wings) == 1 else None
+    places = wings + [await names.room(said, only) for said in filters.room]
     return msgspec.structs.replace(
         where,
         wings=tuple(dict.fromkeys(place.wing for place in places if place.wing is not None)),

@@ -51,7 +51,9 @@ class CategoriesQuery(PlaceQuery):
 
 
 class PalaceQuery(PlaceQuery):
-    """`GET /v1/memory/palace`: one level below the place that is given. Names or pointers."""
+    """`GET /v1/memory/palace`: one level below the place that is given. Names or pointers; beside its ``wing`` a room
+    may also be given by its pointer's last part (``R-01``).
+    """
 
     wing: Phrase | None = None
     room: Id | None = None

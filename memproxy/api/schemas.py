@@ -30,6 +30,7 @@ from memproxy.api.fields import (
     ReadableContent,
     Role,
     Trusted,
+    TurnId,
     Unit,
     as_list,
     parse_content,
@@ -169,7 +170,7 @@ class MessageBody(Body):
     """
 
     role: Role
-    id: Id | None = None
+    id: TurnId | None = None
     name: Label | None = None
     timestamp: OptionalTime = None
     tool_calls: Unread = None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memproxy.cli.options import Config, Tenant, Whole, quiet_settings, told_of_all
+from memproxy.cli.options import Config, OneUser, Tenant, User, Whole, a_name, quiet_settings, told_of_all
 from memproxy.errors import NotBuilt
 
 
@@ -14,7 +14,9 @@ def mine(
     config: Config = None,
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", help="Until nothing of this tenant waits; by default of all.", metavar="T"),
+        typer.Option(
+            "--tenant", help="Until nothing of this tenant waits; by default of all.", metavar="T", callback=a_name
+        ),
     ] = None,
     *,
     retry_parked: Annotated[
@@ -32,7 +34,7 @@ def mine(
 
 
 def dream(
-    user: Annotated[str | None, typer.Option("--user", help="This user alone.", metavar="U")] = None,  # noqa: ARG001
+    user: OneUser = None,  # noqa: ARG001
     tenant: Tenant = None,  # noqa: ARG001 - the options are there, the work is not
     config: Config = None,
 ) -> None:
@@ -64,8 +66,10 @@ def reindex(config: Config = None, tenant: Whole = None) -> None:
 
 
 def forget(
-    user: Annotated[str, typer.Option("--user", help="Whose memory.", metavar="U")],
-    session: Annotated[str | None, typer.Option("--session", help="Undo this conversation alone.", metavar="S")] = None,
+    user: User,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Undo this conversation alone.", metavar="S", callback=a_name)
+    ] = None,
     tenant: Tenant = None,
     config: Config = None,
     *,
@@ -87,7 +91,7 @@ def forget(
 
 
 def prune(
-    user: Annotated[str | None, typer.Option("--user", help="This user alone.", metavar="U")] = None,
+    user: OneUser = None,
     tenant: Tenant = None,
     config: Config = None,
     *,

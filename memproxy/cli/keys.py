@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from memproxy.auth.keys import RECORD_SECONDS
-from memproxy.cli.options import Config, Unread, Whole, quiet_settings, told_of_all
+from memproxy.cli.options import Config, OneTenant, Unread, Whole, a_name, a_text, quiet_settings, told_of_all
 from memproxy.core.proxykey import PERMISSIONS
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret
@@ -26,7 +26,10 @@ def keys_hash(
         ),
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Also print the line for auth.tenants that names it.", metavar="T")
+        str | None,
+        typer.Option(
+            "--tenant", help="Also print the line for auth.tenants that names it.", metavar="T", callback=a_name
+        ),
     ] = None,
     config: Unread = None,  # noqa: ARG001 - every command takes it
 ) -> None:
@@ -66,10 +69,12 @@ def _known_permissions(names: list[str] | None) -> list[str] | None:
 @app.command("new")
 def keys_new(
     *,
-    tenant: Annotated[str, typer.Option(help="Tenant that it belongs to.", metavar="T")],
-    user: Annotated[str | None, typer.Option(help="The only user it is for.", metavar="U")] = None,
-    project: Annotated[str | None, typer.Option(help="The only project it is for.", metavar="P")] = None,
-    name: Annotated[str, typer.Option(help="What it is for.", metavar="TEXT")] = "",
+    tenant: Annotated[str, typer.Option(help="Tenant that it belongs to.", metavar="T", callback=a_name)],
+    user: Annotated[str | None, typer.Option(help="The only user it is for.", metavar="U", callback=a_name)] = None,
+    project: Annotated[
+        str | None, typer.Option(help="The only project it is for.", metavar="P", callback=a_name)
+    ] = None,
+    name: Annotated[str, typer.Option(help="What it is for.", metavar="TEXT", callback=a_text)] = "",
     permission: Annotated[
         list[str] | None,
         typer.Option(
@@ -102,9 +107,7 @@ def keys_new(
 
 @app.command("list")
 def keys_list(
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Of this tenant alone; by default of all.", metavar="T")
-    ] = None,
+    tenant: OneTenant = None,
     config: Config = None,
 ) -> None:
     """List the proxy keys that were made here; their ids, never the keys."""
@@ -118,7 +121,8 @@ def keys_list(
 def keys_revoke(
     key_id: Annotated[str, typer.Argument(help="Id of the key (memproxy keys list).", metavar="ID")],
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Only if it is a key of this tenant.", metavar="T")
+        str | None,
+        typer.Option("--tenant", help="Only if it is a key of this tenant.", metavar="T", callback=a_name),
     ] = None,
     config: Config = None,
 ) -> None:

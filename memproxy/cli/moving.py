@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from memproxy.cli.options import Config, Tenant, Whole, quiet_settings, told_of_all
+from memproxy.cli.options import Config, Tenant, User, Whole, a_name, quiet_settings, told_of_all
 
 
 def export_command(
-    user: Annotated[str, typer.Option("--user", help="Whose memory.", metavar="U")],
+    user: User,
     tenant: Tenant = None,
     config: Config = None,
     *,
@@ -36,7 +36,10 @@ def import_command(
         Literal["memproxy", "mem0", "chatgpt", "zep"], typer.Option("--format", help="Whose export it is.")
     ] = "memproxy",
     user: Annotated[
-        str | None, typer.Option("--user", help="Whose all of it becomes; by default as the file says.", metavar="U")
+        str | None,
+        typer.Option(
+            "--user", help="Whose all of it becomes; by default as the file says.", metavar="U", callback=a_name
+        ),
     ] = None,
     tenant: Tenant = None,
     config: Config = None,

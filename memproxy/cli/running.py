@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from memproxy import __version__, logs
-from memproxy.cli.options import Config, Unread, Whole, quiet_settings, told_of_all
+from memproxy.cli.options import Config, OneTenant, Unread, Whole, quiet_settings, told_of_all
 from memproxy.config_file import load_settings
 from memproxy.settings import http_address
 
@@ -65,9 +65,7 @@ def check(config: Config = None, tenant: Whole = None) -> None:
 
 
 def audit(
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Of this tenant alone; by default of all.", metavar="T")
-    ] = None,
+    tenant: OneTenant = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Newest entries to show.")] = 100,
     config: Config = None,
 ) -> None:

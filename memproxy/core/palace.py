@@ -71,6 +71,8 @@ _POSSESSIVE = re.compile(r"['’]s\b|(?<=s)['’](?=\W|$)")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _POINTER = re.compile(r"W-(\d{1,9})(?:/R-(\d{1,9})(?:/D-(\d{1,9}))?)?", re.IGNORECASE)
 
+_ROOM = re.compile(r"R-(\d{1,9})", re.IGNORECASE)
+
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
     """Where a memory belongs. ``same`` are pairs of names of one subject (``("dog", "biscuit")``); with ``drawer`` it
@@ -331,6 +333,12 @@ def pointer(wing: int, room: int | None = None, drawer: int | None = None) -> st
         if drawer is not None:
             parts.append(f"D-{drawer:03d}")
     return "/".join(parts)
+
+
+def read_room(text: str) -> int | None:
+    """The number in the last part of a room's pointer (``R-11``); None when it is none."""
+    match = _ROOM.fullmatch(text.strip())
+    return None if match is None else int(match[1])
 
 
 def read_pointer(text: str) -> tuple[int, int | None, int | None] | None:

@@ -17,6 +17,7 @@ from yarl import URL
 
 from memproxy.auth import Headers
 from memproxy.errors import MemproxyError, UpstreamTimeout, UpstreamUnreachable
+from memproxy.relay.raw_headers import HeadersAsBytes, RawRequest, text_or_bytes
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.tls import tls_context
 from memproxy.settings import UpstreamSettings
@@ -69,15 +70,25 @@ class Upstream:
         self.name = self.host + address.path
         self._key = settings.api_key.get_secret_value() if settings.api_key else None
         self._session: aiohttp.ClientSession | None = None
+        self._raw_session: aiohttp.ClientSession | None = None
         self._urls: dict[bytes, URL] = {}
 
     async def open(self) -> None:
         """Make the pool."""
         settings = self._settings
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False, ssl=tls_context(settings.ca_file)
-            ),
+        connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False, ssl=tls_context(settings.ca_file)
+        )
+        self._session = self._made_session(connector, aiohttp.ClientRequest)
+        self._raw_session = self._made_session(connector, RawRequest)
+
+    def _made_session(
+        self, connector: aiohttp.TCPConnector, request_class: type[aiohttp.ClientRequest]
+    ) -> aiohttp.ClientSession:
+        settings = self._settings
+        return aiohttp.ClientSession(
+            connector=connector,
+            request_class=request_class,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(
@@ -91,8 +102,9 @@ class Upstream:
 
     async def close(self) -> None:
         """Close the pool."""
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, self._raw_session):
+            if session is not None:
+                await session.close()
 
     @property
     def base_url(self) -> str:
@@ -112,13 +124,11 @@ class Upstream:
         dropped = _NOT_SENT if self._takes_client_key else _NOT_SENT_NOR_KEYS
         if (connection := headers.all(b"connection")) and connection not in _NAME_NOTHING_MORE:
             dropped |= _connection_named(headers.raw)
-        sent: CIMultiDict[str] = CIMultiDict(
-            [
-                (name.decode("latin-1"), _header_text(value))
-                for name, value in headers.raw
-                if (lower := name.lower()) not in dropped and not lower.startswith(_OURS)
-            ]
-        )
+        sent: CIMultiDict[str]
+        try:
+            sent = CIMultiDict(_passed_on(headers.raw, dropped, bytes.decode))
+        except UnicodeDecodeError:
+            sent = HeadersAsBytes(_passed_on(headers.raw, dropped, text_or_bytes))
         if self._key is not None:
             sent["authorization"] = f"Bearer {self._key}"
         if length is not None:
@@ -134,9 +144,10 @@ class Upstream:
             UpstreamUnreachable: no connection, or it broke before the answer began.
             UpstreamTimeout: no connection or no answer in time.
         """
-        assert self._session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
+        session = self._raw_session if isinstance(headers, HeadersAsBytes) else self._session
+        assert session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
         try:
-            response = await self._session.request(
+            response = await session.request(
                 method, self._url(raw_path), headers=headers, data=body, allow_redirects=False, proxy=self._proxy
             )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
@@ -262,8 +273,11 @@ def _connection_named(raw: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
     return frozenset(part.strip().lower() for value in values for part in value.split(b","))
 
 
-def _header_text(value: bytes) -> str:
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
+def _passed_on(
+    raw: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes], text: Callable[[bytes], str]
+) -> list[tuple[str, str]]:
+    return [
+        (name.decode("latin-1"), text(value))
+        for name, value in raw
+        if (lower := name.lower()) not in dropped and not lower.startswith(_OURS)
+    ]

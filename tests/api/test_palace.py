@@ -43,6 +43,22 @@ async def test_one_walks_from_wings_to_the_verbatim_turns(api: Api) -> None:
     assert {drawer["pointer"] for drawer in drawers} == {f"W-001/R-01/D-00{n}" for n in (1, 2, 3)}
 
 
+async def test_beside_its_wing_a_room_goes_by_the_last_part_of_its_pointer_too(api: Api) -> None:
+    for session, text in (("s1", "Biscuit is a beagle"), ("R-01", "Biscuit likes carrots"), ("s3", "Biscuit barks")):
+        await api.store(text, subject="Biscuit", session_id=session)
+    rooms = {room["name"]: room["pointer"] for room in await level(api, wing="Biscuit")}
+    assert rooms == {"s1": "W-001/R-01", "R-01": "W-001/R-02", "s3": "W-001/R-03"}
+    for wing in ("W-001", "biscuit"):
+        asked = {said: await level(api, wing=wing, room=said) for said in ("R-03", "r-3", "s3", "W-001/R-03")}
+        assert len({str(closets) for closets in asked.values()}) == 1
+        assert [closet["pointer"] for closet in asked["R-03"]] == ["W-001/R-03"]
+        assert [one["content"] for one in await api.page(wing=wing, room="R-03")] == ["Biscuit barks"]
+        assert [one["content"] for one in await api.page(wing=wing, room="R-01")] == ["Biscuit likes carrots"]
+        assert await level(api, wing=wing, room="R-04") == []
+    alone = await api.call("GET", "/v1/memory/palace", params={"room": "R-03"})
+    assert (alone.status_code, alone.json()["error"]["param"]) == (400, "wing")
+
+
 async def test_all_names_of_a_subject_are_one_wing(api: Api) -> None:
     first = await api.store("Biscuit is a beagle", subject="My dog Biscuit", session_id="s1")
     others = [

@@ -1,8 +1,11 @@
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from memproxy.api.fields import CALL_NAMES, UNREACHABLE
+from memproxy.api.routes import api_calls
 from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -41,6 +44,22 @@ async def test_ingested_turns_are_verbatim_in_order_with_their_own_time_and_foun
         "Congratulations!",
         "He loves the beach",
     ]
+
+
+async def test_no_message_gets_an_id_that_no_path_leads_to(api: Api) -> None:
+    paths = [path.split("/")[3:] for _, path, _ in api_calls(api.engine.backends()) if path.startswith("/v1/memory/")]
+    assert {pieces[0] for pieces in paths if not pieces[0].startswith("{")} == CALL_NAMES
+    for name in sorted(UNREACHABLE):
+        body = {"session_id": "s1", "messages": [{"role": "user", "content": "hello", "id": name}]}
+        answer = await api.call("POST", "/v1/memory/turns", json=body)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages.0.id")
+        assert "another id" in answer.json()["error"]["message"]
+    like = ["...", "Stats", "stats/1", ".stats"]
+    messages = [{"role": "user", "content": f"I say {name}", "id": name} for name in like]
+    assert (await ingest(api, "s1", messages))["turn_ids"] == like
+    for name in like:
+        read = await api.call("GET", f"/v1/memory/{quote(name, safe='')}")
+        assert read.json()["content"] == f"I say {name}"
 
 
 async def test_the_same_turns_twice_change_nothing(api: Api) -> None:

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import httpx
 import psutil
-import pytest
 
 from memproxy.demo.model_server import MODEL
 from tests.support.proxy import environment
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.xdist_group("demo")
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -11,7 +11,7 @@ from tests.support.proxy import Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-connections")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def raw(proxy: Proxy, request: bytes) -> bytes:

@@ -17,8 +17,6 @@ from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.xdist_group("e2e-crashes")
-
 
 async def test_every_turn_whose_answer_ended_survives_a_kill_once(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     """Those that were being indexed, and one of which the engine knows nothing yet."""

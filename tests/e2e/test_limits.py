@@ -15,7 +15,7 @@ from tests.support.proxy import KEY, Proxy, free_port, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-limits")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LIMITS = {"max_body_bytes": 100_000, "max_concurrent_requests": 4}
 

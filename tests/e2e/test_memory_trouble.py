@@ -14,7 +14,7 @@ from tests.support.proxy import Proxy, free_port, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-memory-trouble")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FACT = "My budget for the Hawaii vacation is $10,000."
 

@@ -11,7 +11,7 @@ from tests.support.answers import Answer, chat_events, completion, error, stream
 from tests.support.proxy import KEY, Proxy
 from tests.support.upstream import ScriptedUpstream
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-openai-client")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TOOL: Any = {
     "type": "function",

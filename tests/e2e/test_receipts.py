@@ -9,7 +9,7 @@ from tests.support.proxy import Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-receipts")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def receipt(proxy: Proxy, request_id: str, user: str) -> tuple[int, dict[str, Any]]:

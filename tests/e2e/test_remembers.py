@@ -10,7 +10,7 @@ from tests.support.proxy import KEY, Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-remembers")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUESTION = "What is my budget for the Hawaii vacation?"
 

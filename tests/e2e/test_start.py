@@ -12,8 +12,6 @@ from memproxy.errors import ConfigError
 from tests.support.proxy import base_config, free_port, memproxy, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream
 
-pytestmark = pytest.mark.xdist_group("e2e-start")
-
 
 def config_file(folder: Path, **changes: object) -> Path:
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from tests.support.proxy import Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("e2e-transparent")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ODD_NUMBERS = (
     b'{"model": "m","temperature":1.0,"seed":123456789012345678901234567890,"x":1e-6, "messages":[ {"role":"user",'

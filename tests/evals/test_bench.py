@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 SCALE = 0.02
 PLAN = scaled(QUICK, SCALE)
 
-pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:

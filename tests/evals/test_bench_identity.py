@@ -5,7 +5,7 @@ import pytest
 from memproxy.evals.bench.identity import WARM_UP, measure
 from memproxy.evals.bench.versions import BLOCK
 
-pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 async def test_a_proxy_that_asks_for_keys_is_measured_beside_one_that_does_not() -> None:

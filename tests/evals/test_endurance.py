@@ -10,7 +10,7 @@ import pytest
 from memproxy.evals.bench.endurance import LongRun, Used
 from tests.support.proxy import environment
 
-pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 def test_the_slope_is_that_of_the_last_half() -> None:

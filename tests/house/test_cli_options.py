@@ -17,7 +17,6 @@ from memproxy.auth import key_hash
 from memproxy.cli import app, main
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
-from memproxy.errors import ConfigError
 from memproxy.home import secret
 from memproxy.installation import installation
 from memproxy.ports import JournalEntry, JournalKind
@@ -119,13 +118,33 @@ def test_without_a_key_there_is_no_hash_but_a_message(
     assert "No key was given" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("named", [{"tenant": ""}, {"tenant": " "}, {"user": ""}, {"project": "a\tb"}])
+@pytest.mark.parametrize(
+    "named", [{"tenant": ""}, {"tenant": " "}, {"user": ""}, {"project": "a\tb"}, {"name": "a\nb"}]
+)
 def test_a_key_is_made_for_somebody_only(named: dict[str, str]) -> None:
     arguments = [f"--{option}={name}" for option, name in ({"tenant": "acme"} | named).items()]
     made = run("keys", "new", *arguments)
-    assert isinstance(made.exception, ConfigError)
-    assert f"--{next(iter(named))}" in made.exception.message
+    assert made.exit_code == 2
+    assert f"--{next(iter(named))}" in made.stderr
     assert run("keys", "list").stdout == ""
+
+
+def test_a_name_that_no_request_can_have_is_bad_usage_of_every_command_that_takes_one(home: Path) -> None:
+    taking = [
+        (words, option)
+        for words, names in options().items()
+        for option in sorted(names & {"--tenant", "--user", "--session", "--project"})
+        if not words.startswith("eval")
+    ]
+    assert len(taking) > 20
+    empty = [(words, option, "") for words, option in taking]
+    others = [("export", "--user", name) for name in (" ann", "a\x00b", "n" * 257, "\udcff")]
+    for words, option, name in [*empty, *others]:
+        refused = run(*words.split(), f"{option}={name}")
+        assert refused.exit_code == 2, (words, option)
+        assert f"Invalid value for '{option}'" in refused.stderr
+        assert "give a name" in refused.stderr.lower()
+    assert list(home.iterdir()) == []
 
 
 @pytest.mark.parametrize("option", ["--permission=read", "--permission=chat,admin", "--days=0"])

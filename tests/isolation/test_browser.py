@@ -17,7 +17,6 @@ from tests.support.upstream import ScriptedUpstream, scripted_upstream
 pytestmark = [
     needs_browser,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.xdist_group("isolation-browser"),
     pytest.mark.timeout(240),
 ]
 

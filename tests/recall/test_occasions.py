@@ -5,14 +5,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from memproxy.core.memory import Memory
 from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.ports import MemoryFilter
+from memproxy.ports import Embedder, MemoryFilter
 from memproxy.settings import EmbeddingSettings
 from tests.recall.making import ANN, Bench, asking, bench, fact, turn
+from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def said(text: str, day: str) -> Memory:
@@ -32,18 +36,27 @@ DIARY = (
 BIRTHDAY = fact("User's birthday is on 3 May", id="birthday", session_id="2026-01-01")
 
 
-@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
-async def diary(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    embedder = None
-    if request.param == "model":
-        embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
-        await until_ready(embedder)
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])]
+)
+async def embedder(request: pytest.FixtureRequest, folders: Folders) -> AsyncIterator[Embedder | None]:
+    """Loaded once: that takes longer than most of the tests."""
+    if request.param == "words":
+        yield None
+        return
+    with folders.new("cache") as cache:
+        made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), cache)
+        await until_ready(made)
+        yield made
+        await made.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def diary(embedder: Embedder | None, tmp_path: Path) -> AsyncIterator[Bench]:
     async with bench(tmp_path / "store", embedder=embedder) as shop:
         for memory in (*DIARY, BIRTHDAY):
             await shop.put(memory)
         yield shop
-    if embedder is not None:
-        await embedder.close()
 
 
 async def best(diary: Bench, question: str) -> str:

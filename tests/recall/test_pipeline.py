@@ -145,10 +145,11 @@ async def test_a_request_narrows_what_is_recalled(tmp_path: Path) -> None:
         one = await it.recall.recall(asking(question, retrieval_limit=1))
         strict = await it.recall.recall(asking(question, similarity_threshold=1.0))
         none = await it.recall.recall(asking(question, retrieval_limit=0))
+        no_kind = await it.recall.recall(asking(question, memory_types=[]))
         tiny = await it.recall.recall(asking(question, max_tokens=20))
     assert all("said" in line for line in only_turns.context.splitlines() if line.startswith("- "))
     assert len(one.citations) == 1
-    assert {strict.result, none.result, tiny.result} == {"empty"}
+    assert {strict.result, none.result, no_kind.result, tiny.result} == {"empty"}
     assert "budget" in [candidate["rejected"] for candidate in tiny.candidates]
 
 

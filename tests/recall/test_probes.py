@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from memproxy.core.scope import Scope
 from memproxy.models.embed import FastembedEmbedder
@@ -13,7 +14,10 @@ from memproxy.ports import Embedder, MemoryFilter
 from memproxy.settings import EmbeddingSettings, Settings
 from tests.recall.making import UNHURRIED, bench, conversation, fact
 from tests.recall.waiting import until_ready
+from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FLOOR = 0.6
 Probe = Callable[[list[str], str], Awaitable[dict[str, float]]]
@@ -93,26 +97,29 @@ WHOLE = Settings.model_validate({"recall": {"deadline_ms": 5_000, "recipe": "vec
 
 
 @pytest.fixture(
-    params=["words", *(pytest.param(name, marks=[needs_model, pytest.mark.model]) for name in ("model", "whole"))]
+    scope="module",
+    params=["words", *(pytest.param(name, marks=[needs_model, pytest.mark.model]) for name in ("model", "whole"))],
 )
 def searched(request: pytest.FixtureRequest) -> str:
     """By words alone, as the default has it (token by token as well), or by whole texts' vectors and words."""
     return str(request.param)
 
 
-@pytest.fixture
-async def embedder(searched: str, tmp_path: Path) -> AsyncIterator[Embedder | None]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedder(searched: str, folders: Folders) -> AsyncIterator[Embedder | None]:
+    """Loaded once: that takes longer than most of the tests."""
     if searched == "words":
         yield None
         return
-    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path / "cache")
-    await made.start()
-    await until_ready(made)
-    yield made
-    await made.close()
+    with folders.new("cache") as cache:
+        made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), cache)
+        await made.start()
+        await until_ready(made)
+        yield made
+        await made.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def probe(searched: str, tmp_path: Path, embedder: Embedder | None) -> AsyncIterator[Probe]:
     settings = WHOLE if searched == "whole" else UNHURRIED
     async with bench(tmp_path / "store", embedder=embedder, settings=settings) as it:

@@ -4,22 +4,34 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
+from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings
 from tests.recall.making import Bench, bench
+from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
 
 
-@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
-async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[str, Bench]]:
-    """ "words" or "model", and the store that goes by it."""
-    embedder = None
-    if request.param == "model":
-        embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path / "cache")
-        await until_ready(embedder)
-    async with bench(tmp_path / "store", embedder=embedder) as known:
-        yield request.param, known
-    if embedder is not None:
-        await embedder.close()
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])]
+)
+async def model(request: pytest.FixtureRequest, folders: Folders) -> AsyncIterator[Embedder | None]:
+    """The real model, loaded once for a module's tests; None where they go by words."""
+    if request.param == "words":
+        yield None
+        return
+    with folders.new("cache") as cache:
+        made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), cache)
+        await until_ready(made)
+        yield made
+        await made.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def side(model: Embedder | None, tmp_path: Path) -> AsyncIterator[tuple[str, Bench]]:
+    """ "words" or "model", and a store that goes by it. Needs ``pytest.mark.asyncio(loop_scope="module")``."""
+    async with bench(tmp_path / "store", embedder=model) as known:
+        yield "model" if model is not None else "words", known

@@ -2,10 +2,14 @@
 
 from datetime import timedelta
 
+import pytest
+
 from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
 from tests.recall.making import NOW, Bench, asking, turn
 from tests.recall_fixture.everyday import EVERYDAY, UNRELATED, Case
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LEAST_GIVEN = {"words": 18, "model": 19}
 """Of 19 questions: those whose answer is given, all of it."""

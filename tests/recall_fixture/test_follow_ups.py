@@ -3,32 +3,39 @@ what is asked where it is not.
 """
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.settings import EmbeddingSettings
 from tests.recall.making import Bench, asking, bench, fact
 from tests.recall_fixture.follow_ups import BETWEEN, COMPLETE, KNOWN, LEANING, FollowUp
+from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MOST_MISSED = {"words": {"Who was it?", "And his allergy?"}, "model": {"And his allergy?"}}
 """ "Who" has no word of a vet, and "allergy" is no form of "allergic" for the stemmer."""
 
 
-@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
-async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[str, Bench]]:
-    embedder = None
-    if request.param == "model":
-        embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
-        await until_ready(embedder)
-    async with bench(tmp_path / "store", embedder=embedder) as known:
-        await known.put(*(fact(text, id=str(place), session_id="earlier") for place, text in enumerate(KNOWN)))
-        yield request.param, known
-    if embedder is not None:
-        await embedder.close()
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])]
+)
+async def side(request: pytest.FixtureRequest, folders: Folders) -> AsyncIterator[tuple[str, Bench]]:
+    """A store that the tests only ask."""
+    with folders.new("side") as folder:
+        embedder = None
+        if request.param == "model":
+            embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), folder / "cache")
+            await until_ready(embedder)
+        async with bench(folder / "store", embedder=embedder) as known:
+            await known.put(*(fact(text, id=str(place), session_id="earlier") for place, text in enumerate(KNOWN)))
+            yield request.param, known
+        if embedder is not None:
+            await embedder.close()
 
 
 async def injected(known: Bench, probe: FollowUp) -> list[str]:

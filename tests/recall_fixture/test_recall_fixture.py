@@ -5,9 +5,9 @@ The thresholds are a little below what is found today, so that a regression show
 
 import io
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from rich.console import Console
 
 from memproxy.evals.local import local_memory
@@ -19,7 +19,10 @@ from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings
 from tests.recall_fixture.data import fixture
+from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LEAST = {
     "words": {"turn_recall@5": 0.93, "session_recall_any@5": 0.96, "mrr": 0.85, "evidence_in_block": 0.6},
@@ -29,20 +32,21 @@ MOST_NEEDLESS = {"elsewhere": 0, "unanswered": 2}
 """Questions of ten and of six that may bring something in (asked for the cat's name, the dog's is given)."""
 
 
-@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
+@pytest.fixture(scope="module", params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
 def side(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-async def embedder(side: str, tmp_path: Path) -> AsyncIterator[Embedder]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedder(side: str, folders: Folders) -> AsyncIterator[Embedder]:
     if side == "words":
         yield NoEmbedder(384)
         return
-    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path)
-    await until_ready(made)
-    yield made
-    await made.close()
+    with folders.new("cache") as cache:
+        made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), cache)
+        await until_ready(made)
+        yield made
+        await made.close()
 
 
 async def ask(embedder: Embedder, *parts: str) -> list[Outcome]:

@@ -2,9 +2,13 @@
 
 from datetime import timedelta
 
+import pytest
+
 from memproxy.core.scope import Scope
 from tests.recall.making import NOW, Bench, asking, turn
 from tests.recall_fixture.two_things import ONE_THING, TWO_THINGS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MOST_HIDDEN = {"words": 0, "model": 3}
 """Of 33 questions for what was told first: the later statement shares more of their words than its thing."""

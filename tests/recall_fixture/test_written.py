@@ -3,11 +3,14 @@
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from tests.recall.making import ANN, NOW, Bench, asking, fact
 from tests.recall_fixture.written import WRITTEN
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LEAST_GIVEN = {"words": 6, "model": 8}
 """Of 8 questions: those whose answer is given. By words alone what shares none with its question is not looked at."""

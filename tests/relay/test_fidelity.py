@@ -152,6 +152,23 @@ async def test_headers_that_come_twice_arrive_twice_and_in_order(relay: Rig, ups
         assert answer.headers["x-ratelimit-remaining"] == "7"
 
 
+@pytest.mark.parametrize("path", ["models", "embeddings", "chat/completions"])
+async def test_header_values_of_any_encoding_pass_both_ways_as_the_bytes_that_they_are(
+    relay: Rig, upstream: ScriptedUpstream, path: str
+) -> None:
+    values = ["J\u00fcrgen".encode(), "J\u00fcrgen".encode("latin-1"), b"<%b>" % bytes(range(0x80, 0x100)), b"plain"]
+    own = [("x-own", value.decode("latin-1")) for value in values]
+    body = b"" if path == "models" else b'{"input": "%b"}' % (b"x" * 100_000)
+    upstream.script(json_answer({}, headers=own), json_answer({}, headers=own))
+    for _ in range(2):  # one connection serves both
+        asked = [(b"x-own", value) for value in values]
+        answer = await relay.client.request("POST" if body else "GET", f"/v1/{path}", content=body, headers=asked)
+        assert upstream.last.all("x-own") == [value for _, value in own]
+        assert upstream.last.body == body
+        assert [value for name, value in answer.headers.raw if name == b"x-own"] == values
+    assert upstream.connections == 1
+
+
 async def test_cross_origin_questions_are_answered_by_the_upstream(
     upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ QUOTED = json.dumps(BLOCK).encode()
 MESSAGE = b'{"role":"system","content":' + QUOTED + b"}"
 TEXT_ITEM = b"[" + MESSAGE + b',{"role":"user","content":'
 
-pytestmark = [needs_data(SPECIFICATION), pytest.mark.xdist_group("openapi")]  # it is read once
+pytestmark = needs_data(SPECIFICATION)
 many = settings(
     max_examples=EXAMPLES,
     deadline=None,

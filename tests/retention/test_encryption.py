@@ -20,7 +20,6 @@ from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.xdist_group("retention-encryption"),
     pytest.mark.timeout(240),
 ]
 

@@ -16,7 +16,6 @@ from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.xdist_group("retention-erasure"),
     pytest.mark.timeout(180),
 ]
 

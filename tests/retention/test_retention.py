@@ -22,7 +22,6 @@ from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.xdist_group("retention"),
     pytest.mark.timeout(180),
 ]
 

@@ -15,7 +15,7 @@ import msgspec
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.evals.own_files import texts
-from memproxy.yaml_file import parse
+from memproxy.yaml_file import parse_long
 
 SMOKE_DIALOGUES = 10
 
@@ -116,7 +116,7 @@ def smoke(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
 
 
 def _read(name: str, text: str) -> list[Dialogue]:
-    value: Any = parse(text, name)
+    value: Any = parse_long(text, name)
     try:
         file = msgspec.convert(value, _File)
     except msgspec.ValidationError as error:

@@ -15,7 +15,7 @@ from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.evals.dataset import Session
 from memproxy.evals.own_files import texts
-from memproxy.yaml_file import parse
+from memproxy.yaml_file import parse_long
 
 SMOKE_PROBES = 10
 
@@ -136,7 +136,7 @@ def smoke(chats: Sequence[Chats]) -> list[Chats]:
 
 
 def _read(name: str, text: str) -> list[Chats]:
-    value: Any = parse(text, name)
+    value: Any = parse_long(text, name)
     try:
         file = msgspec.convert(value, _File)
         return [_chats(user) for user in file.users]
