@@ -90,10 +90,10 @@ class WatchedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Called by the parser."""
-        self._owes(body=True)
         if not self.url.startswith(b"/"):
             self._take_in_target()
         super().on_headers_complete()
+        self._owes(body=True)
         self.headers = []  # trailers would be taken for headers of the request, which is read with its body
         if self.parser.get_http_version() == "1.0":
             self.cycle.chunked_encoding = False
@@ -123,6 +123,9 @@ class WatchedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, message: str) -> None:
         """Answer what is no request, and close; a connection that is in the middle of an answer is closed only."""
         cycle: Any = self.cycle  # None before the first request
+        in_body = self._owes_body and self._owed_since is not None and not self.pipeline
+        if cycle is not None and in_body and not cycle.response_started:
+            cycle.disconnected = cycle.response_complete = True  # this is the answer, whatever the application makes
         if cycle is None or cycle.response_complete:
             error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
             body, request_id = json.dumps({"error": error}).encode(), new_request_id()

@@ -7,7 +7,7 @@ once and for ever (``W-042/R-11/D-007``: the seventh turn of the eleventh room o
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -30,6 +30,9 @@ LONGEST_NAME = 64
 
 _LONGEST_MENTION = 4
 """Words of the longest name that is looked for in a text."""
+
+_MOST_SOUGHT = 50
+"""Names that are looked for in a text one by one; with more, all that the text may name is made a set of."""
 
 _FARTHEST_ROLE = 3
 """Words among which a role before a name is looked for ("John's wife Anna")."""
@@ -132,7 +135,10 @@ def is_told(text: str, project: str | None, agent: str | None) -> bool:
 
 def slug(text: str) -> str:
     """The text's words in lower case without accents, joined by hyphens, cut at `LONGEST_NAME`; may be empty."""
-    if not text.isascii():  # ASCII has neither accents nor other forms
+    if text.isascii():  # it has neither accents nor other forms
+        if text.isalnum() and len(text) <= LONGEST_NAME:
+            return text.lower()
+    else:
         plain = _ACCENTS.sub("", unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)))
         text = unicodedata.normalize("NFC", plain)
     found = _WORD.findall(text.casefold())
@@ -294,17 +300,30 @@ def moved_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> tuple[list
 def _dominant(texts: Sequence[str], known: Mapping[str, str]) -> str:
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update({known[name] for name in mentions(text) & known.keys()})
+        counts.update({known[name] for name in _mentioned(text, known.keys())})
     best = max(((count, wing) for wing, count in counts.items() if wing != USER), default=(0, USER))
     return best[1] if best[0] * 2 >= len(texts) else USER
 
 
 def mentions(text: str) -> set[str]:
     """The slugs of all runs of up to four words of a text: what it may be said to name."""
-    said = _WORD.findall(_POSSESSIVE.sub("", text)[:20_000])
+    plain = _slugs(text)
     runs = range(1, _LONGEST_MENTION + 1)
-    plain = [slug(word) for word in said]
     return {"-".join(plain[start : start + length]) for length in runs for start in range(len(plain) - length + 1)}
+
+
+def _slugs(text: str) -> list[str]:
+    """The slugs of its words, in their order."""
+    return [slug(word) for word in _WORD.findall(_POSSESSIVE.sub("", text)[:20_000])]
+
+
+def _mentioned(text: str, names: Set[str]) -> Set[str]:
+    """Those of the names that are among `mentions`."""
+    if len(names) > _MOST_SOUGHT or not text.isascii():
+        return mentions(text) & names
+    # a slug of an ASCII word has no hyphen, so that a name's hyphens tell its words
+    said = f"-{'-'.join(_slugs(text))}-"
+    return {name for name in names if name and name.count("-") < _LONGEST_MENTION and f"-{name}-" in said}
 
 
 def shared_topics(texts: Sequence[str]) -> list[str]:

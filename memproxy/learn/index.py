@@ -146,8 +146,8 @@ class Indexer:
         """Two stored turns on each side of every new one (the neighbours, and the neighbours' neighbours)."""
         owner = Scope(tenant=scope.tenant, user=scope.user)
         order = in_order(new)
-        ends = order[:1] + order[1:][-1:]
-        near = await self._store.neighbours(owner, ends, reach=2)
+        # where nothing that is stored stands between the new ones, all of them stand between the same turns
+        near = await self._store.neighbours(owner, order[:1], reach=2)
         if any(_is_between(turn, order) for turn in near):
             near = await self._store.neighbours(owner, new, reach=2)
         return near

@@ -19,42 +19,58 @@ _EARLIER = r"(?:previous|prior|above|preceding|following|earlier|former|all|any|
 _DROP = r"(?:ignore|disregard|forget|override|bypass|discard|do not follow|don't follow)"
 _WRITE = r"(?:print|say(?! the word)|output|respond|reply|answer|return|write|repeat)"
 
+_ORDERED = (
+    rf"{_DROP}\b.{{0,40}}\b{_EARLIER}\b.{{0,30}}\b{_RULES}\b",
+    r"ignore (?:all|any|every|everything|the rest)\b.{0,60}\b(?:text|data|document|input|context|above)\b",
+    r"pretend (?:to be|you(?:'re| are))\b",
+    rf"(?:just|only|simply) {_WRITE}\b",
+)
+"""Orders: what they are told by stands before them (`_ORDER`)."""
+
 _DROPPED_RULES = (
-    rf"{_ORDER}{_DROP}\b.{{0,40}}\b{_EARLIER}\b.{{0,30}}\b{_RULES}\b",
-    rf"{_ORDER}ignore (?:all|any|every|everything|the rest)\b.{{0,60}}\b(?:text|data|document|input|context|above)\b",
-    r"\bforget (?:everything|all) (?:that )?you(?:'ve| have| were)? (?:learned|learnt|been told|told|know)\b(?! about)",
-    r"\bnormal (?:restrictions|rules|limits) (?:don't|do not|no longer) apply\b",
-    r"\b(?:bypass|ignores?|violat\w+|adhere to|against)\b.{0,30}\b(?:open ?a[il]|content) (?:content )?polic(?:y|ies)",
+    r"forget (?:everything|all) (?:that )?you(?:'ve| have| were)? (?:learned|learnt|been told|told|know)\b(?! about)",
+    r"normal (?:restrictions|rules|limits) (?:don't|do not|no longer) apply\b",
+    r"(?:bypass|ignores?|violat\w+|adhere to|against)\b.{0,30}\b(?:open ?a[il]|content) (?:content )?polic(?:y|ies)",
 )
 _ANOTHER_IDENTITY = (
-    r"\byou are now (?:going to |free\b|unrestricted|jailbroken|in \w+ mode|dan\b)",
-    rf"\byou are now (?:an? |the )?(?:[\w-]+ ){{0,3}}(?:{_MODEL}|character|persona)\b",
-    r"\byou(?:'re| are) (?:going|about) to (?:act|pretend|play|immerse|simulate|role)",
-    r"\byou will (?:now )?(?:take on|assume|play) the (?:role|persona|identity) of\b",
-    r"\b(?:from (?:now|here) on|henceforth),? you\b|\bstay in character\b|\bbreak(?:ing)? character\b",
-    r"\b(?:act|behave|answer|respond) (?:as|like) (?:an? )?(?:unrestricted|unfiltered|uncensored|jailbroken|dan\b)",
-    rf"{_ORDER}pretend (?:to be|you(?:'re| are))\b|\brole[- ]?play an example\b",
-    r"\bdo anything now\b|\b(?:dan|developer|god|jailbreak) mode (?:enabled|on|output)\b|\bdan mode\b",
-    rf"\bjailbreak(?:ing)? (?:mode|prompt|the (?:{_MODEL}))|\bjailbroken (?:{_MODEL})",
-    r"\b(?:confines|limitations) of a[il]\b|\btypical a[il] (?:confines|limitations)\b",
-    r"\bnever refuse\b|\b(?:unfiltered|uncensored)\b.{0,30}\b(?:answers?|responses?|output)\b",
+    r"you are now (?:going to |free\b|unrestricted|jailbroken|in \w+ mode|dan\b)",
+    rf"you are now (?:an? |the )?(?:[\w-]+ ){{0,3}}(?:{_MODEL}|character|persona)\b",
+    r"you(?:'re| are) (?:going|about) to (?:act|pretend|play|immerse|simulate|role)",
+    r"you will (?:now )?(?:take on|assume|play) the (?:role|persona|identity) of\b",
+    r"(?:from (?:now|here) on|henceforth),? you\b",
+    r"stay in character\b",
+    r"break(?:ing)? character\b",
+    r"(?:act|behave|answer|respond) (?:as|like) (?:an? )?(?:unrestricted|unfiltered|uncensored|jailbroken|dan\b)",
+    r"role[- ]?play an example\b",
+    r"do anything now\b",
+    r"(?:dan|developer|god|jailbreak) mode (?:enabled|on|output)\b",
+    r"dan mode\b",
+    rf"jailbreak(?:ing)? (?:mode|prompt|the (?:{_MODEL}))",
+    rf"jailbroken (?:{_MODEL})",
+    r"(?:confines|limitations) of a[il]\b",
+    r"typical a[il] (?:confines|limitations)\b",
+    r"never refuse\b",
+    r"(?:unfiltered|uncensored)\b.{0,30}\b(?:answers?|responses?|output)\b",
 )
 _ORDERED_ANSWER = (
-    rf"{_ORDER}(?:just|only|simply) {_WRITE}\b",
-    r"\bprint the words?\b|\brepeat <[^>]*>|\bstop everything\b|\bprefix your (?:answers|responses)\b",
-    r"\bif (?:you are |you're )?asked\b.{0,80}\b(?:respond|reply|answer|say)\b|\byou may not deviate\b",
-    r"\bnote to (?:the )?(?:automated|ai|llm|language|screening|assistant|any)\b.{0,40}:",
-    r"\b(?:ai|llm|language) (?:assistants?|models?|agents?)\s*[:,]\s*(?:remember|store|save|note|assume|you)\b",
+    r"print the words?\b",
+    r"repeat <[^>]*>",
+    r"stop everything\b",
+    r"prefix your (?:answers|responses)\b",
+    r"if (?:you are |you're )?asked\b.{0,80}\b(?:respond|reply|answer|say)\b",
+    r"you may not deviate\b",
+    r"note to (?:the )?(?:automated|ai|llm|language|screening|assistant|any)\b.{0,40}:",
+    r"(?:ai|llm|language) (?:assistants?|models?|agents?)\s*[:,]\s*(?:remember|store|save|note|assume|you)\b",
     (
-        rf"\b(?:the |any )?{_MODEL} (?:must|should|shall|has to|have to|needs? to|will|is to) "
+        rf"(?:the |any )?{_MODEL} (?:must|should|shall|has to|have to|needs? to|will|is to) "
         r"(?:always|never|now|immediately)\b"
     ),
     (
-        rf"\b(?:reveal|show|print|repeat|output|leak|tell me|your|this {_MODEL}'s|new|hidden) (?:me )?(?:the |your )?"
+        rf"(?:reveal|show|print|repeat|output|leak|tell me|your|this {_MODEL}'s|new|hidden) (?:me )?(?:the |your )?"
         r"(?:system|developer) (?:prompt|message|instructions?)\b"
     ),
     (
-        r"\b(?:send|post|forward|upload|exfiltrate)\b.{0,60}\b(?:conversation|chat history|memor(?:y|ies)|api keys?)\b"
+        r"(?:send|post|forward|upload|exfiltrate)\b.{0,60}\b(?:conversation|chat history|memor(?:y|ies)|api keys?)\b"
         r".{0,40}https?://"
     ),
 )
@@ -63,9 +79,14 @@ _MARKS = (
     r"#{2,}\s*(?:human|instructions?|system|assistant|response)\s*:",
     r"\n\s*assistant\s*:.{0,400}\n\s*(?:user|human)\s*:",
 )
-_PLANTED = re.compile(
-    "|".join((*_DROPPED_RULES, *_ANOTHER_IDENTITY, *_ORDERED_ANSWER, *_MARKS)), re.IGNORECASE | re.DOTALL
-)
+_WORDED = "|".join((*_DROPPED_RULES, *_ANOTHER_IDENTITY, *_ORDERED_ANSWER))
+_PLANTED = re.compile(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
+"""Of a text in lower case (`_low`): where letters are compared as they are, most of the pattern is passed over by a
+text's first letters, and it is looked for at the beginnings of words alone. Every turn is read for it.
+"""
+
+_OTHER_LETTERS = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
+"""What is one of ASCII's letters where case does not count, and is none in lower case."""
 
 _MADE = (
     r"(?:write|compose|generate|translate|summari[sz]e|describe|imagine|pretend|repeat|print|tell (?:me )?(?:a|an|some)"
@@ -91,7 +112,12 @@ _GIVEN = re.compile(r"[:\n]")
 
 def plants(text: str) -> bool:
     """Whether the text gives instructions to a model, as injections do."""
-    return _PLANTED.search(text) is not None
+    return _PLANTED.search(_low(text)) is not None
+
+
+def _low(text: str) -> str:
+    """The text in lower case, letter by letter."""
+    return (text if text.isascii() else text.translate(_OTHER_LETTERS)).lower()
 
 
 def is_request(quote: str) -> bool:

@@ -53,6 +53,7 @@ class Runs:
     def stop(self) -> None:
         """No run begins another row; what it did not begin stays claimed."""
         self._stopping = True
+        self._writes.hurry()
 
     async def _work(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, *, each: bool) -> None:
         ending = _Ending(self._writes, self._endings, self._tasks, each=each)
@@ -155,7 +156,7 @@ class _Ending:
         while self._applied and self.failure is None:
             rows, self._applied = self._applied, []
             try:
-                await self._writes.flush()
+                await self._writes.flush_soon()
             except Exception as error:  # noqa: BLE001 - `end` hands it to Endings, which logs and counts it
                 self._fail(rows, error)
             else:

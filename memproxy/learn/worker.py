@@ -183,7 +183,7 @@ class Worker:
         if self._settings.learn.enabled:
             self._loops.start(self._lane("learn"), "learn")
         self._loops.start(self._every("triggers", self._look), "triggers")
-        self._loops.start(self._every("vectors", self._fill), "vectors")
+        self._loops.start(self._every("vectors", self._vectors.fill), "vectors")
 
     async def close(self, grace_s: float) -> None:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
@@ -228,7 +228,8 @@ class Worker:
         Raises:
             MemproxyError: the row's own error, when it was refused for good or parked.
         """
-        return await self._endings.applied(number, timeout_s)
+        with self._writes.waited_for():
+            return await self._endings.applied(number, timeout_s)
 
     def waits(self, scope: Scope) -> bool:
         """Whether what the owner tells waits for the store just now, or for room there."""
@@ -273,14 +274,15 @@ class Worker:
         and told, too.
         """
         try:
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    ended = self._index_ended
-                    rows = (await self._state.backlog(owner)).get("index", {})
-                    if not rows.get("waiting") and not rows.get("running"):
-                        return True
-                    self._wakes["index"].set()
-                    await ended.wait()
+            with self._writes.waited_for():
+                async with asyncio.timeout(timeout_s):
+                    while True:
+                        ended = self._index_ended
+                        rows = (await self._state.backlog(owner)).get("index", {})
+                        if not rows.get("waiting") and not rows.get("running"):
+                            return True
+                        self._wakes["index"].set()
+                        await ended.wait()
         except TimeoutError:
             return False
 
@@ -300,7 +302,7 @@ class Worker:
                 self._recovered.set()
                 return
 
-    async def _every(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _every(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
         """Do it about once a second, and when woken."""
         await self._recovered.wait()
         while True:
@@ -325,9 +327,6 @@ class Worker:
         for lane, states in (await self._state.queue_sizes()).items():
             for state, count in states.items():
                 metrics().learn_jobs.labels(lane=lane, state=state).set(count)
-
-    async def _fill(self) -> None:
-        await self._vectors.fill()
 
     async def _lane(self, lane: str) -> None:
         await self._recovered.wait()

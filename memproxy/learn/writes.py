@@ -5,11 +5,18 @@ and did not flush can be seen by the other, which must not build on it: after a 
 in their order, but one lane does not wait for the other.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
+from memproxy.errors import StoreUnavailable
 from memproxy.learn.locks import Owner
 from memproxy.ports import MemoryStore
+
+GATHER_S = 0.3
+"""How long a flush that nobody waits for lets others' writes come: one takes as long for many rows as for one, and more
+processor time than all else that is done behind an answer.
+"""
 
 
 class Writes:
@@ -19,6 +26,9 @@ class Writes:
         self._store = store
         self._count = 0
         self._unflushed: dict[tuple[str, Owner], int] = {}
+        self._waiting = 0
+        self._wanted = asyncio.Event()
+        self._sharing: list[asyncio.Future[None]] | None = None
 
     @contextmanager
     def of(self, lane: str, owner: Owner) -> Iterator[None]:
@@ -43,6 +53,56 @@ class Writes:
         await self._store.flush()
         self._unflushed = {key: number for key, number in self._unflushed.items() if number > before}
 
+    @contextmanager
+    def waited_for(self) -> Iterator[None]:
+        """Somebody waits within it for what is written: no flush lets others come."""
+        self._waiting += 1
+        self._wanted.set()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._wanted.clear()
+
+    def hurry(self) -> None:
+        """No flush lets others come any more: the worker ends."""
+        self._waiting += 1
+        self._wanted.set()
+
+    async def flush_soon(self) -> None:
+        """As `flush`, but all that come within `GATHER_S` share one, where nobody waits.
+
+        Raises:
+            StoreUnavailable: as `flush`.
+        """
+        if self._sharing is None:
+            self._sharing = []
+            await self._flush_with(self._sharing)
+        else:
+            shared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._sharing.append(shared)
+            await shared
+
+    async def _flush_with(self, others: list[asyncio.Future[None]]) -> None:
+        try:
+            await self._gather()
+            self._sharing = None  # what is written from now on, this flush may lack
+            await self.flush()
+        except BaseException as error:
+            if self._sharing is others:
+                self._sharing = None
+            _fail(others, error)
+            raise
+        for shared in others:
+            if not shared.done():
+                shared.set_result(None)
+
+    async def _gather(self) -> None:
+        with suppress(TimeoutError):  # nobody asked: others may have come meanwhile
+            async with asyncio.timeout(GATHER_S):
+                await self._wanted.wait()
+
     async def settle(self, lane: str, owner: Owner) -> None:
         """Returns when what the lane wrote for the owner is durable. Callers hold the owner's lock.
 
@@ -51,3 +111,11 @@ class Writes:
         """
         if (lane, owner) in self._unflushed:
             await self.flush()
+
+
+def _fail(shared: Iterable[asyncio.Future[None]], error: BaseException) -> None:
+    """Who shared a flush that failed has the same error; where its caller had to leave, they try again."""
+    told = error if isinstance(error, Exception) else StoreUnavailable("A flush was broken off; it is tried again.")
+    for one in shared:
+        if not one.done():
+            one.set_exception(told)

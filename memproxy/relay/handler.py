@@ -1,6 +1,7 @@
 """A request that carries memory, in order: read, decide what memory does, inject, send, relay, capture."""
 
 import asyncio
+import json
 import logging
 import time
 from datetime import UTC, datetime
@@ -129,13 +130,15 @@ class ChatHandler:
         decision = _OFF if off else _UNREADABLE
         decision.count()
         request.told = decision.headers()
-        return await self._passthrough.send(request, body)
+        upstream = self._upstreams.of(_model_in(body)) if self._upstreams.routed else self._upstreams.default
+        return await self._passthrough.send(request, body, upstream)
 
     async def _exchange(self, asked: _Asked, decision: Decision, sent: bytes) -> int:
         request, chat = asked.request, asked.chat
         began = time.perf_counter()
         block = self._decider.new_block(decision)
         answer = await _send(asked, sent)
+        tap: Tap | None = None
         try:
             refusal = await refusal_of(answer) if decision.blocks else None
             if refusal is not None:
@@ -150,13 +153,15 @@ class ChatHandler:
             exchange = self._to_capture(asked, decision, answer, block)
             if self._shared and exchange is None:
                 await self._noted(decision, block)
-            tap = None if exchange is None else Tap(answer, asked.wire, request.request_id, self._keeper(exchange))
+            tap = None if exchange is None else self._tap(asked, answer, exchange)
             await request.begin(answer.status, answer.headers)
             await relay_body(request, answer, tap)
         finally:
             block.keep()
             answer.close()
             metrics().upstream.observe(time.perf_counter() - began)
+            if tap is not None and tap.goes_on:
+                await tap.finish()  # whoever left this stream may fetch what it comes to
         return answer.status
 
     def _tell_receipt(self, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
@@ -172,6 +177,10 @@ class ChatHandler:
         """Another relay may get the next request of a conversation as soon as this answer is complete."""
         if noting := {task for task in (decision.noting, block.keep()) if task is not None}:
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
+
+    def _tap(self, asked: _Asked, answer: UpstreamAnswer, exchange: Exchange) -> Tap:
+        keep, request_id = self._keeper(exchange), asked.request.request_id
+        return Tap(answer, asked.wire, request_id, keep, asked_for_stream=asked.chat.stream)
 
     def _keeper(self, exchange: Exchange) -> Keep:
         async def keep(answer: Answer) -> None:
@@ -236,6 +245,16 @@ def _read(request: Request, body: bytes, wire: WireFormat) -> RequestBody:
         metrics().internal_errors.labels(where="relay.read").inc()
         log.exception("reading a request failed; it goes on untouched")
         raise Unreadable("internal") from error
+
+
+def _model_in(body: bytes) -> str | None:
+    """The model that a body names which is not read for memory: what any upstream's own parser finds there."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    model = value.get("model") if isinstance(value, dict) else None
+    return model if isinstance(model, str) else None
 
 
 def _count_injected(decision: Decision) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterable, Callable
 
 from memproxy.metrics import metrics
+from memproxy.relay.connections import AT_ONCE
 from memproxy.relay.hangup import Hangups
 from memproxy.relay.request import Request
 from memproxy.relay.stream import Tap, relay_body
@@ -23,26 +24,29 @@ class Passthrough:
         self._hangups = Hangups(tasks)
 
     async def stream(self, request: Request, tap: Callable[[UpstreamAnswer], Tap | None] = _no_tap) -> int:
-        """Relay a request whose body is not read first (uploads, audio, anything); the status that went out. ``tap``
-        makes what looks at its answer, if anything does.
+        """Relay a request whose body is not read first (uploads, audio, anything), unless it is short; the status that
+        went out. ``tap`` makes what looks at its answer, if anything does.
 
         Raises:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
-        if _has_body(request):
-            return await self._relay(request, request.chunks(), _declared_length(request), tap)
-        request.received_all = True
-        return await self._relay(request, None, None, tap)
+        length = _declared_length(request)
+        if not _has_body(request):
+            request.received_all = True
+            return await self._relay(request, None, length, tap)
+        if length is not None and length <= AT_ONCE:  # whole, it can be sent again when a connection turns out closed
+            return await self._relay(request, await request.body(length), length, tap)
+        return await self._relay(request, request.chunks(), length, tap)
 
-    async def send(self, request: Request, body: bytes) -> int:
-        """Relay a request whose body was read.
+    async def send(self, request: Request, body: bytes, upstream: Upstream) -> int:
+        """Relay a request whose body was read, to this upstream.
 
         Raises:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
-        return await self._relay(request, body, len(body), _no_tap)
+        return await self._relay(request, body, len(body), _no_tap, upstream)
 
     async def _relay(
         self,
@@ -50,11 +54,13 @@ class Passthrough:
         body: bytes | AsyncIterable[bytes] | None,
         length: int | None,
         tap: Callable[[UpstreamAnswer], Tap | None],
+        upstream: Upstream | None = None,
     ) -> int:
         began = time.perf_counter()
-        headers = self._upstream.headers_for(request.headers, length)
+        upstream = upstream or self._upstream
+        headers = upstream.headers_for(request.headers, length)
         with self._hangups.watching(request):
-            answer = await self._upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
+            answer = await upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
             try:
                 await request.begin(answer.status, answer.headers)
                 await relay_body(request, answer, tap(answer))

@@ -82,8 +82,12 @@ Keep = Callable[[Answer], Awaitable[None]]
 class Tap:
     """Reads a copy of one answer, and has it kept when it is complete, or will be completed elsewhere."""
 
-    def __init__(self, answer: UpstreamAnswer, wire: WireFormat, request_id: str, keep: Keep) -> None:
-        streamed = (answer.header("content-type") or "").lower().startswith("text/event-stream")
+    def __init__(
+        self, answer: UpstreamAnswer, wire: WireFormat, request_id: str, keep: Keep, *, asked_for_stream: bool = False
+    ) -> None:
+        """``asked_for_stream``: what does not say that it is JSON is a stream then, as the clients take it."""
+        content_type = (answer.header("content-type") or "").lower()
+        streamed = content_type.startswith("text/event-stream") or (asked_for_stream and "json" not in content_type)
         encoding = answer.header("content-encoding")
         self._decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None)
         self._streamed = streamed
@@ -126,6 +130,11 @@ class Tap:
     def done(self) -> bool:
         """Whether the answer said its own end (``[DONE]``, its last event), although more bytes may come."""
         return self._streamed and self._reader.done
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the answer is completed elsewhere, should this stream of it end here."""
+        return self._reader.begun
 
     async def finish(self) -> bytes:
         """Have the answer kept; the bytes that were kept back."""

@@ -4,11 +4,15 @@ The pool keeps no cookies (they must not cross tenants), follows no redirects, d
 timeout: an answer may stream for hours, but not be silent for longer than ``upstream.timeout_s``.
 """
 
+import asyncio
+import logging
+import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Sequence
 from ipaddress import ip_address
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -17,10 +21,13 @@ from yarl import URL
 
 from memproxy.auth import Headers
 from memproxy.errors import MemproxyError, UpstreamTimeout, UpstreamUnreachable
+from memproxy.relay.connections import AT_ONCE, PART, Connections, in_parts
 from memproxy.relay.raw_headers import HeadersAsBytes, RawRequest, text_or_bytes
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.tls import tls_context
 from memproxy.settings import UpstreamSettings
+
+log = logging.getLogger(__name__)
 
 HOP_BY_HOP = frozenset(
     {
@@ -44,10 +51,13 @@ _KEY_HEADERS = frozenset({b"authorization", b"api-key", b"x-api-key"})
 _NOT_SENT = HOP_BY_HOP | _NEVER_UPSTREAM
 _NOT_SENT_NOR_KEYS = _NOT_SENT | _KEY_HEADERS
 _AUTOMATIC = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
-KEEP_ALIVE_S = 15.0
-"""Idle connections are closed after this long: sooner than servers do, so that few requests meet a stale one."""
-
 READ_BUFFER = 2**18
+
+MOST_HEADERS = 1_000
+"""Of an answer; their bytes are bounded too, one by one."""
+
+STALE_WITHIN_S = 1.0
+"""A kept connection that breaks so soon after a request was sent, with nothing answered, had been closed before."""
 
 MOST_URLS = 64
 """Addresses that are remembered; clients choose them, so they are bounded."""
@@ -62,25 +72,25 @@ class Upstream:
     def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
         """``takes_client_key`` False: without a configured key none is sent, for the client's is another host's."""
         self._settings = settings
-        self._takes_client_key = takes_client_key and settings.api_key is None
         self._proxy = environment_proxy(settings.base_url) if settings.environment_proxy else None
         self._base = settings.base_url.rstrip("/")
         address = urlsplit(self._base)
-        self.host = address.netloc.rpartition("@")[2]
+        user, _, self.host = address.netloc.rpartition("@")
         self.name = self.host + address.path
-        self._key = settings.api_key.get_secret_value() if settings.api_key else None
+        self._asked = address._replace(netloc=self.host).geturl()
+        self._authorization = _authorization(settings, user)
+        self._takes_client_key = takes_client_key and self._authorization is None
         self._session: aiohttp.ClientSession | None = None
         self._raw_session: aiohttp.ClientSession | None = None
+        self._connections: Connections | None = None
         self._urls: dict[bytes, URL] = {}
 
     async def open(self) -> None:
         """Make the pool."""
         settings = self._settings
-        connector = aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False, ssl=tls_context(settings.ca_file)
-        )
-        self._session = self._made_session(connector, aiohttp.ClientRequest)
-        self._raw_session = self._made_session(connector, RawRequest)
+        self._connections = Connections(tls_context(settings.ca_file))
+        self._session = self._made_session(self._connections, aiohttp.ClientRequest)
+        self._raw_session = self._made_session(self._connections, RawRequest)
 
     def _made_session(
         self, connector: aiohttp.TCPConnector, request_class: type[aiohttp.ClientRequest]
@@ -97,6 +107,7 @@ class Upstream:
             skip_auto_headers=_AUTOMATIC,
             max_line_size=65536,
             max_field_size=65536,
+            max_headers=MOST_HEADERS,
             read_bufsize=READ_BUFFER,
         )
 
@@ -129,8 +140,8 @@ class Upstream:
             sent = CIMultiDict(_passed_on(headers.raw, dropped, bytes.decode))
         except UnicodeDecodeError:
             sent = HeadersAsBytes(_passed_on(headers.raw, dropped, text_or_bytes))
-        if self._key is not None:
-            sent["authorization"] = f"Bearer {self._key}"
+        if self._authorization is not None:
+            sent["authorization"] = self._authorization
         if length is not None:
             sent["content-length"] = str(length)
         return sent
@@ -140,25 +151,53 @@ class Upstream:
     ) -> "UpstreamAnswer":
         """Send one request (``raw_path`` below ``/v1``, with its query) and wait for the answer's headers.
 
+        A kept connection that the upstream closed while it was idle costs no request: it is sent again on another one.
+        That needs a body that is there as a whole.
+
         Raises:
             UpstreamUnreachable: no connection, or it broke before the answer began.
-            UpstreamTimeout: no connection or no answer in time.
+            UpstreamTimeout: no connection, none of the body taken, or no answer in time.
         """
+        connections = self._connections
+        assert connections is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
+        url, began = self._url(raw_path), time.monotonic()
+        while True:
+            try:
+                response = await self._request(method, url, headers, body)
+            except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+                repeatable = body is None or isinstance(body, bytes)
+                soon = time.monotonic() - began < STALE_WITHIN_S
+                if connections.made_one() or not (repeatable and soon and _without_answer(error)):
+                    raise self._explain(error) from error
+                log.debug("a kept connection to %s was closed; the request is sent on another one", self.host)
+            else:
+                return UpstreamAnswer(response, self._explain)
+            finally:
+                connections.made_one()
+
+    async def _request(
+        self, method: str, url: URL, headers: CIMultiDict[str], body: bytes | AsyncIterable[bytes] | None
+    ) -> aiohttp.ClientResponse:
         session = self._raw_session if isinstance(headers, HeadersAsBytes) else self._session
         assert session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
-        try:
-            response = await session.request(
-                method, self._url(raw_path), headers=headers, data=body, allow_redirects=False, proxy=self._proxy
+        size = 0 if body is None else len(body) if isinstance(body, bytes) else None
+        if size is not None and size <= AT_ONCE:
+            return await session.request(
+                method, url, headers=headers, data=body, allow_redirects=False, proxy=self._proxy
             )
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise self._explain(error) from error
-        return UpstreamAnswer(response, self._explain)
+        patience_s = self._settings.timeout_s
+        whole = size is not None and size <= PART  # has as long to be taken as for its answer to begin
+        async with asyncio.timeout(2 * patience_s if whole else None) as limit:
+            sent = body if whole or body is None else in_parts(body, limit, patience_s)
+            return await session.request(
+                method, url, headers=headers, data=sent, allow_redirects=False, proxy=self._proxy
+            )
 
     def _url(self, raw_path: bytes) -> URL:
         """The address; most requests have the same few, whose parts are taken apart once."""
         url = self._urls.get(raw_path)
         if url is None:
-            url = URL(self._base + raw_path.decode("latin-1"), encoded=True)
+            url = URL(self._asked + raw_path.decode("latin-1"), encoded=True)
             if len(self._urls) >= MOST_URLS:
                 self._urls.clear()
             self._urls[raw_path] = url
@@ -171,12 +210,25 @@ class Upstream:
                 f"({self._settings.timeout_s:g} s) or upstream.connect_timeout_s "
                 f"({self._settings.connect_timeout_s:g} s)."
             )
+        if type(error) is aiohttp.ClientResponseError:  # a refusal of the environment's proxy is of a kind of its own
+            return UpstreamUnreachable(
+                f"What the upstream {self.host} answered cannot be read as HTTP. Check upstream.base_url."
+            )
         what = type(error).__name__
         if isinstance(error, aiohttp.ClientConnectorError) and error.os_error is not None:
             what = error.os_error.strerror or what
         return UpstreamUnreachable(
             f"The upstream {self.host} cannot be reached ({what}). Check upstream.base_url and the network."
         )
+
+
+def _authorization(settings: UpstreamSettings, user: str) -> str | None:
+    """What is sent in the place of the client's own: the configured key, else the user and password of the address."""
+    if settings.api_key is not None:
+        return f"Bearer {settings.api_key.get_secret_value()}"
+    name, _, password = user.partition(":")
+    pair = unquote_to_bytes(name) + b":" + unquote_to_bytes(password)
+    return f"Basic {b64encode(pair).decode()}" if user else None
 
 
 def environment_proxy(base_url: str) -> str | None:
@@ -266,6 +318,13 @@ class UpstreamAnswer:
             self._response.release()
         else:
             self._response.close()
+
+
+def _without_answer(error: Exception) -> bool:
+    """Whether the connection broke with not even the beginning of an answer, as far as can be told."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return isinstance(error.message, str)  # else it is what came of the answer's headers
+    return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
 
 
 def _connection_named(raw: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:

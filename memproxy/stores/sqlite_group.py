@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
-from memproxy.errors import RequestError, StateUnavailable
+from memproxy.errors import StateUnavailable
 from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.tasks import TaskOwner
 
@@ -37,7 +37,8 @@ class SharedCommit(Generic[Item, Answer]):
 
         Raises:
             StateUnavailable: it was not written.
-            RequestError: this item cannot be; others that came with it are.
+            Exception: what its own writing raises (`RequestError`: it cannot be written); others that came with it are
+                written.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
@@ -63,14 +64,14 @@ class SharedCommit(Generic[Item, Answer]):
         items = [item for item, _ in batch]
         try:
             answers = await self._file.write(lambda db: self._write(db, items))
-        except RequestError as error:
+        except StateUnavailable as error:
+            _fail(batch, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where the item is waited for
             if len(batch) == 1:
                 _fail(batch, error)
             else:
-                for one in batch:  # one entry that cannot be written must not take the others with it
+                for one in batch:  # one item that cannot be written must not take the others with it
                     await self._commit([one])
-        except StateUnavailable as error:
-            _fail(batch, error)
         else:
             for (_, waiting), answer in zip(batch, answers, strict=True):
                 if not waiting.done():

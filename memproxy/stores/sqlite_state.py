@@ -101,7 +101,7 @@ class SqliteState(SqliteAccess):
         return await self._file.write(lambda db: journal.recover(db, max_attempts, now))
 
     async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
-        if not await self._file.read(lambda db: journal.claimable(db, lane, now)):
+        if not await self._file.glance(lambda db: journal.claimable(db, lane, now)):
             return []
         return await self._file.write(lambda db: journal.claim(db, lane, limit, now, run=run))
 
@@ -196,13 +196,13 @@ class SqliteState(SqliteAccess):
         await self._file.write(lambda db: receipts.forget_queries(db, scope.owner, sessions, turn_ids))
 
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
-        await self._file.write(lambda db: sessions.note_turns(db, scope, count, at))
+        await self._exchanges.add(lambda db: sessions.note_turns(db, scope, count, at))
 
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
         return await self._file.read(lambda db: sessions.due_sessions(db, every, idle_before, limit))
 
     async def progress(self, scope: Scope) -> SessionProgress | None:
-        return await self._file.read(lambda db: sessions.progress(db, scope))
+        return await self._file.glance(lambda db: sessions.progress(db, scope))
 
     async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
         def work(db: sqlite3.Connection) -> int | None:
@@ -211,10 +211,10 @@ class SqliteState(SqliteAccess):
             sessions.take_unlearned(db, entry.scope, unlearned)
             return journal.insert(db, [entry])[0]
 
-        return await self._file.write(work)
+        return await self._exchanges.add(work)
 
     async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
-        await self._file.write(lambda db: tokens.note(db, tenant, source, (given, made), at))
+        await self._exchanges.add(lambda db: tokens.note(db, tenant, source, (given, made), at))
 
     async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
         return await self._file.read(lambda db: tokens.spent(db, tenant, since))
@@ -238,7 +238,7 @@ class SqliteState(SqliteAccess):
             if prune and parts:
                 receipts.prune(db, max(part.at for part in parts))
 
-        await self._file.write(work)
+        await self._exchanges.add(work)
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
         return await self._file.read(lambda db: receipts.find(db, scope, request_id))
@@ -270,7 +270,7 @@ class SqliteState(SqliteAccess):
         return await self._file.write(lambda db: blocks.drop_lines(db, scope.owner, memory_ids))
 
     async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
-        return await self._file.write(lambda db: palace.place(db, scope.owner, names))
+        return await self._exchanges.add(lambda db: palace.place(db, scope.owner, names))
 
     async def palace(
         self, scope: Scope, parent: str, *, after: int, limit: int, name: str | None = None
@@ -278,7 +278,7 @@ class SqliteState(SqliteAccess):
         return await self._file.read(lambda db: palace.below(db, scope.owner, parent, name, after=after, limit=limit))
 
     async def palace_names(self, scope: Scope, *, writing: bool = False) -> dict[str, str]:
-        return await self._file.read(lambda db: palace.names(db, scope, writing=writing))
+        return await self._file.glance(lambda db: palace.names(db, scope, writing=writing))
 
     async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
         return await self._file.read(lambda db: palace.rows(db, scope.owner))

@@ -11,6 +11,7 @@ from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody
 from memproxy.wire.sse import SseEvent, SseParser
 from memproxy.wire.streamed import Streamed
 
+_BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 _FAILURES = frozenset({"response.failed", "response.cancelled", "error"})
 _ENDED = frozenset({"completed", "incomplete"})
@@ -91,6 +92,15 @@ class ResponsesStreamAnswer(Streamed, ResponsesAnswer):
             self.done = True
         elif kind in _FAILURES:
             self.error = True
+            self.begun = False
+        elif kind in _BEGINNINGS:
+            self._begins(value.get("response"))
+
+    def _begins(self, response: Any) -> None:
+        """A response in the background goes on without its stream, and may be fetched by its id."""
+        if isinstance(response, dict) and response.get("background") is True:
+            self.response_id = _text(response.get("id"))
+            self.begun = self.response_id is not None
 
 
 class ResponsesJsonAnswer(ResponsesAnswer):

@@ -114,3 +114,12 @@ def test_a_pointer_is_read_back_as_it_was_written(wing: int, room: int | None, d
 @pytest.mark.parametrize("text", ["", "W-", "R-01", "W-1/D-2", "user", "W-001/R-01/D-001/x"])
 def test_what_is_no_pointer_is_none(text: str) -> None:
     assert read_pointer(text) is None
+
+
+@pytest.mark.parametrize("others", [0, 60])
+def test_a_name_is_found_in_a_turn_however_many_others_are_sought(others: int) -> None:
+    known = {f"somebody-{number}": f"wing-{number}" for number in range(others)}
+    known |= {"blue-door": "house", "a-b-c-d-e": "never", "mees": "part", "o": "one"}
+    said = {"At the BLUE door's side.": "house", "It has a b c d e.": "user", "A bluedoor, sameestate": "user"}
+    found = {text: assign_turns([memory(text, kind=Kind.TURN)], known)[0].wing for text in [*said, "!?"]}
+    assert found == {**said, "!?": "user"}

@@ -84,6 +84,17 @@ async def test_a_stream_of_any_shape_passes_byte_for_byte_and_is_captured_as_sai
     assert all(words in text for words, text in zip(said, found, strict=True))
 
 
+@pytest.mark.parametrize("kind", [[], [("content-type", "text/plain; charset=utf-8")]])
+async def test_a_stream_that_was_asked_for_is_captured_whatever_it_is_called(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, kind: list[tuple[str, str]]
+) -> None:
+    events = chat_events("Ten", " thousand.")
+    upstream.script(Answer(events, headers=kind, framing="chunked"))
+    answer = await relay.client.post("/v1/chat/completions", json=BODY)
+    assert answer.content == b"".join(events)
+    assert await answers(state) == ["Ten thousand."]
+
+
 WHOLE = {
     "reasoning": completion("Ten.", reasoning_content="Hm.", reasoning="Hm."),
     "a refusal": completion("", refusal="I will not."),

@@ -66,6 +66,8 @@ async def test_an_offer_of_another_protocol_is_declined_and_its_body_read(
         (b"\x16\x03\x01 no http\r\n\r\n", b"400"),
         (b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n", b"400"),
         (HEAD + b"X-Long: " + b"x" * MOST_HEADER_BYTES, b"431"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nno length\r\n", b"400"),
+        (HEAD + b"Transfer-Encoding: unheard-of\r\n\r\n", b"400"),
     ],
 )
 async def test_what_is_no_request_is_refused_in_words_of_ours_and_closed(

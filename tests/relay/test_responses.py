@@ -1,5 +1,6 @@
 """`/v1/responses` through the relay, with the official client: injection, chains, capture, tool loops, streams."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -169,6 +170,21 @@ async def test_a_background_response_is_captured_once_when_it_is_fetched_complet
         fetched = await relay.client.get("/v1/responses/resp_7")
     assert fetched.json() == response("Ten thousand.", id="resp_7")
     assert await captured(state) == [(session, [("assistant", "Ten thousand.")])]
+
+
+async def test_a_background_stream_that_was_left_is_captured_when_it_is_fetched(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    never = asyncio.Event()
+    begun = response("", id="resp_5", status="in_progress", output=[], background=True)
+    created = b"data: " + json.dumps({"type": "response.created", "response": begun}).encode() + b"\n\n"
+    upstream.script(stream([created, never]))
+    body = {"model": "m", "input": QUESTION, "background": True, "stream": True}
+    async with relay.client.stream("POST", "/v1/responses", json=body) as answer:
+        await anext(answer.aiter_raw())
+    await asyncio.wait_for(upstream.last.left.wait(), 5)
+    await relay.process.drain(60)
+    assert [said for _, said in await captured(state)] == [[("user", QUESTION)]]
 
 
 async def test_a_background_response_is_captured_for_the_user_that_it_names_alone(

@@ -55,6 +55,30 @@ async def test_a_model_goes_to_the_first_route_that_names_it_with_that_routes_ke
     assert upstream.last.header("authorization") == "Bearer sk-client"
 
 
+@pytest.mark.parametrize("mode", ["on", "off"])
+async def test_a_body_that_is_not_read_for_memory_goes_where_its_model_is(
+    upstream: ScriptedUpstream, other: ScriptedUpstream, tmp_path: Path, mode: str
+) -> None:
+    sent = b'{"model":"claude-5","seed":1,"seed":2,"messages":[]}'
+    async with relay_with(upstream, tmp_path, [{"models": ["claude-*"], "base_url": other.base_url}]) as relay:
+        headers = {**AUTHORIZED, "content-type": "application/json", "x-memproxy-memory": mode}
+        await relay.client.post("/v1/chat/completions", content=sent, headers=headers)
+    assert upstream.received == []
+    assert other.last.body == sent
+    assert other.last.header("authorization") is None
+
+
+async def test_user_and_password_of_the_address_go_in_place_of_the_clients_key(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    address = upstream.base_url.replace("//", "//ada:p%40ss@")
+    async with relay_with(upstream, tmp_path, [], base_url=address) as relay:
+        answer = await relay.chat("What is my budget?", headers=AUTHORIZED)
+    assert answer.status_code == 200
+    assert upstream.last.all("authorization") == ["Basic YWRhOnBAc3M="]  # ada:p@ss
+    assert upstream.last.header("api-key") is None
+
+
 async def test_a_route_without_a_key_never_gets_the_clients(
     upstream: ScriptedUpstream, other: ScriptedUpstream, tmp_path: Path
 ) -> None:

@@ -1,0 +1,66 @@
+"""Flushes that nobody waits for: one for all who come meanwhile, and never one that began before somebody's writes."""
+
+import asyncio
+from pathlib import Path
+
+from memproxy.errors import StoreUnavailable
+from memproxy.learn.writes import Writes
+from memproxy.tasks import TaskOwner
+from tests.learn.test_groups import Watched
+from tests.support.waiting import eventually
+
+
+async def wanted(writes: Writes) -> None:
+    """Somebody waits."""
+    with writes.waited_for():
+        await writes.flush_soon()
+
+
+async def test_all_who_come_before_somebody_waits_share_a_flush(tmp_path: Path) -> None:
+    store = Watched(tmp_path)
+    await store.open(None)
+    writes = Writes(store)
+    await asyncio.gather(writes.flush_soon(), writes.flush_soon(), wanted(writes))
+    assert store.flushes == 1
+    await store.close()
+
+
+async def test_who_comes_while_one_is_under_way_has_another(tmp_path: Path) -> None:
+    store, tasks = Watched(tmp_path), TaskOwner("test")
+    await store.open(None)
+    store.may_flush.clear()
+    writes = Writes(store)
+    first = tasks.start(wanted(writes), "first")
+    await eventually(lambda: store.flushes == 1, what="the first one is under way")
+    second = tasks.start(wanted(writes), "second")
+    await eventually(lambda: store.flushes == 2, what="the second one began")
+    store.may_flush.set()
+    await asyncio.gather(first, second)
+    await store.close()
+
+
+async def test_a_flush_that_failed_failed_for_all_who_shared_it(tmp_path: Path) -> None:
+    store = Watched(tmp_path, failing_flushes=1)
+    await store.open(None)
+    writes = Writes(store)
+    told = await asyncio.gather(writes.flush_soon(), writes.flush_soon(), wanted(writes), return_exceptions=True)
+    assert [type(one) for one in told] == [StoreUnavailable] * 3
+    await wanted(writes)
+    assert store.flushes == 2
+    await store.close()
+
+
+async def test_who_shared_a_flush_whose_caller_left_tries_again(tmp_path: Path) -> None:
+    store, tasks = Watched(tmp_path), TaskOwner("test")
+    await store.open(None)
+    store.may_flush.clear()
+    writes = Writes(store)
+    first, other, last = (
+        tasks.start(one, "flush") for one in (writes.flush_soon(), writes.flush_soon(), wanted(writes))
+    )
+    await eventually(lambda: store.flushes > 0, what="it is under way")
+    first.cancel()
+    store.may_flush.set()
+    told = await asyncio.gather(first, other, last, return_exceptions=True)
+    assert [type(one) for one in told] == [asyncio.CancelledError, StoreUnavailable, StoreUnavailable]
+    await store.close()
