@@ -50,6 +50,11 @@ _ORDER = re.compile(
 """An order to forget. "I'm not on Instagram any more" ends what was told as well, but tells something itself."""
 
 
+def orders(text: str) -> bool:
+    """Whether a message orders to forget something; one that does not and ends what was told says what is so now."""
+    return _ORDER.search(text.replace("’", "'")) is not None
+
+
 def only_asks(text: str, quotes: Sequence[str]) -> bool:
     """Whether a message does nothing but ask to forget, in these of its words: it tells nothing else. One that goes on
     behind a comma may ("Forget the budget, money is no object").

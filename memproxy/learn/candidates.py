@@ -77,6 +77,11 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     new_ids: frozenset[str]
     known: Sequence[Memory] = ()
 
+    @property
+    def newest(self) -> Memory:
+        """The last of the new turns; all of them were said in its project and agent."""
+        return next(turn for turn in reversed(self.turns) if turn.id in self.new_ids)
+
 
 class Read(msgspec.Struct, frozen=True):
     """What one extraction came to."""

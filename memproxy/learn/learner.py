@@ -1,6 +1,7 @@
 """The learn lane: a session's new turns become facts (extract, reconcile, save the plan, apply)."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -28,7 +29,7 @@ from memproxy.learn.palace import Palace
 from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.summary import Summariser, Summary, still_so
-from memproxy.learn.windows import Windows
+from memproxy.learn.windows import Windows, is_seen, said_where
 from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalRow, MemoryStore, StateStore
@@ -164,16 +165,17 @@ class Learner:
         progress = self._progress.get(row.number)
         if progress is None:
             windows = await self._windows_of(row.entry.scope, body)
-            progress = self._progress[row.number] = _Progress(windows, without_covered(windows))
+            progress = self._progress[row.number] = _Progress(windows, _shown(windows))
         return progress
 
     async def _extract(self, row: JournalRow, body: LearnBody, progress: _Progress) -> None:
         """All windows' candidates, and the summary of a session that is over."""
         scope = row.entry.scope
         for window in progress.shown[len(progress.read) :]:
-            progress.read.append(await self._reader.read(scope, body, window) if window.turns else Read([], []))
+            place = said_where(scope, progress.windows[len(progress.read)].newest)
+            progress.read.append(await self._reader.read(place, body, window) if window.turns else Read([], []))
         if body.reason == END and not progress.summarised:
-            turns = await self._windows.turns(scope, None, body.until)
+            turns = [turn for turn in await self._windows.turns(scope, None, body.until) if is_seen(scope, turn)]
             progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))
             progress.summarised = True
 
@@ -245,8 +247,14 @@ class Learner:
 
     async def _not_forgotten(self, scope: Scope, found: Sequence[Grounded]) -> list[Grounded]:
         """Without those whose turn was deleted while the model was asked."""
-        there = await self._store.get(scope, list({grounded.turn.id for grounded in found}))
+        there = await self._store.get(scope.at(None, None), list({grounded.turn.id for grounded in found}))
         return [grounded for grounded in found if grounded.turn.id in there]
+
+
+def _shown(windows: Sequence[Window]) -> list[Window]:
+    """What is read of the windows: an order to forget everything covers what was said in its project and agent."""
+    places = itertools.groupby(windows, key=lambda window: (window.newest.project_id, window.newest.agent_id))
+    return [window for _, of_place in places for window in without_covered(list(of_place))]
 
 
 def _names_a_subject(planned: Planned) -> bool:

@@ -39,6 +39,7 @@ from memproxy.learn.statement import memory_of
 from memproxy.learn.succession import Succession
 from memproxy.learn.traces import Traces
 from memproxy.learn.vectors import Vectors
+from memproxy.learn.windows import said_where
 from memproxy.metrics import metrics
 from memproxy.ports import LexicalEncoder, MemoryStore, StateStore
 from memproxy.settings import DedupSettings
@@ -119,7 +120,8 @@ class Reconciler:
         for grounded, candidate in zip(found, candidates, strict=True):
             if grounded.candidate.intent is Intent.STATE:
                 chain = await self._nearby.chain(known, candidate)
-                near = [] if chain else await self._nearby.of(scope, known, candidate, vectors)
+                place = said_where(scope, grounded.turn)
+                near = [] if chain else await self._nearby.of(place, known, candidate, vectors)
                 verdicts = await self._judge.verdicts(scope.tenant, candidate, chain, near, self._bands)
                 advice |= {(candidate_key(candidate), name): verdict for name, verdict in verdicts.items()}
         return advice
@@ -139,7 +141,15 @@ class Reconciler:
         for grounded, candidate in zip(found, candidates, strict=True):
             key = candidate_key(candidate)
             verdicts = {name: verdict for (of, name), verdict in (advice or {}).items() if of == key}
-            case = _Case(scope, grounded, candidate, vectors, verdicts, now, grounded.candidate.replaces)
+            case = _Case(
+                said_where(scope, grounded.turn),
+                grounded,
+                candidate,
+                vectors,
+                verdicts,
+                now,
+                grounded.candidate.replaces,
+            )
             operation, decision = await self._learn(known, case)
             counts[operation] += 1
             memory = await known.memory(candidate.id) or candidate
@@ -153,7 +163,9 @@ class Reconciler:
         self, known: Known, scope: Scope, found: Sequence[Grounded], now: datetime, extractor: str
     ) -> tuple[list[Memory], dict[str, Vector]]:
         known.aliases = aliases = await Aliases.of(self._state, scope)
-        stated = [memory_of(grounded, scope, now=now, extractor=extractor) for grounded in found]
+        stated = [
+            memory_of(grounded, said_where(scope, grounded.turn), now=now, extractor=extractor) for grounded in found
+        ]
         candidates = [aliases.resolved(memory) for memory in stated]
         vectors = await self._vectors.statement_vectors([one.content for one in candidates], scope.tenant)
         return candidates, dict(zip((candidate.id for candidate in candidates), vectors, strict=True))

@@ -8,6 +8,7 @@ import msgspec
 from memproxy.core.chain import RETRACTED_BY, begins, place, reinforce, retracted_at, take_back
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.retract import orders
 from memproxy.core.similar import repeats
 from memproxy.learn.known import Known
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
@@ -51,7 +52,9 @@ class Succession:
         await known.change(holder.id, reinforce(holder, new, now=now))
 
     async def retract(self, known: Known, memory: Memory, turn: str, at: datetime, now: datetime) -> None:
-        """End a memory because ``turn`` took it back, and hide the turns that state it."""
+        """End a memory because ``turn`` took it back, and hide the turns that state it; not ``turn`` itself where it
+        tells what is so now ("I'm not vegan any more, I eat fish again").
+        """
         await known.change(memory.id, take_back(memory, turn, at, now=now))
         await self._hide(known, memory, turn, at)
 
@@ -85,6 +88,8 @@ class Succession:
 
     async def _hide(self, known: Known, memory: Memory, by: str, at: datetime) -> None:
         for turn in await self._stating(known, memory, None):
+            if turn.id == by and not orders(turn.content):
+                continue
             if turn.created_at <= at and turn.active and not turn.superseded_by:
                 known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: by}})
 

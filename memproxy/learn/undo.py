@@ -1,7 +1,7 @@
 """Undoing a conversation: its turns go, and what was learned from it alone; what it superseded is active again."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,8 +22,9 @@ from memproxy.core.chain import (
     trimmed,
 )
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, after_forgetting, is_all_forgotten
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import Deletion
+from memproxy.core.similar import repeats
 from memproxy.core.slots import same_value, slot_value
 from memproxy.learn.known import Known
 from memproxy.learn.orders import ended_with, meant_by, standing
@@ -61,8 +62,11 @@ async def undo(known: Known, store: MemoryStore, session: str, *, now: datetime)
         if fact.id in owned.lost:
             await _drop(known, fact, owned, now)
     replaced = await _give_back_all(known, owned, now)
+    lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
     for turn in owned.turns:
-        if turn.session_id != session and (fields := await _unmarked(known, turn, owned, replaced)):
+        if turn.session_id != session and (
+            fields := _hidden(turn, lost) or await _unmarked(known, turn, owned, replaced)
+        ):
             known.mark(turn, fields)
     await _give_back_summaries(known, owned, now)
     ids = [turn.id for turn in owned.turns if turn.session_id == session]
@@ -193,6 +197,16 @@ async def _give_back(known: Known, name: str, owned: _Owned, now: datetime) -> N
         return
     noted = {key: value for key, value in memory.metadata.items() if key not in (RETRACTED_BY, RETRACTED_AT)}
     await known.change(name, {"metadata": noted, "updated_at": now})
+
+
+def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
+    """The fields of another session's turn in which the assistant only repeats what was undone ("Your dog is Rex");
+    what the user says there himself is no fact that is lost.
+    """
+    if turn.trust is not Trust.ASSISTANT or not turn.active:
+        return {}
+    told = next((fact for fact in lost if repeats(turn.content, fact, None)), None)
+    return {} if told is None else {"active": False, "metadata": turn.metadata | {RETRACTED_BY: told.id}}
 
 
 async def _unmarked(known: Known, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Windows: a session's turns as one extraction reads them, the new ones after some that lead up to them."""
+"""Windows: a session's turns as one extraction reads them, the new ones after some that lead up to them.
+
+Several agents (projects) may use one session: what is new in a window was said to one of them, and nothing in it to
+another.
+"""
 
 import math
 from collections.abc import Sequence
@@ -30,14 +34,14 @@ class Windows:
         self._most = most
 
     async def unlearned(self, scope: Scope, count: int, until: datetime | None) -> list[Window]:
-        """The last ``count`` turns of those said until then, all of them new."""
+        """The last ``count`` turns of those said until then, all of them new, in whatever project and agent."""
         unlearned = count + _SLACK
-        turns = await self.turns(scope, unlearned + self._most, until)
-        return cut(turns, first=max(0, len(turns) - unlearned), most=self._most)
+        turns = await self.turns(scope.at(None, None), unlearned + self._most, until)
+        return of_places(turns, first=max(0, len(turns) - unlearned), most=self._most)
 
     async def whole(self, scope: Scope, until: datetime | None) -> list[Window]:
-        """The session from its beginning."""
-        return cut(await self.turns(scope, None, until), first=0, most=self._most)
+        """The session from its beginning, in whatever project and agent."""
+        return of_places(await self.turns(scope.at(None, None), None, until), first=0, most=self._most)
 
     async def turns(self, scope: Scope, count: int | None, until: datetime | None) -> list[Memory]:
         """The last ``count`` turns of the session (None: all) said until then, in order.
@@ -55,6 +59,31 @@ class Windows:
             if (cursor := page.next_cursor) is None:
                 break
         return in_order(found)[-count:] if count is not None else in_order(found)
+
+
+def said_where(scope: Scope, turn: Memory) -> Scope:
+    """The scope with the project and agent that a turn was said to: what is learned from it belongs there."""
+    return scope.at(turn.project_id, turn.agent_id)
+
+
+def is_seen(scope: Scope, turn: Memory) -> bool:
+    """Whether what is learned in the scope's project and agent may draw on a turn: it is theirs, or of none."""
+    return turn.project_id in {None, scope.project} and turn.agent_id in {None, scope.agent}
+
+
+def of_places(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]:
+    """The windows of each project and agent that the turns from ``first`` on were said to, those said first first."""
+    windows = []
+    for place in dict.fromkeys((turn.project_id, turn.agent_id) for turn in turns[first:]):
+        new = {turn.id for turn in turns[first:] if (turn.project_id, turn.agent_id) == place}
+        seen = [turn for turn in turns if turn.project_id in {None, place[0]} and turn.agent_id in {None, place[1]}]
+        begins = next(position for position, turn in enumerate(seen) if turn.id in new)
+        windows += [
+            Window(turns=window.turns, new_ids=window.new_ids & new)
+            for window in cut(seen, first=begins, most=most)
+            if not new.isdisjoint(window.new_ids)
+        ]
+    return windows
 
 
 def cut(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]:

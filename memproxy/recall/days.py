@@ -78,6 +78,11 @@ def days_alone(text: str) -> bool:
     return all(word in _SAY_NO_MORE or word in STOPWORDS or word in GENERIC_WORDS or word.isdigit() for word in plain)
 
 
+def asks_for_days(text: str, now: datetime) -> bool:
+    """Whether a query asks for all that was on some days."""
+    return days_alone(text) and bool(asked_days(text, now))
+
+
 def asks_for_past(text: str) -> bool:
     """Whether a query asks for what was."""
     return _PAST.search(text[:_READ].lower().replace("’", "'")) is not None

@@ -92,7 +92,7 @@ relationship +=
 ! on n'est plus ensemble; amoureu*; 分开; 谈恋爱; 离了
 children +
 ? my kids; my children; my child; my son; my sons; my daughter; my daughters; my kid; my baby; grandchild*; grandkids
-? the kids; our kids; our son; our daughter
+? the kids; our kids; our son; our daughter; how many children; how many kids; children do i have; kids do i have
 ? meine kinder; mein sohn; meine tochter; mein kind; mis hijos; mi hijo; mi hija; mes enfants; mon fils; ma fille
 ? mon enfant; 女儿; 儿子; 孩子
 ! kids; my son; our son; my daughter; our daughter; my boy; my girl; toddler; baby; twins; newborn; pregnant; due in

@@ -15,6 +15,7 @@ from memproxy.core.payer import paid_by
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.questions import about_questions
 from memproxy.core.scope import Scope
+from memproxy.core.text import key_terms
 from memproxy.errors import EmbedderUnavailable, ModelError, StoreUnavailable
 from memproxy.ports import (
     Candidate,
@@ -65,6 +66,8 @@ many answers, which have more of its words than the fact that they came from (do
 """
 
 _EDGES = 30
+
+_QUESTION_TERMS = 24
 """Facts that are read to see whom a relation means."""
 
 
@@ -356,7 +359,8 @@ class Recall:
         """Why each may be injected or not; the stable facts of a first turn, which need no score, come last."""
         now, present, shown = self._clock.now(), frozenset(request.present), frozenset(request.shown)
         readings = readings_of([one.notes for one in found])
-        again = self._aside.asked_again(request.queries[-1], [one.memory for one in found], readings)
+        question = request.queries[-1]
+        again = self._aside.asked_again(question, [one.memory for one in found], readings)
         asked = frozenset(found[place].memory.id for place in again)
         judged = select(
             found,
@@ -366,7 +370,10 @@ class Recall:
             asked=asked,
             session=request.scope.session,
             elbow=ELBOW if self._recipe.calibrated else math.inf,
-            of_all=asks_for_all(request.queries[-1]) or any(SIDE in one.signals for one in found),
+            wanted=frozenset(key_terms(question, _QUESTION_TERMS)),
+            of_all=asks_for_all(question)
+            or days.asks_for_days(question, now)
+            or any(SIDE in one.signals for one in found),
             now=now,
         )
         if not stable:

@@ -90,16 +90,18 @@ def select(
     shown: frozenset[str] = frozenset(),
     asked: frozenset[str] = frozenset(),
     session: str | None = None,
+    wanted: frozenset[str] = frozenset(),
     elbow: float = ELBOW,
     of_all: bool = False,
 ) -> list[Judged]:
     """Judge all candidates, best first: the first ``limits.limit`` that nothing speaks against are kept.
 
     ``shown`` are ids of memories that the request's earlier blocks hold: they are not given twice. ``asked`` are turns
-    that only ask what is asked now. ``elbow`` infinite: the scores are no probabilities, and no drop ends the list.
-    ``of_all``: all of a list of the user's is asked for, and a deeper drop may lie between what he said of it.
+    that only ask what is asked now. ``wanted`` are the question's key terms. ``elbow`` infinite: the scores are no
+    probabilities, and no drop ends the list. ``of_all``: all of a list of the user's is asked for, and a deeper drop
+    may lie between what he said of it.
     """
-    selection = _Selection(limits, present, elbow, of_all=of_all)
+    selection = _Selection(limits, present, wanted, elbow, of_all=of_all)
     trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
     candidates: list[Judged] = []
     for one in scored:
@@ -124,8 +126,11 @@ def select(
 class _Selection:
     """What is kept so far, and what it says already."""
 
-    def __init__(self, limits: Limits, present: frozenset[str], elbow: float, *, of_all: bool) -> None:
+    def __init__(
+        self, limits: Limits, present: frozenset[str], wanted: frozenset[str], elbow: float, *, of_all: bool
+    ) -> None:
         self.judged: list[Judged] = []
+        self._wanted = wanted
         self._limit = limits.limit
         self._elbow = elbow
         self._own_elbow = max(elbow, LIST_ELBOW) if of_all else elbow
@@ -189,7 +194,9 @@ class _Selection:
         return "elbow" if self._kept and _odds(one) < self._lowest - elbow else None
 
     def _told_by(self, fact: Scored) -> list[int]:
-        """The places of kept turns that this fact came from, if they are not much better than it and say no more."""
+        """The places of kept turns that this fact came from, if they are not much better than it and say no more; as
+        they come before it, they may answer what it leaves open.
+        """
         if fact.memory.kind is Kind.TURN:
             return []
         sources = frozenset(fact.memory.turn_ids)
@@ -199,12 +206,12 @@ class _Selection:
             if one.memory.kind is Kind.TURN
             and one.memory.id in sources
             and one.score <= fact.score + TURN_AHEAD_OF_FACT
-            and not self._says_more(one.memory, fact.memory.content)
+            and not self._says_more(one.memory, fact.memory.content, wanted=self._wanted)
         ]
 
-    def _says_more(self, turn: Memory, *facts: str) -> bool:
+    def _says_more(self, turn: Memory, *facts: str, wanted: frozenset[str] = frozenset()) -> bool:
         given = self._given.get(turn.id, set()).union(facts)
-        return says_more(turn, given, self._learned.get(turn.id, frozenset()))
+        return says_more(turn, given, self._learned.get(turn.id, frozenset()), wanted)
 
 
 def _is_own_statement(memory: Memory) -> bool:

@@ -11,6 +11,7 @@ _READ = 600
 _LIST = re.compile(
     rf"{BEGINS}(?:"
     r"\b(?:my|our) (?:[\w'-]+ ){0,3}(?:list|wishlist|to-?dos?|backlog|collection)\b"
+    r"|\bhow many (?:[\w'-]+ ){1,4}(?:do|have) (?:i|we)\b"
     r"|\bwh(?:at|om?) (?:all )?(?:have (?:i|we)|do (?:i|we) (?:have|need|want) to)\b"
     r"|\b(?:meine|unsere)(?:r|n)? \w*liste\b|\bwas muss (?:ich|wir) (?:alles|noch)\b"
     r"|\b(?:mi|nuestra) lista\b|\bqu[ée] (?:tengo|tenemos) que\b"

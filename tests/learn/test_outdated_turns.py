@@ -81,3 +81,20 @@ async def test_what_a_correction_put_right_marks_the_turn_with_the_correction(tm
         await r.plan(upserts=[right], changes={learned.id: ended})
         marks = {turn.content: turn.superseded_by for turn in await r.turns()}
         assert marks == {SAID: "right", "My cat is called Tom": None}
+
+
+async def test_a_turn_that_ends_what_was_told_and_says_what_is_so_now_is_still_given(tmp_path: Path) -> None:
+    vegan = {"content": "User is vegan.", "subject": "user", "predicate": "diet", "object": "vegan"}
+    over = "I'm not vegan any more, I eat fish again"
+    async with rig(tmp_path) as r:
+        await r.teach("I'm vegan, mind that in recipes", vegan)
+        await r.teach(over, {**vegan, "intent": "forget", "evidence": "I'm not vegan any more"})
+        assert await r.facts(active=True) == []
+        assert await shown(r) == {over}
+
+
+async def test_a_turn_that_orders_to_forget_what_it_names_is_not_given(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await told(r)
+        await r.teach("Forget that my dog is called Rex, I mean it", {**REX, "intent": "forget"})
+        assert await shown(r) == {"My cat is called Tom"}

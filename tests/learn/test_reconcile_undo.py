@@ -8,6 +8,7 @@ import msgspec
 from memproxy.core.memory import Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
 from memproxy.ports import JournalEntry, JournalKind, SlotChange
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, budget, fact, rig
 from tests.learn.test_invariants import check
@@ -82,6 +83,18 @@ async def test_what_an_undone_conversation_took_back_holds_again(tmp_path: Path)
         assert msgspec.structs.replace(again, updated_at=before[0].updated_at) == before[0]
         assert await r.turns() == turns
         assert await holder(r) == [again.id]
+
+
+async def test_what_the_assistant_repeated_elsewhere_of_an_undone_conversation_is_not_given(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+        answer = Message(role="assistant", content="Your budget for Hawaii is $10,000.")
+        await r.say("What is my budget for Hawaii?", answer, scope=SECOND)
+        await undo(r, "first")
+        assert {turn.content: turn.active for turn in await r.turns()} == {
+            "What is my budget for Hawaii?": True,
+            answer.content: False,
+        }
 
 
 async def test_a_reopened_statement_leaves_its_slot_to_whoever_took_it_meanwhile(tmp_path: Path) -> None:

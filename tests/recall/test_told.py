@@ -9,9 +9,10 @@ from tests.recall.making import NOW, fact, turn
 from tests.recall.test_elbow import LIMITS
 
 
-def reasons(*found: tuple[Memory, float]) -> list[str | None]:
+def reasons(*found: tuple[Memory, float], wanted: str = "") -> list[str | None]:
     scored = [Scored(memory=memory, score=score, signals={}) for memory, score in found]
-    return [one.rejected for one in select(scored, LIMITS, present=frozenset(), now=NOW)]
+    terms = frozenset(wanted.split())
+    return [one.rejected for one in select(scored, LIMITS, present=frozenset(), now=NOW, wanted=terms)]
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -37,3 +38,10 @@ def test_of_two_facts_learned_of_a_message_one_does_not_stand_for_it() -> None:
 def test_a_message_that_says_what_its_fact_says_gives_way_to_it() -> None:
     said = turn("I live in Lisbon, in Portugal", id="t1")
     assert reasons((said, 0.93), (fact("User lives in Lisbon, Portugal.", turn_ids=["t1"]), 0.92)) == ["fact", None]
+
+
+def test_a_message_that_is_likelier_stays_where_its_fact_leaves_open_half_of_what_is_asked() -> None:
+    said = turn("Picking up my son Leo from judo", id="t1")
+    learned = fact("User's son is named Leo.", turn_ids=["t1"])
+    assert reasons((said, 0.93), (learned, 0.92), wanted="sport leo") == [None, None]
+    assert reasons((said, 0.93), (learned, 0.92), wanted="son name") == ["fact", None]
