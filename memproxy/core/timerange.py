@@ -42,6 +42,8 @@ class Span(msgspec.Struct, frozen=True):
 
 def spans(text: str, now: datetime) -> list[Span]:
     """The times that a question names, each once, relative ones against ``now`` (aware); at most one a mention."""
+    if _MAY_NAME.search(text[:READ_CHARACTERS].lower()) is None:
+        return []
     return _named(text, now, _PATTERNS)
 
 
@@ -264,4 +266,8 @@ def _told_patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
 
 
 _PATTERNS = tuple(_patterns())
+_MAY_NAME = re.compile(
+    rf"\d|\b(?:{_MONTH}|ago|back|earlier|past|last|previous|this|on (?:{'|'.join(_DAYS)})|yesterday|today|tonight)\b"
+)
+"""Part of whatever one of them finds: of most questions none has anything."""
 _TOLD = tuple(_told_patterns())

@@ -76,19 +76,39 @@ class Batch:
         return self.each.of_memory(read, self.whole[place])
 
     @lazy
+    def is_learned(self) -> NDArray[np.bool_]:
+        """Which were learned from a message that is a candidate too."""
+        sources = np.array(self.each.sources, np.int64)
+        learned: NDArray[np.bool_] = np.not_equal(sources, np.arange(len(sources)))
+        return self._of(learned)
+
+    @lazy
     def whole(self) -> Sequence[int]:
         """Where these candidates stand among all."""
         return range(len(self.memories)) if self._places is None else self._places.tolist()
 
     @lazy
     def window(self) -> Array:
-        """The best of each candidate's `similarities` and of those that the turns beside it tell."""
-        best, telling = self.similarities, self.each.telling
-        if self._places is not None:
-            telling = telling[np.append(self._places, NOBODY)]
+        """The best of each candidate's `similarities` and of those that the turns beside it tell: what an assistant
+        answers tells nothing of what the user asks about himself.
+        """
+        own, silent = self.similarities, self.not_my_words > 0
+        best = own.copy()
         for places in self.around:
-            best = np.fmax(best, telling.take(places, axis=0))  # `NOBODY` is the last row
+            there = ((places != NOBODY) & ~silent[places]).nonzero()[0]  # many stand alone
+            best[there] = np.fmax(best[there], own[places[there]])
         return best
+
+    @lazy
+    def without_vector(self) -> NDArray[np.bool_]:
+        """Which candidates have no cosine."""
+        missing: NDArray[np.bool_] = np.isnan(self.cosine)
+        return missing
+
+    @lazy
+    def nothing(self) -> Array:
+        """0 for each candidate: the column of what the query does not ask for, or none of them has."""
+        return np.zeros(len(self.memories))
 
     @lazy
     def has_tokens(self) -> NDArray[np.bool_]:

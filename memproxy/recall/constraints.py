@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.recall.asking import BEGINS
+from memproxy.recall.asking import BEGINS, AnyCase
 
 FOOD, MEDICINE, ACTIVITY = "food", "medicine", "activity"
 """The fields of advice; the everyday matters of `recall.matters` are what a user asks of himself."""
@@ -32,6 +32,7 @@ _ALLERGIC = (
     r"\ballerg\w*|\bal[eé]rgi\w*|过敏|\bepi-?pen\b|\bintoleran\w*|unverträglich\w*|\bintoléran\w*|不耐受"
     r"|\b(?:a|bad) reaction to\b|\bune réaction (?:à|aux?)\b"
 )
+_ASKS_ALLERGY = AnyCase(_ALLERGIC, having=("allerg", "alerg", "pen", "intoleran", "reaction to"))
 _ILL = r"\bdiabet\w*|\bdiab[eé]t\w*|糖尿病|高血压|\bblood pressure\b|\bbluthochdruck\b|\bhipertens\w*|\bhypertendu\w*"
 _NOT_BORNE = (
     r"\b(?:gives?|gave|makes?|made|brings?) me (?!a\b|an\b|happy|laugh|smile|feel good)\w+|\bsets? (?:it|them"
@@ -40,9 +41,9 @@ _NOT_BORNE = (
     r"|\bvertrag\w*\b[^.!?]{0,40}\bnicht|\bnebenwirkung\w*|\bme (?:sienta|sientan|cae|caen) (?:muy )?mal\b"
     r"|\bne support\w* pas\b|\beffets secondaires\b|\bmir\b[^.!?]{0,30}\b(?:schlecht|übel)\b|副作用|吃了就|受不了"
 )
-_TOLD: Mapping[str, re.Pattern[str]] = MappingProxyType(
+_TOLD: Mapping[str, AnyCase] = MappingProxyType(
     {
-        FOOD: re.compile(
+        FOOD: AnyCase(
             rf"{_EVERYWHERE}|{_ALLERGIC}|{_ILL}|{_NOT_BORNE}"
             r"|\bc(?:o|œ)?eliac\w*|\bcelíac\w*|\bzöliakie|\bcœliaque|\bcoeliaque|\b(?:gluten|lactose|sugar"
             r"|dairy)[ -]?free\b"
@@ -58,15 +59,13 @@ _TOLD: Mapping[str, re.Pattern[str]] = MappingProxyType(
             r"|\b(?:esse|trinke) (?:\w+ )?kein\w*|\bdarf (?:\w+ )?(?:kein\w*|nicht)\b[^.!?]{0,30}\b(?:essen"
             r"|trinken)\b"
             r"|\bno (?:como|puedo comer|bebo|puedo beber|pruebo)\b|\bne (?:mange|bois)\b|\bne peux pas manger\b",
-            re.IGNORECASE,
         ),
-        MEDICINE: re.compile(
+        MEDICINE: AnyCase(
             rf"{_EVERYWHERE}|{_ALLERGIC}|{_ILL}|{_NOT_BORNE}|\basthma\w*|\bblood thinners?\b|\bblutverdünner"
             r"|\b(?:kidney|liver|heart) (?:disease|failure|condition|problems?)\b|\bherz(?:krank|fehler)\w*|哮喘"
             r"|胃出血",
-            re.IGNORECASE,
         ),
-        ACTIVITY: re.compile(
+        ACTIVITY: AnyCase(
             rf"{_EVERYWHERE}|\basthma\w*|哮喘|\binjur\w*|\btorn\b|\btear\b|\btweaked\b|\bsprain\w*|\bfractur\w*"
             rf"|\bhernia\w*"
             r"|\b(?:broke|broken)\b[^.!?]{0,25}\b(?:arm|leg|wrist|ankle|foot|collarbone|rib|ribs|toe)\b"
@@ -76,14 +75,13 @@ _TOLD: Mapping[str, re.Pattern[str]] = MappingProxyType(
             r"|\bmenisco\b"
             r"|\boperaron\b|\bblessur\w*|\bblessé\w*|\bentorse\b|\bménisque\b|\bhernie\b|\bopéré\w*|受伤|半月板"
             r"|扭伤|骨折|腰椎",
-            re.IGNORECASE,
         ),
     }
 )
 
-_FIELD: Mapping[str, re.Pattern[str]] = MappingProxyType(
+_FIELD: Mapping[str, AnyCase] = MappingProxyType(
     {
-        FOOD: re.compile(
+        FOOD: AnyCase(
             r"\b(?:eat|eating|cook|cooking|bake|dinners?|lunch(?:es)?|breakfasts?|brunch|meals?|dish(?:es)?"
             r"|recipes?|snacks?"
             r"|desserts?|foods?|restaurants?|menu|cheese|soups?|platter|bbq|barbecue|smoothies?|cake|groceries"
@@ -91,27 +89,24 @@ _FIELD: Mapping[str, re.Pattern[str]] = MappingProxyType(
             r"|essen|kochen|backen|abendessen|mittagessen|frühstück|gericht|rezepte?|nachtisch|snack"
             r"|comer|cenar|cocinar|desayunar|almorzar|cena|comida|desayuno|almuerzo|receta|postre|plato|restaurante"
             r"|manger|cuisiner|dîner|déjeuner|repas|plat|recette|goûter|apéro)\b|吃|菜|饭|餐|早点|零食|甜点",
-            re.IGNORECASE,
         ),
-        MEDICINE: re.compile(
+        MEDICINE: AnyCase(
             r"\b(?:medications?|medicines?|painkillers?|pills?|tablets?|headaches?|migraines?|pain|fever|hay fever"
             r"|remed(?:y|ies)"
             r"|asleep|sleep|supplements?|kopfschmerz\w*|medikamente?|schmerzmittel|fieber|einschlafen|dolor"
             r"|medicina|pastillas?"
             r"|fiebre|dormir|douleur|médicaments?|fièvre|mal de tête|m'endormir)\b|药|头疼|头痛|发烧|失眠",
-            re.IGNORECASE,
         ),
-        ACTIVITY: re.compile(
+        ACTIVITY: AnyCase(
             r"\b(?:workouts?|exercises?|leg day|training|gym|stretch(?:es|ing)?|yoga|sports?|jog|jogging"
             r"|running plan|hikes?"
             r"|übungen|sport|trainingsplan|ejercicios?|deporte|entrenamiento|rutina|exercices?|entraînement)\b|运动"
             r"|锻炼|健身",
-            re.IGNORECASE,
         ),
     }
 )
 
-_ADVICE = re.compile(
+_ADVICE = AnyCase(
     rf"{BEGINS}(?:"
     r"\b(?:recommend\w*|suggest\w*|advise|ideas?|tips?|options|inspiration|(?:quick|easy|nice|good"
     r"|healthy) (?:\w+ ){0,3}"
@@ -128,9 +123,8 @@ _ADVICE = re.compile(
     r"|que (?:puis-je|pourrais-je)|(?:qu'est-ce que |quoi |que )(?:je|on) (?:peux|peut|pourrais|pourrait|mange"
     r"|cuisine)|idées?"
     r"|conseill\w*|recommand\w*|propos\w*|suggèr\w*)\b|推荐|建议|吃什么|喝什么|做什么|吃点|怎么办|什么好)",
-    re.IGNORECASE,
 )
-_ABOUT = re.compile(
+_ABOUT = AnyCase(
     r"\bmedical (?:conditions?|history)\b|\bhealth (?:issues|problems|conditions?)\b|\b(?:could|can|would"
     r"|might) kill me\b"
     r"|\b(?:what|which|anything|something|things|foods?)\b[^.?!]{0,30}"
@@ -144,21 +138,19 @@ _ABOUT = re.compile(
     r"|\bqu(?:e|oi|els?|elles?)?\b[^.?!]{0,30}"
     r"\bne (?:peux|peut|pouvons|dois|doit)(?:-\w+)? pas (?:manger|boire|prendre)\b"
     r"|不能吃|忌口",
-    re.IGNORECASE,
+    having=("medical", "health", "kill me", "not", "n't", "avoid", "vertrage", "nicht", "pas"),
 )
-_PAST = re.compile(
+_PAST = AnyCase(
     rf"{BEGINS}(?:"
     r"(?!^)\bwas\b|\b(?:did|were|had|last (?:night|week|time|month)|yesterday|when|gestern|ayer|hier|haben wir"
     r"|habe ich)\b"
     r"|昨天|上次|什么时候)",
-    re.IGNORECASE,
 )
-_TECHNIQUE = re.compile(
+_TECHNIQUE = AnyCase(
     rf"{BEGINS}(?:"
     r"\bhow (?:long|many|much)\b|\bnutrition\w*|\bcalories\b|\btemperature\b|\bswap\b|\bsubstitut\w*"
     r"|\bin the recipe\b"
     r"|\binstead of\b|\bwie (?:lange|viel\w*)\b|\bcu[aá]nt\w+|\bcombien\b|多久|多少)",
-    re.IGNORECASE,
 )
 """How something is done depends on the thing, not on who asks."""
 
@@ -194,19 +186,24 @@ NO_KIN = frozenset(_KIN) - {"mother", "father", "partner", "child", "brother", "
 """Those of `whose` that are no near kin: friends, colleagues, a boss."""
 
 _KIN_WORDS = "|".join(rf"(?P<{name}>\b(?:{words})\b|(?:{words})(?<=[\u4e00-\u9fff]))" for name, words in _KIN.items())
+_KIN_IN_ASCII = "|".join(rf"(?P<{name}>{words})" for name, words in _KIN.items())
 _KIN_BEGINS = rf"(?:{BEGINS}|(?=kolleg))"
 """`BEGINS`; of the words one has any letters at its end, so Chinese ones too, and may then stand within a word."""
 
-_KIN_WORD = re.compile(rf"{_KIN_BEGINS}(?:{_KIN_WORDS})", re.IGNORECASE)
-_BEARER = re.compile(
+_KIN_WORD = AnyCase(rf"{_KIN_BEGINS}(?:{_KIN_WORDS})", plain=rf"\b(?=\w)(?:{_KIN_IN_ASCII})\b")
+_ME = (
+    r"i|i'm|im|i've|me|we|we're|we've|us|ich|mir|bin|wir|uns|yo|soy|he(?= \w+[aeiío](?:do|cho|to)\b)|nosotr[oa]s"
+    r"|je|j'ai|suis|nous"
+)
+_THEM = r"she|he|they|her|him|sie|er|ella|él|elle|il"
+_BEARER = AnyCase(
     rf"{_KIN_BEGINS}(?:"
-    rf"(?P<me>\b(?:i|i'm|im|i've|me|we|we're|we've|us|ich|mir|bin|wir|uns|yo|soy|he(?= \w+[aeiío](?:do|cho"
-    rf"|to)\b)|nosotr[oa]s|je|j'ai|suis|nous)\b"
+    rf"(?P<me>\b(?:{_ME})\b"
     rf"|我(?!爸|妈|女|儿|哥|弟|姐|妹|老|奶|爷|朋|同)"
     rf"|咱)"
-    r"|(?P<them>\b(?:she|he|they|her|him|sie|er|ella|él|elle|il)\b|[他她])"
+    rf"|(?P<them>\b(?:{_THEM})\b|[他她])"
     rf"|{_KIN_WORDS})",
-    re.IGNORECASE,
+    plain=rf"\b(?=\w)(?:(?P<me>{_ME})|(?P<them>{_THEM})|{_KIN_IN_ASCII})\b",
 )
 _NAMED = re.compile(
     r"\b(?=[A-Z])(?!(?:User|We|My|Our|It|That|This|There|The|Wir|Es|Das|Il|Elle)\b)[A-Z][a-zé]+(?:'s)?"
@@ -228,7 +225,7 @@ def asked_for(query: str) -> frozenset[str]:
         return frozenset()
     asks = about or _ADVICE.search(low) is not None
     found = {name for name, words in _FIELD.items() if asks and words.search(low)}
-    if about or (low.rstrip().endswith(("?", "？")) and re.search(_ALLERGIC, low, re.IGNORECASE)):
+    if about or (low.rstrip().endswith(("?", "？")) and _ASKS_ALLERGY.search(low)):
         found |= {FOOD, MEDICINE} if not found else set()
     return frozenset(found)
 
@@ -278,4 +275,7 @@ def is_of(text: str, start: int, end: int, bearers: frozenset[str]) -> bool:
         last, said_at = match.lastgroup or last, match.start()
     if bearers:
         return last in bearers or (last == "them" and bool(bearers & whose(text)))
-    return last == "me" and not any(match.start() < start for match in _NAMED.finditer(text, said_at))
+    if last != "me" or text[said_at:start].islower():  # a name has a capital
+        return last == "me"
+    named = _NAMED.search(text, said_at)
+    return named is None or named.start() >= start

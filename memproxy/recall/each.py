@@ -3,7 +3,6 @@ rankings of the query.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,11 +14,11 @@ from memproxy.core.tokenvectors import similarities
 from memproxy.core.topics import asks_advice, topics_of
 from memproxy.ports import Candidate
 from memproxy.recall import constraints, matters
-from memproxy.recall.asking import Asking, asking, names_in
-from memproxy.recall.days import asked_days
+from memproxy.recall.asking import Asking, names_in
 from memproxy.recall.lazy import lazy
 from memproxy.recall.letters import Letters
 from memproxy.recall.preferences import is_preference
+from memproxy.recall.query import Query
 from memproxy.recall.reading import (
     BY_ASSISTANT,
     BY_USER,
@@ -55,22 +54,21 @@ class Each:
     def __init__(
         self,
         *,
-        text: str,
+        query: Query,
         terms: Sequence[int],
         generic: frozenset[int],
         candidates: Sequence[Candidate],
         readings: Sequence[Reading],
         held: NDArray[np.bool_],
-        now: datetime,
         tokens: NDArray[np.float32] | None = None,
         words: Sequence[str] = (),
         letters: Letters | None = None,
     ) -> None:
-        self.text = text
+        self.query = query
+        self.text = query.text
         self.terms = terms
         self.generic = generic
         self.held = held
-        self.now = now
         self.words = words
         self.letters = letters or Letters([reading.letters for reading in readings])
         self._tokens = tokens
@@ -80,8 +78,7 @@ class Each:
         self._read_each: dict[tuple[Callable[[Each, int], Any], int], Any] = {}
         numbers = np.frombuffer(b"".join([reading.numbers for reading in readings])).reshape(-1, NUMBERS).T.copy()
         self._numbers: list[Array] = list(numbers)
-        known, self.session = np.unique(numbers[SESSION].view(np.int64), return_inverse=True)
-        self.sessions = len(known)
+        self.session, self.sessions = _numbered(numbers[SESSION].view(np.int64))
         self.microsecond: NDArray[np.int64] = numbers[MICROSECOND].view(np.int64)
         self.place_in_call: NDArray[np.int64] = numbers[PLACE].view(np.int64)
         self.memories = [candidate.memory for candidate in candidates]
@@ -108,22 +105,22 @@ class Each:
     @lazy
     def asking(self) -> Asking:
         """The query, read."""
-        return asking(self.text)
+        return self.query.asking
 
     @lazy
     def spans(self) -> list[timerange.Span]:
         """The times that the query names."""
-        return asked_days(self.text, self.now)
+        return self.query.spans
 
     @lazy
     def advice_fields(self) -> frozenset[str]:
         """The fields that the query asks advice on (`constraints.asked_for`)."""
-        return constraints.asked_for(self.text)
+        return self.query.advice_fields
 
     @lazy
     def asked_about(self) -> matters.AskedMatters:
         """The everyday matters that the query asks for."""
-        return matters.asked_about(self.text)
+        return self.query.asked_about
 
     @lazy
     def bearers(self) -> frozenset[str]:
@@ -144,6 +141,10 @@ class Each:
     def told(self, place: int) -> frozenset[str]:
         """Which of the matters that are asked for the candidate at this place tells of, of whom the query is about."""
         return self.of_memory(_told, place)
+
+    def said(self, place: int) -> matters.Said:
+        """The candidate at this place, as far as it may tell of the matters that are asked for."""
+        return self.of_memory(_said, place)
 
     def named_by(self, place: int) -> frozenset[str]:
         """Those of them that the candidate says it is of, where it is a fact (`AskedMatters.named_by`)."""
@@ -209,16 +210,6 @@ class Each:
         return similarities(self._tokens, self.packed)
 
     @lazy
-    def telling(self) -> Array:
-        """The `similarities` of those whose neighbours they speak for, else NaN: what an assistant answers tells
-        nothing of what the user asks about himself. The last row is nobody's.
-        """
-        nobody = np.full((1, self.similarities.shape[1]), np.nan)
-        found = np.concatenate((self.similarities, nobody))
-        found[:-1][self.not_my_words > 0] = np.nan
-        return found
-
-    @lazy
     def speakers(self) -> list[str]:
         """Who said each turn, whom each fact is about; empty where that is not known."""
         return [reading.speaker for reading in self._readings]
@@ -270,8 +261,24 @@ class Each:
         return self._signs[name]
 
 
+def _numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Which of the different values each is, in their order, and how many these are: `numpy.unique`, faster."""
+    order = values.argsort()
+    ranked = values[order]
+    new = np.zeros(len(values), np.int64)
+    new[1:] = ranked[1:] != ranked[:-1]
+    found = np.empty(len(values), np.int64)
+    found[order] = new.cumsum()
+    return found, int(found.max(initial=-1)) + 1
+
+
+def _said(each: Each, place: int) -> matters.Said:
+    return each.asked_about.read(each.memories[place].content)
+
+
 def _told(each: Each, place: int) -> frozenset[str]:
-    return each.asked_about.told(each.memories[place].content, each.bearers) | each.named_by(place)
+    told = each.asked_about.told(each.said(place), each.bearers)
+    return told if each.is_turn[place] else told | each.named_by(place)
 
 
 def _named_by(each: Each, place: int) -> frozenset[str]:

@@ -13,12 +13,12 @@ from memproxy.recall import changes
 _OF_THE_USER = tuple(
     (re.compile(pattern), own)
     for pattern, own in (
-        ("^User's ", "my "),
-        ("^User is ", "i'm "),
-        ("^User has been ", "i'm "),
-        ("^User has ", "i have "),
-        (r"^User ((?:\w+ly|now|also|still|often|always) )?(\w+?)s ", r"i \1\2 "),
-        ("^User ", "i "),
+        ("User's ", "my "),
+        ("User is ", "i'm "),
+        ("User has been ", "i'm "),
+        ("User has ", "i have "),
+        (r"User ((?:\w+ly|now|also|still|often|always) )?(\w+?)s ", r"i \1\2 "),
+        ("User ", "i "),
     )
 )
 _ABOUT = re.compile(r"^User's (?:new |current )?([^.,;:]{1,40}?) (?:now )?(?:is|are|was|will be)\b")
@@ -38,9 +38,8 @@ def in_first_person(text: str) -> str:
     if not text.startswith("User"):
         return text
     for pattern, own in _OF_THE_USER:
-        text, found = pattern.subn(own, text)
-        if found:
-            break
+        if (found := pattern.match(text)) is not None:
+            return found.expand(own) + text[found.end() :]
     return text
 
 

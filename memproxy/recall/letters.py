@@ -3,6 +3,7 @@ their words begin and end and how these begin are columns of numbers.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +28,34 @@ class Letters:
         self._all = b"\n".join(parts) + b" " * _CODED
         lengths = np.fromiter(map(len, parts), np.intp, len(parts)) + 1  # with the line break
         self._borders = np.concatenate(([0], np.add.accumulate(lengths)))
+        self._begun: dict[int, Spelled] = {}
 
     def having(self, part: bytes) -> list[int]:
         """The texts that have this part: one word, or two that one space is between, and a space at both ends."""
         first, *other = part.split()
         found = self._spelled(first, (self._codes == _code(first)).nonzero()[0])
-        for word in other if len(found) else ():
+        for word in other:
+            if not len(found):
+                break
             after = found[self._is_close[found]] + 1
             found = self._spelled(word, after[self._codes[after] == _code(word)])
-        return list(dict.fromkeys(self._texts(found))) if len(found) else []
+        return list(dict.fromkeys(self._texts(found).tolist())) if len(found) else []
 
-    def beginning(self, start: bytes) -> Iterator[tuple[bytes, list[int]]]:
-        """The words that begin with these letters, `_CODED` at most, each with the texts that have it."""
-        return self._named(((self._codes & _MASKS[len(start)]) == _code(start)).nonzero()[0])
+    def beginning(self, start: bytes) -> Iterator[tuple[bytes, Numbers]]:
+        """The words that begin with these letters, `_CODED` at most, each with the texts that have it, some of them
+        more than once.
+        """
+        return self._named((self._beginnings(len(start)) == _code(start)).nonzero()[0])
 
-    def words(self) -> Iterator[tuple[bytes, list[int]]]:
-        """All words, each with the texts that have it."""
+    def words(self) -> Iterator[tuple[bytes, Numbers]]:
+        """All words, as `beginning` has them."""
         return self._named(np.arange(len(self._codes)))
+
+    def _beginnings(self, letters: int) -> Spelled:
+        """So many of the first letters of each word."""
+        if letters not in self._begun:
+            self._begun[letters] = self._codes & _MASKS[letters]
+        return self._begun[letters]
 
     @lazy
     def _edges(self) -> tuple[Numbers, Numbers]:
@@ -75,18 +87,35 @@ class Letters:
         same = [place for place in alike.tolist() if self._all[starts[place] : ends[place]] == word]
         return np.array(same, np.intp)
 
-    def _named(self, places: Numbers) -> Iterator[tuple[bytes, list[int]]]:
+    def _named(self, places: Numbers) -> Iterator[tuple[bytes, Numbers]]:
         """The words at these places, each with the texts that have it."""
+        if not len(places):
+            return
+        codes = self._codes[places]
+        order = codes.argsort(kind="stable")
+        codes, places = codes[order], places[order]
         starts, ends = self._edges
-        having: dict[bytes, list[int]] = {}
-        for start, end, text in zip(starts[places].tolist(), ends[places].tolist(), self._texts(places), strict=True):
-            having.setdefault(self._all[start:end], []).append(text)
-        return iter(having.items())
+        texts = self._texts(places)
+        bounds = [0, *((codes[1:] != codes[:-1]).nonzero()[0] + 1).tolist(), len(codes)]
+        for begin, end in pairwise(bounds):
+            first, alike = places[begin], slice(begin, end)
+            if ends[first] - starts[first] < _CODED:
+                yield self._all[starts[first] : ends[first]], texts[alike]
+            else:
+                yield from self._longer(places[alike], texts[alike])
 
-    def _texts(self, places: Numbers) -> list[int]:
+    def _longer(self, places: Numbers, texts: Numbers) -> Iterator[tuple[bytes, Numbers]]:
+        """The same of words of which only the first letters are known to be the same."""
+        starts, ends = self._edges
+        spelled = [
+            self._all[start:end] for start, end in zip(starts[places].tolist(), ends[places].tolist(), strict=True)
+        ]
+        for word in dict.fromkeys(spelled):
+            yield word, texts[[other == word for other in spelled]]
+
+    def _texts(self, places: Numbers) -> Numbers:
         """The texts that have the words at these places."""
-        texts: list[int] = (self._borders.searchsorted(self._edges[0][places], side="right") - 1).tolist()
-        return texts
+        return self._borders.searchsorted(self._edges[0][places], side="right") - 1
 
 
 def _code(letters: bytes) -> int:

@@ -7,13 +7,12 @@ their order, each by itself and against the best, and tells the log odds that it
 """
 
 import math
-import re
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memproxy.recall.asking import BEGINS
+from memproxy.recall.asking import BEGINS, AnyCase
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.stages import Columns
 
@@ -50,7 +49,7 @@ _MEASURES = (
 )
 """What one message tells in full; of all else that is counted each may have been told by itself."""
 
-_MANY = re.compile(
+_MANY = AnyCase(
     rf"{BEGINS}(?:"
     r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
     r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
@@ -62,7 +61,6 @@ _MANY = re.compile(
     r"|\b(?:list|name|all)\s+(?:all\s+|of\s+)*(?:the|my|our)\b|\beverything\b|\bwhat\s+all\b|\bnames\s+of\b"
     r"|\bwie\s+hei(?:ß|ss)en\b|\b(?:was|wer|wo|welche\s+\w+)\s+sind\b|\balle\s+meine\b"
     r"|\bqu[ée]\s+\w{2,}s\b|\bcu[aá]les\b|\bquel(?:le)?s\b|\b(?:quand|qui|o[uù])\s+sont\b|哪些|哪几)",
-    re.IGNORECASE,
 )
 """A question by whose form several memories may answer together: "Which countries", "How old are my kids"."""
 
@@ -87,21 +85,59 @@ class Asked(msgspec.Struct, frozen=True):
         return cls(batch.asking.first_person, float(batch.each.of_text(asks_for_many)), len(batch.each.terms))
 
 
-def features(asked: Asked, columns: Columns, odds: Array, free: Array, members: NDArray[np.bool_]) -> Columns:
+def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
+    """What is seen of candidates whatever their order, by name: how well each matches, with squares and products,
+    because only both together, or nearly all words, make it certain; and what is `Asked`. What is 0 for all of them is
+    ``nothing`` itself.
+    """
+    crowd = np.minimum(columns.get("crowd", nothing), MOST_CROWD)
+    mine, many, length = asked.mine, asked.many, math.log1p(asked.terms)
+    coverage, cosine, late = (columns.get(name, nothing) for name in ("coverage", "cosine", "late"))
+    found = {
+        "crowd": crowd,
+        "terms": nothing + length,
+        "whole": (coverage >= WHOLE).astype(float),
+        "coverage_crowd": coverage * crowd,
+        "coverage_terms": coverage * length,
+        "coverage_cosine": coverage * cosine,
+        "coverage_late": nothing,
+        "coverage_squared": coverage**2,
+        "late_squared": nothing,
+        "late_crowd": nothing,
+        "mine": nothing + mine if mine else nothing,
+        "mine_coverage": _where(mine, coverage, nothing),
+        "mine_cosine": _where(mine, cosine, nothing),
+        "mine_late": _where(mine, late, nothing),
+        "many": nothing + many if many else nothing,
+    }
+    if late is not nothing:
+        found |= {"coverage_late": coverage * late, "late_squared": late**2, "late_crowd": late * crowd}
+    return found
+
+
+def features(
+    asked: Asked,
+    columns: Columns,
+    odds: Array,
+    free: Array,
+    members: NDArray[np.bool_],
+    *,
+    alone: Columns | None = None,
+    nothing: Array | None = None,
+) -> Columns:
     """What is seen of candidates in the order of ``odds``, by name, one value for each; those of candidates that are
     not ``members`` mean nothing, and at least one is. ``free`` are the odds less what the number of candidates takes.
 
     How far a candidate is ``behind`` the best, and ``above`` the field of those that are not near it; how many are
-    ``near`` the best (a logarithm: 0, it stands alone); the columns that say by themselves how well it matches, with
-    squares and products, because only both together, or nearly all words, make it certain; and what is `Asked`.
+    ``near`` the best (a logarithm: 0, it stands alone); the columns that say by themselves how well it matches; and
+    what `by_themselves` tells of it with ``nothing`` (``alone``: where it is known).
     """
-    nothing = np.zeros(len(odds))
+    nothing = np.zeros(len(odds)) if nothing is None else nothing
+    alone = by_themselves(asked, columns, nothing) if alone is None else alone
     best_first = np.sort(odds[members])[::-1]
     behind = np.minimum(best_first[0] - odds, _MOST_BEHIND)
     above, near = _above(odds, best_first), math.log(float(np.exp(best_first - best_first[0]).sum()))
-    crowd = np.minimum(columns.get("crowd", nothing), MOST_CROWD)
-    mine, many, length = asked.mine, asked.many, math.log1p(asked.terms)
-    coverage, cosine, late = (columns.get(name, nothing) for name in ("coverage", "cosine", "late"))
+    many = asked.many
     return {
         **{name: columns[name] for name in _TAKEN if name in columns},
         "free": free,
@@ -109,37 +145,38 @@ def features(asked: Asked, columns: Columns, odds: Array, free: Array, members: 
         "behind_many": behind * len(odds) / (len(odds) + FEW),
         "above": above,
         "near": nothing + near,
-        "crowd": crowd,
-        "terms": nothing + length,
-        "whole": (coverage >= WHOLE).astype(float),
-        "coverage_crowd": coverage * crowd,
-        "coverage_terms": coverage * length,
-        "coverage_cosine": coverage * cosine,
-        "coverage_late": coverage * late,
-        "coverage_squared": coverage**2,
-        "late_squared": late**2,
-        "late_crowd": late * crowd,
-        "mine": nothing + mine,
-        "mine_coverage": mine * coverage,
-        "mine_cosine": mine * cosine,
-        "mine_late": mine * late,
-        "many": nothing + many,
-        "many_behind": many * behind,
-        "many_near": nothing + many * near,
-        "many_above": many * above,
+        **alone,
+        "many_behind": _where(many, behind, nothing),
+        "many_near": nothing + many * near if many else nothing,
+        "many_above": _where(many, above, nothing),
     }
+
+
+def _where(holds: float, column: Array, nothing: Array) -> Array:
+    """The column where something of the question holds (1), ``nothing`` where it does not (0)."""
+    return column if holds else nothing
 
 
 def in_order(told: Array, odds: Array, members: NDArray[np.bool_]) -> Array:
     """Log odds ``told`` for the ``members``, lowered where one that comes before by ``odds`` has less: a candidate is
     no likelier than those that match better. Others keep what they were told.
     """
-    places = np.flatnonzero(members)
-    ranked = places[np.lexsort((-told[places], -odds[places]))]
+    places = members.nonzero()[0]
     found = told.copy()
-    if len(ranked):
-        found[ranked] = np.minimum.accumulate(told[ranked]) - STEP * (odds[ranked[0]] - odds[ranked])
+    if len(places):
+        ranked = _best_first(places, odds, told)
+        matching = odds[ranked]
+        found[ranked] = np.minimum.accumulate(told[ranked]) - STEP * (matching[0] - matching)
     return found
+
+
+def _best_first(places: NDArray[np.intp], odds: Array, told: Array) -> NDArray[np.intp]:
+    """Those at the places by descending odds; where these are equal, by what they are told."""
+    ranked = places[(-odds[places]).argsort()]
+    matching = odds[ranked]
+    if np.logical_or.reduce(matching[1:] == matching[:-1]):  # as hardly ever
+        return places[np.lexsort((-told[places], -odds[places]))]
+    return ranked
 
 
 def _above(odds: Array, best_first: Array) -> Array:
@@ -148,5 +185,5 @@ def _above(odds: Array, best_first: Array) -> Array:
     if not len(field):
         return np.zeros(len(odds))
     share = len(field) / (len(field) + _FIELD_PRIOR)
-    result: Array = np.minimum(odds - field.mean(), _MOST_ABOVE) * share
+    result: Array = np.minimum(odds - np.add.reduce(field) / len(field), _MOST_ABOVE) * share
     return result

@@ -8,17 +8,20 @@ holds (`recall.newer`), and it can be searched for by its words (`beside`).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.text import STOPWORDS
 from memproxy.recall import constraints, learned
-from memproxy.recall.asking import asking
 from memproxy.recall.matter_people import PEOPLE
 from memproxy.recall.matter_things import THINGS
+
+if TYPE_CHECKING:
+    from memproxy.recall.query import Query
 
 _READ = 300
 """Characters of a text that are read: who asks or tells of himself says it near the beginning."""
@@ -43,6 +46,8 @@ _ANYTHING = ""
 
 _NOT_PLAIN = re.compile(r"[][(){}|\\.+?^$]")
 _SOMEBODY = frozenset({"them"})
+_NONE: frozenset[str] = frozenset()
+_TURN = Kind.TURN
 _HIS = re.compile(r"\b(?:my|our|meine?|unsere?|mi|mis|mon|ma|mes)\s+$")
 
 
@@ -55,26 +60,48 @@ class _Matter(msgspec.Struct, frozen=True):
     flags: str
 
 
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """The beginning of a text as its user would say it, the same in lower case, and of which of the matters that are
+    asked for it has words.
+    """
+
+    text: str
+    low: str
+    having: tuple[str, ...]
+
+
 class AskedMatters(msgspec.Struct, frozen=True):
     """The matters that a query asks for."""
 
     names: frozenset[str]
 
-    def told(self, text: str, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
+    def read(self, text: str) -> Said:
+        """A text, as far as it may tell of these matters."""
+        said = learned.in_first_person(text[:_READ].replace("’", "'"))
+        if not self.names.isdisjoint(_COUNTED):
+            said = in_digits(said)
+        low = said.lower()
+        return Said(said, low, tuple([name for name in self.names if _MATTERS[name].told.search(low)]))
+
+    def told(self, text: str | Said, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
         """Those that a text tells of, by its words and of one of the ``bearers`` (none: the user, as in
         `constraints.whose`).
         """
-        said = self._said(text)
-        return frozenset(name for name in self.names if _is_told(_MATTERS[name], said, bearers))
+        said = self.read(text) if isinstance(text, str) else text
+        if not said.having:
+            return _NONE
+        return frozenset([name for name in said.having if _is_told(_MATTERS[name], said, bearers)])
 
     def named_by(self, fact: Memory, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
         """Those that a fact of one of the ``bearers`` (none: the user) says it is of, by its predicate or its subject:
         it tells of them whatever its words.
         """
+        if fact.kind is _TURN:  # as most are: a message names nothing
+            return _NONE
         about = "\n".join(learned.labels(fact))
-        found = frozenset(name for name in self.names if _is_label(_MATTERS[name], about)) if about else frozenset()
+        found = frozenset([name for name in self.names if _is_label(_MATTERS[name], about)]) if about else _NONE
         if not found:
-            return found
+            return _NONE
         owners = constraints.whose(f"{learned.of_whom(fact)} {about}")
         is_meant = not bearers.isdisjoint(owners) if bearers else not owners and learned.is_about_user(fact)
         return found if is_meant else frozenset()
@@ -91,14 +118,17 @@ class AskedMatters(msgspec.Struct, frozen=True):
             low = _MATTERS[name].asked.sub(" ", low)
         return low
 
-    def told_of_others(self, text: str, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
+    def told_of_others(self, text: str | Said, bearers: frozenset[str] = frozenset()) -> frozenset[str]:
         """Those that a text has words of, but tells neither of the ``bearers`` nor, where that may be the matter itself
         ("my boss"), of the user.
         """
-        said = self._said(text)
-        low, meant = said.lower(), {bearers, bearers - constraints.NO_KIN}
-        having = (name for name in self.names if _MATTERS[name].told.search(low))
-        return frozenset(name for name in having if not any(_is_told(_MATTERS[name], said, one) for one in meant))
+        said = self.read(text) if isinstance(text, str) else text
+        if not said.having:
+            return _NONE
+        meant = {bearers, bearers - constraints.NO_KIN}
+        return frozenset(
+            [name for name in said.having if not any(_is_told(_MATTERS[name], said, one) for one in meant)]
+        )
 
     @property
     def in_each(self) -> frozenset[str]:
@@ -120,12 +150,8 @@ class AskedMatters(msgspec.Struct, frozen=True):
         """What to search for beside the query: single words by which these matters are told."""
         return " ".join(_MATTERS[name].searched for name in sorted(self.names))
 
-    def _said(self, text: str) -> str:
-        said = learned.in_first_person(text[:_READ].replace("’", "'"))
-        return in_digits(said) if self.names & _COUNTED else said
-
     def _with(self, flag: str) -> frozenset[str]:
-        return frozenset(name for name in self.names if flag in _MATTERS[name].flags)
+        return self.names & _FLAGGED[flag]
 
 
 def asked_about(query: str) -> AskedMatters:
@@ -138,14 +164,13 @@ def asked_about(query: str) -> AskedMatters:
     return AskedMatters(frozenset(name for name in near if _MATTERS[name].asked.search(low)))
 
 
-def beside(query: str) -> str:
+def beside(query: "Query") -> str:
     """Words to search for beside a query, because what answers it seldom has the query's: of what the user must avoid
     where he asks advice, and of the matters that he asks of himself. Empty: nothing.
     """
-    words = [constraints.SEARCHED[name] for name in sorted(constraints.asked_for(query))]
-    read = asking(query)
-    if read.of_self and not read.assistant_said:
-        words.append(asked_about(query).searched)
+    words = [constraints.SEARCHED[name] for name in sorted(query.advice_fields)]
+    if query.asking.of_self and not query.asking.assistant_said:
+        words.append(query.asked_about.searched)
     return " ".join(words).strip()
 
 
@@ -153,15 +178,15 @@ def _lower(query: str) -> str:
     return query[:_READ].lower().replace("’", "'").replace("whats ", "what's ")
 
 
-def _is_told(matter: _Matter, text: str, bearers: frozenset[str]) -> bool:
-    """Of kin it is told whosever they are."""
-    found = matter.told.finditer(text.lower())
+def _is_told(matter: _Matter, said: Said, bearers: frozenset[str]) -> bool:
+    """Whether a text that has words of a matter tells it of one of the bearers; of kin it is told whosever they are."""
     if _SOMEWHERE in matter.flags:
-        return next(found, None) is not None
+        return True
+    found: Iterable[re.Match[str]] = matter.told.finditer(said.low)
     meant = bearers | _SOMEBODY if bearers else bearers
     if _DOES in matter.flags:
-        found = (match for match in found if not _HIS.search(text[: match.start()].lower()))
-    return any(constraints.is_of(text, match.start(), match.end(), meant) for match in found)
+        found = (match for match in found if not _HIS.search(said.text[: match.start()].lower()))
+    return any(constraints.is_of(said.text, match.start(), match.end(), meant) for match in found)
 
 
 def _is_label(matter: _Matter, labels: str) -> bool:
@@ -194,8 +219,14 @@ def _pattern(parts: list[str]) -> re.Pattern[str]:
     """``*`` stands for any letters, ``~`` for up to three words; Chinese has no bounds of words."""
     spaced = [part for part in parts if ord(max(part)) < _CHINESE]
     other = [re.escape(part) for part in parts if part not in spaced]
-    made = (part.replace("*", r"\w*").replace("~ ", r"(?: \S+){0,3} ") for part in spaced)
-    return re.compile("|".join([rf"\b(?:{'|'.join(made)})\b", *other]))
+    made = [part.replace("*", r"\w*").replace("~ ", r"(?: \S+){0,3} ") for part in spaced]
+    if not all(part[0].isalnum() for part in made):
+        return re.compile("|".join([rf"\b(?:{'|'.join(made)})\b", *other]))
+    # by the first letter: where none of these stands nothing is tried, which takes two thirds of the time
+    begun: dict[str, list[str]] = {}
+    for part in made:
+        begun.setdefault(part[0], []).append(part[1:])
+    return re.compile("|".join([*[rf"{one}(?<!\w\w)(?:{'|'.join(rest)})\b" for one, rest in begun.items()], *other]))
 
 
 def _anchors(parts: list[str]) -> frozenset[str]:
@@ -234,6 +265,13 @@ _NUMBER_WORDS: Mapping[str, str] = MappingProxyType(
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})\b(?!-)", re.IGNORECASE)
 
 _MATTERS = _read(PEOPLE + THINGS)
+_FLAGGED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        flag: frozenset(name for name, one in _MATTERS.items() if flag in one.flags)
+        for flag in (_IN_EACH, _SOMEWHERE, _ONE, _DOES)
+    }
+)
+"""The matters with each flag."""
 _COUNTED = frozenset(name for name, one in _MATTERS.items() if r"is \d" in one.told.pattern)
 """The matters that are told by a small number, in digits or words."""
 _ANCHORS = {_ANYTHING}.union(*(matter.anchors for matter in _MATTERS.values()))

@@ -105,14 +105,9 @@ def personal(batch: Batch, odds: Array) -> Array:
         return odds + OF_HIMSELF * asking.of_self
     found, of_self = odds, bool(asking.of_self or asking.assistant_said)
     if of_self:
-        found = (
-            odds
-            + batch.each.of_text(_floor)
-            + OF_ANSWERS * asking.assistant_said
-            + _on_time(batch)
-            + _learned(batch)
-            + _steps(batch)
-        )
+        found = odds + batch.each.of_text(_floor) + OF_ANSWERS * asking.assistant_said
+        for given in (_on_time(batch), _learned(batch), _steps(batch)):
+            found = found if given is None else found + given
     asked = batch.each.asked_about
     if not asked.names or asking.assistant_said:
         return found
@@ -187,11 +182,12 @@ def _is_told_by_its_message(each: Each, place: int, meant: frozenset[str]) -> bo
     return source != place and bool(each.told(source) & meant)
 
 
-def _steps(batch: Batch) -> Array:
+def _steps(batch: Batch) -> Array | None:
     """What is given to procedures where it is asked how something is done."""
+    if not batch.each.of_text(_asks_how):
+        return None
     found = np.zeros(len(batch.memories))
-    if batch.each.of_text(_asks_how):
-        found[[place for place, memory in enumerate(batch.memories) if memory.kind is Kind.PROCEDURAL]] = STEPS
+    found[[place for place, memory in enumerate(batch.memories) if memory.kind is Kind.PROCEDURAL]] = STEPS
     return found
 
 
@@ -219,48 +215,47 @@ def _of_others(batch: Batch, told: dict[int, frozenset[str]]) -> Array:
 
 def _is_of_another(each: Each, place: int) -> bool:
     """Whether a candidate tells of what is asked for of somebody else, and has no other word of the query."""
-    text = each.memories[place].content[:_READ]
-    other = each.asked_about.told_of_others(text, each.bearers) or _names_somebody(text)
+    text, said = each.memories[place].content[:_READ], each.said(place)
+    other = (said.having and each.asked_about.told_of_others(said, each.bearers)) or _names_somebody(text)
     return bool(other) and each.naming.isdisjoint(key_terms(text))
 
 
 def _names_somebody(fact: str) -> bool:
     """Whether it tells a name and nothing else ("User's aunt is named Rosie.")."""
-    return _NAME_OF.fullmatch(fact) is not None
+    return fact.startswith("User's ") and _NAME_OF.fullmatch(fact) is not None
 
 
 def _told(batch: Batch, places: list[int]) -> dict[int, frozenset[str]]:
     """What the candidates at these places tell of what is asked for; one that goes on with what the user said before
     ("and Byte, the loud one") tells of the same.
     """
-    before = batch.around[0]
+    each, whole, before = batch.each, batch.whole, batch.around[0].tolist()
+    of_model: list[float] = batch.by_assistant.tolist()
 
-    def told(place: int, *, goes_on: bool) -> frozenset[str]:
-        if batch.by_assistant[place]:
-            return frozenset()
-        names = batch.each.told(batch.whole[place])
-        if names or goes_on or not _GOES_ON.match(batch.memories[place].content):
-            return names
-        earlier = int(before[place])
-        if earlier != NO_PLACE and batch.by_assistant[earlier]:
-            earlier = int(before[earlier])
-        return names if earlier == NO_PLACE else told(earlier, goes_on=True)
+    def told(place: int) -> frozenset[str]:
+        return frozenset() if of_model[place] else each.told(whole[place])
 
-    return {place: told(place, goes_on=False) for place in places}
+    found = {place: told(place) for place in places}
+    for place in [place for place, names in found.items() if not names and not of_model[place]]:
+        if _GOES_ON.match(batch.memories[place].content):
+            earlier = before[place]
+            if earlier != NO_PLACE and of_model[earlier]:
+                earlier = before[earlier]
+            found[place] = frozenset() if earlier == NO_PLACE else told(earlier)
+    return found
 
 
-def _learned(batch: Batch) -> Array:
+def _learned(batch: Batch) -> Array | None:
     """What is taken from facts that stand beside the message that they were learned from."""
-    own = np.array(batch.whole)
-    result: Array = LEARNED * ((np.array(batch.each.sources)[own] != own) & ~np.isnan(batch.cosine))
-    return result
+    learned = batch.is_learned & ~batch.without_vector
+    return np.where(learned, LEARNED, 0.0) if np.logical_or.reduce(learned) else None
 
 
-def _on_time(batch: Batch) -> Array:
+def _on_time(batch: Batch) -> Array | None:
     """What is given to those that were said at the time that is asked for."""
     spans, count = batch.each.spans, len(batch.memories)
     if not spans:
-        return np.zeros(count)
+        return None
     moments = [memory.valid_from or memory.created_at for memory in batch.memories]
     inside = np.array([float(any(span.days_away(moment) == 0 for span in spans)) for moment in moments])
     worth = ON_TIME * math.log((count + 1) / (float(inside.sum()) + 0.5))

@@ -39,6 +39,7 @@ from memproxy.recall.earlier import earlier_messages
 from memproxy.recall.first_turn import stable_facts
 from memproxy.recall.general import GeneralQuestions
 from memproxy.recall.occasions import with_days
+from memproxy.recall.query import Query
 from memproxy.recall.reading import readings_of
 from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
@@ -313,24 +314,26 @@ class Recall:
             hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in limits.kinds else 0)
         if self._general.asks(verdict, hybrid.dense):
             raise _General
+        read = Query(query, self._clock.now())
         with course.stage("search"):
             if "preferences" in self._recipe.stages:
-                beside = preferences.beside(query, limits.kinds, self._lexical)
-                beside += days.beside(query, self._clock.now(), self._lexical)
+                beside = preferences.beside(read, limits.kinds, self._lexical)
+                beside += days.beside(read, self._lexical)
                 hybrid = msgspec.structs.replace(hybrid, beside=beside)
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         with course.stage("rank"):
-            return self._ranked(query, hybrid, candidates)
+            return self._ranked(read, hybrid, candidates)
 
-    def _ranked(self, query: str, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
+    def _ranked(self, query: Query, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
         """Best first; those set aside do not lower the others' scores."""
         readings = self._ranker.read(candidates)
-        away = self._aside.places(query, candidates, readings)
+        away = self._aside.places(query.text, candidates, readings)
         return self._ranker.rank(
-            query,
+            query.text,
             hybrid,
             candidates,
-            now=self._clock.now(),
+            now=query.now,
+            read=query,
             aside=away.told,
             noise=away.noise,
             readings=readings,

@@ -8,19 +8,20 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.topics import TOPICS, asks_advice, states_preference, topics_of
 from memproxy.ports import Beside, LexicalEncoder
 from memproxy.recall import matters
+from memproxy.recall.query import Query
 
 MOST_FOUND = 20
 """So many are searched for beside the usual candidates, by each search."""
 
 
-def beside(query: str, kinds: Sequence[Kind], lexical: LexicalEncoder) -> tuple[Beside, ...]:
+def beside(query: Query, kinds: Sequence[Kind], lexical: LexicalEncoder) -> tuple[Beside, ...]:
     """What to search for beside a query among memories of these kinds, because what answers it seldom has its words:
     what is told of its matter and, when advice is asked for, what is known of its topics.
     """
     found: list[Beside] = []
     if words := matters.beside(query):
         found.append(Beside(bm25=lexical.encode_query(words), limit=MOST_FOUND))
-    if any(kind is not Kind.TURN for kind in kinds) and (words := wanted_words(query)):
+    if any(kind is not Kind.TURN for kind in kinds) and (words := wanted_words(query.text)):
         found.append(Beside(bm25=lexical.encode_query(words), limit=MOST_FOUND, facts_only=True))
     return tuple(found)
 

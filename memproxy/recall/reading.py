@@ -17,7 +17,7 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.questions import Question
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, LexicalEncoder, Notes
-from memproxy.recall.letters import Letters
+from memproxy.recall.letters import Letters, Numbers
 
 READ_CHARACTERS = 800
 """What is read of one candidate: long messages have a bit of everything."""
@@ -106,9 +106,12 @@ def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
 
 def signs(name: str, readings: Sequence[Reading]) -> list[float]:
     """One of `SIGNS` of each, looked for when it is asked for, because most questions ask for few of them."""
-    for reading in [reading for reading in readings if name not in reading.seen]:
-        reading.seen[name] = SIGNS[name](reading)
-    return [reading.seen[name] for reading in readings]
+    try:
+        return [reading.seen[name] for reading in readings]  # as of nearly all
+    except KeyError:
+        for reading in [reading for reading in readings if name not in reading.seen]:
+            reading.seen[name] = SIGNS[name](reading)
+        return [reading.seen[name] for reading in readings]
 
 
 class Reader:
@@ -172,7 +175,7 @@ class Reader:
             held[[rows[term] for term in rows.keys() & (readings[place].terms or ())], place] = True
         return held
 
-    def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[bytes, list[int]]]:
+    def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[bytes, Numbers]]:
         """Words of the texts that may be forms of the query's, and which texts have each."""
         plain = unicodedata.normalize("NFKD", query[:_QUERY_CHARACTERS])
         words = (word for word in set(_letters(plain).split()) if not terms.isdisjoint(self._terms_of(word)))

@@ -1,12 +1,15 @@
 """From columns to scores: which of a recipe's weights count for which candidate, and what their sums mean."""
 
+import functools
+
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.carried import carried
-from memproxy.recall.levels import Asked, features, in_order
+from memproxy.recall.levels import Asked, by_themselves, features, in_order
 from memproxy.recall.personal import personal
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
@@ -22,29 +25,42 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
     """One score in [0, 1] for each candidate, by the weights ``lexical`` for those without a vector, ``late`` for turns
     that were compared token by token, and ``hybrid`` for all others. A calibrated recipe adds the column `REPLACED`.
     """
-    without = np.isnan(batch.cosine)
+    without, count = batch.without_vector, len(batch.cosine)
     if not recipe.calibrated:
-        sums = weighted(columns, recipe.hybrid, len(without))
+        sums = weighted(columns, recipe.hybrid, count)
         if without.any():
-            sums = np.where(without, weighted(columns, recipe.lexical, len(without)), sums)
+            sums = np.where(without, weighted(columns, recipe.lexical, count), sums)
         return np.clip(sums, 0.0, 1.0)
-    asked = Asked.of(batch)
+    seen = _Seen.of(batch, columns)
     if without.all():
-        odds = _odds(asked, columns, recipe.lexical, recipe.lexical_level, without)
+        odds = _odds(seen, columns, recipe.lexical, recipe.lexical_level, without)
         return _told(batch, columns, odds)
-    sums = weighted(columns, recipe.hybrid, len(without))
-    compared = np.zeros(len(without), dtype=np.bool_)
+    sums = weighted(columns, recipe.hybrid, count, batch.nothing)
+    compared = np.zeros(count, dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
         compared = batch.has_tokens & (batch.is_turn > 0)
     odds = sums
     if not (compared | without).all():  # else the others' weights tell of nobody
-        odds = _odds(asked, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
+        odds = _odds(seen, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
     if recipe.late is not None and compared.any():
         by_vector = {"by_vector": free(recipe.hybrid, columns, sums)}
-        odds = np.where(compared, _odds(asked, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
+        odds = np.where(compared, _odds(seen, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, batch, odds, without), odds)
     return _told(batch, columns, odds)
+
+
+class _Seen(msgspec.Struct, gc=False):
+    """What is seen of the candidates by all weights alike (`levels.by_themselves`)."""
+
+    asked: Asked
+    alone: Columns
+    nothing: Array
+
+    @classmethod
+    def of(cls, batch: Batch, columns: Columns) -> "_Seen":
+        asked = Asked.of(batch)
+        return cls(asked, by_themselves(asked, columns, batch.nothing), batch.nothing)
 
 
 def _told(batch: Batch, columns: Columns, odds: Array) -> Array:
@@ -54,7 +70,7 @@ def _told(batch: Batch, columns: Columns, odds: Array) -> Array:
 
 
 def _odds(
-    asked: Asked,
+    seen: _Seen,
     columns: Columns,
     order: Weights,
     level: Weights,
@@ -65,15 +81,17 @@ def _odds(
     """Log odds by the weights ``level``, in the order of the weights ``order``; for the ``members``. ``sums`` by
     ``order``, where they are known.
     """
-    sums = weighted(columns, order, len(members)) if sums is None else sums
-    seen = features(asked, columns, sums, free(order, columns, sums), members)
-    return in_order(weighted(seen, level, len(members)), sums, members)
+    nothing, count = seen.nothing, len(members)
+    sums = weighted(columns, order, count, nothing) if sums is None else sums
+    free_sums = free(order, columns, sums)
+    found = features(seen.asked, columns, sums, free_sums, members, alone=seen.alone, nothing=nothing)
+    return in_order(weighted(found, level, count, nothing), sums, members)
 
 
 def free(weights: Weights, columns: Columns, sums: Array) -> Array:
     """Sums without what the number of candidates takes from them."""
     crowding = [weights[name] * columns[name] for name in CROWDING if name in weights and name in columns]
-    return sums - np.add.reduce(crowding) if crowding else sums
+    return sums - functools.reduce(np.add, crowding) if crowding else sums
 
 
 def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.bool_]) -> Array:
@@ -90,14 +108,18 @@ def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.boo
             columns |= STAGES[name](told)
     found = odds.copy()
     everyone = np.ones(len(rows), dtype=np.bool_)
-    found[rows] = _odds(Asked.of(told), columns, recipe.lexical, recipe.lexical_level, everyone)
+    found[rows] = _odds(_Seen.of(told, columns), columns, recipe.lexical, recipe.lexical_level, everyone)
     return found
 
 
-def weighted(columns: Columns, weights: Weights, count: int) -> Array:
-    """The weighted sum of the columns for each of ``count`` candidates; columns without a weight do not count."""
-    names = [name for name in columns if name in weights]
-    rows = np.array([np.ones(count), *(columns[name] for name in names)])
-    factors = np.array([weights.get(BIAS, 0.0), *(weights[name] for name in names)])
-    total: Array = np.add.reduce(rows * factors[:, None], axis=0)
+def weighted(columns: Columns, weights: Weights, count: int, nothing: Array | None = None) -> Array:
+    """The weighted sum of the columns for each of ``count`` candidates; columns without a weight do not count, nor does
+    ``nothing``: a column that is 0 for everybody.
+    """
+    # of a single candidate NumPy adds up in groups, which are to stay as they are
+    left_out = nothing if count > 1 else None
+    names = [name for name, column in columns.items() if name in weights and column is not left_out]
+    rows = np.concatenate([np.ones(count), *[columns[name] for name in names]]).reshape(-1, count)
+    rows *= np.array([weights.get(BIAS, 0.0), *[weights[name] for name in names]])[:, None]
+    total: Array = np.add.reduce(rows, axis=0)
     return total

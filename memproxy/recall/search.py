@@ -14,6 +14,7 @@ from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, Notes
 from memproxy.recall.batch import Batch
 from memproxy.recall.each import Each
 from memproxy.recall.letters import Letters
+from memproxy.recall.query import Query
 from memproxy.recall.reading import Reader, Reading, readings_of
 from memproxy.recall.recipes import Recipe
 from memproxy.recall.scores import REPLACED
@@ -58,17 +59,18 @@ class Ranker:
         aside: Set[int] = frozenset(),
         noise: Set[int] = frozenset(),
         readings: Sequence[Reading] | None = None,
+        read: Query | None = None,
     ) -> list[Scored]:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
 
         ``text`` is what was searched for, ``now`` the time it was asked at. Candidates at the places ``noise`` have the
         score that they get among all, and do not count in that of the others; those at ``aside`` have the score that
         they get without the noise, and do not count in that of the rest. ``readings`` as `read` answered them, where
-        that was asked before.
+        that was asked before, and ``read`` the text and the time as they were read before.
         """
         if not candidates:
             return []
-        batch = self.batch(text, query, candidates, now, readings=readings)
+        batch = self.batch(text, query, candidates, now, readings=readings, read=read)
         scored: list[Scored] = []
         left: Sequence[int] = range(len(candidates))
         for away in (noise, aside - noise):
@@ -84,10 +86,13 @@ class Ranker:
         """The candidates of the batch, or those at some of its places."""
         columns = self.columns(batch)
         scores: list[float] = scores_of(self._recipe, batch, columns).tolist()
-        wanted = range(len(scores)) if places is None else places
+        memories, notes = batch.memories, batch.notes
+        if places is not None:
+            memories, notes = [memories[place] for place in places], [notes[place] for place in places]
+            scores = [scores[place] for place in places]
+        told = zip(memories, scores, _signals(batch, columns, places), notes, strict=True)
         return [
-            Scored(memory=batch.memories[place], score=scores[place], signals=signals, notes=batch.notes[place])
-            for place, signals in zip(wanted, _signals(batch, columns, wanted), strict=True)
+            Scored(memory=memory, score=score, signals=signals, notes=note) for memory, score, signals, note in told
         ]
 
     def batch(
@@ -98,19 +103,19 @@ class Ranker:
         now: datetime,
         *,
         readings: Sequence[Reading] | None = None,
+        read: Query | None = None,
     ) -> Batch:
-        """The candidates side by side, with their ``readings``, where there are some."""
+        """The candidates side by side, with their ``readings`` and the text as it was ``read``, where that was done."""
         terms = list(self._reader.terms(text) if query.bm25 else ())  # its own words, not what is searched beside them
         readings = readings or self.read(candidates)
         letters = Letters([reading.letters for reading in readings])
         each = Each(
-            text=text,
+            query=read or Query(text, now),
             terms=terms,
             generic=self._generic,
             candidates=candidates,
             readings=readings,
             held=self._reader.found(text, terms, readings, letters),
-            now=now,
             tokens=query.tokens,
             words=query.words,
             letters=letters,
@@ -138,19 +143,21 @@ def best_first(scored: Sequence[Scored]) -> list[Scored]:
     return sorted(ordered, key=place)
 
 
-_SHOWN = ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late", REPLACED)
+_SHOWN = frozenset(
+    ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late", REPLACED)
+)
 """Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
 
 
-def _signals(batch: Batch, columns: Columns, places: Sequence[int]) -> list[dict[str, float]]:
-    """What is told of each of the candidates at these places."""
-    rows = slice(None) if len(places) == len(batch.cosine) else np.array(places)
+def _signals(batch: Batch, columns: Columns, places: Sequence[int] | None) -> list[dict[str, float]]:
+    """What is told of each of the candidates, or of those at these places."""
+    rows = slice(None) if places is None else np.array(places, np.intp)
     cosine = batch.cosine[rows]
     scores = zip(batch.bm25[rows].tolist(), batch.coverage[rows].tolist(), cosine.tolist(), strict=True)
     told = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]
-    for place in np.isnan(cosine).nonzero()[0].tolist():
+    for place in batch.without_vector[rows].nonzero()[0].tolist():
         del told[place]["cosine"]
-    for name in (name for name in columns if name in _SHOWN):
+    for name in [name for name, column in columns.items() if name in _SHOWN and column is not batch.nothing]:
         values = columns[name][rows]
         there = values.nonzero()[0]  # most columns tell of nobody
         for place, value in zip(there.tolist(), values[there].tolist(), strict=True):

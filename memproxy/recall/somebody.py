@@ -11,7 +11,7 @@ import numpy as np
 
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.recall import constraints
-from memproxy.recall.asking import BEGINS
+from memproxy.recall.asking import BEGINS, AnyCase
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.each import Each
 
@@ -30,19 +30,18 @@ SUREST = math.log(99)
 _STEP = 1e-3
 _READ = 600
 
-_FOR_THEM = re.compile(
+_FOR_THEM = AnyCase(
     rf"{BEGINS}(?:"
     r"\b(?:gifts?|(?<!at )presents?|surpris(?:e|ing)|cheer \w+ up|(?:birthday|greeting|thank[- ]you|christmas) card"
     r"|date night|geschenk\w*|schenk\w*|überrasch\w+|regal(?:o|os|ar|arle|ale)|sorprend\w+|cadeaux?|offrir"
     r"|surprendre)\b"
     r"|礼物|惊喜)",
-    re.IGNORECASE,
 )
 """Asks for something for somebody, whatever the form."""
 
 _OF_PARTNER = re.compile(r"\b(?:anniversary|date night|hochzeitstag|aniversario de bodas|anniversaire de mariage)\b")
 
-_TASTE = re.compile(
+_TASTE = AnyCase(
     rf"{BEGINS}(?:"
     r"\b(?:likes?|loves?|enjoys?|prefers?|hates?|dislikes?|avoids?|adores?|collects?|favou?rite"
     r"|can't (?:stand|have|eat)"
@@ -51,7 +50,6 @@ _TASTE = re.compile(
     r"|liebt|mag|hasst|sammelt|schwärmt|wünscht|lieblings\w*|le (?:gustan?|encantan?)|adora|odia|colecciona"
     r"|aime|adore|déteste|collectionne|préfère)\b"
     r"|喜欢|爱|讨厌|收集)",
-    re.IGNORECASE,
 )
 _NAME = re.compile(r"(?<=[\w,:] )[A-ZÀ-Ý][a-zà-ÿ]+(?='s\b|\b)")
 _NO_NAMES = frozenset(

@@ -109,9 +109,9 @@ def speakers(batch: Batch) -> Columns:
     said, asked = batch.asking.assistant_said, batch.asked_speakers
     by_model = batch.by_assistant
     return {
-        "speaker": batch.said_by(*asked) if len(asked) == 1 else np.zeros(len(batch.memories)),
-        "your_words": said * by_model,
-        "not_your_words": said * batch.by_user,
+        "speaker": batch.said_by(*asked) if len(asked) == 1 else batch.nothing,
+        "your_words": said * by_model if said else batch.nothing,
+        "not_your_words": said * batch.by_user if said else batch.nothing,
         "not_my_words": batch.not_my_words,
         "assistant": by_model,
     }
@@ -119,8 +119,7 @@ def speakers(batch: Batch) -> Columns:
 
 def times(batch: Batch) -> Columns:
     """How near a memory is to the times that the query names, and, only when it asks for the latest, how new it is."""
-    spans = batch.each.spans
-    nothing = np.zeros(len(batch.memories))
+    spans, nothing = batch.each.spans, batch.nothing
     near = nothing
     if spans:
         moments = [memory.valid_from or memory.created_at for memory in batch.memories]
@@ -136,9 +135,7 @@ def expectations(batch: Batch) -> Columns:
     """Whether a turn has what the question asks for: a number, a name, a word of time."""
     asking = batch.asking
     asked = {"number": asking.number, "name": asking.name, "time": asking.time}
-    number, name, time = (
-        batch.surface(sign) if wanted else np.zeros(len(batch.memories)) for sign, wanted in asked.items()
-    )
+    number, name, time = (batch.surface(sign) if wanted else batch.nothing for sign, wanted in asked.items())
     return {"number": number, "name": name, "time_word": time}
 
 
@@ -158,8 +155,7 @@ def preferences(batch: Batch) -> Columns:
     """What the user likes, avoids, needs or has in the matter that he asks advice on."""
     told = batch.tells_preference
     if told is None:
-        nothing = np.zeros(len(batch.memories))
-        return {"preference": nothing, "told_preference": nothing}
+        return {"preference": batch.nothing, "told_preference": batch.nothing}
     return {"preference": told * (1 - batch.is_turn), "told_preference": told * batch.is_turn}
 
 
@@ -191,9 +187,11 @@ def _by_best(values: Array) -> Array:
 
 def _session_words(batch: Batch) -> Array:
     """For turns, against other sessions' candidates; not looked at where all candidates have vectors."""
+    if not np.logical_or.reduce(batch.without_vector):
+        return batch.nothing
     words, turns = batch.each.single_words, batch.is_turn > 0
     standing = np.zeros(len(turns))
-    if words and np.logical_or.reduce(turns) and np.logical_or.reduce(np.isnan(batch.cosine)):
+    if words and np.logical_or.reduce(turns):
         held = batch.has_words
         numbers = batch.session[turns]
         together = np.zeros((batch.each.sessions, len(words)), dtype=np.bool_)

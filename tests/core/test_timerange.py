@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memproxy.core import timerange
 from memproxy.core.timerange import asks_for_latest, spans
 
 NOW = datetime(2023, 5, 30, 12, tzinfo=UTC)  # a Tuesday
@@ -63,9 +64,26 @@ def test_the_latest_is_asked_for_in_words() -> None:
     assert not asks_for_latest("What is my job?")
 
 
-NOTABLE = st.sampled_from(["last ", "may ", "31 ", "feb ", "0 days ago ", "2023-", "9999 ", "in ", "monday ", "\x00"])
+WORDS = [
+    "last ",
+    "may ",
+    "31 ",
+    "feb ",
+    "0 days ago ",
+    "two weeks back ",
+    "2023-",
+    "9999 ",
+    "in ",
+    "on ",
+    "monday ",
+    "\x00",
+]
+NOTABLE = st.sampled_from([*WORDS, "this past ", "previous year ", "Yesterday", "tonight ", "the day before "])
 
 
 @given(st.lists(NOTABLE | st.text(max_size=5), max_size=30), st.datetimes(timezones=st.just(UTC)))
 def test_any_text_at_any_time_is_read_without_trouble(parts: list[str], now: datetime) -> None:
-    assert all(span.start < span.end for span in spans("".join(parts), now))
+    text = "".join(parts)
+    found = spans(text, now)
+    assert all(span.start < span.end for span in found)
+    assert found == timerange._named(text, now, timerange._PATTERNS)  # the quick look misses none

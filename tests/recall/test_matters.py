@@ -10,6 +10,7 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
 from memproxy.recall import changes, constraints, matters
 from memproxy.recall.asking import asking
+from memproxy.recall.query import Query
 from memproxy.recall.recipes import DEFAULT
 from memproxy.recall.search import Ranker
 from memproxy.recall.select import Limits, select
@@ -57,7 +58,7 @@ def test_what_tells_of_the_matter_is_known_without_a_shared_word(query: str, tol
     asked = matters.asked_about(query)
     assert asked.told(told)
     assert not asked.told("ok thanks, see you")
-    assert set(matters.beside(query).split()) & set(asked.searched.split())
+    assert set(matters.beside(Query(query, NOW)).split()) & set(asked.searched.split())
 
 
 def test_it_is_given_by_words_alone_and_with_vectors() -> None:
@@ -70,7 +71,7 @@ def test_it_is_given_by_words_alone_and_with_vectors() -> None:
     "query", ["what is the capital of Peru", "which book did you recommend", "Where does Ann live?"]
 )
 def test_nothing_is_searched_beside_what_asks_of_nothing_of_his_own(query: str) -> None:
-    assert matters.beside(query) == ""
+    assert matters.beside(Query(query, NOW)) == ""
 
 
 def test_what_holds_of_somebody_else_tells_nothing_of_the_user() -> None:

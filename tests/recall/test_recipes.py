@@ -87,6 +87,16 @@ def test_a_nearer_vector_never_lowers_a_score(signals: list[tuple[float, float, 
     assert ahead >= score_of_first([plain, better, *signals[1:]], DEFAULT.hybrid) - 1e-9
 
 
+@given(VECTORS)
+def test_a_column_that_is_0_for_everybody_changes_no_bit_of_a_sum(signals: list[tuple[float, float, float]]) -> None:
+    cosine, bm25, coverage = np.array(signals).T
+    for count in (1, len(signals)):
+        found, nothing = fusion.columns(cosine[:count], bm25[:count], coverage[:count], 3), np.zeros(count)
+        found |= {"newest": nothing, "preference": nothing}
+        told = weighted(found, DEFAULT.hybrid, count, nothing)
+        assert told.tolist() == weighted(found, DEFAULT.hybrid, count).tolist()
+
+
 def test_a_weight_is_that_of_a_column_that_a_stage_gives() -> None:
     for recipe in RECIPES.values():
         given_columns = _columns(recipe)
