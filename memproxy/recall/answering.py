@@ -10,7 +10,7 @@ from memproxy.metrics import metrics
 from memproxy.recall.assemble import Block
 from memproxy.recall.course import Course
 from memproxy.recall.rewrite import trouble
-from memproxy.recall.select import Judged
+from memproxy.recall.select import Judged, Judgements
 
 log = logging.getLogger(__name__)
 
@@ -34,22 +34,22 @@ def without(course: Course, result: str, reason: str | None = None, *, query: st
 class Judgement(RecallAnswer, frozen=True, kw_only=True):
     """An answer that still knows its candidates: what a receipt tells of them can be made when the answer is out."""
 
-    judged: list[Judged]
+    judged: Judgements
 
     def explained(self, most: int) -> RecallAnswer:
         """The answer alone, with ``most`` of the candidates beside those that may be in the block (0: none at all)."""
         shown = {citation.memory_id for citation in self.citations}
-        told = _told(self.judged, most) if most else []
+        told = self.judged.told(most) if most else []
         fields = {name: getattr(self, name) for name in RecallAnswer.__struct_fields__}
         return RecallAnswer(**fields | {"candidates": [_explain(one, one.scored.memory, shown) for one in told]})
 
 
-def answered(block: Block, judged: list[Judged], query: str, course: Course, *, explained: int) -> RecallAnswer:
+def answered(block: Block, judged: Judgements, query: str, course: Course, *, explained: int) -> RecallAnswer:
     """The block with its lines, and ``explained`` of the candidates beside those that may be in it; 0: what became of
     them can be asked for later.
     """
     shown = {citation.memory_id for citation in block.citations}
-    kept = [one.scored.memory for one in judged if one.rejected is None]
+    kept = [one.memory for one in judged.kept]
     answer = Judgement(
         result="injected" if block.text else "empty",
         context=block.text,
@@ -62,12 +62,6 @@ def answered(block: Block, judged: list[Judged], query: str, course: Course, *, 
         judged=judged,
     )
     return answer.explained(explained) if explained else answer
-
-
-def _told(judged: list[Judged], most: int) -> list[Judged]:
-    """So many of those left out, in order with whatever may be in the block."""
-    most += sum(one.rejected is None for one in judged)
-    return [*judged[:most], *(one for one in judged[most:] if one.rejected is None)]
 
 
 def _explain(judged: Judged, memory: Memory, shown: set[str]) -> dict[str, Any]:

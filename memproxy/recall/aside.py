@@ -4,31 +4,43 @@ A ranking weighs a candidate against those beside it. A statement that was super
 same, and a turn whose fact is a candidate itself would each make the one answer look like one of many.
 """
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.questions import Question, about_questions, may_be_question, read_question
+from memproxy.core.questions import about_questions
 from memproxy.core.text import clean, key_terms
 from memproxy.ports import Candidate
-from memproxy.recall.reading import Reading, unread
+from memproxy.recall.reading import (
+    ASKS,
+    BRIEF,
+    BRIEF_CHARACTERS,
+    BY_ASSISTANT,
+    BY_USER,
+    REPLACED,
+    TURN,
+    Reading,
+    asked_by,
+    numbers_of,
+    unread,
+)
 
 _READ = 500
 """Characters of a candidate that are read: an echo of a fact is short."""
 
-_ANSWER = 160
-"""Characters of an answer that may be an echo."""
-
-_TURN, _USER, _ASSISTANT = Kind.TURN, Trust.USER, Trust.ASSISTANT
+_TURN = Kind.TURN
 """To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
-
-_Read = tuple[Memory, Reading]
 
 _GRAMS = 512
 """How many kinds of three letters that stand together are told apart, to see which turns may have a fact's terms."""
+
+_MARKS = 512
+"""Bits that terms are told apart by, to see which answers may have too many that no fact has."""
 
 _CODED = ("utf-8", "surrogatepass")
 
@@ -56,14 +68,20 @@ class Aside:
 
     def places(self, query: str, candidates: Sequence[Candidate], readings: Sequence[Reading]) -> Places:
         """The places of the candidates that do not count in the ranking of the others."""
-        memories = [one.memory for one in candidates]
-        noise = self.asked_again(query, memories, readings)
-        noise = noise.union([place for place, one in enumerate(memories) if one.superseded_by is not None])
-        ids = self.told_by_facts(memories, query, readings)
+        numbers = numbers_of(readings)
+        asks, replaced, is_turn, by_user = (numbers[name] > 0 for name in (ASKS, REPLACED, TURN, BY_USER))
+        noise = _asking_the_same(query, [(place, readings[place]) for place in asks.nonzero()[0].tolist()])
+        noise = noise.union(replaced.nonzero()[0].tolist())
+        facts = _Some.at((~is_turn & ~replaced).nonzero()[0], candidates, readings)
+        if not facts.memories:
+            return Places(noise=noise, told=frozenset())
+        turns = _Some.at(is_turn.nonzero()[0], candidates, readings)
+        answers = _Some.at(((numbers[BY_ASSISTANT] > 0) & (numbers[BRIEF] > 0)).nonzero()[0], candidates, readings)
+        ids = _told_by(facts, turns, answers, query)
         if not ids:
             return Places(noise=noise, told=frozenset())
-        told = frozenset(place for place, one in enumerate(memories) if one.kind is _TURN and one.id in ids)
-        noise |= {place for place in told if memories[place].trust is not _USER}  # echoes
+        told = frozenset(place for place, one in zip(turns.places, turns.memories, strict=True) if one.id in ids)
+        noise |= {place for place in told if not by_user[place]}  # echoes
         return Places(noise=noise, told=told - noise)
 
     def asked_again(
@@ -73,73 +91,127 @@ class Aside:
         they were stored, but tell nothing; nor does one that asks for something else of the user's own, or only
         supposes something. ``readings`` are those of the memories, as far as there are some.
         """
+        some = readings or (None,) * len(memories)
         asked = [
-            (place, question)
-            for place, reading in enumerate(readings or (None,) * len(memories))
-            # most were seen before, and are none
-            if (reading is None or reading.asks is not None)
-            and memories[place].kind is _TURN
-            and (question := _question(memories[place], reading or unread())) is not None
+            (place, reading)
+            for place, (memory, made) in enumerate(zip(memories, some, strict=True))
+            if (reading := made or _only_asked(memory)).asks is not None
         ]
-        if not asked or about_questions(query):
-            return frozenset()
-        now = frozenset(key_terms(query))
-        return frozenset(place for place, one in asked if one.is_open or len(one.terms - now) <= _NEW_TERMS)
+        return _asking_the_same(query, asked)
 
-    def told_by_facts(
-        self, memories: Sequence[Memory], query: str = "", readings: Sequence[Reading | None] = ()
-    ) -> frozenset[str]:
+    def told_by_facts(self, memories: Sequence[Memory], query: str = "") -> frozenset[str]:
         """Ids of the turns that say what one of the facts says: it came from them, they hold all of its terms, or they
         are short answers of an assistant that hardly have terms but the fact's and the query's.
         """
-        facts: list[_Read] = []
-        turns: list[_Read] = []
-        for one in _with(memories, readings):
-            memory = one[0]
-            if memory.kind is _TURN:
-                turns.append(one)
-            elif memory.superseded_by is None:
-                facts.append(one)
-        sources = frozenset(turn_id for fact, _ in facts for turn_id in fact.turn_ids)
-        facts = [fact for fact in facts if _said(fact)]
-        if not facts or not turns:
-            return sources
-        said = [_said(fact) for fact in facts]
-        return sources | _repeating(facts, turns) | _answering(said, turns, _statement_terms(query[:_READ]))
+        facts = [one for one in memories if one.kind is not _TURN and one.superseded_by is None]
+        turns = [one for one in memories if one.kind is _TURN]
+        answers = [one for one in turns if one.trust is Trust.ASSISTANT and len(one.content) <= BRIEF_CHARACTERS]
+        return _told_by(_Some.of(facts), _Some.of(turns), _Some.of(answers), query)
 
 
-def _with(memories: Sequence[Memory], readings: Sequence[Reading | None]) -> Iterable[_Read]:
-    """Each memory with its reading, or one that is forgotten again."""
-    some = readings or (None,) * len(memories)
-    return zip(memories, [one or unread() for one in some], strict=True)
+class _Some(msgspec.Struct, frozen=True):
+    """Some of the candidates, and their readings, or such that are forgotten again."""
+
+    places: list[int]
+    memories: list[Memory]
+    readings: list[Reading]
+
+    @classmethod
+    def at(cls, where: NDArray[np.intp], candidates: Sequence[Candidate], readings: Sequence[Reading]) -> "_Some":
+        places: list[int] = where.tolist()
+        return cls(places, [candidates[place].memory for place in places], [readings[place] for place in places])
+
+    @classmethod
+    def of(cls, memories: list[Memory]) -> "_Some":
+        return cls(list(range(len(memories))), memories, [unread() for _ in memories])
+
+    def said(self) -> list[frozenset[str]]:
+        """The terms of what each says."""
+        pairs = zip(self.memories, self.readings, strict=True)
+        return [one.said if one.said is not None else _said(memory, one) for memory, one in pairs]
+
+    def grams(self) -> NDArray[np.uint64]:
+        """Of each turn the `_GRAMS` of its letters, of a fact those of its terms."""
+        pairs = zip(self.memories, self.readings, strict=True)
+        return _table([one.grams or _grams(memory, one) for memory, one in pairs], _GRAMS)
+
+    def marks(self) -> NDArray[np.uint64]:
+        """The `_MARKS` of each one's terms."""
+        pairs = zip(self.memories, self.readings, strict=True)
+        return _table([one.marks or _marks_of(memory, one) for memory, one in pairs], _MARKS)
+
+    def telling(self) -> "_Some":
+        """Those that have terms."""
+        telling = [bool(terms) for terms in self.said()]
+        if all(telling):
+            return self
+        return _Some(
+            list(compress(self.places, telling)),
+            list(compress(self.memories, telling)),
+            list(compress(self.readings, telling)),
+        )
 
 
-def _question(memory: Memory, reading: Reading) -> Question | None:
-    """What a message asks or supposes that is one question, or one supposition, and nothing else."""
-    if reading.asks is msgspec.UNSET:
-        reading.asks = read_question(memory.content) if may_be_question(memory.content) else None
-    return reading.asks
+def _only_asked(memory: Memory) -> Reading:
+    reading = unread()
+    reading.asks = asked_by(memory)
+    return reading
 
 
-def _said(one: _Read) -> frozenset[str]:
+def _asking_the_same(query: str, asked: Sequence[tuple[int, Reading]]) -> frozenset[int]:
+    """The places of those that ask what the query asks."""
+    if not asked or about_questions(query):
+        return frozenset()
+    now = frozenset(key_terms(query))
+    return frozenset(
+        place
+        for place, reading in asked
+        if (one := reading.asks) is not None and (one.is_open or len(one.terms - now) <= _NEW_TERMS)
+    )
+
+
+def _told_by(facts: _Some, turns: _Some, answers: _Some, query: str) -> frozenset[str]:
+    """As `Aside.told_by_facts` says; ``answers`` are the short ones of an assistant among the turns."""
+    sources = frozenset(turn_id for fact in facts.memories for turn_id in fact.turn_ids)
+    facts = facts.telling()
+    if not facts.places or not turns.places:
+        return sources
+    return sources | _repeating(facts, turns) | _answering(facts, answers, _statement_terms(query[:_READ]))
+
+
+def _said(memory: Memory, reading: Reading) -> frozenset[str]:
     """The terms of what it says."""
-    memory, reading = one
     if reading.said is None:
         reading.said = _statement_terms(memory.content[:_READ])
     return reading.said
 
 
-def _grams(one: _Read) -> bytes:
-    """Of a turn the `_GRAMS` of its letters, of a fact those of its terms: who lacks one of these lacks a term."""
-    memory, reading = one
-    if reading.grams is None:
-        parts = [_low(memory)] if memory.kind is _TURN else [term.encode(*_CODED) for term in _said(one)]
-        held = np.zeros(_GRAMS, np.bool_)
-        for part in parts:
-            letters = np.frombuffer(part, np.uint8).astype(np.intp)
-            held[(letters[:-2] * 31 * 31 + letters[1:-1] * 31 + letters[2:]) % _GRAMS] = True
-        reading.grams = np.packbits(held).tobytes()
+def _grams(memory: Memory, reading: Reading) -> bytes:
+    """Who lacks one of a fact's lacks a term."""
+    turn = memory.kind is _TURN
+    parts = [_low(memory)] if turn else [term.encode(*_CODED) for term in _said(memory, reading)]
+    held = np.zeros(_GRAMS, np.bool_)
+    for part in parts:
+        letters = np.frombuffer(part, np.uint8).astype(np.intp)
+        held[(letters[:-2] * 31 * 31 + letters[1:-1] * 31 + letters[2:]) % _GRAMS] = True
+    reading.grams = np.packbits(held).tobytes()
     return reading.grams
+
+
+def _marks_of(memory: Memory, reading: Reading) -> bytes:
+    reading.marks = _marks(_said(memory, reading))
+    return reading.marks
+
+
+def _marks(terms: Iterable[str]) -> bytes:
+    """A bit for each term; some share one."""
+    held = np.zeros(_MARKS, np.bool_)
+    held[[zlib.crc32(term.encode(*_CODED)) % _MARKS for term in terms]] = True
+    return np.packbits(held).tobytes()
+
+
+def _table(bits: Sequence[bytes], count: int) -> NDArray[np.uint64]:
+    return np.frombuffer(b"".join(bits), np.uint64).reshape(-1, count // 64)
 
 
 def _low(turn: Memory) -> bytes:
@@ -147,14 +219,15 @@ def _low(turn: Memory) -> bytes:
     return clean(turn.content[:_READ]).lower().replace("’", "'").encode(*_CODED)
 
 
-def _repeating(facts: Sequence[_Read], turns: Sequence[_Read]) -> frozenset[str]:
+def _repeating(facts: _Some, turns: _Some) -> frozenset[str]:
     """Only a turn that has what three letters stand together in a fact's terms is taken apart: that takes longer than
     the ranking.
     """
+    said = facts.said()
     return frozenset(
-        turns[place][0].id
-        for fact, place in _likely(_table(facts), _table(turns))
-        if _said(turns[place]).issuperset(_said(facts[fact]))
+        turns.memories[place].id
+        for fact, place in _likely(facts.grams(), turns.grams())
+        if _said(turns.memories[place], turns.readings[place]).issuperset(said[fact])
     )
 
 
@@ -162,30 +235,32 @@ def _likely(wanted: NDArray[np.uint64], there: NDArray[np.uint64]) -> Iterable[t
     """The rows of two tables of which the second has all bits of the first."""
     first, *rest = zip(wanted.T, ~there.T, strict=True)
     fact, turn = ((first[0][:, None] & first[1]) == 0).nonzero()
-    for some, others in rest:  # each leaves a part of them
+    for some, others in rest:  # each leaves a part of them, or none
+        if not len(fact):
+            break
         have = (some[fact] & others[turn]) == 0
         fact, turn = fact[have], turn[have]
     return zip(fact.tolist(), turn.tolist(), strict=True)
 
 
-def _table(read: Sequence[_Read]) -> NDArray[np.uint64]:
-    # what was made before is taken without a call: this runs for every candidate
-    return np.frombuffer(b"".join([one[1].grams or _grams(one) for one in read]), np.uint64).reshape(-1, _GRAMS // 64)
-
-
-def _answering(facts: Sequence[frozenset[str]], turns: Sequence[_Read], query: frozenset[str]) -> frozenset[str]:
+def _answering(facts: _Some, answers: _Some, query: frozenset[str]) -> frozenset[str]:
     """What an assistant answered from memory says part of a fact: asked often, such answers would be many."""
-    known = query.union(*facts)
-    answers = [one for one in turns if one[0].trust is _ASSISTANT and len(one[0].content) <= _ANSWER]
-    # nearly all others have too many terms that no fact has; what was made before is taken without a call
-    likely = [one for one in answers if len((one[1].said or _said(one)) - known) <= _OTHER_TERMS]
-    if not likely:
+    if not answers.places:
         return frozenset()
+    # nearly all have too many terms that no fact has: bits that none of them has tell of at least so many
+    known = np.bitwise_or.reduce(facts.marks()) | np.frombuffer(_marks(query), np.uint64)
+    others = np.add.reduce(np.bitwise_count(answers.marks() & ~known), axis=1)
+    may = (others <= _OTHER_TERMS).nonzero()[0].tolist()
+    if not may:
+        return frozenset()
+    terms = query.union(*facts.said())
+    said = {place: _said(answers.memories[place], answers.readings[place]) for place in may}
+    likely = {place: own - query for place, own in said.items() if len(own - terms) <= _OTHER_TERMS}
     having: dict[str, list[frozenset[str]]] = {}
-    for terms in facts:
-        for term in terms - query:
-            having.setdefault(term, []).append(terms)
-    return frozenset(answer[0].id for answer in likely if _is_part_of_one(_said(answer) - query, having))
+    for fact in facts.said() if likely else ():
+        for term in fact - query:
+            having.setdefault(term, []).append(fact)
+    return frozenset(answers.memories[place].id for place, new in likely.items() if _is_part_of_one(new, having))
 
 
 def _is_part_of_one(new: frozenset[str], having: Mapping[str, Sequence[frozenset[str]]]) -> bool:

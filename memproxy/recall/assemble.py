@@ -1,5 +1,6 @@
 """The block of text that is injected: delimited, quoted, dated, within its budget."""
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -28,6 +29,10 @@ SHORT_ID = 8
 
 _MESSAGE_OVERHEAD = 4
 """Tokens that chat formats spend on a message itself."""
+
+
+_FRAMES = 16
+"""Texts around blocks whose tokens are kept: there is one heading and one end, unless the settings change."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +66,7 @@ def assemble(
     that is goes by the ``shares`` of their tiers.
     """
     frame = (block.OPEN.format(nonce=nonce), (heading or HEADING).strip(), block.CLOSE)
-    tokens = _MESSAGE_OVERHEAD + sum(estimate(part) + 1 for part in frame)
+    tokens = _MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + _estimated(frame[2]) + len(frame)
     terms = frozenset(key_terms(query, limit=24))
     lines = [_made(scored, terms) for scored in chosen]
     fitting = within([(tier(one.scored.memory), one.cost) for one in lines], max_tokens - tokens, shares)
@@ -73,6 +78,12 @@ def assemble(
         tokens=tokens + sum(one.cost for one in kept),
         citations=[_citation(one.scored, one.text) for one in kept],
     )
+
+
+@functools.lru_cache(_FRAMES)
+def _estimated(text: str) -> int:
+    """The tokens of what stands in all blocks."""
+    return estimate(text)
 
 
 def _made(scored: Scored, terms: frozenset[str]) -> _Line:

@@ -21,9 +21,13 @@ def looked_at(recipe: Recipe, query: HybridQuery, found: Sequence[Candidate]) ->
     """
     if not query.beside or query.bm25 is None:
         return _of_fewer(recipe, query, found)
-    kept = _of_fewer(recipe, query, [one for one in found if one.bm25 is not None])
-    known = set(map(id, kept))
-    beside = (one for one in found if id(one) not in known and (one.beside or one.bm25 is None))
+    own = [one for one in found if one.bm25 is not None]
+    kept = _of_fewer(recipe, query, own)
+    if len(kept) == len(own):
+        beside = [one for one in found if one.bm25 is None] if len(own) < len(found) else []
+    else:
+        known = set(map(id, kept))
+        beside = [one for one in found if id(one) not in known and (one.beside or one.bm25 is None)]
     # where nothing has the question's words, they tell nothing of these either
     return [*kept, *(msgspec.structs.replace(one, bm25=0.0 if kept else None) for one in beside)]
 

@@ -24,12 +24,13 @@ from memproxy.recall.reading import (
     BY_USER,
     CREATED,
     MICROSECOND,
-    NUMBERS,
+    OF_OTHERS,
     PLACE,
     SESSION,
     SIGNS_KEPT,
     TURN,
     Reading,
+    numbers_of,
     phrases,
     signs,
     single_words,
@@ -76,7 +77,7 @@ class Each:
         self._signs: dict[str, Array] = {}
         self._read: dict[Callable[[str], Any], Any] = {}
         self._read_each: dict[tuple[Callable[[Each, int], Any], int], Any] = {}
-        numbers = np.frombuffer(b"".join([reading.numbers for reading in readings])).reshape(-1, NUMBERS).T.copy()
+        numbers = numbers_of(readings)
         self._numbers: list[Array] = list(numbers)
         self.session, self.sessions = _numbered(numbers[SESSION].view(np.int64))
         self.microsecond: NDArray[np.int64] = numbers[MICROSECOND].view(np.int64)
@@ -235,14 +236,18 @@ class Each:
     @lazy
     def sources(self) -> list[int]:
         """The place of the last of the user's messages that each was learned from; its own where none is there."""
+        found = list(range(len(self.memories)))
+        others: list[int] = self._numbers[OF_OTHERS].nonzero()[0].tolist()
+        if len({memory.id for memory in self.memories}) < len(found):
+            others = found.copy()  # clients may use one id in several sessions
+        if not others:
+            return found
         turns = {self.memories[place].id: place for place in np.flatnonzero(self.by_user).tolist()}
-        created = self.created.tolist()
-
-        def source(place: int, turn_ids: Sequence[str]) -> int:
-            known = [turns[turn] for turn in turn_ids if turn in turns]
-            return max(known, key=created.__getitem__, default=place)
-
-        return [source(place, memory.turn_ids) for place, memory in enumerate(self.memories)]
+        created = self.created
+        for place in others:
+            known = [turns[turn] for turn in self.memories[place].turn_ids if turn in turns]
+            found[place] = max(known, key=created.__getitem__, default=place)
+        return found
 
     @lazy
     def turns_in_order(self) -> NDArray[np.intp]:

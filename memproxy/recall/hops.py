@@ -14,6 +14,7 @@ import msgspec
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms, words
+from memproxy.recall.reading import Reading
 from memproxy.recall.search import Scored
 
 DECAY = 0.6
@@ -148,6 +149,8 @@ def follow(phrase: Phrase, memories: Iterable[Memory]) -> tuple[Memory, str] | N
     """
     found = list(memories)
     known = list(edges(_may_say(phrase, found)))
+    if not known:
+        return None
     ends = _ends(phrase, known)
     for kind in () if ends or phrase.name == USER else edges(found):
         if _is_one_of(kind[1], phrase.name):
@@ -169,13 +172,35 @@ def _may_say(phrase: Phrase, memories: Sequence[Memory]) -> Iterable[Memory]:
     return (one for one in memories if one.kind is not _TURN and (one.relations or _has_letters(one, wanted)))
 
 
+def may_be_said(phrase: Phrase, found: Sequence[Scored]) -> bool:
+    """Whether any of the facts may say a relation that facts have the word of; what was seen of each is kept."""
+    wanted = _beginnings(phrase.role)
+    facts = [one for one in found if one.memory.kind is not _TURN]
+    return any(one.memory.relations or _begins(_kept_letters(one), wanted) for one in facts)
+
+
 def _has_letters(memory: Memory, wanted: frozenset[str]) -> bool:
     """Whether any of its words may begin so."""
+    return _begins(_letters(memory), wanted)
+
+
+def _begins(low: str, wanted: frozenset[str]) -> bool:
+    return not low or any(start in low for start in wanted)
+
+
+def _kept_letters(one: Scored) -> str:
+    made = one.notes.made
+    if not isinstance(made, Reading):
+        return _letters(one.memory)
+    if made.relation is None:
+        made.relation = _letters(one.memory)
+    return made.relation
+
+
+def _letters(memory: Memory) -> str:
+    """Where a fact's relation may stand, in small letters; empty where these are not plain."""
     text = " ".join((memory.content[:_READ], *memory.tags, *memory.entities, memory.predicate or ""))
-    if not text.isascii():
-        return True
-    low = text.lower()
-    return any(start in low for start in wanted)
+    return text.lower() if text.isascii() else ""
 
 
 def _ends(phrase: Phrase, known: Sequence[tuple[Memory, Edge]]) -> list[tuple[Memory, str]]:

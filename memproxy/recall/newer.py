@@ -162,9 +162,9 @@ class _Said:
 
 
 def wanted(batch: Batch) -> bool:
-    """Whether the user asks what holds now of himself: no past, and no time that is past."""
+    """Whether it is asked what holds now: no past, no time that is past, and not of one of several named speakers."""
     text = batch.text[:_READ]
-    if not batch.asking.of_self or batch.asking.assistant_said or _PAST.search(text) is not None:
+    if batch.asks_of_speaker or batch.asking.assistant_said or _PAST.search(text) is not None:
         return False
     return not batch.each.spans or _WAS.search(text) is None
 

@@ -35,7 +35,7 @@ from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.both import averaged
 from memproxy.recall.candidates import looked_at, wanted
 from memproxy.recall.course import Course
-from memproxy.recall.earlier import earlier_messages
+from memproxy.recall.earlier import with_earlier
 from memproxy.recall.first_turn import stable_facts
 from memproxy.recall.general import GeneralQuestions
 from memproxy.recall.occasions import with_days
@@ -45,7 +45,7 @@ from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
-from memproxy.recall.select import ELBOW, Judged, Limits, select
+from memproxy.recall.select import ELBOW, Judgements, Limits, select
 from memproxy.recall.several import asks_for_all
 from memproxy.recall.sides import SIDE, sides_of, with_sides
 from memproxy.recall.subqueries import parts_of
@@ -121,7 +121,7 @@ class Recall:
         limits = Limits.of(self._settings, request.limits)
         if not request.queries or not limits.kinds or not limits.limit:
             return without(course, "empty", query=with_context(request.queries))
-        request = await self._completed(request, course)
+        request = await with_earlier(self._store, request, course, now=self._clock.now())
         query = await self._rewritten(request, course)
         try:
             query, found = await self._found(request, query, limits, course)
@@ -148,20 +148,6 @@ class Recall:
             hybrid = await self._query(text, SEARCH_EMBED_SECONDS, least=limit, where=where)
         found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         return self._ranker.rank(text, hybrid, found, now=where.as_of or self._clock.now())[:limit]
-
-    async def _completed(self, request: RecallRequest, course: Course) -> RecallRequest:
-        """With what was said before, as it was captured, where the upstream keeps the conversation and the last message
-        alone says too little.
-        """
-        if not request.chained or not leans_on_context(["", *request.queries[-1:]]):
-            return request
-        try:
-            with course.stage("earlier"):
-                async with course.in_time():
-                    earlier = await earlier_messages(self._store, request.scope, now=self._clock.now())
-        except (TimeoutError, StoreUnavailable):
-            return request
-        return msgspec.structs.replace(request, queries=[*earlier, *request.queries])
 
     async def _dated(self, scope: Scope, query: str, now: datetime) -> str:
         """With the days that it tells by an event of the user's ("since I moved to Berlin")."""
@@ -241,7 +227,9 @@ class Recall:
         phrase = hops.phrase_of(query)
         if phrase is None or all(kind is Kind.TURN for kind in limits.kinds):
             return found
-        if not phrase.inverse and hops.follow(phrase, (one.memory for one in found)) is None:
+        if not phrase.inverse and not (
+            hops.may_be_said(phrase, found) and hops.follow(phrase, (one.memory for one in found))
+        ):
             return found  # a fact that says this relation has its word, so the search has found it
         try:
             with course.stage("hops"):
@@ -358,13 +346,17 @@ class Recall:
 
     def _judged(
         self, request: RecallRequest, found: Sequence[Scored], stable: Sequence[Scored], limits: Limits
-    ) -> list[Judged]:
+    ) -> Judgements:
         """Why each may be injected or not; the stable facts of a first turn, which need no score, come last."""
         now, present, shown = self._clock.now(), frozenset(request.present), frozenset(request.shown)
-        readings = readings_of([one.notes for one in found])
-        question = request.queries[-1]
-        again = self._aside.asked_again(question, [one.memory for one in found], readings)
-        asked = frozenset(found[place].memory.id for place in again)
+        query = request.queries[-1]
+
+        def asked(some: Sequence[Scored]) -> frozenset[str]:
+            places = self._aside.asked_again(
+                query, [one.memory for one in some], readings_of([one.notes for one in some])
+            )
+            return frozenset(some[place].memory.id for place in places)
+
         judged = select(
             found,
             limits,
@@ -373,27 +365,26 @@ class Recall:
             asked=asked,
             session=request.scope.session,
             elbow=ELBOW if self._recipe.calibrated else math.inf,
-            wanted=frozenset(key_terms(question, _QUESTION_TERMS)),
-            of_all=asks_for_all(question)
-            or days.asks_for_days(question, now)
-            or any(SIDE in one.signals for one in found),
+            wanted=lambda: frozenset(key_terms(query, _QUESTION_TERMS)),
+            of_all=lambda: (
+                asks_for_all(query) or days.asks_for_days(query, now) or any(SIDE in one.signals for one in found)
+            ),
             now=now,
         )
         if not stable:
             return judged
-        kept = frozenset(one.scored.memory.id for one in judged if one.rejected is None)
+        kept = frozenset(one.memory.id for one in judged.kept)
         added = select(stable, limits.for_stable(len(stable)), present=present, shown=shown | kept, now=now)
-        return judged + [one for one in added if one.scored.memory.id not in kept]
+        return judged.followed_by([one for one in added if one.scored.memory.id not in kept])
 
-    def _assemble(self, judged: list[Judged], query: str, request: RecallRequest, limits: Limits) -> Block:
-        chosen = [one.scored for one in judged if one.rejected is None]
+    def _assemble(self, judged: Judgements, query: str, request: RecallRequest, limits: Limits) -> Block:
         now, session = self._clock.now(), request.scope.session
 
         def tier(memory: Memory) -> Tier:
             return tier_of(memory, session=session, now=now)
 
         return assemble(
-            chosen,
+            judged.kept,
             query=query,
             nonce=request.nonce,
             max_tokens=limits.max_tokens,

@@ -7,14 +7,16 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, pairwise
+from operator import attrgetter
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.questions import Question
+from memproxy.core.questions import Question, may_be_question, read_question
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, LexicalEncoder, Notes
 from memproxy.recall.letters import Letters, Numbers
@@ -61,12 +63,17 @@ _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|aw
 
 
 TURN, BY_USER, BY_ASSISTANT, CREATED, LENGTH, QUESTION, FIRST_PERSON, ACKNOWLEDGEMENT = range(8)
-SESSION, MICROSECOND, PLACE = range(8, 11)
-NUMBERS = 11
+OF_OTHERS, REPLACED, ASKS, BRIEF = range(8, 12)
+SESSION, MICROSECOND, PLACE = range(12, 15)
+NUMBERS = 15
 """What `Reading.numbers` holds: 1 for a verbatim message, else 0; the same for a user's and for an assistant's; when it
-was learned or said, in seconds; of a verbatim message four of the `SIGNS` (0 of others); and where a turn stands, as
-64-bit integers: a number that stands for its session in this process, the microsecond, and the place within its call.
+was learned or said, in seconds; of a verbatim message four of the `SIGNS` (0 of others); 1 for what was learned of
+messages other than itself, for what another memory has superseded, for a verbatim message that is one question, and
+for a text of at most `BRIEF_CHARACTERS`, else 0; and where a turn stands, as 64-bit integers: a number that stands for
+its session in this process, the microsecond, and the place within its call.
 """
+
+BRIEF_CHARACTERS = 160
 
 _FARTHEST_PLACE = 2**61
 """A place is what a client says: of a larger number this is kept, so that differences fit into 64 bits."""
@@ -84,12 +91,16 @@ class Reading(msgspec.Struct):
     terms: frozenset[int] | None
     numbers: bytes
     speaker: str
-    asks: Question | msgspec.UnsetType | None = msgspec.UNSET
-    """What `recall.aside` sees, where it has looked: the question that a turn is, which letters stand together, and the
-    terms of a statement.
-    """
+    asks: Question | None = None
+    """The question that a turn is, or the one thing that it supposes, if it is nothing else."""
     grams: bytes | None = None
+    """What `recall.aside` sees, where it has looked: which letters stand together, the terms of a statement, and these
+    as bits.
+    """
     said: frozenset[str] | None = None
+    marks: bytes | None = None
+    relation: str | None = None
+    """Where `recall.hops` looks for a fact's relation, where it has looked."""
     seen: dict[str, float] = {}
     """Those of the `SIGNS` that were looked for (see `signs`)."""
 
@@ -101,7 +112,22 @@ def unread() -> Reading:
 
 def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
     """The reading that was made of each memory before, if it still is there."""
-    return [made if isinstance(made := one.made, Reading) else None for one in notes]
+    found: list[Any] = list(map(attrgetter("made"), notes))
+    if set(map(type, found)) <= {Reading}:
+        return found  # as nearly always
+    return [made if isinstance(made, Reading) else None for made in found]
+
+
+def numbers_of(readings: Sequence[Reading]) -> NDArray[np.float64]:
+    """The `Reading.numbers` of several: a row for each number, a column for each reading."""
+    return np.frombuffer(b"".join([one.numbers for one in readings])).reshape(-1, NUMBERS).T.copy()
+
+
+def asked_by(memory: Memory) -> Question | None:
+    """What a message asks or supposes that is one question, or one supposition, and nothing else."""
+    if memory.kind is not Kind.TURN or not may_be_question(memory.content):
+        return None
+    return read_question(memory.content)
 
 
 def signs(name: str, readings: Sequence[Reading]) -> list[float]:
@@ -149,6 +175,7 @@ class Reader:
             terms=None if plain.isascii() else frozenset(self._lexical.encode_document(text).indices),
             numbers=b"",
             speaker=name.lower(),
+            asks=asked_by(memory),
         )
         reading.numbers = _numbers(memory, reading)
         return reading
@@ -192,6 +219,10 @@ def _numbers(memory: Memory, reading: Reading) -> bytes:
     numbers[BY_USER] = float(is_turn and memory.trust is Trust.USER)
     numbers[BY_ASSISTANT] = float(is_turn and memory.trust is Trust.ASSISTANT)
     numbers[CREATED] = memory.created_at.timestamp()
+    numbers[OF_OTHERS] = float(any(one != memory.id for one in memory.turn_ids))
+    numbers[REPLACED] = float(memory.superseded_by is not None)
+    numbers[ASKS] = float(reading.asks is not None)
+    numbers[BRIEF] = float(len(memory.content) <= BRIEF_CHARACTERS)
     if is_turn:
         for name, place in SIGNS_KEPT.items():
             numbers[place] = SIGNS[name](reading)

@@ -1,8 +1,9 @@
 """Which of the found memories may be injected, and why the others may not."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from datetime import datetime
+from typing import overload
 
 import msgspec
 
@@ -11,6 +12,7 @@ from memproxy.core.protocol import RecallLimits
 from memproxy.core.text import key_terms
 from memproxy.core.turn import text_digest
 from memproxy.recall.hops import HOPS, strength
+from memproxy.recall.lazy import lazy
 from memproxy.recall.scores import REPLACED
 from memproxy.recall.search import Scored
 from memproxy.recall.tiers import Shares, shares_of, tier_of
@@ -81,81 +83,179 @@ class Judged(msgspec.Struct, frozen=True, gc=False):
     rejected: str | None
 
 
+class Judgements(Sequence[Judged]):
+    """Candidates, best first, and why each is left out. Those behind the last that may be kept are judged when they are
+    looked at: they are nearly all, and most answers are never asked what became of them.
+    """
+
+    def __init__(self, judged: list[Judged], rest: Sequence[Scored], reason: Callable[[Scored], str | None]) -> None:
+        """``rest`` come after the ``judged``; ``reason`` tells why one of them is not kept."""
+        self._judged = judged
+        self._rest = rest
+        self._reason = reason
+
+    @property
+    def kept(self) -> list[Scored]:
+        """Those that nothing speaks against."""
+        return [one.scored for one in self._judged if one.rejected is None]
+
+    def __len__(self) -> int:
+        return len(self._judged) + len(self._rest)
+
+    @overload
+    def __getitem__(self, place: int) -> Judged: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Judged]: ...
+
+    def __getitem__(self, place: int | slice) -> Judged | list[Judged]:
+        return self._all()[place]
+
+    def __iter__(self) -> Iterator[Judged]:
+        return iter(self._all())
+
+    def told(self, most: int) -> list[Judged]:
+        """So many of those left out, in order with whatever is kept."""
+        most += len(self.kept)
+        more = self._rest[: max(0, most - len(self._judged))]
+        others = [one for one in self._judged[most:] if one.rejected is None]
+        return [*self._judged[:most], *(Judged(one, self._reason(one)) for one in more), *others]
+
+    def followed_by(self, others: Sequence[Judged]) -> "Judgements":
+        """With others at the end."""
+        return Judgements([*self, *others], (), self._reason)
+
+    def _all(self) -> list[Judged]:
+        if self._rest:
+            self._judged += [Judged(one, self._reason(one)) for one in self._rest]
+            self._rest = ()
+        return self._judged
+
+
 def select(
-    scored: Iterable[Scored],
+    scored: Sequence[Scored],
     limits: Limits,
     *,
     present: frozenset[str],
     now: datetime,
     shown: frozenset[str] = frozenset(),
-    asked: frozenset[str] = frozenset(),
+    asked: Callable[[Sequence[Scored]], Set[str]] = lambda _: frozenset(),
     session: str | None = None,
-    wanted: frozenset[str] = frozenset(),
+    wanted: Callable[[], frozenset[str]] = frozenset,
     elbow: float = ELBOW,
-    of_all: bool = False,
-) -> list[Judged]:
+    of_all: Callable[[], bool] = lambda: False,
+) -> Judgements:
     """Judge all candidates, best first: the first ``limits.limit`` that nothing speaks against are kept.
 
-    ``shown`` are ids of memories that the request's earlier blocks hold: they are not given twice. ``asked`` are turns
-    that only ask what is asked now. ``wanted`` are the question's key terms. ``elbow`` infinite: the scores are no
-    probabilities, and no drop ends the list. ``of_all``: all of a list of the user's is asked for, and a deeper drop
-    may lie between what he said of it.
+    ``shown`` are ids of memories that the request's earlier blocks hold: they are not given twice. ``asked`` tells of
+    some of the candidates the ids of those turns that only ask what is asked now. ``wanted`` tells the question's key
+    terms. ``elbow`` infinite: the scores are no probabilities, and no drop ends the list. ``of_all`` tells whether all
+    of a list of the user's is asked for, and a deeper drop may lie between what he said of it.
     """
-    selection = _Selection(limits, present, wanted, elbow, of_all=of_all)
     trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
+
+    def reason(one: Scored) -> str | None:
+        return _is_gone(one.memory, now) or _is_unwanted(one, limits, trusted)
+
+    count = _worth_judging(scored, limits.floor, shown)
+    first, rest = scored[:count], scored[count:]
     candidates: list[Judged] = []
-    for one in scored:
-        reason = _is_gone(one.memory, now) or _is_unwanted(one, limits, trusted)
-        if reason is None and tier_of(one.memory, session=session, now=now) not in limits.tiers:
-            reason = "tier"
+    likely = {one.memory.id for one in first}
+    asking = asked([one for one in scored if one.memory.id in likely]) if first else frozenset[str]()
+    for one in first:
+        why = reason(one)
+        if why is None and tier_of(one.memory, session=session, now=now) not in limits.tiers:
+            why = "tier"
         if shown and one.memory.id in shown:
-            reason = "shown"
-        elif reason is None and one.memory.id in asked:
-            reason = "question"
-        candidates.append(Judged(one, reason))
-    selection.know(candidates)
+            why = "shown"
+        elif why is None and one.memory.id in asking:
+            why = "question"
+        candidates.append(Judged(one, why))
+    selection = _Selection(limits, present, wanted, elbow, of_all)
+    selection.know(candidates, rest, reason)
     judged = selection.judged
     for candidate in candidates:
         if candidate.rejected is None or candidate.rejected == "shown":
             selection.judge(candidate.scored, candidate.rejected)
-        else:  # as of nearly all
+        else:
             judged.append(candidate)
-    return judged
+    return Judgements(judged, rest, reason)
+
+
+def _worth_judging(scored: Sequence[Scored], floor: float, shown: Set[str]) -> int:
+    """How many of the first there are behind which everything is below the floor, and none was shown."""
+    count = len(scored)
+    while count:
+        one = scored[count - 1]
+        if not one.score < floor or HOPS in one.signals or (shown and one.memory.id in shown):
+            break
+        count -= 1
+    return count
 
 
 class _Selection:
     """What is kept so far, and what it says already."""
 
     def __init__(
-        self, limits: Limits, present: frozenset[str], wanted: frozenset[str], elbow: float, *, of_all: bool
+        self,
+        limits: Limits,
+        present: frozenset[str],
+        wanted: Callable[[], frozenset[str]],
+        elbow: float,
+        of_all: Callable[[], bool],
     ) -> None:
         self.judged: list[Judged] = []
         self._wanted = wanted
         self._limit = limits.limit
         self._elbow = elbow
-        self._own_elbow = max(elbow, LIST_ELBOW) if of_all else elbow
+        self._of_all = of_all
+        self._present = present
         self._seen = set(present)
-        self._learned: dict[str, set[str]] = {}  # facts that may be given, by the turn that they were learned of
         self._given: dict[str, set[str]] = {}
         self._kept: dict[int, Scored] = {}
         self._lowest = math.inf
-        self._said: frozenset[str] = frozenset()
         self._told: frozenset[str] = frozenset()
+        self._first: Sequence[Judged] = ()
+        self._rest: Sequence[Scored] = ()
+        self._reason: Callable[[Scored], str | None] = lambda _: None
 
-    def know(self, judged: Sequence[Judged]) -> None:
-        """All candidates, with what speaks against them: which turns the request holds, and which are told by
-        themselves or by a fact.
+    def know(self, first: Sequence[Judged], rest: Sequence[Scored], reason: Callable[[Scored], str | None]) -> None:
+        """All candidates, with what speaks against them (of the ``rest`` that is looked for where it matters): which
+        turns are told by themselves or by a fact.
         """
-        if self._seen:
-            turns = (one.scored.memory for one in judged if one.scored.memory.kind is _TURN)
-            self._said = frozenset(turn.id for turn in turns if _is_held(turn, self._seen))
-        facts = [one for one in judged if (kind := one.scored.memory.kind) is not _TURN and kind is not _EPISODIC]
-        for one in facts:
-            if one.scored.memory.turn_ids and one.rejected in (None, "shown", "score"):
-                _note(self._learned, one.scored.memory)
-        telling = [one.scored.memory for one in judged if one.rejected is None or one.rejected == "shown"]
+        self._first, self._rest, self._reason = first, rest, reason
+        telling = [one.scored.memory for one in first if one.rejected is None or one.rejected == "shown"]
         if any(memory.kind is _EPISODIC for memory in telling):
             self._told = frozenset(name for memory in telling for name in _tells(memory))
+
+    @lazy
+    def _turns(self) -> dict[str, list[Memory]]:
+        """The turns among the candidates by their ids, of which clients may use one in several sessions."""
+        turns: dict[str, list[Memory]] = {}
+        for one in (*(judged.scored for judged in self._first), *self._rest):
+            if one.memory.kind is _TURN:
+                turns.setdefault(one.memory.id, []).append(one.memory)
+        return turns
+
+    def _are_held(self, turn_ids: Sequence[str]) -> bool:
+        """Whether each of these turns is a candidate that the request holds."""
+        return bool(self._present) and all(
+            any(_is_held(turn, self._present) for turn in self._turns.get(name, ())) for name in turn_ids
+        )
+
+    @lazy
+    def _learned(self) -> dict[str, set[str]]:
+        """The facts that may be given, or that nothing but their score speaks against, by the turn that they were
+        learned of.
+        """
+        learned: dict[str, set[str]] = {}
+        for one in self._first:
+            if _is_fact(one.scored.memory) and one.rejected in (None, "shown", "score"):
+                _note(learned, one.scored.memory)
+        for scored in self._rest:
+            if _is_fact(scored.memory) and self._reason(scored) == "score":
+                _note(learned, scored.memory)
+        return learned
 
     def judge(self, one: Scored, reason: str | None) -> None:
         """Keep what nothing speaks against (``reason`` None, or that it was shown), or say why not; a fact that is kept
@@ -184,14 +284,22 @@ class _Selection:
             return "fact"
         if memory.kind is Kind.EPISODIC and memory.turn_ids and self._told.issuperset(memory.turn_ids):
             return "fact"
-        if memory.kind is not Kind.TURN and memory.turn_ids and self._said.issuperset(memory.turn_ids):
+        if memory.kind is not Kind.TURN and memory.turn_ids and self._are_held(memory.turn_ids):
             return "present"
         return "present" if text_digest(memory.content) in self._seen else None
 
+    @lazy
+    def _own_elbow(self) -> float:
+        """Of what the user said himself."""
+        return max(self._elbow, LIST_ELBOW) if self._of_all() else self._elbow
+
     def _drop(self, one: Scored) -> str | None:
         """Whether its score lies far below those that are kept."""
-        elbow = self._own_elbow if _is_own_statement(one.memory) else self._elbow
-        return "elbow" if self._kept and _odds(one) < self._lowest - elbow else None
+        if not self._kept or (odds := _odds(one)) >= self._lowest - self._elbow:
+            return None
+        if _is_own_statement(one.memory) and odds >= self._lowest - self._own_elbow:
+            return None
+        return "elbow"
 
     def _told_by(self, fact: Scored) -> list[int]:
         """The places of kept turns that this fact came from, if they are not much better than it and say no more; as
@@ -206,7 +314,7 @@ class _Selection:
             if one.memory.kind is Kind.TURN
             and one.memory.id in sources
             and one.score <= fact.score + TURN_AHEAD_OF_FACT
-            and not self._says_more(one.memory, fact.memory.content, wanted=self._wanted)
+            and not self._says_more(one.memory, fact.memory.content, wanted=self._wanted())
         ]
 
     def _says_more(self, turn: Memory, *facts: str, wanted: frozenset[str] = frozenset()) -> bool:
@@ -216,6 +324,10 @@ class _Selection:
 
 def _is_own_statement(memory: Memory) -> bool:
     return memory.trust is Trust.USER and not memory.content.rstrip().endswith(("?", "？"))
+
+
+def _is_fact(memory: Memory) -> bool:
+    return memory.kind is not _TURN and memory.kind is not _EPISODIC
 
 
 def _note(facts: dict[str, set[str]], memory: Memory) -> None:

@@ -1,6 +1,7 @@
 """The few things a vector engine must be able to do; what memories mean is built on them once, in `vector_store`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import compress
 from typing import Any, Protocol
 
 import msgspec
@@ -115,14 +116,27 @@ class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True):
-    """Raw scores by point id of everything that either search found: the best of a side first, then what only the other
-    side found. A point without a vector has no ``dense``. What was found beside them alone comes last and has no
-    ``bm25``; ``beside`` are the best by the words that were searched for beside.
+    """Raw scores of everything that either search found, side by side, by the point ids ``places``: the best of a side
+    first, then what only the other side found, and last what was found beside them alone, which has no ``bm25``. A
+    point without a vector has no ``dense``; ``beside`` tells of the best by the words that were searched for beside.
     """
 
-    dense: dict[str, float]
-    bm25: dict[str, float]
-    beside: dict[str, None] = {}
+    places: list[str]
+    dense: Sequence[float | None]
+    bm25: Sequence[float | None]
+    beside: Sequence[bool]
+
+    def of(self, known: Collection[str]) -> "Scores":
+        """Those of the places that are ``known``."""
+        if len(known) == len(self.places):
+            return self
+        here = [place in known for place in self.places]
+        return Scores(
+            places=list(compress(self.places, here)),
+            dense=list(compress(self.dense, here)),
+            bm25=list(compress(self.bm25, here)),
+            beside=list(compress(self.beside, here)),
+        )
 
 
 class Backend(Protocol):

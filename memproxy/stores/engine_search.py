@@ -17,6 +17,13 @@ ReadPlaces = Callable[[list[str]], Awaitable[list[tuple[str, Read]]]]
 """Reads the memories at these places, in their order; missing ones are left out."""
 
 
+class _Raw(msgspec.Struct, frozen=True):
+    """Raw scores by point id, by vector and by words."""
+
+    dense: dict[str, float]
+    bm25: dict[str, float]
+
+
 class _Best(msgspec.Struct, frozen=True):
     """What each search found, best first: the query's own two, then by vector and by words beside them."""
 
@@ -30,7 +37,7 @@ class _Best(msgspec.Struct, frozen=True):
         return [place for place in dict.fromkeys(self.near) | self.told if place not in own]
 
 
-async def searched(backend: Backend, asked: Hybrid, read: ReadPlaces) -> tuple[Scores, list[tuple[str, Read]]]:
+async def searched(backend: Backend, asked: Hybrid, read: ReadPlaces) -> tuple[Scores, list[Read]]:
     """Every candidate's scores, and the candidates."""
     best = await _best(backend, asked)
     own, beside = list(best.own[0] | best.own[1]), best.beside()
@@ -41,7 +48,14 @@ async def searched(backend: Backend, asked: Hybrid, read: ReadPlaces) -> tuple[S
         found += await read(new)
     by_words = dict.fromkeys(own, 0.0) | best.own[1] | more[1] | facts_too.bm25 if asked.bm25 is not None else {}
     by_vector = best.near | best.own[0] | more[0] | facts_too.dense
-    return Scores(dense=by_vector, bm25=by_words, beside=best.told), found
+    places = [place for place, _ in found]
+    scores = Scores(
+        places=places,
+        dense=[by_vector.get(place) for place in places],
+        bm25=[by_words.get(place) for place in places],
+        beside=[place in best.told for place in places],
+    )
+    return scores, [one for _, one in found]
 
 
 async def _best(backend: Backend, asked: Hybrid) -> _Best:
@@ -71,7 +85,7 @@ def _sides(asked: Hybrid, where: Where) -> list[Ranking | None]:
 
 async def _more_facts(
     backend: Backend, asked: Hybrid, best: Sequence[Mapping[str, float]], found: Mapping[str, Read]
-) -> Scores:
+) -> _Raw:
     """Raw scores of the best facts that were not found, where a side has room for few of them."""
     wanted = msgspec.structs.replace(asked, limit=asked.facts)
     sides = [
@@ -81,10 +95,10 @@ async def _more_facts(
     dense, bm25 = await _ranked(backend, sides)
     new = dict.fromkeys(place for place in dense | bm25 if place not in found)
     if not new:
-        return Scores(dense={}, bm25={})
+        return _Raw({}, {})
     by_vector, by_words = _sides(asked, asked.corpus)
     scored = await _ranked(backend, [_rest(by_vector, new), _rest(by_words, new)])
-    return Scores(dense=scored[0], bm25=dict.fromkeys(new, 0.0) | scored[1])
+    return _Raw(scored[0], dict.fromkeys(new, 0.0) | scored[1])
 
 
 def _lacks_facts(asked: Hybrid, best: Mapping[str, float], found: Mapping[str, Read]) -> bool:

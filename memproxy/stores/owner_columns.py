@@ -130,10 +130,10 @@ class _Words:
         if not self._uses[code]:
             del self._codes[self._names.pop(code)], self._uses[code]
 
-    def equal(self, values: Sequence[str | bool], rows: int, some: Sequence[int] | None = None) -> Mask:
+    def equal(self, values: Sequence[str | bool], rows: int, some: Places | None = None) -> Mask:
         """Which of the first ``rows`` rows, or of ``some``, have one of the values."""
         codes = [self._codes[value] for value in values if isinstance(value, str) and value in self._codes]
-        here = self.rows[:rows] if some is None else self.rows[np.array(some, np.intp)]
+        here = self.rows[:rows] if some is None else self.rows[some]
         found: Mask = np.zeros(len(here), np.bool_)
         for code in codes:
             found |= here == code
@@ -229,7 +229,7 @@ class Columns:
             found &= False if held is None else ~held
         return found
 
-    def count_facts(self, rows: Sequence[int]) -> int:
+    def count_facts(self, rows: Places) -> int:
         """How many of these rows are no verbatim messages."""
         return int(np.count_nonzero(self._words[FACTS.key].equal(FACTS.values, len(self), rows)))
 

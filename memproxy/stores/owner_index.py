@@ -4,18 +4,19 @@ The engine stays the store of truth. Every change that it takes is told here in 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from memproxy.ports import SparseVector
 from memproxy.stores.backend import Hybrid, Scores
 from memproxy.stores.filters import SILENT, TELLS_NOTHING, Where, telling
-from memproxy.stores.owner_columns import Columns, Floats, Mask, NotHere, Owner, owned_by, owner_of
+from memproxy.stores.owner_columns import Columns, Floats, Mask, NotHere, Owner, Places, owned_by, owner_of
 from memproxy.stores.owner_vectors import Vectors, unit
 from memproxy.stores.owner_words import Words, best, scores
 
-Told = TypeVar("Told")
+_NO_ROWS: Places = np.zeros(0, np.intp)
 
 ROW_BYTES = 600
 """About what Python's own objects take for a memory: its two ids, and where its parts are."""
@@ -144,37 +145,31 @@ class OwnerIndex:
             raise NotHere("another owner")
         tables, count = self._corpus(asked)
         mask = self._columns.mask(asked.where)
-        by_vector: dict[int, float] = {}
-        by_words: dict[int, float] = {}
+        near, told = _Found(len(mask)), _Found(len(mask))
         query = None if asked.dense is None else unit(asked.dense)
         if query is not None:
-            by_vector = self._vectors.nearest(query, mask, asked.limit)
-            if more := self._more(asked, mask, by_vector):
-                by_vector |= self._vectors.nearest(query, more.mask, more.limit)
+            near.add(*self._vectors.nearest(query, mask, asked.limit))
+            if more := self._more(asked, mask, near.rows()):
+                near.add(*self._vectors.nearest(query, more.mask, more.limit))
+        total: Floats | None = None
         if asked.bm25 is not None:
             total = scores(tables, asked.bm25, len(mask), count)
-            by_words = best(total, mask, asked.limit)
-            if more := self._more(asked, mask, by_words):
-                by_words |= best(total, more.mask, more.limit)
-            rest = [row for row in by_vector if row not in by_words]
-            by_words |= dict(zip(rest, total[rest].tolist(), strict=True))
+            told.add(best(total, mask, asked.limit))
+            if more := self._more(asked, mask, told.rows()):
+                told.add(best(total, more.mask, more.limit))
+        own = near.known | told.known
         if query is not None:
-            by_vector |= self._vectors.of([row for row in by_words if row not in by_vector], query)
-        told: dict[int, None] = {}
+            near.add(*self._vectors.of(near.lacking(told.rows()), query))
+        beside = _Found(len(mask))
         for one in asked.beside:
             among = mask & self._columns.facts() if one.facts_only else mask
             words = best(scores(tables, one.bm25, len(mask), count), among, one.limit)
             if query is not None:
-                by_vector |= self._near_beside(query, among, 0 if asked.is_wider(one) else one.limit, words, by_vector)
-            told |= dict.fromkeys(words)
-        return Scores(dense=self._named(by_vector), bm25=self._named(by_words), beside=self._named(told))
-
-    def _near_beside(
-        self, query: Floats, among: Mask, limit: int, words: Mapping[int, float], known: Mapping[int, float]
-    ) -> dict[int, float]:
-        """The nearest ``limit`` rows and those with the words, as far as they are not known."""
-        near = {row: score for row, score in self._vectors.nearest(query, among, limit).items() if row not in known}
-        return near | self._vectors.of([row for row in words if row not in known and row not in near], query)
+                if not asked.is_wider(one):
+                    near.add_new(*self._vectors.nearest(query, among, one.limit))
+                near.add_new(*self._vectors.of(near.lacking(words), query))
+            beside.add(words)
+        return self._named(near, told, beside, total, own)
 
     def _corpus(self, asked: Hybrid) -> tuple[Sequence[Words], int]:
         """The words that IDF is counted over, and of how many memories they are. Raises `NotHere`."""
@@ -185,15 +180,61 @@ class OwnerIndex:
             return (self._words,), len(self._rows) - len(self._silent_rows)
         raise NotHere("an IDF of some of the owner's memories")
 
-    def _more(self, asked: Hybrid, mask: Mask, found: Mapping[int, float]) -> "_Facts | None":
+    def _more(self, asked: Hybrid, mask: Mask, found: Places) -> "_Facts | None":
         """The facts to look for beside what was found; None where those that were found are enough, or are all."""
         if not asked.facts or len(found) < asked.limit:
             return None
-        if self._columns.count_facts(list(found)) >= asked.facts:
+        if self._columns.count_facts(found) >= asked.facts:
             return None
         among = mask & self._columns.facts()
         return _Facts(among, asked.facts) if among.any() else None
 
-    def _named(self, found: Mapping[int, Told]) -> dict[str, Told]:
-        places = self._places
-        return {place: told for row, told in found.items() if (place := places[row]) is not None}
+    def _named(self, near: "_Found", told: "_Found", beside: "_Found", total: Floats | None, own: Mask) -> Scores:
+        """All that was found, by point ids: what has a vector first; ``total`` counts for its ``own`` alone."""
+        by_vector = near.rows()
+        by_words = near.lacking(told.rows())
+        others = beside.rows()
+        others = others[~(near.known | told.known)[others]]
+        rows = np.concatenate((by_vector, by_words, others))
+        places, words = self._places, [None] * len(rows) if total is None else total[rows].tolist()
+        for place in (~own[rows]).nonzero()[0].tolist():
+            words[place] = None
+        return Scores(
+            places=[place for row in rows.tolist() if (place := places[row]) is not None],
+            dense=near.scores[by_vector].tolist() + [None] * (len(rows) - len(by_vector)),
+            bm25=words,
+            beside=beside.known[rows].tolist(),
+        )
+
+
+class _Found:
+    """Rows that were found, in order, and the score of each."""
+
+    def __init__(self, rows: int) -> None:
+        self.known = np.zeros(rows, np.bool_)
+        self.scores = np.zeros(rows, np.float32)
+        self._parts: list[Places] = []
+
+    def add(self, rows: Places, scores: Floats | None = None) -> None:
+        """Those that are known already keep their place, and get the score."""
+        if scores is not None:
+            self.scores[rows] = scores
+        new = self.lacking(rows)
+        self.known[new] = True
+        self._parts.append(new)
+
+    def add_new(self, rows: Places, scores: Floats) -> None:
+        """Those that are not known."""
+        new = ~self.known[rows]
+        self.add(rows[new], scores[new])
+
+    def lacking(self, rows: Places) -> Places:
+        """Those of the rows that are not known."""
+        found: Places = rows[~self.known[rows]]
+        return found
+
+    def rows(self) -> Places:
+        """All, in the order in which they came."""
+        if len(self._parts) != 1:
+            self._parts = [np.concatenate([_NO_ROWS, *self._parts])]
+        return self._parts[0]

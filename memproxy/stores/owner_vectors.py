@@ -33,6 +33,11 @@ _NONE = -1
 _BLOCK = 512
 """Vectors turned into numbers at once, into the same memory each time: they stay in the processor's cache."""
 
+Nearest = tuple[Places, Floats]
+"""Rows, and the cosine of each."""
+
+_NOBODY: Nearest = (np.zeros(0, np.intp), np.zeros(0, np.float32))
+
 
 class Vectors:
     """Vectors by place; several may belong to one row."""
@@ -122,24 +127,26 @@ class Vectors:
             self._signs[:, place] = 0
             self._free.append(place)
 
-    def of(self, rows: Sequence[int], query: Floats) -> dict[int, float]:
-        """The cosines of these rows' best vectors; rows without one are left out."""
-        asked = np.array(rows, np.intp)
-        first = self._first[asked[asked < len(self._first)]]
-        others = [place for row in self._others.keys() & rows for place in self._others[row]]
-        places = np.concatenate((first[first != _NONE], np.array(others, np.intp)))
+    def of(self, rows: Places, query: Floats) -> Nearest:
+        """Those of these rows that have a vector, with the cosines of their best."""
+        first = self._first[rows[rows < len(self._first)]]
+        first = first[first != _NONE]
+        others = [place for row in self._others.keys() & rows.tolist() for place in self._others[row]]
+        places = np.concatenate((first, np.array(others, np.intp))) if others else first
         if not len(places):
-            return {}
-        scores = self._scored(places, query)
-        best: dict[int, float] = {}
-        for row, score in zip(self._rows[places].tolist(), scores.tolist(), strict=True):
-            best[row] = max(score, best.get(row, score))
-        return best
+            return _NOBODY
+        found, scores = self._rows[first].astype(np.intp), self._scored(places, query)
+        best = scores[: len(first)]
+        if others:
+            in_order = found.argsort()
+            own = in_order[found.searchsorted(self._rows[others], sorter=in_order)]
+            np.maximum.at(best, own, scores[len(first) :])
+        return found, best
 
-    def nearest(self, query: Floats, allowed: Mask, limit: int) -> dict[int, float]:
+    def nearest(self, query: Floats, allowed: Mask, limit: int) -> Nearest:
         """The rows with the ``limit`` best vectors, best first, with their cosines."""
         if not self._used or limit < 1:
-            return {}
+            return _NOBODY
         # a place that is not in use names the row -1: the last one here, which is not allowed
         within = np.append(allowed, False).take(self._rows[: self._used])
         places = self._near(query, within, limit)
@@ -160,29 +167,29 @@ class Vectors:
         size = np.abs(query)
         asked, heavy = _signs(np.stack((query, size - np.partition(size, len(size) // 2)[len(size) // 2])))
         apart = np.zeros(self._used, np.uint16)
-        heavier = np.zeros(self._used, np.uint16)
         for signs, one, weighty in zip(self._signs, asked, heavy, strict=True):
             differing = signs[: self._used] ^ one
-            apart += np.bitwise_count(differing)
+            count = np.bitwise_count(differing)
             differing &= weighty
-            heavier += np.bitwise_count(differing)
-        heavier *= _HEAVY
-        apart += heavier
+            heavier = np.bitwise_count(differing)
+            heavier *= _HEAVY
+            count += heavier  # of 64 signs: it fits into its 8 bits
+            apart += count
         return apart
 
-    def _best(self, places: Places, scores: Floats, limit: int) -> dict[int, float]:
+    def _best(self, places: Places, scores: Floats, limit: int) -> Nearest:
         if not self._others:
             chosen = greatest(scores, limit)
-            return dict(zip(self._rows[places[chosen]].tolist(), scores[chosen].tolist(), strict=True))
-        best: dict[int, float] = {}
-        for some in (_SPARE * limit, len(places)):
+            return self._rows[places[chosen]].astype(np.intp), scores[chosen]
+        rows = first = chosen = places[:0]
+        for some in (limit + limit // _SPARE, _SPARE * limit, len(places)):
             # a row may have several vectors among the best: only if too few rows are there, all are put in order
             chosen = greatest(scores, some)
-            for row, score in zip(self._rows[places[chosen]].tolist(), scores[chosen].tolist(), strict=True):
-                best.setdefault(row, score)
-                if len(best) == limit:
-                    return best
-        return best
+            rows = self._rows[places[chosen]].astype(np.intp)
+            first = np.sort(np.unique(rows, return_index=True)[1])[:limit]
+            if len(first) == limit:
+                break
+        return rows[first], scores[chosen[first]]
 
     def _scored(self, places: Places, query: Floats) -> Floats:
         scores = np.empty(len(places), np.float32)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from memproxy.ports import SparseVector
-from memproxy.stores.owner_columns import Floats, Mask, NotHere, greatest
+from memproxy.stores.owner_columns import Floats, Mask, NotHere, Places, greatest
 
 _ROW = 32
 _ENTRY_BYTES = 9
@@ -75,6 +75,8 @@ def scores(tables: Sequence[Words], query: SparseVector, rows: int, count: int) 
     total = np.zeros(rows, np.float32)
     for term, asked in zip(query.indices, query.values, strict=True):
         there = [postings for table in tables if (postings := table.having(term))]
+        if not there:
+            continue
         having = sum(map(len, there))
         idf = np.log((count - having + 0.5) / (having + 0.5) + 1)
         for postings in there:
@@ -84,9 +86,7 @@ def scores(tables: Sequence[Words], query: SparseVector, rows: int, count: int) 
     return total
 
 
-def best(total: Floats, allowed: Mask, limit: int) -> dict[int, float]:
+def best(total: Floats, allowed: Mask, limit: int) -> Places:
     """The best ``limit`` rows that have a word, best first."""
-    having = ((total > 0) & allowed).nonzero()[0]
-    found = total[having]
-    first = greatest(found, limit)
-    return dict(zip(having[first].tolist(), found[first].tolist(), strict=True))
+    having: Places = ((total > 0) & allowed).nonzero()[0]
+    return having[greatest(total[having], limit)]

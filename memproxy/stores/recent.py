@@ -17,7 +17,9 @@ each) at most about 100 MB (docs/decisions/0018).
 
 
 class RecentMemories:
-    """By point id; the ones used longest ago go first."""
+    """By point id; one that was used since it came, or since it was last to go, stays for another round: to put each in
+    its place whenever it is used would take longer than to find it.
+    """
 
     def __init__(self, *, most: int = MOST_MEMORIES, most_characters: int = MOST_CHARACTERS) -> None:
         self._most = most
@@ -39,17 +41,19 @@ class RecentMemories:
         """Those of these that are known."""
         asked = list(places)
         found = {place: one for place, one in zip(asked, map(self._kept.get, asked), strict=True) if one is not None}
-        if self._is_filling():
-            used = self._kept.move_to_end
-            for place in found:
-                used(place)
+        for one in found.values():
+            one.used = True
         return found
 
-    def _is_filling(self) -> bool:
-        """Whether it begins to matter which were used longest ago: from the half on, so that all that were used while
-        the other half filled go last.
-        """
-        return 2 * len(self._kept) > self._most or 2 * self._characters > self._most_characters
+    def all_of(self, places: Iterable[str]) -> list[Read] | None:
+        """What is at each of these places; None where one of them is not known."""
+        found = list(map(self._kept.get, places))
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return None
+        for one in known:
+            one.used = True
+        return known
 
     def add(self, read: Sequence[tuple[str, Read]], *, writes: int) -> None:
         """What was read since there were so many ``writes``."""
@@ -60,8 +64,12 @@ class RecentMemories:
             self._kept[place] = one
             self._characters += _size(one)
         while self._kept and (len(self._kept) > self._most or self._characters > self._most_characters):
-            _, one = self._kept.popitem(last=False)
-            self._characters -= _size(one)
+            place, one = self._kept.popitem(last=False)
+            if one.used:  # since it was last here: it stays for another round
+                one.used = False
+                self._kept[place] = one
+            else:
+                self._characters -= _size(one)
 
     def forget(self, places: Iterable[str]) -> None:
         """These were written."""

@@ -20,14 +20,16 @@ from memproxy.stores.filters import TELLS_NOTHING
 log = logging.getLogger(__name__)
 
 
-class Read(msgspec.Struct, frozen=True, gc=False):
-    """What is read of a point for a search: the memory, its token vectors (empty when it has none), and what is made of
-    it while it is kept. Nothing of it refers back to it, so that Python need not look it through for garbage.
+class Read(msgspec.Struct, gc=False):
+    """What is read of a point for a search: the memory, its token vectors (empty when it has none), what is made of it
+    while it is kept, and whether a search found it lately. Nothing of it refers back to it, so that Python need not
+    look it through for garbage.
     """
 
     memory: Memory
     tokens: bytes = b""
     notes: Notes = msgspec.field(default_factory=Notes)
+    used: bool = False
 
 
 def unstorable() -> RequestError:

@@ -170,25 +170,20 @@ class VectorStore:
         )
         async with self._using("search") as backend:
             scores, found = await self._scored(backend, hybrid)
-        cosine, bm25, beside = scores.dense.get, scores.bm25.get, scores.beside
         return [
-            Candidate(
-                memory=one.memory,
-                cosine=cosine(place),
-                bm25=bm25(place),
-                beside=place in beside,
-                tokens=one.tokens,
-                notes=one.notes,
-            )
-            for place, one in found
+            Candidate(memory=one.memory, cosine=cosine, bm25=bm25, beside=beside, tokens=one.tokens, notes=one.notes)
+            for one, cosine, bm25, beside in zip(found, scores.dense, scores.bm25, scores.beside, strict=True)
         ]
 
-    async def _scored(self, backend: Backend, asked: Hybrid) -> tuple[Scores, list[tuple[str, Read]]]:
+    async def _scored(self, backend: Backend, asked: Hybrid) -> tuple[Scores, list[Read]]:
         """Every candidate's scores, and the candidates."""
         scores = await backend.scores(asked)
-        if scores is not None:
-            return scores, await self._read(backend, list(scores.dense | scores.bm25 | scores.beside))
-        return await engine_search.searched(backend, asked, partial(self._read, backend))
+        if scores is None:
+            return await engine_search.searched(backend, asked, partial(self._read, backend))
+        if self._recent is not None and (known := self._recent.all_of(scores.places)) is not None:
+            return scores, known
+        found = dict(await self._read(backend, scores.places))
+        return scores.of(found.keys()), [found[place] for place in scores.places if place in found]
 
     async def _read(self, backend: Backend, places: list[str]) -> list[tuple[str, Read]]:
         """The memories at these places, in their order; missing ones are left out."""

@@ -108,3 +108,26 @@ def test_a_query_and_a_candidate_are_read_once_for_all_rankings() -> None:
     for batch, place in ((everyone, 1), (everyone.only([1]), 0)):
         assert (batch.each.of_text(length), batch.of_memory(name, place)) == (4, "Hawaii")
     assert read == ["trip", "Hawaii"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_the_source_of_a_memory_is_the_last_message_of_the_user_that_it_came_from(data: st.DataObject) -> None:
+    """Also where clients use one id in several sessions."""
+    names = st.sampled_from(["a", "b", "c", "d"])
+    memories = [
+        data.draw(st.sampled_from([fact, turn]))(
+            "text",
+            id=data.draw(names),
+            created_at=NOW + timedelta(minutes=data.draw(st.integers(0, 3))),
+            trust=data.draw(st.sampled_from([Trust.USER, Trust.ASSISTANT])),
+            turn_ids=data.draw(st.lists(names, max_size=2)),
+        )
+        for _ in range(data.draw(st.integers(1, 6)))
+    ]
+    found = [Candidate(memory=one, bm25=1.0) for one in memories]
+    each = Ranker(LEXICAL, DEFAULT).batch("trip", HybridQuery(bm25=LEXICAL.encode_query("trip")), found, NOW).each
+    said = {one.id: place for place, one in enumerate(memories) if one.kind is Kind.TURN and one.trust is Trust.USER}
+    for place, memory in enumerate(memories):
+        known = [said[name] for name in memory.turn_ids if name in said]
+        assert each.sources[place] == max(known, key=lambda one: memories[one].created_at, default=place)

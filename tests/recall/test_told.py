@@ -1,8 +1,11 @@
-"""A message stands beside its facts as long as they leave out what it says."""
+"""A message stands beside its facts as long as they leave out what it says; and why anything is left out."""
 
+from datetime import timedelta
+
+import msgspec
 import pytest
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Memory, Trust
 from memproxy.recall.search import Scored
 from memproxy.recall.select import select
 from tests.recall.making import NOW, fact, turn
@@ -12,7 +15,7 @@ from tests.recall.test_elbow import LIMITS
 def reasons(*found: tuple[Memory, float], wanted: str = "") -> list[str | None]:
     scored = [Scored(memory=memory, score=score, signals={}) for memory, score in found]
     terms = frozenset(wanted.split())
-    return [one.rejected for one in select(scored, LIMITS, present=frozenset(), now=NOW, wanted=terms)]
+    return [one.rejected for one in select(scored, LIMITS, present=frozenset(), now=NOW, wanted=lambda: terms)]
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -45,3 +48,34 @@ def test_a_message_that_is_likelier_stays_where_its_fact_leaves_open_half_of_wha
     learned = fact("User's son is named Leo.", turn_ids=["t1"])
     assert reasons((said, 0.93), (learned, 0.92), wanted="sport leo") == [None, None]
     assert reasons((said, 0.93), (learned, 0.92), wanted="son name") == ["fact", None]
+
+
+def test_what_is_below_the_floor_is_judged_as_what_is_above_it_is() -> None:
+    """Nobody looks at it before somebody asks what became of it."""
+    gone, before = fact("gone", superseded_by="other"), NOW - timedelta(days=1)
+    others = [
+        fact("hidden", quarantined=True),
+        fact("old", expires_at=before),
+        fact("past", valid_to=before),
+        fact("guessed", confidence=0.1),
+        turn("a page says so", trust=Trust.DOCUMENT),
+    ]
+    limits = msgspec.structs.replace(LIMITS, min_confidence=0.5, min_trust=Trust.TOOL)
+    for score in (0.1, 0.95):
+        scored = [Scored(memory=memory, score=score, signals={}) for memory in (gone, *others)]
+        judged = select(scored, limits, present=frozenset(), now=NOW)
+        assert [one.scored for one in judged] == scored
+        assert [one.rejected for one in judged] == [
+            *("superseded", "quarantined", "expired", "ended", "confidence", "trust")
+        ]
+        assert judged.kept == []
+    for most in (1, 3, 9):
+        assert select(scored, limits, present=frozenset(), now=NOW).told(most) == list(judged)[:most]
+
+
+def test_a_shown_fact_below_the_floor_still_stands_for_its_message() -> None:
+    said, learned = turn("I live in Lisbon", id="t1"), fact("User lives in Lisbon.", turn_ids=["t1"], id="f1")
+    low = fact("User likes tea.")
+    scored = [Scored(memory=one, score=score, signals={}) for one, score in ((said, 0.65), (learned, 0.59), (low, 0.1))]
+    judged = select(scored, LIMITS, present=frozenset(), shown=frozenset({"f1"}), now=NOW)
+    assert [one.rejected for one in judged] == ["fact", "shown", "score"]

@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memproxy.ports import HybridQuery, MemoryFilter, Point, SparseVector
+from memproxy.stores.backend import Scores
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.owner_columns import greatest
-from memproxy.stores.owner_vectors import Vectors, unit
+from memproxy.stores.owner_vectors import Nearest, Vectors, unit
 from tests.stores.indexing import (
     CLOSE,
     STEPS,
@@ -70,6 +71,11 @@ async def test_two_turns_of_one_id_and_session_are_compared_each_with_itself(
         await compare(*stores, ANN, MemoryFilter(), seed)
 
 
+def in_dict(found: Nearest) -> dict[int, float]:
+    rows, scores = found
+    return dict(zip(rows.tolist(), scores.tolist(), strict=True))
+
+
 @pytest.mark.parametrize("dimension", [384, 100])
 def test_the_nearest_of_thousands_are_those_that_a_comparison_of_all_finds(dimension: int) -> None:
     random, vectors = np.random.default_rng(5), Vectors()
@@ -83,12 +89,13 @@ def test_the_nearest_of_thousands_are_those_that_a_comparison_of_all_finds(dimen
         query = unit((centres[place] + 0.5 * random.standard_normal(dimension)).tolist())
         best = np.full(10_000, -1.0)
         np.maximum.at(best, rows, drawn @ query)
-        found = vectors.nearest(query, allowed, 20)
+        found = in_dict(vectors.nearest(query, allowed, 20))
         assert allowed[list(found)].all()
         nearest = np.sort(np.where(allowed, best, -1))[::-1][:20]
         assert [best[row] for row in found] == pytest.approx(nearest.tolist(), abs=2e-5)
         assert list(found.values()) == pytest.approx([best[row] for row in found], abs=CLOSE)
-        assert vectors.of([1, 2, 9_999], query) == pytest.approx({row: best[row] for row in (1, 2, 9_999)}, abs=CLOSE)
+        some = in_dict(vectors.of(np.array([1, 2, 9_999]), query))
+        assert some == pytest.approx({row: best[row] for row in (1, 2, 9_999)}, abs=CLOSE)
 
 
 @given(st.lists(st.integers(0, 30), max_size=300), st.integers(1, 20))
@@ -97,3 +104,8 @@ def test_the_greatest_come_first_and_of_equal_ones_the_first(values: list[int], 
     chosen = greatest(scores, count)
     assert scores[chosen].tolist() == sorted(values, reverse=True)[:count]
     assert len(set(chosen.tolist())) == min(count, len(values))
+
+
+def test_of_what_is_gone_by_now_no_scores_are_left() -> None:
+    scores = Scores(places=["a", "b", "c"], dense=[0.1, None, 0.3], bm25=[1.0, 2.0, None], beside=[False, True, True])
+    assert scores.of({"a", "c"}) == Scores(places=["a", "c"], dense=[0.1, 0.3], bm25=[1.0, None], beside=[False, True])

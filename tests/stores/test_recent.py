@@ -57,3 +57,12 @@ def test_a_changed_copy_replaces_the_former() -> None:
     changed = memory("a", "other")
     recent.add([("a", changed)], writes=recent.writes)
     assert recent.get(["a"])["a"] is changed
+
+
+def test_what_was_used_stays_longer_than_what_was_not() -> None:
+    recent = RecentMemories(most=2)
+    recent.add([("a", memory("a")), ("b", memory("b"))], writes=recent.writes)
+    assert recent.all_of(["a", "c"]) is None
+    assert [one.memory.id for one in recent.all_of(["a"]) or ()] == ["a"]
+    recent.add([("c", memory("c"))], writes=recent.writes)
+    assert set(recent.get(["a", "b", "c"])) == {"a", "c"}
