@@ -17,6 +17,7 @@ from memproxy.learn.admission import Admission
 from memproxy.learn.ahead import Ahead
 from memproxy.learn.apply import Applier
 from memproxy.learn.awaiting import Awaiting
+from memproxy.learn.blocked import Blocked
 from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.drift import Drift
 from memproxy.learn.endings import POLL_S, Endings, state_trouble
@@ -170,6 +171,7 @@ class Worker:
             tasks=self._rows,
             ended=self._ended,
         )
+        self._blocked = Blocked(state, self._writes, wake=self.wake_index)
         self._runs = Runs(ahead=Ahead(store, state), writes=self._writes, endings=self._endings, tasks=self._rows)
         self._learn_ended = asyncio.Event()
         self._index_ended = asyncio.Event()
@@ -348,6 +350,8 @@ class Worker:
         rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=self._run[lane])
         for row in rows:
             self._endings.hold(row)
+        if lane == "index" and len(rows) < free:
+            await self._blocked.look(held=self._endings.held)
         each = lane == "learn" and self._asks
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
             self._runs.begin(list(run), self._slots[lane].ask(), self._handle, each=each)

@@ -70,6 +70,13 @@ class Writes:
         self._waiting += 1
         self._wanted.set()
 
+    def press(self) -> None:
+        """Rows wait behind what is not flushed: the flush that is to come begins soon."""
+        self._wanted.set()
+        if not self._waiting:
+            self._wanted.clear()
+        self._store.hurry()
+
     async def flush_soon(self) -> None:
         """As `flush`, but all that come within `GATHER_S` share one, where nobody waits.
 

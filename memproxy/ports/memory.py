@@ -215,6 +215,9 @@ class MemoryStore(Protocol):
     async def flush(self) -> None:
         """Returns when every upsert, change and delete so far survives a crash."""
 
+    def hurry(self) -> None:
+        """Somebody waits for a flush that waits for searches to pause: it begins soon, whatever is searched."""
+
     async def optimize(self) -> bool:
         """Drop what was deleted from the store's files, where that is ours to do; answers whether there was something.
         May take seconds, during which an embedded store answers nothing.

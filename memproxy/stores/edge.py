@@ -167,6 +167,9 @@ class EdgeStore(VectorStore):
         async with self._using("flush"):
             await self._flushes.flush()
 
+    def hurry(self) -> None:
+        self._searches.hurry()
+
     async def _flush(self, thread: OwnThread) -> None:
         await self._alone(lambda shard: shard.flush(), thread)
         metrics().store_points.set(await self.points())

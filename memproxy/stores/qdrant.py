@@ -115,6 +115,9 @@ class QdrantStore(VectorStore):
     async def flush(self) -> None:
         """Nothing to do: every write has waited until it was applied."""
 
+    def hurry(self) -> None:
+        """As `flush`: nothing to do."""
+
     async def optimize(self) -> bool:
         """As the port says: a Qdrant server vacuums its own files, in its own time."""
         return False

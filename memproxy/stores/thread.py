@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar, cast
@@ -113,6 +113,7 @@ class Lull:
         self._longest_s = longest_s
         self._used = 0
         self._until = 0.0
+        self._hurried = asyncio.Event()
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -128,9 +129,16 @@ class Lull:
         """Returns at once where nothing was used lately."""
         latest = monotonic() + self._longest_s
         left = self._left(latest)
-        while left > 0:
-            await asyncio.sleep(left)
+        while left > 0 and not self._hurried.is_set():
+            with suppress(TimeoutError):  # the usual case: a look whether the uses have paused
+                async with asyncio.timeout(left):
+                    await self._hurried.wait()
             left = self._left(latest)
+        self._hurried.clear()
+
+    def hurry(self) -> None:
+        """Somebody waits for the work: who waits for a lull, or comes next to do so, waits for no further use."""
+        self._hurried.set()
 
     def _left(self, latest: float) -> float:
         now = monotonic()

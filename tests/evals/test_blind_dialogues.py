@@ -15,7 +15,7 @@ from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.no_embedder import NoEmbedder
 
-_SETS = ("unseen10", "unseen11", "unseen12", "unseen13", "unseen14", "unseen15", "unread15")
+_SETS = ("unseen10", "unseen11", "unseen12", "unseen13", "unseen14", "unseen15", "unread15", "unread16", "unread17")
 
 
 def _blind(name: str) -> list[data.Dialogue]:

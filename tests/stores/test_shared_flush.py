@@ -79,3 +79,18 @@ async def test_a_flush_does_not_wait_for_searches_for_ever() -> None:
         await shared.flush()
     assert disk.begun == 1
     await shared.close()
+
+
+async def test_a_flush_that_somebody_waits_for_hurries_however_much_is_searched() -> None:
+    disk = Disk()
+    disk.may_end.set()
+    lull = Lull(60, 60)
+    shared = SharedFlush(disk.flush, lull)
+    with lull.used():
+        waiting = asyncio.get_running_loop().create_task(shared.flush())
+        await asyncio.wait([waiting], timeout=0.05)
+        assert disk.begun == 0
+        lull.hurry()
+        await waiting
+    assert disk.begun == 1
+    await shared.close()
