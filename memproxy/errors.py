@@ -178,13 +178,13 @@ class UpstreamError(MemproxyError):
 
 
 class UpstreamUnreachable(UpstreamError):
-    """No connection, or one that broke before the answer began."""
+    """No connection, or one that broke before the answer began (a kept one that was closed is tried anew)."""
 
     code = "upstream_unreachable"
 
 
 class UpstreamTimeout(UpstreamError):
-    """No answer within ``upstream.timeout_s`` or ``upstream.connect_timeout_s``."""
+    """No answer or no taking of the body within ``upstream.timeout_s``, or ``upstream.connect_timeout_s``."""
 
     status = 504
     code = "upstream_timeout"

@@ -69,6 +69,12 @@ def probability(odds: Array) -> Array:
     return result
 
 
+def log_odds(score: float, *, surest: float) -> float:
+    """Of one probability, which counts as no surer than ``surest`` (in (0.5, 1)) of yes or no."""
+    bounded = min(surest, max(1 - surest, score))
+    return math.log(bounded / (1 - bounded))
+
+
 def columns(cosine: Array, bm25: Array, coverage: Array, query_terms: int) -> dict[str, Array]:
     """The signals of the candidates of one query, by name, one value per candidate.
 

@@ -27,6 +27,12 @@ class Blocked:
         self._writes = writes
         self._wake = wake
         self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        """It wakes nobody any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def look(self, *, held: int) -> None:
         """After as many rows were claimed as could be; ``held`` are claimed and not acknowledged.
@@ -39,7 +45,7 @@ class Blocked:
             self._since = None
         elif self._since is None:
             self._since = now
-            asyncio.get_running_loop().call_later(MOST_S + 0.02, self._wake)
+            self._timer = asyncio.get_running_loop().call_later(MOST_S + 0.02, self._wake)
         elif now - self._since >= MOST_S:
             self._since = None
             self._writes.press()

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 
 from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
-from memproxy.errors import MemproxyError, StateUnavailable, StoreUnavailable
+from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
 from memproxy.learn.ahead import Ahead
@@ -34,6 +34,7 @@ from memproxy.learn.slots import Slot, Slots
 from memproxy.learn.summary import Summariser
 from memproxy.learn.triggers import Triggers
 from memproxy.learn.vectors import Vectors
+from memproxy.learn.waits import Waits
 from memproxy.learn.windows import Windows
 from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
@@ -173,8 +174,14 @@ class Worker:
         )
         self._blocked = Blocked(state, self._writes, wake=self.wake_index)
         self._runs = Runs(ahead=Ahead(store, state), writes=self._writes, endings=self._endings, tasks=self._rows)
-        self._learn_ended = asyncio.Event()
-        self._index_ended = asyncio.Event()
+        self._waits = Waits(
+            state=state,
+            triggers=self._triggers,
+            endings=self._endings,
+            writes=self._writes,
+            wake=self.wake,
+            wake_index=self.wake_index,
+        )
         self._recovered = asyncio.Event()
         self._wrote: Callable[[Owner], None] | None = None
 
@@ -190,6 +197,7 @@ class Worker:
     async def close(self, grace_s: float) -> None:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
         await self._loops.cancel()
+        self._blocked.close()
         self._runs.stop()
         self._endings.stop_waiting()
         await self._rows.drain(grace_s)
@@ -230,8 +238,7 @@ class Worker:
         Raises:
             MemproxyError: the row's own error, when it was refused for good or parked.
         """
-        with self._writes.waited_for():
-            return await self._endings.applied(number, timeout_s)
+        return await self._waits.applied(number, timeout_s)
 
     def waits(self, scope: Scope) -> bool:
         """Whether what the owner tells waits for the store just now, or for room there."""
@@ -252,41 +259,13 @@ class Worker:
     async def _begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
         if not self._settings.learn.enabled or not (await self._state.choices(scope)).learns:
             return True
-        try:
-            async with asyncio.timeout(timeout_s):
-                indexed = await self.indexed(scope, timeout_s / 2)
-                while True:
-                    ended = self._learn_ended
-                    number = await self._triggers.begin(scope, reason)
-                    if number is not None:
-                        break
-                    await ended.wait()
-                self.wake()
-                return await self.applied(number, timeout_s) and indexed
-        except TimeoutError:
-            return False
-        except StateUnavailable:
-            raise
-        except MemproxyError as error:
-            log.warning("learning that was waited for did not succeed: %s", error)
-            return False
+        return await self._waits.begun_and_done(scope, reason, timeout_s)
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
         """Whether all of an owner's turns are indexed, waiting for it: what was captured just before is learned from,
         and told, too.
         """
-        try:
-            with self._writes.waited_for():
-                async with asyncio.timeout(timeout_s):
-                    while True:
-                        ended = self._index_ended
-                        rows = (await self._state.backlog(owner)).get("index", {})
-                        if not rows.get("waiting") and not rows.get("running"):
-                            return True
-                        self._wakes["index"].set()
-                        await ended.wait()
-        except TimeoutError:
-            return False
+        return await self._waits.indexed(owner, timeout_s)
 
     async def _recover(self) -> None:
         """Take back what a dead engine had claimed; before that nothing is claimed."""
@@ -395,8 +374,5 @@ class Worker:
             self._wakes[lane].set()
         if for_good and row.entry.kind is JournalKind.LEARN:
             self._learner.forget(row.number)
-            self._learn_ended.set()
-            self._learn_ended = asyncio.Event()
-        elif row.entry.kind is not JournalKind.LEARN:
-            self._index_ended.set()
-            self._index_ended = asyncio.Event()
+        if for_good or row.entry.kind is not JournalKind.LEARN:
+            self._waits.ended(row.entry.kind)

@@ -7,6 +7,7 @@ from typing import overload
 
 import msgspec
 
+from memproxy.core.fusion import log_odds
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import RecallLimits
 from memproxy.core.text import key_terms
@@ -171,8 +172,7 @@ def select(
         elif why is None and one.memory.id in asking:
             why = "question"
         candidates.append(Judged(one, why))
-    selection = _Selection(limits, present, wanted, elbow, of_all)
-    selection.know(candidates, rest, reason)
+    selection = _Selection(limits, present, wanted, elbow, of_all, first=candidates, rest=rest, reason=reason)
     judged = selection.judged
     for candidate in candidates:
         if candidate.rejected is None or candidate.rejected == "shown":
@@ -203,7 +203,14 @@ class _Selection:
         wanted: Callable[[], frozenset[str]],
         elbow: float,
         of_all: Callable[[], bool],
+        *,
+        first: Sequence[Judged],
+        rest: Sequence[Scored],
+        reason: Callable[[Scored], str | None],
     ) -> None:
+        """All candidates, the ``first`` with what speaks against them; of the ``rest`` the ``reason`` is asked for
+        where it matters.
+        """
         self.judged: list[Judged] = []
         self._wanted = wanted
         self._limit = limits.limit
@@ -214,19 +221,13 @@ class _Selection:
         self._given: dict[str, set[str]] = {}
         self._kept: dict[int, Scored] = {}
         self._lowest = math.inf
-        self._told: frozenset[str] = frozenset()
-        self._first: Sequence[Judged] = ()
-        self._rest: Sequence[Scored] = ()
-        self._reason: Callable[[Scored], str | None] = lambda _: None
-
-    def know(self, first: Sequence[Judged], rest: Sequence[Scored], reason: Callable[[Scored], str | None]) -> None:
-        """All candidates, with what speaks against them (of the ``rest`` that is looked for where it matters): which
-        turns are told by themselves or by a fact.
-        """
         self._first, self._rest, self._reason = first, rest, reason
-        telling = [one.scored.memory for one in first if one.rejected is None or one.rejected == "shown"]
-        if any(memory.kind is _EPISODIC for memory in telling):
-            self._told = frozenset(name for memory in telling for name in _tells(memory))
+
+    @lazy
+    def _told(self) -> frozenset[str]:
+        """The turns that are told by themselves or by a fact."""
+        telling = [one.scored.memory for one in self._first if one.rejected is None or one.rejected == "shown"]
+        return frozenset(name for memory in telling for name in _tells(memory))
 
     @lazy
     def _turns(self) -> dict[str, list[Memory]]:
@@ -350,8 +351,7 @@ def _tells(memory: Memory) -> Sequence[str]:
 
 def _odds(one: Scored) -> float:
     """The log odds of a score, as the floor looks at it."""
-    score = min(_SUREST, max(1 - _SUREST, strength(one)))
-    return math.log(score / (1 - score))
+    return log_odds(strength(one), surest=_SUREST)
 
 
 def _is_gone(memory: Memory, now: datetime) -> str | None:

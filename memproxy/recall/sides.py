@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from memproxy.core.fusion import log_odds
 from memproxy.recall.asking import asking
 from memproxy.recall.hops import id_of
+from memproxy.recall.scores import REPLACED
 from memproxy.recall.search import Scored
 
 MOST_CHARACTERS = 300
@@ -26,7 +28,7 @@ SIDE = "side"
 
 _MOST_WORDS = 12
 _LEAST_LETTERS = 3
-_LEAST = 1e-6
+_SUREST = 1 - 1e-6
 
 _MORE = (
     r"first|last|earlier|later|sooner|more|less|most|longer|bigger|older|younger|cheaper|dearer|better|faster|further|farther"
@@ -75,11 +77,15 @@ def sides_of(query: str) -> list[str]:
 
 
 def with_sides(whole: Sequence[Scored], sides: Sequence[Sequence[Scored]]) -> list[Scored]:
-    """Everything found for the whole question, where the best of each side may come to more than it had by itself."""
+    """Everything found for the whole question, where the best of each side may come to more than it had by itself; not
+    what something else of the whole replaces.
+    """
     best = {id_of(one): one for one in whole}
     for side in sides:
         for one in side[:1]:
             known = best.get(id_of(one))
+            if known is not None and REPLACED in known.signals:
+                continue  # what takes its place stands beside it in the whole
             score = _together(known.score if known is not None else 0.0, one.score)
             if known is None or score > known.score:
                 best[id_of(one)] = msgspec.structs.replace(one, score=score, signals=one.signals | {SIDE: one.score})
@@ -87,12 +93,8 @@ def with_sides(whole: Sequence[Scored], sides: Sequence[Sequence[Scored]]) -> li
 
 
 def _together(whole: float, side: float) -> float:
-    return 1 / (1 + math.exp(-(_odds(whole) + _odds(side)) / 2 - WHOLE_AND_SIDE))
-
-
-def _odds(score: float) -> float:
-    bounded = min(1 - _LEAST, max(_LEAST, score))
-    return math.log(bounded / (1 - bounded))
+    odds = (log_odds(whole, surest=_SUREST) + log_odds(side, surest=_SUREST)) / 2 + WHOLE_AND_SIDE
+    return 1 / (1 + math.exp(-odds))
 
 
 def _names_something(side: str) -> bool:

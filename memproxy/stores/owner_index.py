@@ -4,7 +4,7 @@ The engine stays the store of truth. Every change that it takes is told here in 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -196,11 +196,12 @@ class OwnerIndex:
         others = beside.rows()
         others = others[~(near.known | told.known)[others]]
         rows = np.concatenate((by_vector, by_words, others))
-        places, words = self._places, [None] * len(rows) if total is None else total[rows].tolist()
+        places = [self._places[row] for row in rows.tolist()]
+        words = [None] * len(rows) if total is None else total[rows].tolist()
         for place in (~own[rows]).nonzero()[0].tolist():
             words[place] = None
         return Scores(
-            places=[place for row in rows.tolist() if (place := places[row]) is not None],
+            places=cast(list[str], places),  # what is found is alive, so that each has one
             dense=near.scores[by_vector].tolist() + [None] * (len(rows) - len(by_vector)),
             bm25=words,
             beside=beside.known[rows].tolist(),
