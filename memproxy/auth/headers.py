@@ -23,7 +23,8 @@ class Headers:
 
     def all(self, name: bytes) -> list[str]:
         """All values of a header, in order."""
-        return [_text(value) for value in self._values.get(name, ())]
+        values = self._values.get(name)
+        return [_text(value) for value in values] if values else []
 
     def get(self, name: bytes) -> str | None:
         """The first value of a header."""
@@ -36,9 +37,10 @@ class Headers:
         Raises:
             RequestError: it is there twice with different values, or is too long.
         """
-        if name not in self._values:
+        given = self._values.get(name)
+        if given is None:
             return None
-        values = {value.strip() for value in self.all(name)} - {""}
+        values = {_text(value).strip() for value in given} - {""}
         if len(values) > 1:
             raise RequestError(f"The header {name.decode()} is given twice with different values.", param=name.decode())
         return clean_id(values.pop(), name.decode()) if values else None
@@ -59,7 +61,7 @@ def clean_id(value: str, where: str) -> str:
     """
     if len(value) > MAX_ID_LENGTH:
         raise RequestError(f"{where} is longer than {MAX_ID_LENGTH} characters.", param=where)
-    if any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value):
+    if not value.isprintable() and any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value):
         raise RequestError(f"{where} holds control characters or lone surrogates.", param=where)
     return value
 
@@ -82,7 +84,7 @@ def client_key(headers: Headers) -> str | None:
             something on the way) go by cannot be known.
     """
     for name in _KEYS:
-        if len(set(headers.all(name))) > 1:
+        if len(given := headers.all(name)) > 1 and len(set(given)) > 1:
             raise Unauthenticated(f"The header {name.decode()} is given twice with different values.")
     authorization = headers.get(b"authorization")
     if authorization is not None:

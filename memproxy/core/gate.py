@@ -17,7 +17,7 @@ from memproxy.core import gate_smalltalk as smalltalk
 from memproxy.core.gate_earlier import FOREIGN, POINTS_BACK, asks_of_the_past, last_few, leans_on_earlier
 from memproxy.core.gate_leads import LEAD
 from memproxy.core.gate_lower import names_in_lower_case
-from memproxy.core.gate_match import Cued, found, words_of
+from memproxy.core.gate_match import Patterns, words_of
 from memproxy.core.gate_names import names_somebody
 from memproxy.core.gate_own import asks_of_own_life, told_to_bot
 from memproxy.core.gate_tools import OfferedTool, asks_for_tool
@@ -38,6 +38,9 @@ _REPLY_WORDS = 14
 _GREETINGS = 3
 """Messages that may stand before a conversation's first question."""
 
+
+_TOOL = Patterns(commands.TOOL)
+_SMALLTALK = Patterns(smalltalk.SMALLTALK)
 
 UNDECIDED = "default"
 """The reason of a verdict that nothing spoke for or against."""
@@ -125,14 +128,14 @@ def _short_kind(plain: str, bare: str, text: str) -> str | None:
     present = frozenset(words)
     if _is_smalltalk(plain, bare, text, words):
         return "smalltalk"
-    return "tool" if _matches(commands.TOOL_WHOLE, commands.TOOL, plain, bare, present) else None
+    return "tool" if _matches(commands.TOOL_WHOLE, _TOOL, plain, bare, present) else None
 
 
 def _is_smalltalk(plain: str, bare: str, text: str, words: list[str]) -> bool:
     whole = greetings.GREETING.fullmatch(plain) or greetings.HOW_ARE_YOU.fullmatch(plain)
     if whole or _is_reply(text, words):
         return True
-    if _matches(smalltalk.SMALLTALK_WHOLE, smalltalk.SMALLTALK, plain, bare, frozenset(words)):
+    if _matches(smalltalk.SMALLTALK_WHOLE, _SMALLTALK, plain, bare, frozenset(words)):
         return True
     return _asks_about_bot(plain, bare)
 
@@ -178,9 +181,9 @@ def _without_lead(plain: str) -> str:
     return (plain[lead.end() :] if lead else plain) or plain
 
 
-def _matches(whole: re.Pattern[str], anywhere: tuple[Cued, ...], plain: str, bare: str, words: frozenset[str]) -> bool:
+def _matches(whole: re.Pattern[str], anywhere: Patterns, plain: str, bare: str, words: frozenset[str]) -> bool:
     """Whether one of the patterns fits, also without what leads up to the question."""
-    return any(whole.fullmatch(form) for form in {plain, bare}) or found(anywhere, plain, words)
+    return any(whole.fullmatch(form) for form in {plain, bare}) or anywhere.found(plain, words)
 
 
 def is_personal(text: str) -> bool:
@@ -214,6 +217,8 @@ def is_housekeeping(text: str) -> bool:
     the word alone: "Suggest a title for my essay" is a user's request.
     """
     head = " ".join(text[:_HOUSEKEEPING_CHARACTERS].lower().split())
+    if not any(cue in head for cue in patterns.HOUSEKEEPING_CUES):
+        return False
     return patterns.HOUSEKEEPING.search(head) is not None
 
 

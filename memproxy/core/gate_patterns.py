@@ -124,6 +124,12 @@ _TALK = (
     r"|text|content|prompt))"
 )
 
+HOUSEKEEPING_CUES = (
+    *("title", "headline", "name", "tags", "follow", "quer", "question", "summari", "emoji", "facial", "topic"),
+    *("autocompletion", "#", "标", "题", "名"),
+)
+"""One of these stands in all that `HOUSEKEEPING` fits: most messages have none, and looking for it takes longest."""
+
 HOUSEKEEPING = any_of(
     r"^#{1,4} ?task:? ?(?:generate|create|suggest|write|provide|analy[sz]e|determine|you are an "
     r"autocompletion|summari[sz]e|categori[sz]e)\b.{0,300}"

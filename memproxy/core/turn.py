@@ -104,9 +104,10 @@ def text_digest(text: str) -> str:
     """
     if len(text) > LONG_TEXT:
         return _digest(text.strip())
-    named = _Named((hash(text), len(text)))
-    named.text = text
-    return _digest_of_short(named)
+    known = _known_of_short((hash(text), len(text)))
+    if not known:
+        known.append(_digest(" ".join(text.split())))
+    return known[0]
 
 
 class _Named(tuple[int, int]):
@@ -118,10 +119,9 @@ class _Named(tuple[int, int]):
 
 
 @functools.lru_cache(REMEMBERED_DIGESTS)
-def _digest_of_short(named: _Named) -> str:
-    folded = " ".join(named.text.split())
-    del named.text
-    return _digest(folded)
+def _known_of_short(name: tuple[int, int]) -> list[str]:  # noqa: ARG001 - what it is remembered by
+    """The digest of the text of this name (as `_Named` has it), once it was put there."""
+    return []
 
 
 def _digest(folded: str) -> str:
@@ -154,7 +154,8 @@ def _digests_of_pieces(named: _Named) -> tuple[str, ...]:
     pieces = _pieces(begin)
     if cut:  # the pieces that were cut through are none
         pieces = [*pieces[:-1], *_pieces(end)[1:]]
-    forms = dict.fromkeys(" ".join(form.split()) for piece in pieces for form in _forms(piece))
+    distinct = dict.fromkeys(pieces)  # a line of one sentence is both
+    forms = dict.fromkeys(" ".join(form.split()) for piece in distinct for form in _forms(piece))
     return tuple(_digest(form) for form in list(forms)[:_MOST_FORMS])
 
 

@@ -63,6 +63,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return self.given.texts if self.given is not None and self.injects else {}
 
     @property
+    def has_blocks(self) -> bool:
+        """Whether there are any."""
+        return self.injects and self.given is not None and bool(self.given.blocks)
+
+    @property
     def memories(self) -> int:
         """How many memories the request carries (in shadow mode: would carry), repeated ones included."""
         return self.given.memories if self.given is not None else 0

@@ -102,11 +102,11 @@ class ChatHandler:
             return await self._untouched(request, body, off=off)
         with self._hangups.watching(request):
             decision = await self._decide(request, chat)
-            decision.count()
             request.told = decision.headers()
             upstream = self._upstreams.of(chat.model)
             sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
-            counted.overhead(wire.name).observe(time.perf_counter() - began)
+            # beside the upstream's work, not before it
+            asyncio.get_running_loop().call_soon(_count_decided, wire, decision, time.perf_counter() - began)
             return await self._exchange(_Asked(request, chat, wire, upstream, body, encoding), decision, sent)
 
     async def _opened(self, body: bytes, encoding: str) -> bytes:
@@ -140,7 +140,7 @@ class ChatHandler:
         answer = await _send(asked, sent)
         tap: Tap | None = None
         try:
-            refusal = await refusal_of(answer) if decision.blocks else None
+            refusal = await refusal_of(answer) if decision.has_blocks else None
             if refusal is not None:
                 answer.close()
                 decision, block = self._decider.refused(decision, answer.status), NO_BLOCK
@@ -148,7 +148,7 @@ class ChatHandler:
                 request.told = decision.headers()
                 answer = await _send(asked, chat.rebuild(None))
                 self._learn(refusal, asked, decision, answer)
-            _count_injected(decision)
+            asyncio.get_running_loop().call_soon(_count_injected, decision)
             self._tell_receipt(asked, decision, answer)
             exchange = self._to_capture(asked, decision, answer, block)
             if self._shared and exchange is None:
@@ -257,7 +257,12 @@ def _model_in(body: bytes) -> str | None:
     return model if isinstance(model, str) else None
 
 
+def _count_decided(wire: WireFormat, decision: Decision, overhead_s: float) -> None:
+    decision.count()
+    counted.overhead(wire.name).observe(overhead_s)
+
+
 def _count_injected(decision: Decision) -> None:
-    if decision.blocks and decision.answer.result == "injected":
+    if decision.has_blocks and decision.answer.result == "injected":
         metrics().injected_memories.observe(len(decision.answer.citations))
         metrics().injected_tokens.observe(decision.answer.tokens)

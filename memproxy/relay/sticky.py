@@ -88,6 +88,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
     def within(self, budget: int) -> "Given":
         """The oldest blocks that fit into this many tokens, for those keep the common beginning longest."""
+        if not self.blocks:
+            return self
         kept: dict[int, list[BlockLine]] = {}
         for place in sorted(self.blocks):
             budget -= _tokens(self.blocks[place])

@@ -22,6 +22,10 @@ BLOCKS_PER_SESSION = 200
 PRUNED_AT_ONCE = 2_000
 """Lines of one pruning, so that no single transaction is long."""
 
+_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ROWS = 32
+"""Lines of one statement; a block has some ten."""
+
 _CHUNK = 500
 """Values in one statement: well below SQLite's limit."""
 
@@ -53,20 +57,23 @@ def save(
         return False
     place = (*scope.owner, scope.session or "", message)
     db.execute("DELETE FROM block_lines WHERE tenant = ? AND user = ? AND session = ? AND message = ?", place)
-    db.executemany(
-        "INSERT INTO block_lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                *place,
-                number,
-                line.memory_id,
-                line.text,
-                micros(at),
-                micros(line.expires_at) if line.expires_at else None,
-            )
-            for number, line in enumerate(lines)
-        ],
-    )
+    for start in range(0, len(lines), _ROWS):  # in one statement: between two Python's lock may go to another thread
+        some = lines[start : start + _ROWS]
+        db.execute(
+            f"INSERT INTO block_lines VALUES {', '.join([_ROW] * len(some))}",  # noqa: S608 (no value in the text)
+            [
+                value
+                for number, line in enumerate(some, start)
+                for value in (
+                    *place,
+                    number,
+                    line.memory_id,
+                    line.text,
+                    micros(at),
+                    micros(line.expires_at) if line.expires_at else None,
+                )
+            ],
+        )
     db.execute(
         """
         DELETE FROM block_lines WHERE tenant = ?1 AND user = ?2 AND session = ?3 AND message IN (

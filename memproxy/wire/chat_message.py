@@ -115,13 +115,11 @@ def _located_by_length(start: int, length: int, messages: list[ChatMessage]) -> 
     exactly that long: it has nothing else, nothing twice, and no white space. Most clients write so, and neither are
     the messages' ends to be looked for then, nor names that are there twice.
     """
-    lengths, texts = [], []
-    for message in messages:
-        content = message.content
-        if not message.role or not isinstance(content, str):
-            return False
-        texts.append(content)
-        lengths.append(_FRAME + len(message.role) + len(content))
+    roles = [message.role for message in messages]
+    texts = [message.content for message in messages if isinstance(message.content, str)]
+    if len(texts) < len(messages) or not all(roles):
+        return False
+    lengths = [_FRAME + len(role) + len(content) for role, content in zip(roles, texts, strict=True)]
     left = length - sum(lengths) - len(messages) - 1
     if left:
         more = [_more_bytes(content) for content in texts]

@@ -33,6 +33,7 @@ class RequestBody:
     __slots__ = (
         "_digests",
         "_text",
+        "_texts",
         "_top",
         "_user_indexes",
         "_user_texts",
@@ -58,6 +59,7 @@ class RequestBody:
         self.body = body
         self._text = text
         self._top = top
+        self._texts: list[str] | None = None
         self._digests: list[str] | None = None
         self._user_indexes: list[int] | None = None
         self._user_texts: list[str] | None = None
@@ -96,10 +98,20 @@ class RequestBody:
         return self._user_indexes
 
     @property
+    def texts(self) -> list[str]:
+        """The texts of all messages, in order; computed at first use."""
+        if self._texts is None:
+            self._texts = [
+                content if type(content := message.content) is str else message.text for message in self.messages
+            ]
+        return self._texts
+
+    @property
     def user_texts(self) -> list[str]:
         """The texts of the user's messages, in order; computed at first use."""
         if self._user_texts is None:
-            self._user_texts = [self.messages[index].text for index in self.user_indexes]
+            texts = self.texts
+            self._user_texts = [texts[index] for index in self.user_indexes]
         return self._user_texts
 
     @property
@@ -128,7 +140,7 @@ class RequestBody:
     def digests(self) -> list[str]:
         """`core.turn.text_digest` of every message's text, in order; computed at first use."""
         if self._digests is None:
-            self._digests = [text_digest(message.text) for message in self.messages]
+            self._digests = [text_digest(text) for text in self.texts]
         return self._digests
 
     @property

@@ -50,6 +50,12 @@ async def test_a_block_comes_back_line_by_line(state: SqliteState) -> None:
     assert await found(state, ANN, "a", "b") == {"a": LINES}
 
 
+async def test_a_block_of_many_lines_keeps_their_order(state: SqliteState) -> None:
+    lines = [BlockLine(text=f"- line {number} [m:{number}]", memory_id=f"m{number}") for number in range(70)]
+    assert await save(state, ANN, "a", lines)
+    assert await found(state, ANN, "a") == {"a": lines}
+
+
 async def test_a_block_is_found_by_its_owner_and_session_alone(state: SqliteState) -> None:
     await save(state, ANN, "a")
     for other in (BEN, FOREIGN_ANN, Scope(tenant=ANN.tenant, user=ANN.user, session="s2")):
