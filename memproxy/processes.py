@@ -12,6 +12,7 @@ from typing import Any
 import uvloop
 
 from memproxy import __version__, logs
+from memproxy.core.late import compiling
 from memproxy.launch import ENGINE, RELAY, Launch, LongWork, receive
 from memproxy.metrics import metrics
 from memproxy.server import Patience, Server, allow_many_files, quiet_logs, server_config
@@ -29,6 +30,9 @@ OBJECTS = 2_000
 and every hundredth a longer one.
 """
 
+COMPILES_AFTER_S = 1.0
+"""Patterns that no request asked for yet are compiled so long after the start: what came first comes first."""
+
 
 async def run_relay(launch: Launch, settings: Settings) -> None:
     """Serve until told to stop."""
@@ -39,6 +43,7 @@ async def run_relay(launch: Launch, settings: Settings) -> None:
     process = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket))
     await process.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests
+    gc.enable()
     patience = Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
     server = Server(server_config(process.app), patience)
 
@@ -46,14 +51,16 @@ async def run_relay(launch: Launch, settings: Settings) -> None:
 
     async def leave() -> None:
         await process.drain(settings.server.shutdown_grace_s)
-        server.should_exit = True
+        server.leave()
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: tasks.start(leave(), "leave"))
     listening = socket.socket(fileno=launch.listen_fd)
+    tasks.start(_compile(), "compile")
     try:
         await server.serve(sockets=[listening])
     finally:
+        await tasks.cancel()
         await process.stop()
 
 
@@ -63,16 +70,15 @@ async def run_engine(launch: Launch, settings: Settings) -> None:
     from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
 
     engine = make_engine(settings, Path(launch.home), launch.secret_bytes)
+    gc.freeze()  # as in `_settle`, for the time until all is open
+    gc.enable()
     engine.announce_long_work(LongWork(launch.engine_socket))
     server = Server(server_config(build_app(engine), uds=launch.engine_socket))
 
-    def stop() -> None:
-        server.should_exit = True
-
     tasks = TaskOwner("engine process")
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.leave)
     await engine.start()
-    tasks.start(_freeze(engine.wait_open()), "freeze")
+    tasks.start(_settle(engine.wait_open()), "settle")
     try:
         await server.serve()
     finally:
@@ -80,19 +86,28 @@ async def run_engine(launch: Launch, settings: Settings) -> None:
         await engine.close(settings.server.shutdown_grace_s)
 
 
-async def _freeze(opened: Coroutine[Any, Any, None]) -> None:
+async def _compile() -> None:
+    """Compile what patterns are left, one at a time between what else there is to do."""
+    await asyncio.sleep(COMPILES_AFTER_S)
+    for _ in compiling():
+        await asyncio.sleep(0)
+
+
+async def _settle(opened: Coroutine[Any, Any, None]) -> None:
     """Once all is open: what was imported stays, and Python need not look it through for garbage again and again. Each
-    time that takes longer than a recall may.
+    time that takes longer than a recall may. Then the rest is compiled.
     """
     await opened
     gc.collect()
     gc.freeze()
+    await _compile()
 
 
 def main() -> None:
     """Run the process that the last argument names."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(OBJECTS)
+    gc.disable()  # hardly anything that a start makes is garbage: to look it all through takes a tenth of its time
     launch = receive()
     settings = launch.read_settings()
     name = sys.argv[-1]

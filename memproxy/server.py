@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import resource
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
@@ -39,8 +40,11 @@ declined by answering as ever (RFC 9110, section 7.8); but the parser drops the 
 
 MOST_FILES = 65_536
 
+_TICK_S = 0.1
 _TICKS_OF_A_LOOK = 10
-"""Uvicorn ticks ten times a second."""
+_TICKS_OF_A_DAY = 864_000
+_TURNS_TO_CLOSE = 3
+"""Turns of the loop after which an idle connection that is closed knows it."""
 
 
 class Patience(NamedTuple):
@@ -160,12 +164,49 @@ def _without_upgrades(data: bytes) -> bytes:
 
 
 class Server(uvicorn.Server):
-    """Uvicorn without signal handlers of its own, the process's `main` owns them; and with a bound on slow clients."""
+    """Uvicorn without signal handlers of its own, the process's `main` owns them; with a bound on slow clients; and
+    ended at once by `leave`, where uvicorn looks ten times a second whether it is to end, and then waits for a tenth.
+    """
 
     def __init__(self, config: uvicorn.Config, patience: Patience | None = None) -> None:
         """``patience`` None: clients may take as long as they like (they are processes of ours)."""
         super().__init__(config)
         self._patience = patience
+        self._left = asyncio.Event()
+
+    def leave(self) -> None:
+        """Take no connection more, and let `serve` return when what is open has ended (`CUT_OFF_S` at most)."""
+        self.should_exit = True
+        self._left.set()
+
+    async def main_loop(self) -> None:
+        """Called by uvicorn: returns when it is to end."""
+        counter = 0
+        while not await self.on_tick(counter):
+            counter = (counter + 1) % _TICKS_OF_A_DAY
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await self._left.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called by uvicorn: close idle connections, wait for the others, and cancel what takes too long."""
+        for server in self.servers:
+            server.close()
+        for listening in sockets or []:
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        for _ in range(_TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                await self._wait_tasks_to_complete()
+        except TimeoutError:
+            log.warning("%d open requests were cut off", len(self.server_state.tasks))
+            for task in self.server_state.tasks:
+                task.cancel()
+        if not self.force_exit:
+            await self.lifespan.shutdown()
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn; whether to stop."""

@@ -40,7 +40,6 @@ from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.launch import ENGINE, RELAY, Launch, LongWork, ending_signals, reveal
 from memproxy.settings import Settings
 from memproxy.wiring.files import check_files
-from memproxy.wiring.state import check_master_key
 
 log = logging.getLogger(__name__)
 
@@ -368,7 +367,10 @@ def serve(settings: Settings, environ: dict[str, str]) -> None:
     """
     home = home_dir(environ)
     key = secret(environ, home)
-    check_master_key(settings, environ)
+    if settings.privacy.encrypt:
+        from memproxy.wiring.state import check_master_key  # noqa: PLC0415 - the whole of the state's store
+
+        check_master_key(settings, environ)
     check_files(settings)
     state = state_path(settings.state, home)
     with contextlib.ExitStack() as held:

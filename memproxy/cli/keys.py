@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from memproxy.auth.keys import RECORD_SECONDS
 from memproxy.cli.options import Config, OneTenant, Unread, Whole, a_name, a_text, quiet_settings, told_of_all
 from memproxy.core.proxykey import PERMISSIONS
 from memproxy.errors import ConfigError
-from memproxy.home import home_dir, secret
 
 app = typer.Typer(help="Keys and what stands for them.", no_args_is_help=True)
 
@@ -35,6 +33,7 @@ def keys_hash(
 ) -> None:
     """Print the hash of an API key (an argument, or read from standard input), to name its tenant in auth.tenants."""
     from memproxy.auth import key_hash  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.home import home_dir, secret  # noqa: PLC0415 - the same
 
     given = (key if key not in (None, "-") else _asked_key()).strip()
     if not given:
@@ -128,6 +127,7 @@ def keys_revoke(
 ) -> None:
     """End a proxy key's validity; every relay knows within seconds."""
     from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.auth.keys import RECORD_SECONDS  # noqa: PLC0415 - the same
 
     if not asyncio.run(proxykeys.revoke(quiet_settings(config), key_id, tenant)):
         of = f" of tenant {tenant}" if tenant is not None else ""

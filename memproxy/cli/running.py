@@ -8,8 +8,6 @@ import typer
 
 from memproxy import __version__, logs
 from memproxy.cli.options import Config, OneTenant, Unread, Whole, quiet_settings, told_of_all
-from memproxy.config_file import load_settings
-from memproxy.settings import http_address
 
 
 def _upstream_address(given: str | None) -> str | None:
@@ -18,8 +16,12 @@ def _upstream_address(given: str | None) -> str | None:
     Raises:
         BadParameter: it is none.
     """
+    if given is None:
+        return None
+    from memproxy.settings import http_address  # noqa: PLC0415 - other commands start faster without it
+
     try:
-        return given if given is None else http_address(given)
+        return http_address(given)
     except ValueError as error:
         raise typer.BadParameter(f"{given!r} {error}.") from error
 
@@ -35,6 +37,7 @@ def serve(
 ) -> None:
     """Run the proxy."""
     from memproxy import supervisor  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.config_file import load_settings  # noqa: PLC0415 - the same
 
     overrides = {"upstream.base_url": upstream, "server.host": host, "server.port": port}
     settings = load_settings(config, overrides=overrides)

@@ -4,7 +4,6 @@ Patterns over the first few hundred characters: microseconds, no model. Nothing 
 kind that is skipped is described narrowly, and what no pattern knows is searched.
 """
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -21,6 +20,7 @@ from memproxy.core.gate_match import Patterns, words_of
 from memproxy.core.gate_names import names_somebody
 from memproxy.core.gate_own import asks_of_own_life, told_to_bot
 from memproxy.core.gate_tools import OfferedTool, asks_for_tool
+from memproxy.core.late import LatePattern
 from memproxy.core.text import STOPWORDS, is_unspaced, key_terms
 
 GREETING_CHARACTERS = 20
@@ -181,7 +181,7 @@ def _without_lead(plain: str) -> str:
     return (plain[lead.end() :] if lead else plain) or plain
 
 
-def _matches(whole: re.Pattern[str], anywhere: Patterns, plain: str, bare: str, words: frozenset[str]) -> bool:
+def _matches(whole: LatePattern, anywhere: Patterns, plain: str, bare: str, words: frozenset[str]) -> bool:
     """Whether one of the patterns fits, also without what leads up to the question."""
     return any(whole.fullmatch(form) for form in {plain, bare}) or anywhere.found(plain, words)
 

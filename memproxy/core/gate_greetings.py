@@ -2,6 +2,8 @@
 
 import re
 
+from memproxy.core.late import LatePattern
+
 _ENGLISH = (
     "hi|hello|hey|hiya|howdy|yo|heya|greetings|sup|aloha|good (?:morning|afternoon|evening|night|day)|morning|evening"
     "|thanks|thank you|thank u|thx|ty|cheers|ok|okay|k|kk|bye|goodbye|good bye|bye bye|see you|see ya|later|cya|well"
@@ -72,7 +74,7 @@ _NATIVE = (
 
 _BETWEEN = r"[ ,.!?~。、！？،۔।…]*"
 
-GREETING = re.compile(
+GREETING = LatePattern(
     # No \b behind the native forms: vowel signs at their end are no word characters to it.
     rf"(?:(?:{_ENGLISH}|{_LATIN})\b{_BETWEEN}){{1,5}}|(?:(?:{_NATIVE}){_BETWEEN}){{1,4}}"
 )

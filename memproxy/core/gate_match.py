@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from memproxy.core.late import LatePattern
+
 DIGITS = "#"
 """The cue of a pattern that needs a digit."""
 
@@ -19,17 +21,17 @@ class Cued(NamedTuple):
     """A pattern and the words of which at least one must be in a text that it fits."""
 
     cues: frozenset[str]
-    pattern: re.Pattern[str]
+    pattern: LatePattern
 
 
-def any_of(*alternatives: str) -> re.Pattern[str]:
+def any_of(*alternatives: str) -> LatePattern:
     """One pattern that fits where one of the alternatives does."""
-    return re.compile("|".join(f"(?:{alternative})" for alternative in alternatives))
+    return LatePattern("|".join(f"(?:{alternative})" for alternative in alternatives))
 
 
 def cued(cues: str, pattern: str) -> Cued:
     """``cues`` are words with spaces between them; `DIGITS` among them means any digit."""
-    return Cued(frozenset(cues.split()), re.compile(pattern))
+    return Cued(frozenset(cues.split()), LatePattern(pattern))
 
 
 def words_of(plain: str) -> list[str]:

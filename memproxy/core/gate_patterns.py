@@ -8,6 +8,7 @@ input.
 import re
 
 from memproxy.core.gate_match import any_of
+from memproxy.core.late import LatePattern
 
 _TOGETHER = (
     r"trip|vacation|holiday|project|meeting|budget|deadline|plan|plans|appointment|party|wedding|team|client|customer"
@@ -22,7 +23,7 @@ _TOGETHER = (
     r"|bucket) list|lists?"
 )
 
-PERSONAL = re.compile(
+PERSONAL = LatePattern(
     r"\b(?:my|mine|myself|i|i'm|i've|i'd|i'll|im|ive|me|we|we're|we've|we'd|we'll|us|our|ours|ourselves)\b"
     r"|\b(?:again|as usual|the usual|remember|remind|remembered|recall|last time|previously|earlier|before that"
     r"|forgot"

@@ -6,6 +6,8 @@ the previous email, the meeting is at 5"). A pattern asks for an order and for w
 
 import re
 
+from memproxy.core.late import LatePattern
+
 _ORDER = (
     r"(?:^|[.!?:;,\"'(\[>*\n-]\s*"
     r"|\b(?:and|then|now|please|must|should|will|shall|just|you|so|want you to)\s+)"
@@ -80,7 +82,7 @@ _MARKS = (
     r"\n\s*assistant\s*:.{0,400}\n\s*(?:user|human)\s*:",
 )
 _WORDED = "|".join((*_DROPPED_RULES, *_ANOTHER_IDENTITY, *_ORDERED_ANSWER))
-_PLANTED = re.compile(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
+_PLANTED = LatePattern(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
 """Of a text in lower case (`_low`): where letters are compared as they are, most of the pattern is passed over by a
 text's first letters, and it is looked for at the beginnings of words alone. Every turn is read for it.
 """

@@ -4,6 +4,7 @@ Spanish, French and Chinese.
 
 import re
 
+from memproxy.core.late import LatePattern
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, words
 from memproxy.recall.asking import BEGINS
 
@@ -25,7 +26,7 @@ _TIMES = """
 """
 _NO_NAMES = STOPWORDS | GENERIC_WORDS | frozenset(_TIMES.split())
 
-_CHANGE = re.compile(
+_CHANGE = LatePattern(
     rf"{BEGINS}(?:"
     r"\b(?:now|switched|switching|moved|moves|moving|changed|new|instead|no longer|not anymore|anymore|sold"
     r"|settled|quit"
@@ -49,7 +50,7 @@ _CHANGE = re.compile(
     r"|现在|搬|换|新|终于|不再|改|卖|已经|了|推迟|提前|离职|辞)",
     re.IGNORECASE,
 )
-_PLAN = re.compile(
+_PLAN = LatePattern(
     rf"{BEGINS}(?:"
     r"\b(?:plan|planning|want|wants|would like|looking|thinking|until|till|currently|for now|at the moment|trying"
     r"|signed up"
@@ -58,7 +59,7 @@ _PLAN = re.compile(
     r"|打算|想|准备|目前|现在|找)",
     re.IGNORECASE,
 )
-_INSTEAD = re.compile(
+_INSTEAD = LatePattern(
     rf"{BEGINS}(?:"
     r"\b(?:instead|switched (?:me )?(?:to|from)|changed (?:my|me|to|from)|replaced (?:by|with)|rather than"
     r"|stattdessen|anstelle|statt|umgestellt auf|gewechselt (?:zu|auf)|en vez de|en lugar de|cambié (?:de|a)"
@@ -69,7 +70,7 @@ _INSTEAD = re.compile(
 )
 """Says of itself that it takes the place of something."""
 
-_ENDED = re.compile(
+_ENDED = LatePattern(
     rf"{BEGINS}(?:"
     r"\b(?:left|leaves|leaving|quits?|stop(?:s|ped)?|fired|laid off|gone|over|sold|cancell?ed|gave up|giv(?:en"
     r"|ing) up|split"
@@ -91,7 +92,7 @@ _ENDED = re.compile(
 )
 """Says of what it names that it is no more."""
 
-_CURRENT = re.compile(
+_CURRENT = LatePattern(
     rf"{BEGINS}(?:"
     r"\b(?:now|right now|nowadays|these days|currently|at the moment|at present|still|jetzt|gerade|zurzeit|derzeit"
     r"|momentan|aktuell\w*|ahora|actualmente|ahora mismo|de momento|maintenant|actuellement|en ce moment)\b"

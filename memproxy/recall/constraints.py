@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.recall.asking import BEGINS, AnyCase
+from memproxy.recall.asking import BEGINS, CHINESE, AnyCase
 
 FOOD, MEDICINE, ACTIVITY = "food", "medicine", "activity"
 """The fields of advice; the everyday matters of `recall.matters` are what a user asks of himself."""
@@ -185,7 +185,15 @@ _KIN: Mapping[str, str] = MappingProxyType(
 NO_KIN = frozenset(_KIN) - {"mother", "father", "partner", "child", "brother", "sister", "old"}
 """Those of `whose` that are no near kin: friends, colleagues, a boss."""
 
-_KIN_WORDS = "|".join(rf"(?P<{name}>\b(?:{words})\b|(?:{words})(?<=[\u4e00-\u9fff]))" for name, words in _KIN.items())
+
+def _kin_word(words: str) -> str:
+    """A pattern of kin: Chinese words have no bounds, nor has what ends with any letters, if they are Chinese."""
+    chinese = [word for word in words.split("|") if word >= "\u4e00"]
+    unbounded = rf"(?:{words})(?<={CHINESE})" if r"\w*" in words else "|".join(chinese)
+    return "|".join([rf"\b(?:{words})\b", *filter(None, [unbounded])])
+
+
+_KIN_WORDS = "|".join(rf"(?P<{name}>{_kin_word(words)})" for name, words in _KIN.items())
 _KIN_IN_ASCII = "|".join(rf"(?P<{name}>{words})" for name, words in _KIN.items())
 _KIN_BEGINS = rf"(?:{BEGINS}|(?=kolleg))"
 """`BEGINS`; of the words one has any letters at its end, so Chinese ones too, and may then stand within a word."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from memproxy.core.late import LatePattern
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.text import STOPWORDS
 from memproxy.recall import constraints, learned
@@ -52,10 +53,10 @@ _HIS = re.compile(r"\b(?:my|our|meine?|unsere?|mi|mis|mon|ma|mes)\s+$")
 
 
 class _Matter(msgspec.Struct, frozen=True):
-    asked: re.Pattern[str]
+    asked: LatePattern
     anchors: frozenset[str]
     """One of them is in whatever asks for it: how a word begins, a Chinese character, or ``_ANYTHING``."""
-    told: re.Pattern[str]
+    told: LatePattern
     searched: str
     flags: str
 
@@ -215,18 +216,18 @@ def _matter(lists: Mapping[str, list[str]], flags: str) -> _Matter:
     return _Matter(_pattern(lists["?"]), _anchors(lists["?"]), _pattern(lists["!"]), _words(lists["!"]), flags)
 
 
-def _pattern(parts: list[str]) -> re.Pattern[str]:
+def _pattern(parts: list[str]) -> LatePattern:
     """``*`` stands for any letters, ``~`` for up to three words; Chinese has no bounds of words."""
     spaced = [part for part in parts if ord(max(part)) < _CHINESE]
     other = [re.escape(part) for part in parts if part not in spaced]
     made = [part.replace("*", r"\w*").replace("~ ", r"(?: \S+){0,3} ") for part in spaced]
     if not all(part[0].isalnum() for part in made):
-        return re.compile("|".join([rf"\b(?:{'|'.join(made)})\b", *other]))
+        return LatePattern("|".join([rf"\b(?:{'|'.join(made)})\b", *other]))
     # by the first letter: where none of these stands nothing is tried, which takes two thirds of the time
     begun: dict[str, list[str]] = {}
     for part in made:
         begun.setdefault(part[0], []).append(part[1:])
-    return re.compile("|".join([*[rf"{one}(?<!\w\w)(?:{'|'.join(rest)})\b" for one, rest in begun.items()], *other]))
+    return LatePattern("|".join([*[rf"{one}(?<!\w\w)(?:{'|'.join(rest)})\b" for one, rest in begun.items()], *other]))
 
 
 def _anchors(parts: list[str]) -> frozenset[str]:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from memproxy.auth import make_authenticator
 from memproxy.core.proxykey import KeyRecord
 from memproxy.relay.tls import tls_context
-from memproxy.relay.upstream import environment_proxy
 from memproxy.settings import Settings, UpstreamSettings
 
 
@@ -24,6 +23,8 @@ def way_to(upstream: UpstreamSettings) -> Way:
     Raises:
         ConfigError: ``upstream.ca_file`` cannot be used.
     """
+    from memproxy.relay.upstream import environment_proxy  # noqa: PLC0415 - a tenth of a second that no start needs
+
     proxy = environment_proxy(upstream.base_url) if upstream.environment_proxy else None
     return Way(proxy, tls_context(upstream.ca_file))
 

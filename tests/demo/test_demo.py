@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import psutil
 
 from memproxy.demo.model_server import MODEL
+from tests.support.http_client import plain_client
 from tests.support.proxy import environment
 from tests.support.waiting import eventually
 
@@ -66,7 +66,7 @@ async def test_it_stays_when_asked_to_and_leaves_nothing_after_ctrl_c(tmp_path: 
         assert base_url is not None, output(tmp_path)
         family = psutil.Process(process.pid).children(recursive=True)
         question = [{"role": "user", "content": "What's my dog's name?"}]
-        async with httpx.AsyncClient(trust_env=False, headers={"authorization": "Bearer demo-key"}) as client:
+        async with plain_client(headers={"authorization": "Bearer demo-key"}) as client:
             answer = await client.post(
                 f"{base_url[1]}/chat/completions", json={"model": MODEL, "messages": question}, timeout=30
             )

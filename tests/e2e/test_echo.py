@@ -12,11 +12,12 @@ from typing import Any
 import uvicorn
 
 from memproxy.engine.app import build_app
+from memproxy.server import Server
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, Received, completion, text_of
-from tests.support.engine import QuietServer, make_engine
+from tests.support.engine import make_engine
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 from tests.support.waiting import eventually
 
@@ -126,14 +127,14 @@ async def engine_at(folder: Path, settings: Settings) -> AsyncIterator[None]:
     """The real engine where the relay looks for it."""
     engine = make_engine(folder, settings=settings)
     path = folder / "engine.sock"
-    server = QuietServer(uvicorn.Config(build_app(engine), uds=str(path), log_config=None, timeout_graceful_shutdown=2))
+    server = Server(uvicorn.Config(build_app(engine), uds=str(path), log_config=None, timeout_graceful_shutdown=2))
     serving = asyncio.get_running_loop().create_task(server.serve())
     try:
         await engine.wait_open()
         await eventually(path.exists, PATIENCE_S, what="the engine's socket")
         yield
     finally:
-        server.should_exit = True
+        server.leave()
         await serving
 
 

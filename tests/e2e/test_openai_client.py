@@ -8,6 +8,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.support.answers import Answer, chat_events, completion, error, stream
+from tests.support.http_client import NO_TLS
 from tests.support.proxy import KEY, Proxy
 from tests.support.upstream import ScriptedUpstream
 
@@ -21,7 +22,7 @@ CALL: Any = {"id": "call_1", "type": "function", "function": {"name": "weather",
 
 
 def direct(model: ScriptedUpstream) -> AsyncOpenAI:
-    http = openai.DefaultAsyncHttpxClient(trust_env=False)
+    http = openai.DefaultAsyncHttpxClient(trust_env=False, verify=NO_TLS)
     return AsyncOpenAI(base_url=model.base_url, api_key=KEY, max_retries=0, http_client=http)
 
 

@@ -3,11 +3,11 @@
 import asyncio
 import json
 
-import httpx
 import pytest
 
 from tests.e2e.talk import body, chat, exchange, word
 from tests.support.answers import DONE, Answer, chat_events, chunk, completion, error, gzipped, stream
+from tests.support.http_client import plain_client
 from tests.support.proxy import Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -114,7 +114,7 @@ async def test_an_answer_reaches_the_client_byte_for_byte(
     shared_proxy: Proxy, model: ScriptedUpstream, scripted: Answer
 ) -> None:
     model.script(scripted, scripted)
-    async with httpx.AsyncClient(trust_env=False) as plain:
+    async with plain_client() as plain:
         direct = await exchange(plain, "POST", f"{model.base_url}/chat/completions", content=body("x"))
     async with shared_proxy.client() as client:
         relayed = await chat(client, f"Say {word()} again")

@@ -21,6 +21,7 @@ from memproxy.ports import JournalEntry, JournalKind
 from memproxy.server import Server, server_config
 from memproxy.stores.sqlite_state import SqliteState
 from tests.support.engine import make_engine, serve_engine
+from tests.support.http_client import NO_TLS
 from tests.support.waiting import eventually
 
 
@@ -42,10 +43,12 @@ async def test_a_call_that_is_cut_off_at_the_end_is_answered_in_shape_and_leaves
     server = Server(server_config(app))
     loop = asyncio.get_running_loop()
     serving = loop.create_task(server.serve(sockets=[listener]))
-    async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=path), base_url="http://engine") as client:
+    async with httpx.AsyncClient(
+        transport=httpx.AsyncHTTPTransport(uds=path, verify=NO_TLS), base_url="http://engine"
+    ) as client:
         calling = loop.create_task(client.post("/v1/memory/turns?wait=true", json={}))
         await asked.wait()
-        server.should_exit = True
+        server.leave()
         answer = await calling
     await serving
     assert (answer.status_code, answer.json()["error"]["type"]) == (503, "memory_unavailable_error")

@@ -18,11 +18,11 @@ from memproxy.engine.parts import Engine
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.home import state_path
 from memproxy.installation import installation
+from memproxy.server import Server
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 from memproxy.supervisor import ENGINE_SOCKET, InstanceLock, runtime_folder
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine import make_engine
-from tests.support.engine import QuietServer
 from tests.support.waiting import eventually
 
 SAID = ("My name is Ann", "I live in Berlin", "I have a dog named Biscuit")
@@ -62,14 +62,14 @@ async def served(home: Path, dimension: int) -> AsyncIterator[Engine]:
     lock.acquire()
     with runtime_folder(state) as folder:
         engine = make_engine(use, home, b"s" * 32)
-        server = QuietServer(uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None))
+        server = Server(uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None))
         tasks = TaskOwner("test.server")
         task = tasks.start(server.serve(), "serve")
         try:
             await eventually(lambda: engine.readiness()["store"] != "loading" and server.started)
             yield engine
         finally:
-            server.should_exit = True
+            server.leave()
             await task
             lock.release()
 

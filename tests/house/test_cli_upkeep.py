@@ -21,11 +21,11 @@ from memproxy.errors import ConfigError
 from memproxy.home import state_path
 from memproxy.installation import installation
 from memproxy.ports import JournalEntry, JournalKind
+from memproxy.server import Server
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 from memproxy.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine import make_engine
-from tests.support.engine import QuietServer
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def served(home: Path) -> AsyncIterator[None]:
     with runtime_folder(state) as folder:
         engine = make_engine(settings(), home, b"s" * 32)
         config = uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None)
-        server, tasks = QuietServer(config), TaskOwner("test.server")
+        server, tasks = Server(config), TaskOwner("test.server")
         task = tasks.start(server.serve(), "serve")
         try:
             await engine.wait_open()
@@ -74,7 +74,7 @@ async def served(home: Path) -> AsyncIterator[None]:
                 await asyncio.sleep(0.01)
             yield
         finally:
-            server.should_exit = True
+            server.leave()
             await task
             lock.release()
 

@@ -15,6 +15,7 @@ from tests.isolation.model import listen
 from tests.isolation.operations import OPERATIONS, read
 from tests.isolation.people import Mode, Person, make_world
 from tests.isolation.watching import Leak, NotNow, Watch
+from tests.support.http_client import plain_client
 from tests.support.proxy import running_proxy
 from tests.support.upstream import scripted_upstream
 
@@ -52,7 +53,7 @@ async def fuzz(
         changes = {**_SERVER, **world.config}
         async with (
             running_proxy(upstream.base_url, folder, changes, memory=False) as proxy,
-            httpx.AsyncClient(base_url=proxy.root_url, timeout=120, trust_env=False) as client,
+            plain_client(base_url=proxy.root_url, timeout=120) as client,
         ):
             await _ready(Caller(client, world, watch, Random(seed)), world.people[0])
             await _all(client, watch, _chances(operations, seconds), seed, step)

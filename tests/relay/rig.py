@@ -27,6 +27,7 @@ from memproxy.server import Patience, Server, server_config
 from memproxy.settings import Settings
 from memproxy.supervisor import bind
 from memproxy.wiring.relay import make_relay
+from tests.support.http_client import plain_client
 
 Recall = Callable[[RecallRequest], Awaitable[RecallAnswer]]
 
@@ -126,7 +127,7 @@ async def running_relay(
         held.push_async_callback(process.stop)
         patience = Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
         base_url = await held.enter_async_context(_served(process.app, patience))
-        client = await held.enter_async_context(httpx.AsyncClient(base_url=base_url, timeout=20))
+        client = await held.enter_async_context(plain_client(base_url=base_url, timeout=20))
         yield Rig(base_url, engine, client, process)
 
 
@@ -138,6 +139,6 @@ async def _served(app: Relay, patience: Patience) -> AsyncIterator[str]:
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.leave()
         server.force_exit = True
         await serving

@@ -16,12 +16,13 @@ from memproxy.engine.app import build_app
 from memproxy.engine.parts import Engine
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.relay.engine import recall_seconds
+from memproxy.server import Server
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
-from tests.support.engine import QuietServer, make_engine
+from tests.support.engine import make_engine
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
@@ -75,7 +76,7 @@ async def both(upstream: ScriptedUpstream, state: SqliteState, folder: Path) -> 
     settings = Settings.model_validate({"learn": {"enabled": False}, "recall": recall})
     engine, tasks = make_engine(folder, settings=settings), TaskOwner("test.engine")
     config = uvicorn.Config(build_app(engine), uds=str(folder / "engine.sock"), log_config=None, lifespan="on")
-    server = QuietServer(config)
+    server = Server(config)
     serving = tasks.start(server.serve(), "serve")
     try:
         await engine.wait_open()
@@ -83,7 +84,7 @@ async def both(upstream: ScriptedUpstream, state: SqliteState, folder: Path) -> 
         async with running_relay(upstream.base_url, state, folder, engine_runs=False, recall=recall) as relay:
             yield relay, engine
     finally:
-        server.should_exit = True
+        server.leave()
         await serving
 
 

@@ -15,6 +15,7 @@ from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, error, json_answer, stream
+from tests.support.http_client import NO_TLS
 from tests.support.upstream import ScriptedUpstream
 from tests.wire.test_responses import CALL, HISTORY, RESULT, events, response
 
@@ -125,7 +126,12 @@ async def test_the_official_client_streams_events_and_the_turn_is_durable_before
 ) -> None:
     raw = events("Ten thousand.")
     upstream.script(stream([raw[start : start + 97] for start in range(0, len(raw), 97)]))
-    client = openai.AsyncOpenAI(base_url=f"{relay.base_url}/v1", api_key="sk-test", max_retries=0)
+    client = openai.AsyncOpenAI(
+        base_url=f"{relay.base_url}/v1",
+        api_key="sk-test",
+        max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(verify=NO_TLS),
+    )
     said = ""
     async with client:
         async for event in await client.responses.create(model="m", input=QUESTION, stream=True):

@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -23,11 +23,13 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import MemoryStore
 from memproxy.recall.pipeline import Recall
+from memproxy.server import Server
 from memproxy.settings import LearnSettings, RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.roles import make_roles
+from tests.support.http_client import plain_client
 
 DIMENSION = 8
 
@@ -37,14 +39,6 @@ class WallClock:
 
     def now(self) -> datetime:
         return datetime.now(UTC)
-
-
-class QuietServer(uvicorn.Server):
-    """A server in this process's loop: it leaves our signal handlers alone."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def test_settings() -> Settings:
@@ -177,15 +171,15 @@ async def serve_engine(engine: Engine, *, wait: bool = True) -> AsyncIterator[Ap
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()  # who connects before the server is up waits for it
-    server = QuietServer(uvicorn.Config(build_app(engine), log_config=None, lifespan="on", timeout_graceful_shutdown=2))
+    server = Server(uvicorn.Config(build_app(engine), log_config=None, lifespan="on", timeout_graceful_shutdown=2))
     tasks = TaskOwner("test.server")
     task = tasks.start(server.serve(sockets=[listener]), "serve")
     host, port = listener.getsockname()
     try:
         if wait:
             await engine.wait_open()
-        async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=60) as client:
+        async with plain_client(base_url=f"http://{host}:{port}", timeout=60) as client:
             yield Api(client, engine)
     finally:
-        server.should_exit = True
+        server.leave()
         await task

@@ -17,6 +17,7 @@ import psutil
 import yaml
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
+from tests.support.http_client import NO_TLS, plain_client
 from tests.support.waiting import eventually
 
 READY_DEADLINE_S = 40.0
@@ -161,13 +162,11 @@ class Proxy:
     def client(self, key: str | None = KEY, **headers: str) -> httpx.AsyncClient:
         """A plain HTTP client for it."""
         authorization = {"authorization": f"Bearer {key}"} if key else {}
-        return httpx.AsyncClient(
-            base_url=self.root_url, headers={**authorization, **headers}, timeout=60.0, trust_env=False
-        )
+        return plain_client(base_url=self.root_url, headers={**authorization, **headers}, timeout=60.0)
 
     def openai(self, key: str = KEY, **headers: str) -> AsyncOpenAI:
         """The real `openai` client with nothing changed but its ``base_url`` (and no retries of its own)."""
-        http = DefaultAsyncHttpxClient(trust_env=False)
+        http = DefaultAsyncHttpxClient(trust_env=False, verify=NO_TLS)
         return AsyncOpenAI(
             base_url=self.base_url,
             api_key=key,

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.support.answers import Received, chat_events, completion, error, gzipped, refusing_late_system, stream
+from tests.support.http_client import plain_client
 from tests.support.upstream import EXTRACT_MARK, ScriptedUpstream
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello there"}]}
@@ -13,7 +14,7 @@ CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello there"}]}
 
 @pytest.fixture
 def client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(trust_env=False, timeout=10)
+    return plain_client(timeout=10)
 
 
 async def test_it_echoes_and_records_raw_requests(upstream: ScriptedUpstream, client: httpx.AsyncClient) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
+_FIRST_POLL_S = 0.004
 _POLL_S = 0.05
+"""Most of what is waited for is so within milliseconds: it is asked for often at first, then less and less."""
 
 
 @overload
@@ -29,6 +31,7 @@ async def eventually(
     ``what`` says what was waited for; given as a function it is asked only when it did not happen.
     """
     last: object = None
+    pause = _FIRST_POLL_S
     try:
         async with asyncio.timeout(deadline_s):
             while True:
@@ -36,7 +39,8 @@ async def eventually(
                 last = (await answer) if inspect.isawaitable(answer) else answer
                 if last:
                     return last
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(pause)
+                pause = min(1.5 * pause, _POLL_S)
     except TimeoutError:
         said = what() if callable(what) else what
         raise AssertionError(f"not so within {deadline_s:.0f} s: {said or predicate}; last answer {last!r}") from None
