@@ -314,7 +314,7 @@ def mentions(text: str) -> set[str]:
 
 def _slugs(text: str) -> list[str]:
     """The slugs of its words, in their order."""
-    return [slug(word) for word in _WORD.findall(_POSSESSIVE.sub("", text)[:20_000])]
+    return [slug(word) for word in _WORD.findall(_POSSESSIVE.sub("", text[:40_000])[:20_000])]
 
 
 def _mentioned(text: str, names: Set[str]) -> Set[str]:

@@ -35,6 +35,7 @@ _CURRENCIES = {
     **dict.fromkeys(("¥", "yen", "jpy"), "jpy"),
 }
 _CURRENCY_NAMES = frozenset(_CURRENCIES.values())
+_DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _TOKEN = re.compile(r"[$€£¥]|\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:\+\+|#)?")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -123,6 +124,8 @@ def _without_currency(value: str) -> str:
 
 def numbers(text: str) -> frozenset[str]:
     """All numbers in a text, made comparable ("10,000", "10k" and "10000.0" are ``10000``)."""
+    if text.isascii() and not _DIGIT.search(text):  # most texts and terms have none
+        return frozenset()
     return frozenset(found for token in _value_tokens(text) if (found := _number(token)))
 
 
@@ -130,8 +133,8 @@ def _value_tokens(text: str) -> list[str]:
     tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold().replace("us$", "$"))
     merged: list[str] = []
     for token in tokens:
-        before = _number(merged[-1]) if merged else None
-        if before is not None and token in _MULTIPLIERS:
+        before = _number(merged[-1]) if merged and token in _MULTIPLIERS else None
+        if before is not None:
             merged[-1] = f"{Decimal(before).scaleb(_MULTIPLIERS[token]):f}"
         else:
             merged.append(token)
@@ -139,7 +142,7 @@ def _value_tokens(text: str) -> list[str]:
 
 
 def _number(token: str) -> str | None:
-    if not _NUMBER.fullmatch(token):
+    if not token[:1].isdecimal() or not _NUMBER.fullmatch(token):
         return None
     try:
         value = Decimal(token.replace(",", ""))

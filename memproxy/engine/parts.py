@@ -208,7 +208,7 @@ class Engine:
         """The block for a request; degraded while the store is loading, away or refused. Its receipt is made and
         written behind the answer.
         """
-        with self._indexing.recalling():
+        with self._indexing.recalling(), self._worker.serving():
             answer = await self._recalled(request)
         self._measuring.recalled(answer.reason)
         asyncio.get_running_loop().call_soon(self._note, request, answer)

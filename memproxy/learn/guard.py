@@ -1,5 +1,6 @@
 """What never becomes a fact, whoever said it, and what waits until the user confirms it."""
 
+import asyncio
 import re
 
 import msgspec
@@ -9,7 +10,7 @@ from memproxy.core.memory import Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import sentences
 from memproxy.learn.candidates import Extracted, Grounded, Intent
-from memproxy.learn.planted import is_request, plants, unquoted
+from memproxy.learn.planted import PIECE, is_request, planting, plants, unquoted
 
 _PASTED = 600
 """Characters above which a user's message that plants instructions is taken as pasted: nothing in it is the user's."""
@@ -26,11 +27,22 @@ _TOLD = re.compile(r"\byou (?:need|have|must|should|ought|are required|will need
 _ABOUT_USER = re.compile(r"\W*(?:the )?user(?:'s|’s)?\b", re.IGNORECASE)
 
 
-def marked(turn: Memory) -> Memory:
-    """The turn, with ``planted`` in its metadata when it plants instructions (injected blocks in it aside)."""
-    if not plants(strip_blocks(turn.content)):
+async def marked(turn: Memory) -> Memory:
+    """The turn, with ``planted`` in its metadata when it plants instructions (injected blocks in it aside). While a
+    long one is read others have their turn of the event loop.
+    """
+    text = strip_blocks(turn.content)
+    if not (plants(text) if len(text) <= PIECE else await _plants_somewhere(text)):
         return turn
     return msgspec.structs.replace(turn, metadata={**turn.metadata, "planted": True})
+
+
+async def _plants_somewhere(text: str) -> bool:
+    for found in planting(text):
+        if found:
+            return True
+        await asyncio.sleep(0)
+    return False
 
 
 def rejection(candidate: Extracted) -> str | None:

@@ -67,7 +67,7 @@ class Indexer:
             StoreUnavailable, StateUnavailable: try again later.
         """
         scope = rows[0].entry.scope
-        said = [(row, body := decoded(row.entry.body, TurnsBody), _turns(scope, body)) for row in rows]
+        said = [(row, body := decoded(row.entry.body, TurnsBody), await _turns(scope, body)) for row in rows]
         async with self._locks.of(scope.owner):
             new = await self._unknown(scope, [turn for _, _, turns in said for turn in turns])
             if new:
@@ -228,10 +228,10 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
         raise RequestError(f"a journal row cannot be read as {kind.__name__}: {error}; it is given up") from error
 
 
-def _turns(scope: Scope, body: TurnsBody) -> list[Memory]:
+async def _turns(scope: Scope, body: TurnsBody) -> list[Memory]:
     metadata = body.metadata or None
     turns = make_turns(scope, body.messages, now=body.said_at, source=_source(body.source), metadata=metadata)
-    return [marked(turn) for turn in turns]
+    return [await marked(turn) for turn in turns]
 
 
 def _source(name: str) -> Source:

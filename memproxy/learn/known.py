@@ -1,6 +1,6 @@
 """What is known of an owner while a plan is made: the store and the slot register, with the plan so far laid over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from memproxy.core.slots import slot_name
 from memproxy.learn.aliases import Aliases
 from memproxy.learn.forgotten import is_about, marks, with_words, word_marks
 from memproxy.learn.vectors import merged
-from memproxy.ports import MemoryFilter, MemoryStore, SlotChange, StateStore
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, SlotChange, StateStore
 
 _LONGEST_CHAIN = 100
 _GONE = "gone"
@@ -55,6 +55,8 @@ class Known:
         self._held: dict[str, str | None] = {}
         self._registered: dict[str, str | None] = {}
         self._before: dict[str, Memory] = {}
+        self._past: dict[str, Page] = {}
+        self._searched: dict[Hashable, list[Candidate]] = {}
         self.traces: list[Memory] | None = None
         """Traces of what was taken back (`traces.Traces`), once they were read."""
         self.aliases: Aliases | None = None
@@ -92,12 +94,21 @@ class Known:
 
     async def past(self, slot: str) -> list[Memory]:
         """What holds or held a slot, newest first; of a long history the newest part."""
-        page = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
+        page = self._past.get(slot)
+        if page is None:
+            page = self._past[slot] = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
         self._unread.setdefault(slot, page.next_cursor)
         stored = [self.current(memory) for memory in page.memories]
         known = {memory.id for memory in stored}
         new = [memory for memory in self._new.values() if memory.slot == slot and memory.id not in known]
         return [one for one in (*new, *stored) if one.id not in self._deletes]
+
+    async def searched(self, scope: Scope, query: HybridQuery, content: str) -> list[Candidate]:
+        """What a search for this content finds, as it is stored; one candidate is looked for again and again."""
+        asked = (scope, content, query.dense is None, query.limit, query.where.kinds)
+        if asked not in self._searched:
+            self._searched[asked] = await self._store.search(scope, query)
+        return self._searched[asked]
 
     async def told(self, slot: str, turns: Sequence[str]) -> list[Memory]:
         """What held a slot and was told by one of these turns, however long ago: beyond the newest part of `past`."""

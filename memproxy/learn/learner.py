@@ -3,7 +3,8 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from time import perf_counter
 
@@ -17,11 +18,12 @@ from memproxy.core.scope import Scope
 from memproxy.core.supersede import Operation
 from memproxy.errors import ModelAwaited, StateUnavailable
 from memproxy.learn.apply import Applier
+from memproxy.learn.background import Background
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
-from memproxy.learn.locks import OwnerLocks
+from memproxy.learn.locks import Owner, OwnerLocks
 from memproxy.learn.meanwhile import Meanwhile
 from memproxy.learn.orders import without_covered
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
@@ -46,6 +48,12 @@ _PLANNING_TRIES = 5
 
 _PLANNED_AT_ONCE = 4
 """Many may wait for one flush; if all went on behind it at once, nobody else would get a turn of the engine."""
+
+_SETTLING_TRIES = 3
+"""Flushes of others that a plan waits for, its owner writing all the time, before it asks for its own."""
+
+_MOST_UNPLANNED = 8
+"""Sessions that are read and wait to be planned, while a model is asked about others."""
 
 _LATEST = 30
 """Turns of a session by which it is seen what it is about."""
@@ -83,6 +91,7 @@ class Learner:
         applier: Applier,
         locks: OwnerLocks,
         writes: Writes,
+        background: Background,
         clock: Clock,
     ) -> None:
         self._store = store
@@ -95,6 +104,8 @@ class Learner:
         self._applier = applier
         self._locks = locks
         self._writes = writes
+        self._background = background
+        self._unplanned = 0
         self._clock = clock
         self._palace = Palace(state)
         self._meanwhile = Meanwhile(store, state)
@@ -200,22 +211,55 @@ class Learner:
         scope = row.entry.scope
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         advice = await self._reconciler.advice(scope, found, now=self._clock.now())
-        read()
-        async with self._locks.of(scope.owner):
-            await self._writes.settle("index", scope.owner)
-            async with self._planning:
-                for _ in range(_PLANNING_TRIES):
-                    now = self._clock.now()
-                    planned = await self._planned(scope, found, progress.summary, advice, now)
-                    silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
-                    outcomes = with_tokens(silent, progress.spent, progress.windows)
-                    plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
-                    changes = planned.known.slot_changes()
-                    if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
-                        with self._writes.of("learn", scope.owner):
-                            await self._applier.apply(scope, plan, now=now)
-                        return planned, outcomes
+        async with self._turn_to_plan(read), self._settled(scope.owner):
+            for _ in range(_PLANNING_TRIES):
+                now = self._clock.now()
+                planned = await self._planned(scope, found, progress.summary, advice, now)
+                silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
+                outcomes = with_tokens(silent, progress.spent, progress.windows)
+                plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
+                changes = planned.known.slot_changes()
+                if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
+                    with self._writes.of("learn", scope.owner):
+                        await self._applier.apply(scope, plan, now=now)
+                    return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
+
+    @asynccontextmanager
+    async def _turn_to_plan(self, read: Callable[[], None]) -> AsyncIterator[None]:
+        """One of those that plan within it. Where many wait for that already, no model is asked meanwhile: what it has
+        read would only be held in memory, and be read again after a crash.
+        """
+        if self._unplanned < _MOST_UNPLANNED:
+            read()
+        self._unplanned += 1
+        try:
+            await self._planning.acquire()
+        finally:
+            self._unplanned -= 1
+        try:
+            read()
+            yield
+        finally:
+            self._planning.release()
+
+    @asynccontextmanager
+    async def _settled(self, owner: Owner) -> AsyncIterator[None]:
+        """The owner's lock within it, with all flushed that the index lane wrote for the owner."""
+        async with AsyncExitStack() as held:
+            for _ in range(_SETTLING_TRIES):
+                # behind others' flush at once: else the owner's next turn is written, and not flushed
+                with self._background.hurrying(owner):
+                    if self._background.busy:
+                        await self._writes.settle_with_others("index", owner)
+                    await held.enter_async_context(self._locks.of(owner))
+                if not self._background.busy or self._writes.is_settled("index", owner):
+                    break
+                await held.aclose()
+            else:
+                await held.enter_async_context(self._locks.of(owner))
+            await self._writes.settle("index", owner)
+            yield
 
     async def _planned(
         self, scope: Scope, found: Sequence[Grounded], summary: Summary | None, advice: Advice, now: datetime

@@ -14,6 +14,10 @@ class OwnerLocks:
         self._locks: dict[Owner, asyncio.Lock] = {}
         self._users: dict[Owner, int] = {}
 
+    def wanted(self, owner: Owner) -> bool:
+        """Whether somebody waits for the owner's lock."""
+        return self._users.get(owner, 0) > 1
+
     @asynccontextmanager
     async def of(self, owner: Owner) -> AsyncIterator[None]:
         """Hold the owner's lock. Not reentrant."""

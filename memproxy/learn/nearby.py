@@ -103,7 +103,7 @@ class Nearby:
             where=MemoryFilter(kinds=kinds),
             background=True,
         )
-        stored = await self._store.search(scope, query)
+        stored = await known.searched(scope, query, candidate.content)
         ordered = _in_turn(
             sorted((one for one in stored if one.cosine is not None), key=lambda one: -(one.cosine or 0)),
             sorted((one for one in stored if one.bm25), key=lambda one: -(one.bm25 or 0)),

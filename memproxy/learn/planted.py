@@ -5,6 +5,7 @@ the previous email, the meeting is at 5"). A pattern asks for an order and for w
 """
 
 import re
+from collections.abc import Iterator
 
 from memproxy.core.late import LatePattern
 
@@ -87,6 +88,17 @@ _PLANTED = LatePattern(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.
 text's first letters, and it is looked for at the beginnings of words alone. Every turn is read for it.
 """
 
+PIECE = 16_000
+"""Letters that are searched at once."""
+
+_KEPT = 200
+_LONGEST = 4_000
+"""More than the longest match takes, its runs shortened to twice `_KEPT`."""
+
+_LONG_RUN = re.compile(rf"\s{{{2 * _KEPT},}}|[\w-]{{{2 * _KEPT},}}")
+_TAGGED = re.compile(r"\brepeat <[^>]*>")
+"""What has no bound and no run."""
+
 _OTHER_LETTERS = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
 """What is one of ASCII's letters where case does not count, and is none in lower case."""
 
@@ -115,6 +127,32 @@ _GIVEN = re.compile(r"[:\n]")
 def plants(text: str) -> bool:
     """Whether the text gives instructions to a model, as injections do."""
     return _PLANTED.search(_low(text)) is not None
+
+
+def planting(text: str) -> Iterator[bool]:
+    """`plants` of a long text, answered again and again until it is True or the text is at its end: a megabyte takes
+    0.2 seconds, in which nobody else would be served.
+    """
+    low = _LONG_RUN.sub(_shortened, _low(text))
+    yield _TAGGED.search(low) is not None
+    for start in range(0, len(low), PIECE):
+        yield _begins_in(low, start, start + PIECE)
+
+
+def _begins_in(low: str, start: int, end: int) -> bool:
+    """Whether what plants instructions begins between the two."""
+    until = end + _LONGEST
+    while (found := _PLANTED.search(low, start, until)) is not None:
+        if _PLANTED.match(low, found.start()):  # where the text is cut, a word may only seem to end
+            return True
+        start = found.start() + 1
+    return False
+
+
+def _shortened(run: re.Match[str]) -> str:
+    """A run of spaces, or of letters, to which a pattern sets no bound, in a length that it has one in."""
+    line = "\n" if "\n" in run[0] else ""
+    return f"{run[0][:_KEPT]}{line}{run[0][-_KEPT:]}"
 
 
 def _low(text: str) -> str:

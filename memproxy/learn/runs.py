@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.ahead import Ahead
+from memproxy.learn.background import Background
 from memproxy.learn.endings import Endings
 from memproxy.learn.index import together
 from memproxy.learn.slots import Slot
 from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
-from memproxy.ports import JournalRow
+from memproxy.ports import JournalKind, JournalRow
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -26,10 +27,14 @@ class Runs:
     """Handles runs, each in a task of its own.
 
     Args:
+        background: says when nobody is served, and learning need not share others' flushes.
         tasks: owns them.
     """
 
-    def __init__(self, *, writes: Writes, endings: Endings, ahead: Ahead, tasks: TaskOwner) -> None:
+    def __init__(
+        self, *, writes: Writes, endings: Endings, ahead: Ahead, background: Background, tasks: TaskOwner
+    ) -> None:
+        self._background = background
         self._writes = writes
         self._endings = endings
         self._ahead = ahead
@@ -53,15 +58,24 @@ class Runs:
     def stop(self) -> None:
         """No run begins another row; what it did not begin stays claimed."""
         self._stopping = True
+        self._background.end()
         self._writes.hurry()
 
     async def _work(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, *, each: bool) -> None:
-        ending = _Ending(self._writes, self._endings, self._tasks, each=each)
+        flush = self._flush_behind if rows[0].entry.kind is JournalKind.LEARN else self._writes.flush_soon
+        ending = _Ending(flush, self._endings, self._tasks, each=each)
         try:
             left = await self._handle(rows, slot, handle, ending)
         finally:
             slot.leave()
         await ending.end(left)
+
+    async def _flush_behind(self) -> None:
+        """Nobody waits for what was learned: while the engine is busy, others' flush is its flush."""
+        if self._background.busy:
+            await self._writes.flush_with_others()
+        else:
+            await self._writes.flush_soon()
 
     async def _handle(
         self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, ending: "_Ending"
@@ -137,8 +151,8 @@ class _Ending:
     stopped, and not before: else its first row would be claimed again while a later one is still being handled.
     """
 
-    def __init__(self, writes: Writes, endings: Endings, tasks: TaskOwner, *, each: bool) -> None:
-        self._writes = writes
+    def __init__(self, flush: Callable[[], Awaitable[None]], endings: Endings, tasks: TaskOwner, *, each: bool) -> None:
+        self._flush = flush
         self._endings = endings
         self._tasks = tasks
         self._each = each
@@ -156,7 +170,7 @@ class _Ending:
         while self._applied and self.failure is None:
             rows, self._applied = self._applied, []
             try:
-                await self._writes.flush_soon()
+                await self._flush()
             except Exception as error:  # noqa: BLE001 - `end` hands it to Endings, which logs and counts it
                 self._fail(rows, error)
             else:

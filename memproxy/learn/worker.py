@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence, Set
+from contextlib import AbstractContextManager
 
 from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
@@ -17,6 +18,7 @@ from memproxy.learn.admission import Admission
 from memproxy.learn.ahead import Ahead
 from memproxy.learn.apply import Applier
 from memproxy.learn.awaiting import Awaiting
+from memproxy.learn.background import Background
 from memproxy.learn.blocked import Blocked
 from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.drift import Drift
@@ -95,6 +97,7 @@ class Worker:
         self._state = state
         self._clock = clock
         locks, self._writes = OwnerLocks(), Writes(store)
+        self._background = Background(locks.wanted)
         per_user = settings.limits.user.model_tokens_per_hour
         meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour, per_user=per_user)
         min_trust = Trust(settings.learn.min_trust)
@@ -146,6 +149,7 @@ class Worker:
             applier=applier,
             locks=locks,
             writes=self._writes,
+            background=self._background,
             clock=clock,
         )
         self._triggers = Triggers(
@@ -173,7 +177,13 @@ class Worker:
             ended=self._ended,
         )
         self._blocked = Blocked(state, self._writes, wake=self.wake_index)
-        self._runs = Runs(ahead=Ahead(store, state), writes=self._writes, endings=self._endings, tasks=self._rows)
+        self._runs = Runs(
+            ahead=Ahead(store, state),
+            writes=self._writes,
+            endings=self._endings,
+            background=self._background,
+            tasks=self._rows,
+        )
         self._waits = Waits(
             state=state,
             triggers=self._triggers,
@@ -202,6 +212,10 @@ class Worker:
         self._endings.stop_waiting()
         await self._rows.drain(grace_s)
         await self._endings.release_all()
+
+    def serving(self) -> AbstractContextManager[None]:
+        """A request waits within it: learning waits for it, but for a share of the time."""
+        return self._background.going_before()
 
     def wake(self) -> None:
         """New rows may be there, or time has passed: look now instead of within a second."""
@@ -259,7 +273,8 @@ class Worker:
     async def _begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
         if not self._settings.learn.enabled or not (await self._state.choices(scope)).learns:
             return True
-        return await self._waits.begun_and_done(scope, reason, timeout_s)
+        with self._background.hurrying(scope.owner):
+            return await self._waits.begun_and_done(scope, reason, timeout_s)
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
         """Whether all of an owner's turns are indexed, waiting for it: what was captured just before is learned from,
@@ -340,19 +355,22 @@ class Worker:
         """One row, or several of turns in one scope. Learning leaves its slot when no model is asked any more."""
         row = rows[0]
         if row.entry.kind is JournalKind.TURNS:
-            asked = await self._indexer.turns(rows)
+            with self._background.going_before():
+                asked = await self._indexer.turns(rows)
             if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
                 await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
         elif row.entry.kind is JournalKind.PLAN:
-            planned = await self._indexer.plan(row)
+            with self._background.going_before():
+                planned = await self._indexer.plan(row)
             for operation, count in (planned.operations if planned else {}).items():
                 metrics().memories_written.labels(operation=operation).inc(count)
         else:
             if row.plan is None:
                 self._awaiting.give_way(row)
-            with charged_to(row.entry.scope.owner):
-                await self._learner.learn(row, read=slot.leave)
+            owner = row.entry.scope.owner
+            with charged_to(owner):
+                await self._background.run(self._learner.learn(row, read=slot.leave), owner)
 
     def on_written(self, told: Callable[[Owner], None]) -> None:
         """``told`` is called with whom something was written for, whenever a row has ended."""

@@ -19,6 +19,10 @@ processor time than all else that is done behind an answer.
 """
 
 
+PATIENT_S = 2.5
+"""How long who can wait lets others ask for the flush: beside traffic one comes every second or two."""
+
+
 class Writes:
     """Counts writes by lane and owner until they are flushed."""
 
@@ -29,6 +33,7 @@ class Writes:
         self._waiting = 0
         self._wanted = asyncio.Event()
         self._sharing: list[asyncio.Future[None]] | None = None
+        self._patient: list[asyncio.Future[bool]] = []
 
     @contextmanager
     def of(self, lane: str, owner: Owner) -> Iterator[None]:
@@ -49,15 +54,20 @@ class Writes:
         Raises:
             StoreUnavailable: it may not be.
         """
-        before = self._count
-        await self._store.flush()
+        before, patient = self._count, self._patient
+        self._patient = []
+        flushed = False
+        try:
+            await self._store.flush()
+            flushed = True
+        finally:
+            _tell(patient, flushed)
         self._unflushed = {key: number for key, number in self._unflushed.items() if number > before}
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
         """Somebody waits within it for what is written: no flush lets others come."""
-        self._waiting += 1
-        self._wanted.set()
+        self.hurry()
         try:
             yield
         finally:
@@ -69,6 +79,8 @@ class Writes:
         """No flush lets others come any more: the worker ends."""
         self._waiting += 1
         self._wanted.set()
+        patient, self._patient = self._patient, []
+        _tell(patient, False)
 
     def press(self) -> None:
         """Rows wait behind what is not flushed: the flush that is to come begins soon."""
@@ -76,6 +88,27 @@ class Writes:
         if not self._waiting:
             self._wanted.clear()
         self._store.hurry()
+
+    async def flush_with_others(self) -> None:
+        """As `flush_soon`, but for `PATIENT_S` it waits for a flush that others ask for: while requests are served each
+        flush stops them for as long as it takes.
+
+        Raises:
+            StoreUnavailable: as `flush`.
+        """
+        if not await self._flushed_by_others():
+            await self.flush_soon()
+
+    async def _flushed_by_others(self) -> bool:
+        if self._waiting:
+            return False
+        flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._patient.append(flushed)
+        await asyncio.wait([flushed], timeout=PATIENT_S)
+        if flushed in self._patient:
+            self._patient.remove(flushed)
+            return False
+        return await flushed
 
     async def flush_soon(self) -> None:
         """As `flush`, but all that come within `GATHER_S` share one, where nobody waits.
@@ -110,14 +143,34 @@ class Writes:
             async with asyncio.timeout(GATHER_S):
                 await self._wanted.wait()
 
+    async def settle_with_others(self, lane: str, owner: Owner) -> None:
+        """Returns when what the lane wrote for the owner until now is durable, as `flush_with_others`.
+
+        Raises:
+            StoreUnavailable: it may not be.
+        """
+        if not self.is_settled(lane, owner):
+            await self.flush_with_others()
+
+    def is_settled(self, lane: str, owner: Owner) -> bool:
+        """Whether what the lane wrote for the owner is durable."""
+        return (lane, owner) not in self._unflushed
+
     async def settle(self, lane: str, owner: Owner) -> None:
         """Returns when what the lane wrote for the owner is durable. Callers hold the owner's lock.
 
         Raises:
             StoreUnavailable: it may not be.
         """
-        if (lane, owner) in self._unflushed:
+        if not self.is_settled(lane, owner):
             await self.flush()
+
+
+def _tell(patient: Iterable[asyncio.Future[bool]], flushed: bool) -> None:
+    """Who waited for others' flush is flushed with it, or asks for its own."""
+    for one in patient:
+        if not one.done():
+            one.set_result(flushed)
 
 
 def _fail(shared: Iterable[asyncio.Future[None]], error: BaseException) -> None:

@@ -32,6 +32,11 @@ SHARD = "shard"
 OTHER_SHARD = "shard-2"
 """A reindex writes to the subfolder that is not in use."""
 
+_SETTLED_NS = 2_000_000_000
+"""A folder's time that is older is another one after the next change: file systems count it in milliseconds, or whole
+seconds.
+"""
+
 
 class Marker(msgspec.Struct, kw_only=True):
     """What the folder holds: the store's own id, what it was built with, and the subfolder of its points.
@@ -77,6 +82,8 @@ class StoreFolder:
         self.shard = path / SHARD
         self._lock: int | None = None
         self._inode: int | None = None
+        self._place = os.fspath(path)
+        self._looked_at: tuple[int, int, int] | None = None
 
     def marker(self) -> Marker | None:
         """What the folder says it holds; None when there is no store.
@@ -202,14 +209,20 @@ class StoreFolder:
     def remember(self) -> None:
         """Note which files were opened, for `check`."""
         self._inode = self.shard.stat().st_ino
+        self._looked_at = None
 
     def check(self) -> None:
-        """See that the files opened are still those in the folder: mapped memory goes on answering without them.
+        """See that the files opened are still those in the folder: mapped memory goes on answering without them. Every
+        call of the store asks; a folder that was not changed since it was looked into holds what it held.
 
         Raises:
             StoreUnavailable: they are gone or were replaced.
         """
         try:
+            folder = os.stat(self._place)  # noqa: PTH116 - half of what a `Path` takes
+            entries = (folder.st_dev, folder.st_ino, folder.st_mtime_ns)
+            if entries == self._looked_at:
+                return
             (self.path / MARKER).stat()
             inode = self.shard.stat().st_ino
         except OSError as error:
@@ -219,6 +232,8 @@ class StoreFolder:
             ) from error
         if inode != self._inode:
             raise StoreUnavailable(f"The store's files in {self.path} were replaced while in use. Start again.")
+        # a later change could have the time of one that was just made
+        self._looked_at = entries if folder.st_mtime_ns < time.time_ns() - _SETTLED_NS else None
 
 
 def _taken(lock: int) -> bool:

@@ -143,6 +143,23 @@ async def test_a_start_killed_before_its_marker_is_begun_again(tmp_path: Path) -
     await again.close()
 
 
+@pytest.mark.parametrize("gone", ["memproxy-store.json", "shard"])
+async def test_a_file_that_goes_is_noticed_at_once_in_a_folder_that_was_left_alone_for_long(
+    tmp_path: Path, gone: str
+) -> None:
+    store, folder = edge_store(tmp_path), tmp_path / "store"
+    await store.open(None)
+    os.utime(folder, (0, 0))
+    for _ in range(2):
+        assert await store.points() == 0
+    (folder / gone).rename(tmp_path / gone)
+    with pytest.raises(StoreUnavailable, match="are gone"):
+        await store.points()
+    (tmp_path / gone).rename(folder / gone)
+    assert await store.points() == 0
+    await store.close()
+
+
 async def test_memories_without_a_marker_are_not_taken_for_an_empty_store(tmp_path: Path) -> None:
     store = edge_store(tmp_path)
     await store.open(None)
