@@ -30,8 +30,8 @@ class LatePattern:
         return self.compiled.flags
 
     @cached_property
-    def search(self) -> Callable[[str], re.Match[str] | None]:
-        """As of a compiled one, of a whole text."""
+    def search(self) -> Callable[..., re.Match[str] | None]:
+        """As of a compiled one; a begin and an end may follow the text."""
         return self.compiled.search
 
     @cached_property
