@@ -23,6 +23,7 @@ Where each step lives:
     settings/  the schema of the configuration; config_file.py loads it
     ports/     the seams between all of these; wiring/ chooses what stands behind them
     supervisor.py starts relay and engine, restarts them, and writes down the order of shutdown
+    watching.py   what it watches the engine by
     evals/     retrieval, the gate, answers, extraction and speed, measured
 """
 

@@ -5,7 +5,9 @@ scrape of any relay shows all of them, also when the engine is down.
 """
 
 import functools
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import prometheus_client as prometheus
 from prometheus_client import multiprocess
@@ -127,6 +129,10 @@ class _AllProcesses(Collector):
     def collect(self) -> Iterator[prometheus.Metric]:
         """All families, those without a sample last."""
         found: set[str] = set()
+        if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+            Path(folder).mkdir(
+                mode=0o700, parents=True, exist_ok=True
+            )  # something that tidies up may have taken it away
         for family in multiprocess.MultiProcessCollector(None).collect():  # type: ignore[no-untyped-call]
             found.add(family.name)
             yield family

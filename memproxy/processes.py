@@ -39,7 +39,7 @@ async def run_relay(launch: Launch, settings: Settings) -> None:
     from memproxy.wiring.relay import make_relay  # noqa: PLC0415 - the engine does not need it
 
     allow_many_files()
-    state = make_state(settings, Path(launch.home), checkpoint_pages=RELAY_CHECKPOINT_PAGES)
+    state = make_state(settings, Path(launch.home), checkpoint_pages=RELAY_CHECKPOINT_PAGES, spares=True)
     process = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket))
     await process.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests

@@ -34,11 +34,11 @@ from tenacity import (
 )
 
 from memproxy import __version__
-from memproxy.core.protocol import READY_PATH
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.launch import ENGINE, RELAY, Launch, LongWork, ending_signals, reveal
 from memproxy.settings import Settings
+from memproxy.watching import PROBE_EVERY_S, Replaced, Silence, answers
 from memproxy.wiring.files import check_files
 
 log = logging.getLogger(__name__)
@@ -56,21 +56,6 @@ FIRST_RESTART_S = 0.1
 LAST_RESTART_S = 5.0
 LONG_LIFE_S = 30.0
 """A process that lived this long starts again at once; one that keeps dying waits up to `LAST_RESTART_S`."""
-
-
-PROBE_EVERY_S = 5.0
-PROBE_TIMEOUT_S = 4.0
-HUNG_AFTER_S = 30.0
-"""An engine that is silent for this long is ended: longer than anything it does on purpose while it serves."""
-
-LONGEST_WORK_S = 1800.0
-"""How long an engine may be silent that has said so before: deleted text leaves an embedded store of millions of
-memories in minutes. To end it there would begin the same work again, without end.
-"""
-
-LONGEST_START_S = 180.0
-"""How long a new engine may be silent: it imports its libraries, seconds of processor time, which took over 20 s beside
-twenty other busy processes."""
 
 
 class AlreadyServed(ConfigError):
@@ -277,38 +262,6 @@ class Child:
         self.restart()
 
 
-async def answers(path: str) -> bool:
-    """Whether a process of ours answers on its private socket within `PROBE_TIMEOUT_S`."""
-    try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
-            reader, writer = await asyncio.open_unix_connection(path)
-            try:
-                writer.write(f"GET {READY_PATH} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n".encode())
-                return (await reader.readline()).startswith(b"HTTP/1.1 200")
-            finally:
-                writer.close()
-    except (OSError, TimeoutError):
-        return False
-
-
-class Silence:
-    """How long a process has not answered, counted from its own start, by probes `PROBE_EVERY_S` apart."""
-
-    def __init__(self) -> None:
-        self._pid: int | None = None
-        self._answered = False
-        self.lasts_s = 0.0
-
-    def is_too_long(self, pid: int | None, *, answered: bool, works: bool = False) -> bool:
-        """Note a probe of this process; whether it hangs. ``works``: it has said that it works on something long."""
-        if pid != self._pid:
-            self._pid, self._answered, self.lasts_s = pid, False, 0.0
-        self._answered = self._answered or answered
-        self.lasts_s = 0.0 if answered else self.lasts_s + PROBE_EVERY_S
-        longest = LONGEST_WORK_S if works else HUNG_AFTER_S
-        return self.lasts_s >= (longest if self._answered else max(longest, LONGEST_START_S))
-
-
 def _ending(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
@@ -317,6 +270,9 @@ class Supervisor:
     """Runs relays and engine over one listening socket."""
 
     def __init__(self, settings: Settings, launch: Launch, environment: dict[str, str]) -> None:
+        self._opened = [state_path(settings.state, Path(launch.home))]
+        if settings.store.backend == "edge":
+            self._opened.append(store_path(settings.store, Path(launch.home)))
         self._grace_s = settings.server.shutdown_grace_s
         self._relays = [Child(RELAY, launch, environment) for _ in range(settings.server.workers)]
         self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
@@ -343,8 +299,12 @@ class Supervisor:
 
     async def _watch_engine(self) -> None:
         """End an engine that hangs, so that a fresh one takes its place; requests go on without memory meanwhile."""
-        silence, work = Silence(), LongWork(self._engine_socket)
+        silence, work, opened = Silence(), LongWork(self._engine_socket), [Replaced(path) for path in self._opened]
         while True:
+            pid = self._engine.pid
+            if replaced := [one.path for one in opened if one.since(pid)]:
+                log.error("%s was replaced while the engine had it open; starting the engine again", replaced[0])
+                self._engine.restart()
             await asyncio.sleep(PROBE_EVERY_S)
             pid, answered = self._engine.pid, await answers(self._engine_socket)
             if silence.is_too_long(pid, answered=answered, works=work.is_of(pid)):

@@ -35,8 +35,8 @@ class LatePattern:
         return self.compiled.search
 
     @cached_property
-    def match(self) -> Callable[[str], re.Match[str] | None]:
-        """As of a compiled one, of a whole text."""
+    def match(self) -> Callable[..., re.Match[str] | None]:
+        """As of a compiled one; a begin and an end may follow the text."""
         return self.compiled.match
 
     @cached_property

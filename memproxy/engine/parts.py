@@ -31,7 +31,7 @@ from memproxy.engine.measuring import REFUSED as REFUSED  # noqa: PLC0414 - said
 from memproxy.engine.receipts import ReceiptKeeper
 from memproxy.engine.reindex import Reindexing
 from memproxy.engine.yielding import Yielding
-from memproxy.errors import ConfigError, MemoryUnavailable, NotBuilt, StateUnavailable, StoreUnavailable
+from memproxy.errors import ConfigError, MemoryUnavailable, MemproxyError, NotBuilt, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.tally import QuestionTally
 from memproxy.learn.worker import Worker
@@ -330,7 +330,7 @@ class Engine:
             raise
 
     async def _open(self) -> None:
-        async for attempt in self._attempts("state", StateUnavailable):
+        async for attempt in self._attempts("state", StateUnavailable, ConfigError):  # a newer version's, for now
             with attempt:
                 await self._state.open()
         self._became_ready("state")
@@ -370,12 +370,12 @@ class Engine:
         except StoreUnavailable as error:
             log.warning("the first search failed: %s", error.message)
 
-    def _attempts(self, part: str, *errors: type[MemoryUnavailable]) -> AsyncRetrying:
+    def _attempts(self, part: str, *errors: type[MemproxyError]) -> AsyncRetrying:
         """Try without end: what is down at the start heals later."""
 
         def note(attempt: RetryCallState) -> None:
             error = attempt.outcome.exception() if attempt.outcome else None
-            reason = error.message if isinstance(error, MemoryUnavailable) else "it does not answer"
+            reason = error.message if isinstance(error, MemproxyError) else "it does not answer"
             if self._parts[part] != (now := f"degraded: {reason}"):
                 log.warning("the %s cannot be opened, memory is off until it can: %s", part, reason)
             self._parts[part] = now

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -30,6 +31,9 @@ Result = TypeVar("Result")
 
 RETRY_SECONDS = 300.0
 """How long after a failed load the model is tried again."""
+
+LOOK_S = 5.0
+"""So often it is looked whether the folder of a model that cannot be loaded has changed."""
 
 CLOSE_S = 3.0
 """How long `FastembedEmbedder.close` waits for a model that is just being read. A download it does not wait for."""
@@ -183,7 +187,15 @@ class FastembedEmbedder:
         told = False
         while not await self._try_load(told):
             told = True
-            await asyncio.sleep(self._retry_s)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Until it is worth another try: soon where the model has a folder of its own, and that has changed."""
+        before, waited = _files_of(self._settings.model_path), 0.0
+        while waited < self._retry_s and _files_of(self._settings.model_path) == before:
+            step = min(LOOK_S, self._retry_s)
+            await asyncio.sleep(step)
+            waited += step
 
     async def _try_load(self, told: bool) -> bool:
         """Load once; the first failure is a warning, repeated ones are not."""
@@ -235,3 +247,13 @@ class _Making:
     def passage(self) -> Passage:
         """The whole, when all parts are there."""
         return Passage(parts=self._parts, tokens=self._packed)
+
+
+def _files_of(folder: Path | None) -> frozenset[tuple[str, int, int]]:
+    """What can be told of a folder's files without reading them; nothing of one that is not there."""
+    if folder is None:
+        return frozenset()
+    with suppress(OSError):
+        found = ((path, path.stat()) for path in folder.rglob("*"))
+        return frozenset((str(path), about.st_size, about.st_mtime_ns) for path, about in found)
+    return frozenset()

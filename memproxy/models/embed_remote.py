@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,14 @@ from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
+
+REST_S = 3.0
+"""A service that is away (no connection, no answer in time, 5xx) is left alone for so long, and then asked by one call
+alone: who waits for another one's timeout could have gone on without vectors.
+"""
+
+PROBE_EVERY_S = 10.0
+"""While it is away, it is looked this often whether it is back, also where nobody asks."""
 
 
 class OpenAIEmbedder(WithoutTokens):
@@ -44,6 +53,8 @@ class OpenAIEmbedder(WithoutTokens):
         self._tasks = TaskOwner("embedder")
         self._dimension = settings.dimension
         self._state = "ready"
+        self._away_until: float | None = None
+        self._trying = False
         self._cache = QueryCache()
         self._queries = Batcher(self._tasks, self._questions)
 
@@ -60,14 +71,22 @@ class OpenAIEmbedder(WithoutTokens):
         return self._state
 
     async def start(self) -> None:
-        """Ask once in the background, so that the dimension and the state are known."""
+        """Ask in the background, so that the dimension and the state are known."""
         self._tasks.start(self._probe(), "probe")
 
     async def _probe(self) -> None:
-        try:
-            await self._encode(["dimension"])
-        except EmbedderUnavailable as error:
-            log.warning("recall is lexical only for now: %s", error.message)
+        told, asked = False, False
+        while True:
+            if self._state != "ready" or not asked:
+                asked = True
+                try:
+                    await self._encode(["dimension"])
+                    told = False
+                except EmbedderUnavailable as error:
+                    if not told:
+                        log.warning("recall is lexical only for now: %s", error.message)
+                    told = True
+            await asyncio.sleep(PROBE_EVERY_S)
 
     async def close(self) -> None:
         await self._tasks.cancel()
@@ -102,6 +121,20 @@ class OpenAIEmbedder(WithoutTokens):
         return _regroup(vectors, parts)
 
     async def _encode(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of texts; at once unavailable where the service was away a moment ago, or another call is trying."""
+        away = self._away_until
+        if away is not None and (self._trying or time.monotonic() < away):
+            raise EmbedderUnavailable(f"the embedding service at {self._client.base_url.host} was away a moment ago")
+        self._trying = tries = away is not None
+        try:
+            vectors = await self._asked(texts)
+        finally:
+            if tries:
+                self._trying = False
+        self._away_until = None
+        return vectors
+
+    async def _asked(self, texts: Sequence[str]) -> Vectors:
         options: dict[str, Any] = {"dimensions": self._settings.dimension} if self._settings.dimension else {}
         try:
             # The API refuses empty input; a space stands for it.
@@ -109,16 +142,27 @@ class OpenAIEmbedder(WithoutTokens):
             answer = await self._client.embeddings.create(
                 model=self._settings.model, input=inputs, encoding_format="float", **options
             )
-        except openai.OpenAIError as error:
+        except (openai.OpenAIError, ValueError) as error:  # ValueError: what it answers is no JSON
             self._state = f"unavailable: {type(error).__name__} from {self._client.base_url.host}"
+            if isinstance(error, openai.APIConnectionError | openai.InternalServerError):
+                self._away_until = time.monotonic() + REST_S
             raise EmbedderUnavailable(
                 f"the embedding service at {self._client.base_url.host} failed ({type(error).__name__}); check "
                 "embedding.base_url, embedding.api_key and embedding.model"
             ) from error
+        try:
+            vectors = self._read(answer, len(texts))
+        except (AttributeError, TypeError, ValueError) as error:  # the client checks no answer's shape
+            self._state = "unavailable: unexpected answer"
+            raise EmbedderUnavailable(
+                f"what the embedding service at {self._client.base_url.host} answered cannot be read "
+                f"({type(error).__name__}); check embedding.base_url"
+            ) from error
         usage: Any = getattr(answer, "usage", None)  # not every service that speaks this API tells
-        given = usage.prompt_tokens if usage else sum(estimate(text) for text in inputs)
-        metrics().model_tokens.labels(source="embed", direction="input").inc(given)
-        return self._read(answer, len(texts))
+        given = getattr(usage, "prompt_tokens", None)
+        spent = given if isinstance(given, int) else sum(estimate(text) for text in inputs)
+        metrics().model_tokens.labels(source="embed", direction="input").inc(max(spent, 0))
+        return vectors
 
     def _read(self, answer: openai.types.CreateEmbeddingResponse, expected: int) -> Vectors:
         rows = sorted(answer.data or [], key=lambda row: row.index)

@@ -135,6 +135,15 @@ class StateStore(AccessState, Protocol):
     async def append(self, entry: JournalEntry) -> int:
         """Durable when it returns (one commit shared by all that wait); answers the row's number."""
 
+    async def set_aside(self, entry: JournalEntry) -> int | None:
+        """Keep an entry that `append` has not taken (yet) where it survives this process: whoever opens the state next
+        appends it. Answers what `drop_aside` calls it; None when it cannot be kept. Never raises, never waits for
+        what `append` waits for.
+        """
+
+    async def drop_aside(self, place: int) -> None:
+        """The journal has the entry by now."""
+
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         """Take back the rows that a dead engine had claimed; called once by the engine at its start.
 

@@ -20,7 +20,7 @@ from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.sessions import Conversation, Sessions
 from memproxy.relay.sticky import NO_BLOCK, NewBlock
-from memproxy.relay.unwritten import Unwritten
+from memproxy.relay.unwritten import Unwritten, Waiting
 from memproxy.tasks import TaskOwner
 from memproxy.wire.responses import background_key
 
@@ -67,7 +67,7 @@ class Journal:
         self._commit_timeout_s = commit_timeout_s
         self._redact = redact_kinds
         self._tasks = TaskOwner("relay.journal")
-        self._unwritten = Unwritten(state.append)
+        self._unwritten = Unwritten(state)
 
     async def close(self) -> None:
         """Let commits that are under way finish, and try a last time what could not be written; then let be noted what
@@ -95,7 +95,7 @@ class Journal:
         """Make the exchange durable; ``response_id`` is what later requests may go on from. Returns when it is, or when
         waiting longer would hold the answer back too long.
 
-        Never raises: a journal that fails does not cost the answer. The turn waits in memory then.
+        Never raises: a journal that fails does not cost the answer. The turn waits beside it then (`Unwritten`).
         """
         if response_id is not None:
             exchange = msgspec.structs.replace(exchange, conversation=exchange.conversation.followed_by(response_id))
@@ -103,15 +103,18 @@ class Journal:
         if not messages:
             metrics().capture_skipped.labels(reason="empty").inc()
             return
-        commit = self._tasks.start(self._commit(exchange, messages, answer), "commit")
+        late = partial(self._captured_late, exchange, messages, answer)
+        waiting = Waiting(_entry(exchange, messages), len(messages), late)
+        commit = self._tasks.start(self._commit(exchange, messages, answer, waiting), "commit")
         done, _ = await asyncio.wait({commit}, timeout=self._commit_timeout_s)
         if not done:
             metrics().internal_errors.labels(where="relay.journal_late").inc()
-            log.error(
-                "the journal took over %g s: the answer of %s goes out before its turn is durable",
-                self._commit_timeout_s,
-                exchange.request_id,
-            )
+            if not await self._unwritten.set_aside(waiting):
+                log.error(
+                    "the journal took over %g s: the answer of %s goes out before its turn is durable",
+                    self._commit_timeout_s,
+                    exchange.request_id,
+                )
 
     async def begin(self, exchange: Exchange, response_id: str) -> None:
         """Make durable what a request for a response in the background brought, whose answer is fetched later, and
@@ -132,18 +135,22 @@ class Journal:
                 cleaned.append(msgspec.structs.replace(message, content=text, name=name))
         return cleaned
 
-    async def _commit(self, exchange: Exchange, messages: list[Message], answer: str) -> None:
-        entry = _entry(exchange, messages)
+    async def _commit(self, exchange: Exchange, messages: list[Message], answer: str, waiting: Waiting) -> None:
         noting = self._start_noting(exchange, answer) if self._shared else None  # one commit with the turn's
         try:
-            await self._state.append(entry)
+            if self._unwritten:  # it would come before them, and wait as they did
+                raise StateUnavailable(self._trouble or "turns before it wait")
+            await self._state.append(waiting.entry)
         except StateUnavailable as error:
             self._trouble = error.message
-            late = partial(self._captured_late, exchange, messages, answer)
-            self._unwritten.add(entry, len(messages), late, why=error.message)
             if noting is None:
                 self._start_noting(exchange, answer)  # in memory at least, so that the conversation goes on as one
+            await self._unwritten.add(waiting, why=error.message)
             return
+        except asyncio.CancelledError:
+            await self._unwritten.add(waiting, why="the process ends, and the journal has not answered")
+            raise
+        await self._unwritten.written(waiting)
         self._captured(exchange, messages)
         if noting is None:
             self._start_noting(exchange, answer)  # in one commit behind the turn's, which the answer's end waits for

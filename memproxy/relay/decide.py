@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -30,6 +32,13 @@ from memproxy.tasks import TaskOwner
 from memproxy.wire.request import RequestBody
 
 log = logging.getLogger(__name__)
+
+PATIENCE_S = 1.0
+"""Longest that a request waits for what the state knows of its user and session: more than recall's deadline, because
+without it the user's choices do not count and a conversation may begin anew.
+"""
+
+Result = TypeVar("Result")
 
 MAX_QUERIES = 4
 """User messages sent to recall: the current one and the three before it, for rewriting."""
@@ -170,7 +179,7 @@ class Decider:
 
     async def _chosen(self, owner: Scope) -> Choices:
         try:
-            return await self._state.choices(owner)
+            return await _soon(self._state.choices(owner))
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.choices").inc()
             log.warning("settings of users cannot be read, the configuration counts: %s", error.message)
@@ -191,7 +200,7 @@ class Decider:
     async def _conversation(self, owner: Scope, named: str | None, chat: RequestBody) -> Conversation:
         now = datetime.now(UTC)
         try:
-            found = await self._known(owner, chat, now)
+            found = await _soon(self._known(owner, chat, now))
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.sessions").inc()
             log.warning("sessions cannot be looked up, this request begins a new one: %s", error.message)
@@ -293,6 +302,19 @@ class Decider:
         """Without what was injected, the request was not too long for the upstream."""
         if decision.scope is not None:
             self._budgets.halve(decision.scope)
+
+
+async def _soon(reading: Awaitable[Result]) -> Result:
+    """What the state is asked for before the upstream is.
+
+    Raises:
+        StateUnavailable: also when it takes longer than a request may wait for memory (a write may stand before it).
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await reading
+    except TimeoutError as error:
+        raise StateUnavailable(f"The state took over {PATIENCE_S:g} s.") from error
 
 
 def _goes_on(chat: RequestBody) -> bool:

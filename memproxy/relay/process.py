@@ -5,7 +5,7 @@ import logging
 
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
 
-from memproxy.errors import StateUnavailable
+from memproxy.errors import ConfigError, StateUnavailable
 from memproxy.ports import StateStore
 from memproxy.relay.app import Relay
 from memproxy.relay.capture import Journal
@@ -66,13 +66,13 @@ class RelayProcess:
 
     async def _open_state(self) -> None:
         async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(StateUnavailable), wait=wait_exponential(min=0.2, max=10)
+            retry=retry_if_exception_type((StateUnavailable, ConfigError)), wait=wait_exponential(min=0.2, max=10)
         ):
             with attempt:
                 try:
                     await self._state.open()
                     await self._positions.load()
-                except StateUnavailable as error:
+                except (StateUnavailable, ConfigError) as error:  # the latter: a newer version wrote it
                     log.error("turns are not kept until the state opens: %s", error.message)
                     raise
 

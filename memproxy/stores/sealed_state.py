@@ -77,6 +77,7 @@ class SealedState(SqliteState):
         await super().open()
         try:
             sealed = await self._file.write(self._prepare)
+            await self.take_up()
         except StateUnavailable:
             await self.close()
             raise
@@ -96,9 +97,8 @@ class SealedState(SqliteState):
         if db.execute("SELECT 1 FROM meta WHERE key = ?", (SEALED,)).fetchone() is not None:
             return 0
         everybody = list(owners(db, SEALED_TABLES))
-        now = datetime.now(UTC)
         for owner in everybody:
-            seal_owner(db, self._keys.made(db, owner, now))
+            seal_owner(db, self._keys.made(db, owner, datetime.now(UTC)))
         db.execute("INSERT INTO meta VALUES (?, '1')", (SEALED,))
         return len(everybody)
 

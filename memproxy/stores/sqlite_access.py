@@ -118,7 +118,7 @@ class SqliteAccess:
         known = self._known.get(name)
         if known is not None and known.news == news and monotonic() - known.read_at < CHOICES_SECONDS:
             return known.choices
-        found = await self._file.read(lambda db: callers.choices(db, scope))
+        found = await self._file.glance(lambda db: callers.choices(db, scope))
         self._known[name] = _Known(found, news, monotonic())
         while len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)

@@ -4,6 +4,7 @@ The standard library's module in a thread of its own, not one awaited call for e
 piece of work, so that neither another caller nor a cancelled one can ever stand inside it.
 """
 
+import logging
 import os
 import sqlite3
 import threading
@@ -17,15 +18,23 @@ from memproxy.errors import RequestError, StateUnavailable
 from memproxy.stores.sqlite_schema import migrate
 from memproxy.stores.thread import Apart, OwnThread
 
+log = logging.getLogger(__name__)
+
 Result = TypeVar("Result")
 
 BUSY_TIMEOUT_S = 5.0
 """Longest wait for another process's transaction; ours take milliseconds."""
 
+HELD_TIMEOUT_S = 0.5
+"""The same once one has waited in vain, until one gets through: all that is asked for waits in one queue."""
+
 BUSY_PAUSE_MS = 1
 """How often it is looked whether another process's transaction has ended. By itself SQLite sleeps longer and longer, up
 to 100 ms: beside a process that writes all the time it would miss the moments between.
 """
+
+GONE_S = 5.0
+"""A deleted file is waited for so long before a new one is made."""
 
 GLANCE_S = 0.005
 """A read on the caller's own thread takes 0.02 ms. One that took so long met a disk, and is the last for a while."""
@@ -55,6 +64,8 @@ class SqliteFile:
     Args:
         checkpoint_pages: pages in the write-ahead log after which a commit of this process brings them into the file,
             which takes it as long as the disk does. Where another process does so sooner, none of ours waits for it.
+        renews: where the file was deleted or replaced while it was open, go on with what is there, or with a new one.
+            For a process that keeps nothing of the old one: others say what is the matter until they are started again.
         apart: held while a transaction writes. Whatever holds Python's lock for long in this process takes it too, so
             that no transaction of ours stands open meanwhile: there is one writer at a time, and the others wait.
     """
@@ -66,8 +77,13 @@ class SqliteFile:
         sync: Literal["normal", "full"],
         checkpoint_pages: int = CHECKPOINT_PAGES,
         apart: Apart | None = None,
+        renews: bool = False,
     ) -> None:
         self.path = path
+        self._renews = renews
+        self._gone_since: float | None = None
+        self._held: int | None = None
+        self._busy_timeout_s = BUSY_TIMEOUT_S
         self._sync = sync
         self._checkpoint_pages = checkpoint_pages
         self._apart = apart or threading.Lock()
@@ -88,6 +104,7 @@ class SqliteFile:
 
     async def close(self) -> None:
         """Close after all that was asked for."""
+        self._inode = None
         glances, self._glances = self._glances, None
         if glances is not None:
             glances.close()  # first: the last connection to be closed takes the log with it
@@ -98,7 +115,7 @@ class SqliteFile:
 
     async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a read transaction."""
-        return await self._run(lambda: _patiently(lambda: _transaction(self._opened(), "BEGIN", work)))
+        return await self._run(lambda: self._patiently(lambda: _transaction(self._opened(), work)))
 
     async def glance(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a read transaction on the caller's own thread: for a few rows found by an index.
@@ -111,7 +128,7 @@ class SqliteFile:
             return await self.read(work)
         try:
             self._opened()
-            result = _transaction(db, "BEGIN", work)
+            result = _transaction(db, work)
         except (sqlite3.Error, OSError, StateUnavailable):
             self._glance_again = began + GLANCE_PAUSE_S
             return await self.read(work)
@@ -120,12 +137,32 @@ class SqliteFile:
             self._glance_again = ended + GLANCE_PAUSE_S
         return result
 
+    def _patiently(self, work: Callable[[], Result]) -> Result:
+        """Do again what another process keeps from being done, for `BUSY_TIMEOUT_S`. The connection itself waits for
+        `BUSY_PAUSE_MS` alone: setting that for each transaction and back takes some 20 µs of a commit.
+        """
+        until = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                result = work()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                if time.monotonic() > until:
+                    self._busy_timeout_s = HELD_TIMEOUT_S
+                    raise
+            else:
+                self._busy_timeout_s = BUSY_TIMEOUT_S
+                return result
+
     async def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a write transaction: all of it is durable on return, or none of it happened."""
 
         def alone() -> Result:
             with self._apart:
-                return _transaction(self._opened(), "BEGIN IMMEDIATE", work)
+                db = self._opened()
+                self._patiently(lambda: db.execute("BEGIN IMMEDIATE"))
+                return _committed(db, work)
 
         return await self._run(alone)
 
@@ -150,6 +187,7 @@ class SqliteFile:
     async def _run(self, work: Callable[[], Result]) -> Result:
         def guarded() -> Result:
             try:
+                self._renewed()
                 return work()
             except (sqlite3.DataError, UnicodeEncodeError) as error:
                 raise RequestError(f"This cannot be written to the state: {type(error).__name__}.") from error
@@ -182,12 +220,35 @@ class SqliteFile:
             db.close()
             raise
         self._inode = self.path.stat().st_ino
+        self._held = os.open(self.path, os.O_PATH) if self._renews and hasattr(os, "O_PATH") else None
         self._db, self._glances = db, glances
 
     def _close(self) -> None:
         db, self._db = self._db, None
         if db is not None:
             db.close()
+        held, self._held = self._held, None
+        if held is not None:
+            os.close(held)
+
+    def _renewed(self) -> None:
+        """In the file's thread: open the file anew where ours is deleted for good, or where another is in its place."""
+        if not self._renews or self._inode is None or (self._db is not None and not self._is_gone()):
+            return
+        self._glances = None  # closed by whoever uses it last
+        self._close()
+        self._open()
+        self._gone_since = None
+        log.error("the state's file %s was deleted or replaced while in use; going on with the one there", self.path)
+
+    def _is_gone(self) -> bool:
+        """Whether ours is not there, and will not be again: one that was moved away may come back."""
+        try:
+            return self.path.stat().st_ino != self._inode
+        except FileNotFoundError:
+            self._gone_since = self._gone_since or time.monotonic()
+            deleted = self._held is not None and os.fstat(self._held).st_nlink == 0
+            return deleted and time.monotonic() - self._gone_since > GONE_S
 
     def _opened(self) -> sqlite3.Connection:
         if self._db is None:
@@ -215,14 +276,14 @@ def _for_glances(path: Path) -> sqlite3.Connection:
 
 def _transaction(
     db: sqlite3.Connection,
-    begin: Literal["BEGIN", "BEGIN IMMEDIATE"],
     work: Callable[[sqlite3.Connection], Result],
 ) -> Result:
-    """One that writes begins at once, soon after the one of another process has ended."""
-    if begin == "BEGIN":
-        db.execute(begin)
-    else:
-        _patiently(lambda: db.execute(begin))
+    db.execute("BEGIN")
+    return _committed(db, work)
+
+
+def _committed(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    """End the transaction that was begun: with all of ``work``, or with nothing."""
     try:
         result = work(db)
         db.execute("COMMIT")
@@ -231,19 +292,6 @@ def _transaction(
             db.execute("ROLLBACK")
         raise
     return result
-
-
-def _patiently(work: Callable[[], Result]) -> Result:
-    """Do again what another process keeps from being done, for `BUSY_TIMEOUT_S`. The connection itself waits for
-    `BUSY_PAUSE_MS` alone: setting that for each transaction and back takes some 20 µs of a commit.
-    """
-    until = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            return work()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
 
 
 @contextmanager

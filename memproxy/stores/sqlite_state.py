@@ -5,6 +5,7 @@ does what ends at once. Erased bodies are overwritten (`secure_delete`), and `fo
 well.
 """
 
+import logging
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
-from memproxy.errors import NotFound, StateUnavailable
+from memproxy.errors import NotFound, RequestError, StateUnavailable
 from memproxy.ports import (
     BlockLine,
     JournalEntry,
@@ -40,10 +41,13 @@ from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores import sqlite_tokens as tokens
 from memproxy.stores.sqlite_access import SqliteAccess
+from memproxy.stores.sqlite_aside import Aside, Left, left_beside
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
 from memproxy.stores.sqlite_group import SharedCommit, SharedWork
 from memproxy.stores.thread import Apart
 from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
 
 PRUNE_EVERY = 500
 """Remembered sessions between two prunings of old keys; receipts likewise."""
@@ -65,9 +69,15 @@ class SqliteState(SqliteAccess):
         sync: Literal["normal", "full"],
         checkpoint_pages: int = CHECKPOINT_PAGES,
         apart: Apart | None = None,
+        spares: bool = False,
     ) -> None:
-        """``checkpoint_pages`` and ``apart`` are `SqliteFile`'s."""
-        self._file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart)
+        """``checkpoint_pages`` and ``apart`` are `SqliteFile`'s. ``spares``: it captures, and keeps nothing that it has
+        read: room for entries that are set aside is taken when it opens, and it goes on where the file is replaced.
+        """
+        self._spares = spares
+        renews = spares and not self.seals  # keys of users are in the file that was there
+        self._file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart, renews=renews)
+        self._aside = Aside(path, durable=sync == "full")
         self._tasks = TaskOwner("state")
         super().__init__(self._file, self._tasks)
         self._exchanges = SharedWork(self._file, self._tasks)
@@ -77,6 +87,8 @@ class SqliteState(SqliteAccess):
         self._receipts = 0
 
     async def open(self) -> None:
+        if self._spares and not self.seals:
+            await self._aside.make()
         await self._file.open()
         await self.open_news()
         if not self.seals and await self.get_meta(SEALED) is not None:
@@ -85,11 +97,46 @@ class SqliteState(SqliteAccess):
                 f"The state in {self._file.path} is encrypted, and privacy.encrypt is off. Switch it on again with its "
                 "MEMPROXY_MASTER_KEY; to be without encryption, export with it and import into a new installation."
             )
+        if not self.seals:
+            await self.take_up()
+
+    async def take_up(self) -> None:
+        """Append what processes that ended had set aside.
+
+        Raises:
+            StateUnavailable: it cannot be, now.
+        """
+        for left in left_beside(self._file.path):
+            await self._take_up(left)
+
+    async def _take_up(self, left: Left) -> None:
+        try:
+            entries = list(left.entries())
+        except ValueError as error:
+            log.error("a file beside the state holds turns that cannot be read (%s); it stays where it is", error)
+            return
+        for entry in entries:
+            try:
+                await self.append(entry)
+            except RequestError as error:
+                log.error("a turn that was set aside cannot be written: %s", error.message)
+        left.remove()
+        if entries:
+            log.info("%d entries that had been set aside are in the journal now", len(entries))
 
     async def close(self) -> None:
         await self._tasks.drain(grace_s=10.0)
         self.close_news()
+        await self._aside.close()
         await self._file.close()
+
+    async def set_aside(self, entry: JournalEntry) -> int | None:
+        return (
+            None if self.seals else await self._aside.put(entry)
+        )  # a text that is encrypted stands nowhere in the clear
+
+    async def drop_aside(self, place: int) -> None:
+        await self._aside.drop(place)
 
     async def append(self, entry: JournalEntry) -> int:
         return await self._exchanges.add(lambda db: self._insert(db, entry))

@@ -28,8 +28,9 @@ def make_state(
     *,
     checkpoint_pages: int = CHECKPOINT_PAGES,
     apart: Apart | None = None,
+    spares: bool = False,
 ) -> StateStore:
-    """The state store of these settings; the rest is `SqliteFile`'s.
+    """The state store of these settings; the rest is `SqliteState`'s.
 
     Raises:
         ConfigError: it is to be encrypted, and there is no master key.
@@ -37,7 +38,8 @@ def make_state(
     path = state_path(settings.state, home)
     if settings.privacy.encrypt:
         return sealed_state(settings, path, checkpoint_pages=checkpoint_pages, apart=apart)
-    return SqliteState(path, sync=settings.state.sync, checkpoint_pages=checkpoint_pages, apart=apart)
+    sync = settings.state.sync
+    return SqliteState(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart, spares=spares)
 
 
 def sealed_state(

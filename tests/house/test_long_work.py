@@ -7,7 +7,7 @@ from types import TracebackType
 import pytest
 
 from memproxy.launch import LongWork
-from memproxy.supervisor import HUNG_AFTER_S, LONGEST_WORK_S, PROBE_EVERY_S, Silence
+from memproxy.watching import HUNG_AFTER_S, LONGEST_WORK_S, PROBE_EVERY_S, Silence
 from tests.support.engine import make_engine, serve_engine
 from tests.support.waiting import eventually
 

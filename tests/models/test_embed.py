@@ -225,15 +225,19 @@ def test_a_folder_without_a_model_says_what_belongs_there(tmp_path: Path) -> Non
 class Service:
     """An embeddings API on a real socket: answers these vectors (last one first) with this status."""
 
-    def __init__(self, *vectors: Sequence[float], status: int = 200) -> None:
+    def __init__(self, *vectors: Sequence[float], status: int = 200, body: bytes | None = None) -> None:
+        """``body`` is answered in place of the vectors."""
         self.vectors = vectors
         self.status = status
+        self.body = body
         self.inputs: list[list[str]] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         self.inputs.append((await request.json())["input"])
         if self.status != 200:
             return web.json_response({"error": {"message": "no"}}, status=self.status)
+        if self.body is not None:
+            return web.Response(body=self.body, content_type="application/json")
         rows = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(self.vectors)]
         return web.json_response({"object": "list", "model": "m", "data": rows[::-1]})
 
@@ -291,6 +295,27 @@ async def test_an_answer_that_is_not_what_was_asked_for_is_refused(vectors: list
     async with Service(*vectors).embedder(dimension=3) as embedder:
         with pytest.raises(EmbedderUnavailable, match=r"embedding\.dimension"):
             await embedder.embed_query("a")
+
+
+@pytest.mark.parametrize(
+    "body", [b"\x00<html>", b"[]", b'{"data": ["no"]}', b'{"data": [{"index": 0, "embedding": "AAAA"}]}']
+)
+async def test_an_answer_that_cannot_be_read_at_all_is_refused(body: bytes) -> None:
+    async with Service(body=body).embedder() as embedder:
+        with pytest.raises(EmbedderUnavailable, match=r"127\.0\.0\.1"):
+            await embedder.embed_query("a")
+        assert embedder.state.startswith("unavailable: ")
+
+
+async def test_a_service_that_was_away_a_moment_ago_is_not_waited_for_again() -> None:
+    service = Service(status=503)
+    async with service.embedder() as embedder:
+        with pytest.raises(EmbedderUnavailable, match="InternalServerError"):
+            await embedder.embed_query("a")
+        asked = len(service.inputs)
+        with pytest.raises(EmbedderUnavailable, match="a moment ago"):
+            await embedder.embed_texts(["b"])
+        assert len(service.inputs) == asked
 
 
 async def test_no_embedder_is_off() -> None:

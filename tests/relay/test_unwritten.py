@@ -1,8 +1,11 @@
-"""Turns whose journal does not work for a while: kept in memory within bounds, and written in their order."""
+"""Turns whose journal does not work for a while: kept beside it, and written in their order."""
 
+import sqlite3
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from memproxy.errors import StateUnavailable
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.support.upstream import ScriptedUpstream
@@ -14,12 +17,29 @@ async def rows_of(state: SqliteState, number: int) -> bool:
     return (await state.queue_sizes())["index"]["waiting"] == number
 
 
+async def rows_in(state: SqliteState, number: int) -> bool:
+    """As `rows_of`, also while the state is not open yet."""
+    with suppress(StateUnavailable):
+        return await rows_of(state, number)
+    return False
+
+
 async def said(state: SqliteState) -> list[str]:
     """What is in the journal, in its order."""
     rows = await state.claim("index", limit=10, now=datetime.now(UTC), run=10)
     return [
         number for row in rows for number in ("one", "two", "three") if f"number {number}".encode() in row.entry.body
     ]
+
+
+async def said_until(file: Path) -> list[str]:
+    """What the next start finds in the journal."""
+    again = SqliteState(file, sync="normal")
+    await again.open()
+    try:
+        return await said(again)
+    finally:
+        await again.close()
 
 
 async def talk(relay: Rig) -> set[str]:
@@ -54,7 +74,26 @@ async def test_what_waits_is_tried_once_more_at_the_end(
         await talk(relay)
         (tmp_path / "away").rename(state_file)
     assert relay.engine.captured, "and the engine is told of it"
-    again = SqliteState(tmp_path / "state.db", sync="normal")
-    await again.open()
-    assert await said(again) == ["one", "two", "three"]
-    await again.close()
+    assert await said_until(tmp_path / "state.db") == ["one", "two", "three"]
+
+
+async def test_what_waits_when_the_relay_ends_is_written_by_the_next_start(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    state_file = tmp_path / "state.db"
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        state_file.rename(tmp_path / "away")
+        await talk(relay)
+    (tmp_path / "away").rename(state_file)
+    assert await said_until(tmp_path / "state.db") == ["one", "two", "three"]
+
+
+async def test_a_state_of_a_later_version_is_opened_when_that_is_put_right(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "state.db")) as db:
+        db.execute("PRAGMA user_version = 9999")
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        assert (await relay.chat("my message, number one")).status_code == 200
+        (tmp_path / "state.db").unlink()
+        await eventually(lambda: rows_in(state, 1), what="the turn is written")

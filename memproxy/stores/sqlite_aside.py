@@ -1,0 +1,197 @@
+"""Entries that the journal could not take, in a file beside the state's: they survive their process until it can.
+
+The file has a header, then records one behind the other: length and checksum of the entry as JSON, whether it still
+waits, and the entry. What the journal has taken is overwritten with zeros, so that no text is left that was erased
+there. Some of its room is taken when it is made: a disk that fills up later keeps nothing from it.
+
+Each process that writes has a file of its own, locked while it lives. Whoever opens the state next takes up what dead
+ones left. An entry may come twice that way (a process that died between the two writes); its turns have their ids from
+what they are, so that the second changes nothing.
+"""
+
+import fcntl
+import logging
+import os
+import struct
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from memproxy.ports import JournalEntry
+from memproxy.stores.thread import OwnThread
+
+log = logging.getLogger(__name__)
+
+HEADER = b"memproxy aside 1\n"
+"""The form and its version."""
+
+ROOM = 1 << 20
+"""Bytes of a disk that are taken before anything waits, about 500 turns."""
+
+MOST_BYTES = 64 << 20
+"""Beyond it nothing more is set aside."""
+
+_RECORD = struct.Struct(">II?")
+
+
+class Aside:
+    """This process's own file. Calls run in a thread of their own: the state's may be waiting for a lock.
+
+    Args:
+        state: the state's file; ours stands beside it.
+        durable: each entry is on the disk, not only with the system, when `put` returns.
+    """
+
+    def __init__(self, state: Path, *, durable: bool) -> None:
+        self._state = state
+        self._durable = durable
+        self._thread = OwnThread("memproxy-aside")
+        self._file: int | None = None
+        self._path: Path | None = None
+        self._end = len(HEADER)
+        self._sizes: dict[int, int] = {}
+
+    async def make(self) -> None:
+        """Make the file and take its room, if that is possible now; else it is tried again when it is needed."""
+        await self._thread.run(self._made)
+
+    async def put(self, entry: JournalEntry) -> int | None:
+        """Keep the entry; answers what `drop` calls it. None: it cannot be kept (no room, a folder that is away)."""
+        return await self._thread.run(lambda: self._put(entry))
+
+    async def drop(self, place: int) -> None:
+        """The journal has this entry."""
+        await self._thread.run(lambda: self._drop(place))
+
+    async def close(self) -> None:
+        """Let go; what still waits in the file stays there."""
+        await self._thread.run(self._close)
+        self._thread.close()
+
+    def _made(self) -> int | None:
+        if self._file is not None and os.fstat(self._file).st_nlink:
+            return self._file
+        if self._file is not None:  # deleted under us
+            os.close(self._file)
+            self._file = None
+        path = self._state.with_name(f"{self._state.name}-aside-{uuid.uuid4().hex}")
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _write(self._file, HEADER.ljust(ROOM, b"\0"), 0)
+        except OSError as error:
+            log.warning("%s cannot be made (%s): turns that the journal does not take wait in memory", path, error)
+            self._leave(path)
+        else:
+            self._path, self._end, self._sizes = path, len(HEADER), {}
+        return self._file
+
+    def _leave(self, path: Path) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+            with suppress(OSError):
+                path.unlink()
+
+    def _put(self, entry: JournalEntry) -> int | None:
+        file = self._made()
+        place = self._end
+        body = msgspec.json.encode(entry)
+        record = _RECORD.pack(len(body), zlib.crc32(body), True) + body
+        if file is None or place + len(record) > MOST_BYTES:
+            return None
+        try:
+            _write(file, record, place)
+            if self._durable:
+                os.fdatasync(file)
+        except OSError as error:
+            log.warning("nothing more can be set aside in %s: %s", self._path, error)
+            with suppress(OSError):
+                _write(file, bytes(_RECORD.size), place)
+            return None
+        self._end += len(record)
+        self._sizes[place] = len(body)
+        return place
+
+    def _drop(self, place: int) -> None:
+        if self._file is None or (size := self._sizes.pop(place, None)) is None:
+            return
+        try:
+            if self._sizes:
+                _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), place)
+            else:
+                _write(self._file, bytes(self._end - len(HEADER)), len(HEADER))
+                os.ftruncate(self._file, max(ROOM, len(HEADER)))
+                self._end = len(HEADER)
+        except OSError as error:
+            log.warning("what the journal has taken stays in %s for now: %s", self._path, error)
+
+    def _close(self) -> None:
+        if self._file is None or self._path is None:
+            return
+        if self._sizes:
+            log.warning("%d entries wait in %s; the next start takes them up", len(self._sizes), self._path)
+        else:
+            with suppress(OSError):
+                self._path.unlink()
+        os.close(self._file)
+        self._file = None
+
+
+class Left:
+    """A file that a process left when it ended; held until it is closed, so that nobody else takes it up, too."""
+
+    def __init__(self, path: Path, file: int) -> None:
+        self._path = path
+        self._file = file
+
+    def entries(self) -> Iterator[JournalEntry]:
+        """What waits in it, in its order. It ends where the file is not whole: that was never told to be kept."""
+        data = os.pread(self._file, MOST_BYTES, 0)
+        if data[: len(HEADER)] != HEADER:
+            raise ValueError("its form is not known to this version")
+        place = len(HEADER)
+        while place + _RECORD.size <= len(data):
+            size, checksum, waits = _RECORD.unpack_from(data, place)
+            place += _RECORD.size
+            body = data[place : place + size]
+            if size == 0 or (waits and zlib.crc32(body) != checksum):
+                return
+            if waits:
+                yield msgspec.json.decode(body, type=JournalEntry)
+            place += size
+
+    def remove(self) -> None:
+        """All of it is in the journal."""
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go."""
+        os.close(self._file)
+
+
+def left_beside(state: Path) -> Iterator[Left]:
+    """The files beside this state that belong to no living process, one at a time."""
+    for path in sorted(state.parent.glob(f"{state.name}-aside-*")):
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # another process took it up just now
+        left = Left(path, file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield left
+        except BlockingIOError:
+            continue
+        finally:
+            left.close()
+
+
+def _write(file: int, data: bytes, place: int) -> None:
+    while data:
+        written = os.pwrite(file, data, place)
+        data, place = data[written:], place + written

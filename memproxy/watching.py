@@ -1,0 +1,72 @@
+"""What the supervisor watches the engine by: whether it answers, and whether its state is still the file there."""
+
+import asyncio
+from pathlib import Path
+
+from memproxy.core.protocol import READY_PATH
+
+PROBE_EVERY_S = 5.0
+PROBE_TIMEOUT_S = 4.0
+HUNG_AFTER_S = 30.0
+"""An engine that is silent for this long is ended: longer than anything it does on purpose while it serves."""
+
+LONGEST_WORK_S = 1800.0
+"""How long an engine may be silent that has said so before: deleted text leaves an embedded store of millions of
+memories in minutes. To end it there would begin the same work again, without end.
+"""
+
+LONGEST_START_S = 180.0
+"""How long a new engine may be silent: it imports its libraries, seconds of processor time, which took over 20 s beside
+twenty other busy processes."""
+
+
+async def answers(path: str) -> bool:
+    """Whether a process of ours answers on its private socket within `PROBE_TIMEOUT_S`."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            reader, writer = await asyncio.open_unix_connection(path)
+            try:
+                writer.write(f"GET {READY_PATH} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n".encode())
+                return (await reader.readline()).startswith(b"HTTP/1.1 200")
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
+
+
+class Silence:
+    """How long a process has not answered, counted from its own start, by probes `PROBE_EVERY_S` apart."""
+
+    def __init__(self) -> None:
+        self._pid: int | None = None
+        self._answered = False
+        self.lasts_s = 0.0
+
+    def is_too_long(self, pid: int | None, *, answered: bool, works: bool = False) -> bool:
+        """Note a probe of this process; whether it hangs. ``works``: it has said that it works on something long."""
+        if pid != self._pid:
+            self._pid, self._answered, self.lasts_s = pid, False, 0.0
+        self._answered = self._answered or answered
+        self.lasts_s = 0.0 if answered else self.lasts_s + PROBE_EVERY_S
+        longest = LONGEST_WORK_S if works else HUNG_AFTER_S
+        return self.lasts_s >= (longest if self._answered else max(longest, LONGEST_START_S))
+
+
+class Replaced:
+    """Whether a file or folder is another one than when a process began to use it: it was deleted, or put back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pid: int | None = None
+        self._inode: int | None = None
+
+    def since(self, pid: int | None) -> bool:
+        """Whether it was replaced since this process was first asked about. One that is away may come back."""
+        try:
+            now = self.path.stat().st_ino
+        except OSError:
+            now = None
+        if pid != self._pid:
+            self._pid, self._inode = pid, now
+        self._inode = self._inode if self._inode is not None else now
+        return now is not None and now != self._inode

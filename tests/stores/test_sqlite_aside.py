@@ -1,0 +1,107 @@
+"""Entries that the journal could not take: beside the state's file until somebody opens it."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.test_sqlite_state import entry
+
+VERSION_1 = b"memproxy aside 1\n"
+"""How a file of version 1 begins."""
+
+
+def files(state: Path) -> list[Path]:
+    return list(state.parent.glob("state.db-aside-*"))
+
+
+async def bodies(state: Path) -> list[bytes]:
+    """What a fresh start finds in the journal, in its order."""
+    opened = SqliteState(state, sync="normal")
+    await opened.open()
+    rows = await opened.claim("index", limit=10, now=datetime.now(UTC), run=10)
+    await opened.close()
+    return [row.entry.body for row in rows]
+
+
+async def test_what_a_killed_process_set_aside_is_in_the_journal_after_the_next_start(tmp_path: Path) -> None:
+    program = """
+import asyncio, os, sys
+from pathlib import Path
+from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.test_sqlite_state import entry
+
+async def main():
+    state = SqliteState(Path(sys.argv[1]), sync="full", spares=True)
+    places = [await state.set_aside(entry(body=b"{}" + bytes([number]))) for number in b"abc"]
+    await state.drop_aside(places[1])
+    os._exit(9)
+
+asyncio.run(main())
+"""
+    state = tmp_path / "state.db"
+    assert subprocess.run([sys.executable, "-c", program, str(state)], timeout=60, check=False).returncode == 9
+    assert len(files(state)) == 1
+    assert await bodies(state) == [b"{}a", b"{}c"]
+    assert not files(state)
+
+
+async def test_what_the_journal_has_leaves_no_text_behind(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal", spares=True)
+    await state.open()
+    first, second = await state.set_aside(entry(body=b'"one"')), await state.set_aside(entry(body=b'"two"'))
+    assert first is not None
+    assert second is not None
+    (file,) = files(tmp_path / "state.db")
+    held = file.read_bytes()
+    await state.drop_aside(first)
+    assert [bytes(held).count(b'"scope"'), file.read_bytes().count(b'"scope"')] == [2, 1]
+    await state.drop_aside(second)
+    assert file.read_bytes().strip(b"\0") == VERSION_1
+    await state.close()
+    assert not files(tmp_path / "state.db")
+
+
+async def test_what_a_living_process_holds_is_left_to_it(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal", spares=True)
+    await state.open()
+    await state.set_aside(entry(body=b"{}"))
+    assert await bodies(tmp_path / "state.db") == []
+    await state.close()
+    assert await bodies(tmp_path / "state.db") == [b"{}"]
+
+
+async def test_a_file_that_is_deleted_is_made_anew(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal", spares=True)
+    await state.open()
+    files(tmp_path / "state.db")[0].unlink()
+    await state.set_aside(entry(body=b"{}"))
+    await state.close()
+    assert await bodies(tmp_path / "state.db") == [b"{}"]
+
+
+async def test_a_torn_end_and_a_form_of_a_later_version_keep_no_state_from_opening(tmp_path: Path) -> None:
+    state = tmp_path / "state.db"
+    killed = SqliteState(state, sync="normal")
+    await killed.set_aside(entry(body=b"{}"))
+    await killed.close()
+    (file,) = files(state)
+    whole = file.read_bytes().rstrip(b"\0")
+    file.write_bytes(whole + whole[len(VERSION_1) : -3])
+    later = state.with_name("state.db-aside-later")
+    later.write_bytes(b"memproxy aside 2\n" + bytes(100))
+    assert await bodies(state) == [b"{}"]
+    assert files(state) == [later]
+
+
+async def test_who_captures_goes_on_with_the_file_that_took_the_place_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    state = SqliteState(file, sync="normal", spares=True)
+    await state.open()
+    await state.append(entry(body=b'"before"'))
+    file.unlink()
+    file.touch()
+    await state.append(entry(body=b'"behind"'))
+    await state.close()
+    assert await bodies(file) == [b'"behind"']
