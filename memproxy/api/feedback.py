@@ -117,6 +117,7 @@ class FeedbackApi:
         self, request: Request, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str
     ) -> tuple[PlanBody, list[str]]:
         """The text takes the memory's place, which stays in the history; as `_judge`."""
+        memories = _distinct(memories)
         if len(memories) != 1:
             raise Conflict(
                 f"The request was given {_counted(memories)}: say by memory_id which one the text corrects.",
@@ -161,6 +162,16 @@ def _goes_along(told: Memory, signal: str) -> bool:
     turn that was helpful says nothing of what else was learned from it.
     """
     return not told.quarantined if signal == "wrong" else feedback_of(told).withheld
+
+
+def _distinct(memories: list[Memory]) -> list[Memory]:
+    """Without turns that are told by a fact among them, and, beside others, without summaries: these end with what they
+    tell.
+    """
+    facts = [one for one in memories if one.kind is not Kind.TURN and one.predicate != SUMMARY]
+    told = {(one.session_id, name) for one in facts for name in one.turn_ids}
+    turns = [one for one in memories if one.kind is Kind.TURN and (one.session_id, one.id) not in told]
+    return [*facts, *turns] or memories
 
 
 def _meant_by(text: str, turn: Memory, told: list[Memory]) -> list[Memory]:

@@ -19,6 +19,7 @@ from memproxy.api.queries import NoQuery, OneQuery, ScopeQuery, SessionQuery
 from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory
 from memproxy.api.versions import expected, list_answer, memory_answer, tagged
 from memproxy.auth import administered_user, clean_id, resolve_project, resolve_scope
+from memproxy.core.correct import following
 from memproxy.core.feedback import FEEDBACK
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.protocol import Deletion, Identity, PlanBody
@@ -140,6 +141,7 @@ class Memories:
             _check_turn_edit(given)
         if "metadata" in given:
             given["metadata"] |= _kept_metadata(current)
+        given |= following(current, given)
         stored = to_payload(current)
         changed = {name: value for name, value in given.items() if stored[name] != msgspec.to_builtins(value)}
         _check_interval(current, changed)
@@ -152,23 +154,33 @@ class Memories:
         return {"updated_at": now, "active": _holds(changed["valid_to"], now)}
 
     async def forget(self, request: Request) -> Response:
-        """`DELETE /v1/memory/{id}`."""
+        """`DELETE /v1/memory/{id}`; with a message goes what was learned from it alone."""
         identity = caller(request, "memory:write")
         scope = _scope_of_one(request, identity)
         async with self._locks.of(scope):
             memory = await _one(self._backends, scope, request)
             plan = _forgetting(memory)
             plan.expects = expected(request, memory)
+            before = await self._count(scope) if memory.kind is Kind.TURN else None
             applied = await self._writer.plan(msgspec.structs.replace(scope, session=memory.session_id), plan)
             await self._backends.state.erase_answers(scope)
             if applied:
                 await self._backends.receipts_written()
                 await forget_queries_of(self._backends.state, scope, [memory])
+            after = await self._count(scope) if before is not None and applied else None
         self._backends.quotas.forgotten(scope)
+        deleted = max(1, before - after) if before is not None and after is not None else 1
         await self._audit.note(
-            identity, "memory.forget", counts={"deleted": 1}, user_id=scope.user, memory_id=memory.id
+            identity, "memory.forget", counts={"deleted": deleted}, user_id=scope.user, memory_id=memory.id
         )
-        return _deleted(1, applied=applied)
+        return _deleted(deleted, applied=applied)
+
+    async def _count(self, scope: Scope) -> int | None:
+        """How many memories the owner has; None while that cannot be told."""
+        try:
+            return await self._backends.store.count(Scope(tenant=scope.tenant, user=scope.user), MemoryFilter())
+        except StoreUnavailable:
+            return None
 
     async def forget_scope(self, request: Request) -> Response:
         """`DELETE /v1/memory?user_id=…`: never without a scope that was named for this call.

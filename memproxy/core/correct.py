@@ -1,12 +1,15 @@
-"""Corrections: which statement "no, it's 15,000 now" replaces, and what it then says as a whole."""
+"""Corrections: which statement "no, it's 15,000 now" replaces, and what it then says as a whole; what an edit of a
+statement's words changes beside them.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from memproxy.core.chain import last_said_at, said_at
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.similar import Neighbour, changes, contains, names, topic
 from memproxy.core.slots import has_many, numbers, predicate_name, same_value, slot_name, value_name
 
@@ -146,3 +149,52 @@ def _value(candidate: Memory) -> str | None:
     said = [word.strip(".,;:!?\"'") for word in candidate.content.split()[1:]]
     named = [word for word in said if word[:1].isupper()]
     return " ".join(named) or None
+
+
+def following(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that follow when ``given`` ones of a statement are edited, as far as they are not given themselves: no
+    object, relation or entity goes on saying what its words do not say any more.
+    """
+    if memory.kind is Kind.TURN:
+        return {}
+    fields: dict[str, Any] = {}
+    content = given.get("content", memory.content)
+    if "object" not in given and _is_gone(memory.object, memory.content, content):
+        fields["object"] = _in_its_place(memory.object or "", memory.content, content)
+    stated = {name: {**fields, **given}.get(name, getattr(memory, name)) for name in ("subject", "predicate", "object")}
+    if "relations" not in given:
+        relations = [one for old in memory.relations if (one := _restated(old, memory, stated)) is not None]
+        fields |= {"relations": relations} if relations != memory.relations else {}
+    if "entities" not in given:
+        entities = [name for name in memory.entities if not _is_gone(name, memory.content, content)]
+        new = stated["object"]
+        if new and new not in entities and memory.object in memory.entities and memory.object not in entities:
+            entities.append(new)
+        fields |= {"entities": entities} if entities != memory.entities else {}
+    return fields
+
+
+def _is_gone(value: str | None, before: str, after: str) -> bool:
+    """Whether an edit took a value out of the words."""
+    name = value_name(value or "")
+    return bool(name) and contains(before, name) and not contains(after, name)
+
+
+def _in_its_place(value: str, before: str, after: str) -> str | None:
+    """What the new words say where the old ones said a value; None where more than that has changed."""
+    head, found, tail = before.partition(value)
+    new = after[len(head) : len(after) - len(tail)].strip()
+    return new if found and after.startswith(head) and after.endswith(tail) and new else None
+
+
+def _restated(relation: Relation, memory: Memory, stated: Mapping[str, str | None]) -> Relation | None:
+    """A relation of an edited statement, with what is stated now; None where that leaves one of its ends open."""
+    changed: dict[str, str] = {}
+    for name, new in stated.items():
+        old = getattr(memory, name)
+        if old is None or old == new or value_name(getattr(relation, name)) != value_name(old):
+            continue
+        if new is None:
+            return None
+        changed[name] = new
+    return msgspec.structs.replace(relation, **changed) if changed else relation

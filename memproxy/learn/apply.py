@@ -16,6 +16,7 @@ from memproxy.core.transfer import GivenVectors, vector_key
 from memproxy.errors import StoreUnavailable
 from memproxy.learn.forgotten import of_session, of_turns
 from memproxy.learn.known import tombstone
+from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.palace import Palace, places_of
 from memproxy.learn.vectors import Vectors, merged
 from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SparseVector, StateStore
@@ -154,7 +155,7 @@ class Applier:
         gone = {
             memory.id: memory
             for memory in plan.upserts
-            if tombstone(memory.id) in buried or (memory.turn_ids and not turns.keys() & set(memory.turn_ids))
+            if tombstone(memory.id) in buried or (memory.turn_ids and _is_unsaid(memory, turns.keys()))
         }
         if not gone:
             return plan
@@ -207,6 +208,12 @@ class Applier:
         whole = [after for before, after in pairs if _searched(before) != _searched(after)]
         again = {memory.id for memory in whole}
         return whole, {name: fields for name, fields in changes.items() if name not in again}
+
+
+def _is_unsaid(memory: Memory, there: Set[str]) -> bool:
+    """Whether nothing that is still there says it; a summary tells all of its messages at once."""
+    told = set(memory.turn_ids)
+    return not told <= there if memory.predicate == SUMMARY else not told & there
 
 
 def _deletes(plan: PlanBody) -> bool:

@@ -17,8 +17,10 @@ from memproxy.core.similar import affirms
 from memproxy.core.slots import slot_name
 from memproxy.core.supersede import Operation
 from memproxy.learn.known import GONE_PREFIX, Known, tombstone
+from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.succession import Succession
 from memproxy.learn.undo import undo
+from memproxy.learn.unlearn import unlearn
 from memproxy.ports import MemoryFilter, MemoryStore, StateStore
 
 _SLOT_FIELDS = frozenset(
@@ -68,6 +70,8 @@ class Asked:
         if body.undo_session is not None:
             counts += await undo(known, self._store, body.undo_session, now=now)
         if body.delete_where is not None:
+            if body.delete_where.ids and body.deleted_by == _BY_CALL:
+                counts["delete"] += await self._unlearn(known, body.delete_where, now)
             await self._sweep(known, body.delete_where)
         return counts
 
@@ -134,19 +138,40 @@ class Asked:
         plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
         What somebody deleted is not given out of its turns either; what was pruned was only too much.
         """
-        learning = (await self._state.backlog(known.owner)).get("learn", {})
-        if not any(learning.values()):
-            # every plan that these were noted for is carried out
-            await self._state.drop_slots(known.owner, GONE_PREFIX)
+        learning = await self._is_learning(known)
+        by_call = body.deleted_by == _BY_CALL
         for name in body.deletes:
             if (memory := await known.memory(name)) is not None:
                 await known.forget(memory)
-                if body.deleted_by == _BY_CALL and _is_told(memory) and memory.kind is not Kind.TURN:
+                if by_call and memory.kind is Kind.TURN:
+                    await self._drop_learned(known, memory, now)
+                elif by_call and _is_told(memory):
                     await self._succession.hide_stated(known, memory, now)
-            await known.unlink(name, now=now)
-            await known.delete(name)
-            if any(learning.values()):
-                await known.bury(name)
+            await _drop(known, name, now, bury=learning)
+
+    async def _is_learning(self, known: Known) -> bool:
+        """Whether a plan may be saved that does not know of what is deleted now."""
+        if any((await self._state.backlog(known.owner)).get("learn", {}).values()):
+            return True
+        # every plan that these were noted for is carried out
+        await self._state.drop_slots(known.owner, GONE_PREFIX)
+        return False
+
+    async def _unlearn(self, known: Known, gone: Deletion, now: datetime) -> int:
+        """Delete with messages what was learned from them alone; answers how many memories that is."""
+        turns = [turn for session in gone.session_ids for turn in await known.turns(session, gone.ids)]
+        here = [turn for turn in turns if turn.session_id in gone.session_ids]
+        return sum([await self._drop_learned(known, turn, now) for turn in here])
+
+    async def _drop_learned(self, known: Known, turn: Memory, now: datetime) -> int:
+        """What goes with a deleted message; where the assistant repeats it, that is hidden."""
+        lost = await unlearn(known, self._store, turn, now=now)
+        learning = await self._is_learning(known) if lost else False
+        for memory in lost:
+            if memory.predicate != SUMMARY:
+                await self._succession.hide_repeated(known, memory)
+            await _drop(known, memory.id, now, bury=learning)
+        return len(lost)
 
     async def _sweep(self, known: Known, gone: Deletion) -> None:
         """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
@@ -165,6 +190,14 @@ class Asked:
                 await known.release(memory)
             if (cursor := page.next_cursor) is None:
                 return
+
+
+async def _drop(known: Known, name: str, now: datetime, *, bury: bool) -> None:
+    """Delete a memory; its chain closes over the gap."""
+    await known.unlink(name, now=now)
+    await known.delete(name)
+    if bury:
+        await known.bury(name)
 
 
 def _slots_of(memory: Memory) -> list[str]:

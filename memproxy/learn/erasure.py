@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from memproxy.core.memory import Memory
-from memproxy.core.protocol import PlanBody
+from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.learn.writes import Writes
 from memproxy.ports import JournalRow, MemoryFilter, MemoryStore, StateStore
+from memproxy.retention.names import leave_unsaid_names
 from memproxy.retention.places import leave_empty_places
 
 _AT_ONCE = 200
@@ -44,11 +45,16 @@ class Erasure:
         owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
         if asked.undo_session is None and (where is None or where.ids):
             await self.leave_places(owner, gone)
+            if gone:
+                await leave_unsaid_names(self._store, self._state, owner, gone, self._writes.flush)
             return
         await self._writes.flush()
         await self._leave_empty_wings(owner)
+        if where != Deletion():
+            await leave_unsaid_names(self._store, self._state, owner, None, self._writes.flush)
         if where is not None and where.project_ids:
             await self._leave_empty_closets(owner)
+            await self._state.forget_receipts(owner, where.project_ids, where.session_ids)
             for project in where.project_ids if not where.session_ids else ():
                 await self._state.leave_aliases(owner, project)
         if asked.undo_session is not None:

@@ -177,7 +177,7 @@ class Indexer:
                 # what could be deleted is gone by now, and the next try does not see any more where it stood
                 await self._erasure.leave_places(scope, going)
                 raise
-            await self._state.note_outcomes(row.number, written(asked), self._clock.now())
+            await self._state.note_outcomes(row.number, written(asked, plan), self._clock.now())
             await self._erasure.complete(row, asked, going)
         return planned
 

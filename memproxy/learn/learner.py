@@ -284,7 +284,7 @@ class Learner:
 
     async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None, now: datetime) -> None:
         """Add the summary to the plan, and end those that tell what the plan supersedes."""
-        summary = still_so(summary, planned.known) if summary is not None else None
+        summary = await still_so(summary, planned.known) if summary is not None else None
         if summary is not None:
             await self._summariser.put(planned.known, scope, summary, min_trust=self._min_trust, now=now)
         await self._summariser.end_outdated(planned.known, now=now)

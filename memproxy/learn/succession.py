@@ -7,7 +7,7 @@ import msgspec
 
 from memproxy.core.chain import RETRACTED_BY, begins, place, reinforce, retracted_at, take_back
 from memproxy.core.forget_all import is_all_forgotten
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.retract import orders
 from memproxy.core.similar import repeats
 from memproxy.learn.known import Known
@@ -72,6 +72,12 @@ class Succession:
     async def hide_stated(self, known: Known, memory: Memory, now: datetime) -> None:
         """Hide the turns that state what was deleted or ended from outside: it is not to be read there instead."""
         await self._hide(known, memory, memory.id, now)
+
+    async def hide_repeated(self, known: Known, memory: Memory) -> None:
+        """Hide the turns in which the assistant repeats what is deleted with the message that told it."""
+        for turn in await self._stating(known, memory, None):
+            if turn.trust is Trust.ASSISTANT and turn.active:
+                known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: memory.id}})
 
     async def show_stated(self, known: Known, memory: Memory) -> None:
         """Show the turns again that `hide_stated` hid for a memory."""

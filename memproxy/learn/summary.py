@@ -13,6 +13,7 @@ import msgspec
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.scope import Scope
+from memproxy.core.similar import repeats
 from memproxy.core.slots import numbers, slot_name
 from memproxy.core.text import key_terms, sentences, words
 from memproxy.errors import ModelError, ModelRefused
@@ -154,15 +155,27 @@ class Summariser:
         await end_outdated(known, self._store, now=now)
 
 
-def still_so(summary: Summary, known: Known) -> Summary | None:
+async def still_so(summary: Summary, known: Known) -> Summary | None:
     """The summary without sentences that the plan ends: said and corrected in one conversation. A model has read both
-    and tells them as they are; of its words nothing is cut.
+    and tells them as they are; of its words nothing is cut, but where they tell what was to be forgotten, or a message
+    was deleted since, extracts stand in their place.
     """
-    turns = [turn for turn in summary.turns if turn.id not in known.ended_turns(turn.session_id)]
-    if summary.maker != EXTRACTS or len(turns) == len(summary.turns):
+    there = {turn.id for turn in await known.turns(summary.turns[0].session_id, [turn.id for turn in summary.turns])}
+    left = [turn for turn in summary.turns if turn.id in there]
+    turns = [turn for turn in left if turn.id not in known.ended_turns(turn.session_id)]
+    model = summary.maker != EXTRACTS
+    if len(turns if not model else left) == len(summary.turns) and not (
+        model and await _tells_forgotten(summary, known)
+    ):
         return summary
+    turns = [turn for turn in turns if turn.trust is Trust.USER]
     content = extract(turns)
     return Summary(content, turns, EXTRACTS, summary.until) if content else None
+
+
+async def _tells_forgotten(summary: Summary, known: Known) -> bool:
+    """Whether it tells what the plan takes back without anything in its place."""
+    return any(new is None and repeats(summary.content, old, None) for old, new in await known.outdated())
 
 
 def _is_told(turn: Memory) -> bool:

@@ -7,9 +7,10 @@ MOST_TOLD = 100
 """Outcomes noted of one plan: an import of thousands is not thousands of events."""
 
 
-def written(asked: PlanBody) -> list[Outcome]:
+def written(asked: PlanBody, plan: PlanBody) -> list[Outcome]:
     """One outcome for each memory that the plan stored, edited or deleted (``reason`` is how it came: ``api`` or
     ``import``; of what was pruned ``expired`` or ``limit``), and one for a deletion by scope (``reason`` is the scope).
+    What went with a message, as ``plan`` has it, is told like the message.
     """
     told = [
         Outcome(result="stored", reason=memory.source.value, memory_id=memory.id, kind=memory.kind.value)
@@ -21,6 +22,8 @@ def written(asked: PlanBody) -> list[Outcome]:
         told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in gone.ids]
         reason = "session" if gone.session_ids else "project" if gone.project_ids else "user"
         told += [] if gone.ids else [Outcome(result="deleted", reason=reason)]
+        along = [name for name in plan.deletes if name not in asked.deletes] if gone.ids else []
+        told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in along]
     if asked.undo_session is not None:
         told.append(Outcome(result="deleted", reason="session"))
     return [*asked.outcomes, *told][:MOST_TOLD]

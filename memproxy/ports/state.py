@@ -1,7 +1,7 @@
 """The seam to the journal, the slot register, sessions, receipts and learning progress."""
 
 import enum
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -217,6 +217,11 @@ class StateStore(AccessState, Protocol):
     async def wipe(self) -> None:
         """Drop from the state's files what was deleted in it, as far as that is ours to do."""
 
+    async def forget_receipts(self, scope: Scope, projects: Collection[str], sessions: Collection[str]) -> None:
+        """Erase the receipts of the owner's requests in these projects (of all sessions, or of these), and what is told
+        of what was learned in them.
+        """
+
     async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
         """Erase what receipts hold of the words of these deleted turns, and of queries in their sessions (empty: turns
         of no session).
@@ -315,6 +320,9 @@ class StateStore(AccessState, Protocol):
 
     async def leave_aliases(self, scope: Scope, project: str) -> None:
         """Erase the other names of wings that were told in this project."""
+
+    async def rename_wings(self, scope: Scope, wings: Mapping[str, str], aliases: Collection[str]) -> None:
+        """Give wings of the owner another name (the old one to the new one), and erase these other names of wings."""
 
     async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
         """Erase closets, each the pointer of its room and its name: nothing stands there any more."""

@@ -6,7 +6,7 @@ who owns a row stay as they are. Keys are looked up inside the transaction that 
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -333,6 +333,12 @@ class SealedState(SqliteState):
         key = await self._known_key(scope.owner)
         if key is not None:
             await super().leave_closets(scope, [(room, key.name(name)) for room, name in closets])
+
+    async def rename_wings(self, scope: Scope, wings: Mapping[str, str], aliases: Collection[str]) -> None:
+        key = await self._known_key(scope.owner)
+        if key is not None:
+            sealed = {key.name(name): key.name(other) for name, other in wings.items()}
+            await super().rename_wings(scope, sealed, [key.name(name) for name in aliases])
 
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
         key = await self._known_key(scope.owner)

@@ -173,6 +173,21 @@ def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
         )
 
 
+def erase_projects(
+    db: sqlite3.Connection, owner: tuple[str, str], projects: Collection[str], sessions_of: Collection[str]
+) -> None:
+    """Delete the receipts and outcomes of an owner's requests in these projects, and sessions if there are any."""
+    for table in ("receipts", "outcomes"):
+        rows = db.execute(
+            f"SELECT rowid, scope FROM {table} WHERE tenant = ? AND user = ?",  # noqa: S608 (no value in the text)
+            owner,
+        ).fetchall()
+        places = [(number, msgspec.json.decode(scope, type=Scope)) for number, scope in rows]
+        here = [(number, one) for number, one in places if not sessions_of or one.session in sessions_of]
+        gone = [(number,) for number, one in here if one.project in projects]
+        db.executemany(f"DELETE FROM {table} WHERE rowid = ?", gone)  # noqa: S608 (no value in the text)
+
+
 def forget_queries(
     db: sqlite3.Connection, owner: tuple[str, str], sessions_of: Collection[str], turn_ids: Collection[str]
 ) -> None:

@@ -7,7 +7,7 @@ well.
 
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +37,7 @@ from memproxy.stores import sqlite_callers as callers
 from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_keys
 from memproxy.stores import sqlite_palace as palace
+from memproxy.stores import sqlite_palace_names as palace_names
 from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores import sqlite_tokens as tokens
@@ -239,6 +240,9 @@ class SqliteState(SqliteAccess):
     async def wipe(self) -> None:
         await self._file.wipe()
 
+    async def forget_receipts(self, scope: Scope, projects: Collection[str], sessions: Collection[str]) -> None:
+        await self._file.write(lambda db: receipts.erase_projects(db, scope.owner, projects, sessions))
+
     async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
         await self._file.write(lambda db: receipts.forget_queries(db, scope.owner, sessions, turn_ids))
 
@@ -344,6 +348,9 @@ class SqliteState(SqliteAccess):
 
     async def leave_aliases(self, scope: Scope, project: str) -> None:
         await self._file.write(lambda db: palace.leave_aliases(db, scope.owner, project))
+
+    async def rename_wings(self, scope: Scope, wings: Mapping[str, str], aliases: Collection[str]) -> None:
+        await self._file.write(lambda db: palace_names.rename(db, scope.owner, wings, aliases))
 
     async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
         await self._file.write(lambda db: palace.leave_closets(db, scope.owner, closets))

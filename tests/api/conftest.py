@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from memproxy.settings import LearnSettings, RecallSettings, Settings
 from tests.support.engine import Api, make_engine, serve_engine
 from tests.support.folders import Folders
 
@@ -17,6 +18,17 @@ async def served(folders: Folders) -> AsyncIterator[Api]:
     with folders.new("engine") as folder:
         async with serve_engine(make_engine(folder)) as api:
             yield api
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def learning(folders: Folders) -> AsyncIterator[Api]:
+    """An engine that learns by rules, when it is asked to."""
+    settings = Settings(
+        learn=LearnSettings(mode="verbatim", every_turns=200, idle_s=3600), recall=RecallSettings(deadline_ms=5_000)
+    )
+    with folders.new("learning") as folder:
+        async with serve_engine(make_engine(folder, settings=settings)) as served:
+            yield served
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Feedback: what is said of memories counts for recall, is seen, and goes with them."""
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -8,6 +9,7 @@ import msgspec
 import pytest
 
 from memproxy.core.protocol import RECALL_PATH, Identity, RecallRequest
+from memproxy.core.receipt import Cited, Recalled, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import MEDIA_TYPE
 from tests.support.engine import Api
@@ -219,6 +221,18 @@ async def test_one_text_cannot_correct_several_memories(api: Api) -> None:
     await asked(api, "req_2")
     refused = await say(api, 409, request_id="req_2", signal="correction", text="quince")
     assert "2 memories" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize(("given", "meant"), [(("sum", "t1"), "t1"), (("t1", "home"), "home"), (("sum",), "sum")])
+async def test_a_text_corrects_what_else_the_request_was_given_of_it(
+    api: Api, given: tuple[str, ...], meant: str
+) -> None:
+    await learned(api, HOME, SUMMARY, said="I live in Berlin.")
+    told = Recalled(result="injected", memories=[Cited(memory_id=one, turn_id="t1", score=0.9) for one in given])
+    scope, state = Scope(tenant=api.tenant, user="default", session="s2"), api.engine.backends().state
+    await state.note_receipts([ReceiptPart(request_id="req_4", scope=scope, at=datetime.now(UTC), recalled=told)])
+    _, wrong = (await say(api, request_id="req_4", signal="correction", text="I live in Bern"))["memory_ids"]
+    assert wrong == meant
 
 
 async def test_an_edit_of_metadata_does_not_take_feedback_away(api: Api) -> None:

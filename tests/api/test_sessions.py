@@ -1,27 +1,12 @@
 """The end of a conversation, learning from it again, and undoing it."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from memproxy.settings import LearnSettings, RecallSettings, Settings
-from tests.support.engine import Api, make_engine, serve_engine
-from tests.support.folders import Folders
+from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def learning(folders: Folders) -> AsyncIterator[Api]:
-    """An engine that learns by rules, when it is asked to."""
-    settings = Settings(
-        learn=LearnSettings(mode="verbatim", every_turns=200, idle_s=3600), recall=RecallSettings(deadline_ms=5_000)
-    )
-    with folders.new("learning") as folder:
-        async with serve_engine(make_engine(folder, settings=settings)) as served:
-            yield served
 
 
 async def say(api: Api, session: str, user: str, *said: str) -> None:

@@ -175,3 +175,17 @@ async def test_the_backlog_is_the_owners_alone(state: SqliteState) -> None:
         "learn": {"waiting": 1, "running": 0, "parked": 0},
     }
     assert (await state.backlog(BEN))["index"] == {"waiting": 0, "running": 0, "parked": 1}
+
+
+async def test_a_projects_receipts_and_outcomes_go_alone(state: SqliteState) -> None:
+    atlas, other = (msgspec.structs.replace(ANN, project=name, session="s") for name in ("atlas", "other"))
+    await state.note_receipts([part("req_1", atlas, recalled=RECALLED), part("req_2", other, recalled=RECALLED)])
+    for scope in (atlas, other):
+        outcome = Outcome(result="rejected", reason="trust", content="said", request_ids=["req_1"])
+        await state.note_outcomes(await learn_row(state, scope), [outcome], NOON)
+    await state.forget_receipts(ANN, ["atlas"], ["elsewhere"])
+    assert await state.receipt(ANN, "req_1") is not None, "another conversation of the project is meant"
+    await state.forget_receipts(ANN, ["atlas"], [])
+    assert await state.receipt(ANN, "req_1") is None
+    assert await state.receipt(ANN, "req_2") is not None
+    assert [noted.scope.project for noted in await state.outcomes(ANN, session=None, limit=5)] == ["other"]

@@ -1,0 +1,97 @@
+"""Names of the palace that were told in what is deleted: where nothing that is left says them, they are not read."""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Memory
+from memproxy.core.palace import USER, is_role, mentions, pointer, subject_name
+from memproxy.core.scope import Scope
+from memproxy.core.transfer import PalaceRow
+from memproxy.ports import MemoryFilter, MemoryStore, StateStore
+
+_AT_ONCE = 200
+"""Memories read in one call."""
+
+
+async def leave_unsaid_names(
+    store: MemoryStore,
+    state: StateStore,
+    scope: Scope,
+    gone: Sequence[Memory] | None,
+    flush: Callable[[], Awaitable[None]],
+) -> None:
+    """Erase other names of wings, and give wings another name, that no memory which is left says: of all names, or of
+    those that single deleted memories said (``gone``). A wing keeps its number, so that pointers stay. ``flush`` makes
+    what was written durable: only then the state changes, so that doing it again after a crash ends the same.
+
+    Raises:
+        StoreUnavailable, StateUnavailable: do it again.
+    """
+    owner = Scope(tenant=scope.tenant, user=scope.user)
+    rows = [row for row in await state.palace_rows(owner) if row.kind in {"wing", "alias"}]
+    names = {row.name for row in rows if row.name != USER and not is_role(row.name)}
+    if gone is not None:
+        names &= {name for memory in gone for name in _said(memory)}
+    unsaid = await _unsaid(store, owner, names) if names else set()
+    if not unsaid:
+        return
+    renamed = _renamed(rows, unsaid)
+    for name, other in renamed.items():
+        await _rename(store, owner, name, other)
+    if renamed:
+        await flush()
+    await state.rename_wings(owner, renamed, unsaid)
+
+
+def _said(memory: Memory) -> Iterator[str]:
+    """The names that a memory may be found by."""
+    relations = [end for one in memory.relations for end in (one.subject, one.object)]
+    for field in (memory.subject, memory.object, *memory.entities, *relations):
+        if field:
+            yield subject_name(field)
+            yield from mentions(field)
+    yield from mentions(memory.content)
+
+
+async def _unsaid(store: MemoryStore, owner: Scope, names: Collection[str]) -> set[str]:
+    left = set(names)
+    cursor = None
+    while left:
+        page = await store.page(owner, MemoryFilter(), limit=_AT_ONCE, cursor=cursor)
+        for memory in page.memories:
+            left.difference_update(_said(memory))
+        if (cursor := page.next_cursor) is None:
+            break
+    return left
+
+
+def _renamed(rows: Sequence[PalaceRow], unsaid: Collection[str]) -> dict[str, str]:
+    """What wings of unsaid names are called then: by another name that holds everywhere ("user", "dog"), else by their
+    number.
+    """
+    wings = {row.name: row.number for row in rows if row.kind == "wing"}
+    aliases = defaultdict[int, list[str]](list)
+    for row in rows:
+        if row.kind == "alias" and not row.parent and row.name not in unsaid and row.name not in wings:
+            aliases[row.number].append(row.name)
+    gone = {name: number for name, number in wings.items() if name in unsaid}
+    return {
+        name: min(aliases[number], key=lambda other: (other != USER, other), default=pointer(number).lower())
+        for name, number in gone.items()
+    }
+
+
+async def _rename(store: MemoryStore, owner: Scope, name: str, other: str) -> None:
+    where, cursor = MemoryFilter(wings=(name,)), None
+    while True:
+        page = await store.page(owner, where, limit=_AT_ONCE, cursor=cursor)
+        changes: dict[str | None, dict[str, dict[str, Any]]] = defaultdict(dict)
+        for memory in page.memories:
+            changes[memory.session_id][memory.id] = {"wing": other}
+        for session, fields in changes.items():
+            await store.set_fields(msgspec.structs.replace(owner, session=session), fields)
+        if (cursor := page.next_cursor) is None:
+            return
