@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 PRIOR_CANDIDATES = 10
 """With fewer candidates than this, what is usual counts for more than what is seen."""
@@ -75,11 +76,14 @@ def log_odds(score: float, *, surest: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def columns(cosine: Array, bm25: Array, coverage: Array, query_terms: int) -> dict[str, Array]:
+def columns(
+    cosine: Array, bm25: Array, coverage: Array, query_terms: int, counted: Mask | None = None
+) -> dict[str, Array]:
     """The signals of the candidates of one query, by name, one value per candidate.
 
     ``cosine`` in [-1, 1], NaN without a vector; ``bm25`` raw, not negative; ``coverage`` in [0, 1]: the weighted part
-    of the query's terms that a candidate's own text has; ``query_terms`` the number of terms that BM25 searched for.
+    of the query's terms that a candidate's own text has; ``query_terms`` the number of terms that BM25 searched for;
+    ``counted`` which of them are the candidates that each is held against (None: all).
 
     A standing is how many spreads a candidate lies above the mean of all candidates of the query, both drawn towards
     what is usual; BM25 is taken per query term, so that long and short queries compare. A place is the same drawn
@@ -89,46 +93,49 @@ def columns(cosine: Array, bm25: Array, coverage: Array, query_terms: int) -> di
     its neighbours, else 0: a cosine that no shared word explains says more. Without a vector, cosine and its standing
     are 0.
     """
-    count = len(bm25)
+    count = len(bm25) if counted is None else int(np.count_nonzero(counted))
     missing = np.isnan(cosine)
     if np.logical_or.reduce(missing):
         seen = ~missing
-        plain, standing = np.where(seen, cosine, 0.0), np.zeros(count)
-        standing[seen] = _standings(cosine[seen], USUAL_COSINE)
+        plain, standing = np.where(seen, cosine, 0.0), np.zeros(len(bm25))
+        standing[seen] = _standings(cosine[seen], USUAL_COSINE, _of(counted, seen))
     else:
-        plain, standing = cosine, _standings(cosine, USUAL_COSINE)
+        plain, standing = cosine, _standings(cosine, USUAL_COSINE, counted)
     other_words = ((coverage == 0) & (bm25 == 0)).astype(float)
     return {
         "cosine": plain,
         "cosine_standing": standing,
-        "bm25_standing": _standings(bm25 * _small_corpus(count) / max(1, query_terms), USUAL_BM25),
-        "bm25_place": places(bm25),
+        "bm25_standing": _standings(bm25 * _small_corpus(count) / max(1, query_terms), USUAL_BM25, counted),
+        "bm25_place": places(bm25, counted),
         "coverage": coverage,
-        "crowd": np.full(count, math.log(count + CROWD_BASE)),
+        "crowd": np.full(len(bm25), math.log(count + CROWD_BASE)),
         "other_words": other_words,
         "other_words_cosine": other_words * plain,
     }
 
 
-def late_columns(similarities: Array, window: Array, functional: Sequence[bool]) -> dict[str, Array]:
+def late_columns(
+    similarities: Array, window: Array, functional: Sequence[bool], counted: Mask | None = None
+) -> dict[str, Array]:
     """How near the tokens of each candidate are to those of the question, by name, one value per candidate.
 
     ``similarities`` has a row for each candidate and a column for each token of the question (`tokenvectors`), NaN in
     the rows of candidates without tokens, which get 0; ``window`` is the best of a candidate and of those beside it.
-    ``functional`` tokens have no topic. A token that few candidates have anything near to counts more.
+    ``functional`` tokens have no topic. A token that few candidates have anything near to counts more. ``counted`` as
+    in `columns`.
     """
     seen = compared(similarities)
     found = {name: np.zeros(len(seen)) for name in LATE}
     if not np.logical_or.reduce(seen):
         return found
     if not np.logical_and.reduce(seen):
-        similarities, window = similarities[seen], window[seen]
+        similarities, window, counted = similarities[seen], window[seen], _of(counted, seen)
     near = np.minimum(np.maximum((similarities - NEAR_TOKENS) / (SAME_TOKENS - NEAR_TOKENS), 0.0), 1.0)
-    parts = shares(near, functional)
+    parts = shares(near if counted is None else near[counted], functional)
     own = similarities @ parts
     found["late"][seen] = own
-    found["late_standing"][seen] = _standings(own, USUAL_LATE)
-    found["late_window"][seen] = _standings(window @ parts, USUAL_LATE_WINDOW)
+    found["late_standing"][seen] = _standings(own, USUAL_LATE, counted)
+    found["late_window"][seen] = _standings(window @ parts, USUAL_LATE_WINDOW, counted)
     return found
 
 
@@ -147,12 +154,15 @@ def _small_corpus(candidates: int) -> float:
     return _rarity(1, candidates + PRIOR_DOCUMENTS) / _rarity(1, candidates) if candidates else 1.0
 
 
-def _standings(values: Array, usual: _Usual) -> Array:
-    count = len(values)
-    if not count:
-        return values
+def _of(counted: Mask | None, rows: Mask) -> Mask | None:
+    return None if counted is None else counted[rows]
+
+
+def _standings(values: Array, usual: _Usual, counted: Mask | None = None) -> Array:
+    others = values if counted is None else values[counted]
+    count = len(others)
     total = count + PRIOR_CANDIDATES
-    summed, variance = _moments(values)
+    summed, variance = _moments(others) if count else (0.0, 0.0)
     centre = (summed + PRIOR_CANDIDATES * usual.mean) / total
     spread = math.sqrt((count * variance + PRIOR_CANDIDATES * usual.spread**2) / total)
     result: Array = (values - centre) / spread
@@ -166,13 +176,16 @@ def _moments(values: Array) -> tuple[float, float]:
     return summed, float(np.add.reduce(away * away)) / len(values)
 
 
-def places(values: Array) -> Array:
-    """How many spreads a candidate lies above the mean of the others, drawn towards 0 where there are few of them."""
-    count = len(values)
-    summed, variance = _moments(values) if count > 1 else (0.0, 0.0)
+def places(values: Array, counted: Mask | None = None) -> Array:
+    """How many spreads a candidate lies above the mean of those ``counted`` (None: of all), drawn towards 0 where there
+    are few of them.
+    """
+    others = values if counted is None else values[counted]
+    count = len(others)
+    summed, variance = _moments(others) if count > 1 else (0.0, 0.0)
     spread = math.sqrt(variance)
     if spread <= _NO_SPREAD:
-        return np.zeros(count)
+        return np.zeros(len(values))
     result: Array = count / (count + 2 * PRIOR_CANDIDATES) * (values - summed / count) / spread
     return result
 

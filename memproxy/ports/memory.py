@@ -1,10 +1,10 @@
 """The seam to where memories and their vectors live."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -110,6 +110,14 @@ class Notes(msgspec.Struct):
     """
 
     made: object = None
+
+
+@runtime_checkable
+class NotesAhead(Protocol):
+    """A store that reads memories before a search finds them, and can have their notes made then."""
+
+    def note_ahead(self, make: Callable[[Memory, Notes], None]) -> None:
+        """``make`` fills the notes of each memory that is read ahead from now on. It takes less than 0.1 ms."""
 
 
 class Candidate(msgspec.Struct, kw_only=True, gc=False):

@@ -84,6 +84,14 @@ class Aside:
         noise |= {place for place in told if not by_user[place]}  # echoes
         return Places(noise=noise, told=told - noise)
 
+    def note(self, memory: Memory, reading: Reading) -> None:
+        """See in a memory that nobody has found yet what is looked for in those that were."""
+        if memory.kind is not _TURN:
+            _said(memory, reading)
+        _grams(memory, reading)
+        if memory.kind is not _TURN or (memory.trust is Trust.ASSISTANT and len(memory.content) <= BRIEF_CHARACTERS):
+            _marks_of(memory, reading)
+
     def asked_again(
         self, query: str, memories: Sequence[Memory], readings: Sequence[Reading | None] = ()
     ) -> frozenset[int]:

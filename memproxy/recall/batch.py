@@ -1,6 +1,7 @@
 """The candidates of one query among each other, as arrays: what the ranking stages work on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from itertools import compress
 from typing import TypeVar
 
 import numpy as np
@@ -25,10 +26,16 @@ microseconds."""
 
 
 class Batch:
-    """Candidates of one query: all of them, or those at some ``places``. All arrays have one value per candidate."""
+    """Candidates of one query: all of them, or those at some ``places``. All arrays have one value per candidate.
 
-    def __init__(self, each: Each, places: Sequence[int] | None = None) -> None:
+    ``counted`` are those that all are held against, and that tell something of each other (None: all do).
+    """
+
+    def __init__(
+        self, each: Each, places: Sequence[int] | None = None, counted: NDArray[np.bool_] | None = None
+    ) -> None:
         self.each = each
+        self.counted = counted
         self._places = None if places is None else np.array(places, dtype=np.int64)
         self.memories: list[Memory] = each.memories if places is None else [each.memories[place] for place in places]
         self.notes = each.notes if places is None else [each.notes[place] for place in places]
@@ -36,12 +43,24 @@ class Batch:
         self.words = each.words
         self.cosine = self._of(each.cosine)
         self.bm25 = self._of(each.bm25)
-        held = each.held if self._places is None else each.held[:, self._places]
-        self.coverage = fusion.coverage(fusion.term_weights(each.terms, each.generic, held), held)
 
-    def only(self, places: Sequence[int]) -> "Batch":
-        """The candidates at these places by themselves, of a batch of all of them."""
-        return Batch(self.each, places)
+    def only(self, places: Sequence[int], *, silent: Set[int] = frozenset()) -> "Batch":
+        """The candidates at these places by themselves, of a batch of all of them; those ``silent`` do not count,
+        unless there are no others.
+        """
+        counted = np.array([place not in silent for place in places], np.bool_) if silent else None
+        if counted is not None and (counted.all() or not counted.any()):
+            counted = None
+        return Batch(self.each, None if len(places) == len(self.each.memories) else places, counted)
+
+    def counting(self) -> "Batch":
+        """Those that count by themselves."""
+        rows = range(len(self.memories)) if self.counted is None else self.counted.nonzero()[0].tolist()
+        return Batch(self.each, [self.whole[row] for row in rows])
+
+    def among_counted(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Those of the rows that count."""
+        return rows if self.counted is None else rows & self.counted
 
     def _of(self, values: NDArray[Row]) -> NDArray[Row]:
         """The rows of these candidates."""
@@ -51,6 +70,13 @@ class Batch:
     def asking(self) -> Asking:
         """The query, read."""
         return self.each.asking
+
+    @lazy
+    def coverage(self) -> Array:
+        """The weighted part of the query's terms that each candidate's own text has (`core.fusion`)."""
+        held = self.each.held if self._places is None else self.each.held[:, self._places]
+        weighed = held if self.counted is None else held[:, self.counted]
+        return fusion.coverage(fusion.term_weights(self.each.terms, self.each.generic, weighed), held)
 
     @lazy
     def phrases(self) -> Array:
@@ -106,6 +132,13 @@ class Batch:
         return missing
 
     @lazy
+    def has_no_vectors(self) -> bool:
+        """Whether none that counts has a cosine."""
+        return bool(
+            np.logical_and.reduce(self.without_vector if self.counted is None else self.without_vector[self.counted])
+        )
+
+    @lazy
     def nothing(self) -> Array:
         """0 for each candidate: the column of what the query does not ask for, or none of them has."""
         return np.zeros(len(self.memories))
@@ -118,7 +151,7 @@ class Batch:
     @lazy
     def columns(self) -> dict[str, Array]:
         """The signals of `core.fusion`."""
-        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.each.terms))
+        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.each.terms), self.counted)
 
     @lazy
     def strength(self) -> Array:
@@ -161,12 +194,15 @@ class Batch:
     def asked_speakers(self) -> frozenset[str]:
         """Those who said one of these, or whom one is about, and whose name the query has."""
         asked = self.each.asked_speakers
-        return asked.intersection(self._speakers) if asked else asked
+        if not asked:
+            return asked
+        return asked.intersection(self._speakers if self.counted is None else compress(self._speakers, self.counted))
 
     @lazy
     def asks_of_speaker(self) -> bool:
         """Whether the query names somebody who said one of these himself."""
-        return any((self.said_by(name) * self.is_turn).any() for name in self.asked_speakers)
+        turns = self.among_counted(self.is_turn > 0)
+        return any(self.said_by(name)[turns].any() for name in self.asked_speakers)
 
     @lazy
     def _speakers(self) -> list[str]:
@@ -183,7 +219,9 @@ class Batch:
 
     @lazy
     def around(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of the turns said right before and right after, `NOBODY` where they are no candidates."""
+        """The places of the turns said right before and right after, `NOBODY` where they are no candidates; of one that
+        counts, only such that count.
+        """
         each = self.each
         order = here = each.turns_in_order
         if self._places is not None:
@@ -191,6 +229,18 @@ class Batch:
             places[self._places] = np.arange(len(self._places))
             order = order[places[order] != NOBODY]
             here = places[order]
+        before, after = self._adjoining(order, here)
+        if self.counted is None:
+            return before, after
+        there = self.counted[here]
+        counted_before, counted_after = self._adjoining(order[there], here[there])
+        return np.where(self.counted, counted_before, before), np.where(self.counted, counted_after, after)
+
+    def _adjoining(
+        self, order: NDArray[np.intp], here: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`around` of turns in ``order``, which are ``here`` among these candidates."""
+        each = self.each
         adjoin = _adjoin(each.session[order], each.microsecond[order], each.place_in_call[order])
         before, after = np.full((2, len(self.memories)), NOBODY)
         one, following = here[:-1][adjoin], here[1:][adjoin]

@@ -34,8 +34,16 @@ _STEP = 1e-3
 
 def carried(batch: Batch, odds: Array) -> tuple[Array, Array]:
     """The log odds of the candidates, with those of others that they stand with; and 1 for those that another of them
-    replaces, else 0. What the user must avoid is given all the same.
+    replaces, else 0. What the user must avoid is given all the same. What does not count stands with nobody.
     """
+    if batch.counted is None:
+        return _carried(batch, odds)
+    found, replaced, places = odds.copy(), np.zeros(len(odds)), batch.counted.nonzero()[0]
+    found[places], replaced[places] = _carried(batch.counting(), odds[places])
+    return found, replaced
+
+
+def _carried(batch: Batch, odds: Array) -> tuple[Array, Array]:
     found, replaced = of_days(batch, odds), np.zeros(len(odds))
     if batch.asking.assistant_said:
         found = _answers(batch, found)

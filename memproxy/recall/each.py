@@ -27,12 +27,11 @@ from memproxy.recall.reading import (
     OF_OTHERS,
     PLACE,
     SESSION,
-    SIGNS_KEPT,
+    SIGN_PLACES,
     TURN,
     Reading,
     numbers_of,
     phrases,
-    signs,
     single_words,
 )
 
@@ -74,7 +73,6 @@ class Each:
         self.letters = letters or Letters([reading.letters for reading in readings])
         self._tokens = tokens
         self._readings = readings
-        self._signs: dict[str, Array] = {}
         self._read: dict[Callable[[str], Any], Any] = {}
         self._read_each: dict[tuple[Callable[[Each, int], Any], int], Any] = {}
         numbers = numbers_of(readings)
@@ -259,11 +257,7 @@ class Each:
 
     def surface(self, name: str) -> Array:
         """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""
-        if name in SIGNS_KEPT:
-            return self._numbers[SIGNS_KEPT[name]]
-        if name not in self._signs:
-            self._signs[name] = self.is_turn * signs(name, self._readings)
-        return self._signs[name]
+        return self._numbers[SIGN_PLACES[name]]
 
 
 def _numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

@@ -124,6 +124,7 @@ def features(
     *,
     alone: Columns | None = None,
     nothing: Array | None = None,
+    count: int | None = None,
 ) -> Columns:
     """What is seen of candidates in the order of ``odds``, by name, one value for each; those of candidates that are
     not ``members`` mean nothing, and at least one is. ``free`` are the odds less what the number of candidates takes.
@@ -131,18 +132,19 @@ def features(
     How far a candidate is ``behind`` the best, and ``above`` the field of those that are not near it; how many are
     ``near`` the best (a logarithm: 0, it stands alone); the columns that say by themselves how well it matches; and
     what `by_themselves` tells of it with ``nothing`` (``alone``: where it is known).
+    ``count`` is the number of candidates, where not all of them count.
     """
     nothing = np.zeros(len(odds)) if nothing is None else nothing
     alone = by_themselves(asked, columns, nothing) if alone is None else alone
     best_first = np.sort(odds[members])[::-1]
     behind = np.minimum(best_first[0] - odds, _MOST_BEHIND)
     above, near = _above(odds, best_first), math.log(float(np.exp(best_first - best_first[0]).sum()))
-    many = asked.many
+    many, count = asked.many, len(odds) if count is None else count
     return {
         **{name: columns[name] for name in _TAKEN if name in columns},
         "free": free,
         "behind": behind,
-        "behind_many": behind * len(odds) / (len(odds) + FEW),
+        "behind_many": behind * count / (count + FEW),
         "above": above,
         "near": nothing + near,
         **alone,

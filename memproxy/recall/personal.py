@@ -111,7 +111,9 @@ def personal(batch: Batch, odds: Array) -> Array:
     asked = batch.each.asked_about
     if not asked.names or asking.assistant_said:
         return found
-    told = _told(batch, np.argsort(-odds, kind="stable")[:LOOKED_AT].tolist())
+    order = np.argsort(-odds, kind="stable")
+    counted = order if batch.counted is None else order[batch.counted[order]]
+    told = _told(batch, counted[:LOOKED_AT].tolist())
     found = found + _lacking(asked, told, len(odds), of_self=of_self)
     if not of_self:
         return found
@@ -253,11 +255,12 @@ def _learned(batch: Batch) -> Array | None:
 
 def _on_time(batch: Batch) -> Array | None:
     """What is given to those that were said at the time that is asked for."""
-    spans, count = batch.each.spans, len(batch.memories)
+    spans = batch.each.spans
     if not spans:
         return None
     moments = [memory.valid_from or memory.created_at for memory in batch.memories]
     inside = np.array([float(any(span.days_away(moment) == 0 for span in spans)) for moment in moments])
-    worth = ON_TIME * math.log((count + 1) / (float(inside.sum()) + 0.5))
+    counted = inside if batch.counted is None else inside[batch.counted]
+    worth = ON_TIME * math.log((len(counted) + 1) / (float(counted.sum()) + 0.5))
     result: Array = inside * min(MOST_ON_TIME, worth)
     return result

@@ -25,6 +25,7 @@ from memproxy.ports import (
     LexicalEncoder,
     MemoryFilter,
     MemoryStore,
+    NotesAhead,
     Question,
     Reranker,
 )
@@ -107,6 +108,8 @@ class Recall:
         self._rewriter = rewriter
         self._reranker = reranker
         self._general = GeneralQuestions(embedder, enabled=settings.gate.prototypes)
+        if isinstance(store, NotesAhead):
+            store.note_ahead(lambda memory, notes: self._aside.note(memory, self._ranker.note(memory, notes)))
 
     async def prepare(self) -> None:
         """What is worth doing ahead of requests; called now and then."""

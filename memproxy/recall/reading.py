@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.questions import Question, may_be_question, read_question
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
-from memproxy.ports import Candidate, LexicalEncoder, Notes
+from memproxy.ports import LexicalEncoder, Notes
 from memproxy.recall.letters import Letters, Numbers
 
 READ_CHARACTERS = 800
@@ -62,12 +62,13 @@ _FUNCTION_WORDS = frozenset(part.encode() for word in STOPWORDS for part in word
 _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|awesome|congrat|great|nice)", re.IGNORECASE)
 
 
-TURN, BY_USER, BY_ASSISTANT, CREATED, LENGTH, QUESTION, FIRST_PERSON, ACKNOWLEDGEMENT = range(8)
-OF_OTHERS, REPLACED, ASKS, BRIEF = range(8, 12)
-SESSION, MICROSECOND, PLACE = range(12, 15)
-NUMBERS = 15
+TURN, BY_USER, BY_ASSISTANT, CREATED = range(4)
+LENGTH, QUESTION, FIRST_PERSON, NUMBER, NAME, TIME, ACKNOWLEDGEMENT = range(4, 11)
+OF_OTHERS, REPLACED, ASKS, BRIEF = range(11, 15)
+SESSION, MICROSECOND, PLACE = range(15, 18)
+NUMBERS = 18
 """What `Reading.numbers` holds: 1 for a verbatim message, else 0; the same for a user's and for an assistant's; when it
-was learned or said, in seconds; of a verbatim message four of the `SIGNS` (0 of others); 1 for what was learned of
+was learned or said, in seconds; of a verbatim message the `SIGNS` (0 of others); 1 for what was learned of
 messages other than itself, for what another memory has superseded, for a verbatim message that is one question, and
 for a text of at most `BRIEF_CHARACTERS`, else 0; and where a turn stands, as 64-bit integers: a number that stands for
 its session in this process, the microsecond, and the place within its call.
@@ -101,8 +102,6 @@ class Reading(msgspec.Struct):
     marks: bytes | None = None
     relation: str | None = None
     """Where `recall.hops` looks for a fact's relation, where it has looked."""
-    seen: dict[str, float] = {}
-    """Those of the `SIGNS` that were looked for (see `signs`)."""
 
 
 def unread() -> Reading:
@@ -130,16 +129,6 @@ def asked_by(memory: Memory) -> Question | None:
     return read_question(memory.content)
 
 
-def signs(name: str, readings: Sequence[Reading]) -> list[float]:
-    """One of `SIGNS` of each, looked for when it is asked for, because most questions ask for few of them."""
-    try:
-        return [reading.seen[name] for reading in readings]  # as of nearly all
-    except KeyError:
-        for reading in [reading for reading in readings if name not in reading.seen]:
-            reading.seen[name] = SIGNS[name](reading)
-        return [reading.seen[name] for reading in readings]
-
-
 class Reader:
     """Reads memories, each text once, and finds a query's terms in them.
 
@@ -153,11 +142,11 @@ class Reader:
             lambda word: self.terms(word.decode())
         )
 
-    def of(self, candidate: Candidate) -> Reading:
-        """What is kept beside the candidate, or a reading that is kept there from now on."""
-        made = candidate.notes.made
+    def of(self, memory: Memory, notes: Notes) -> Reading:
+        """What is kept beside the memory, or a reading that is kept there from now on."""
+        made = notes.made
         if not isinstance(made, Reading):
-            made = candidate.notes.made = self.read(candidate.memory)
+            made = notes.made = self.read(memory)
         return made
 
     def read(self, memory: Memory) -> Reading:
@@ -224,8 +213,8 @@ def _numbers(memory: Memory, reading: Reading) -> bytes:
     numbers[ASKS] = float(reading.asks is not None)
     numbers[BRIEF] = float(len(memory.content) <= BRIEF_CHARACTERS)
     if is_turn:
-        for name, place in SIGNS_KEPT.items():
-            numbers[place] = SIGNS[name](reading)
+        for name, sign in SIGNS.items():
+            numbers[SIGN_PLACES[name]] = sign(reading)
     place = memory.metadata.get("seq", 0)
     place = max(-_FARTHEST_PLACE, min(_FARTHEST_PLACE, place)) if isinstance(place, int) else 0
     stands = array("q", (hash(memory.session_id), round(memory.created_at.timestamp() * 1_000_000), place))
@@ -253,10 +242,18 @@ are 1 or 0.
 """
 
 
-SIGNS_KEPT: Mapping[str, int] = MappingProxyType(
-    {"length": LENGTH, "question": QUESTION, "first_person": FIRST_PERSON, "acknowledgement": ACKNOWLEDGEMENT}
+SIGN_PLACES: Mapping[str, int] = MappingProxyType(
+    {
+        "length": LENGTH,
+        "question": QUESTION,
+        "first_person": FIRST_PERSON,
+        "number": NUMBER,
+        "name": NAME,
+        "time": TIME,
+        "acknowledgement": ACKNOWLEDGEMENT,
+    }
 )
-"""Those that every question asks for, and where they are among a reading's numbers."""
+"""Where they are among a reading's numbers."""
 
 
 def _one_of(words: Sequence[bytes], letters: bytes) -> float:

@@ -32,7 +32,7 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
             sums = np.where(without, weighted(columns, recipe.lexical, count), sums)
         return np.clip(sums, 0.0, 1.0)
     seen = _Seen.of(batch, columns)
-    if without.all():
+    if batch.has_no_vectors:
         odds = _odds(seen, columns, recipe.lexical, recipe.lexical_level, without)
         return _told(batch, columns, odds)
     sums = weighted(columns, recipe.hybrid, count, batch.nothing)
@@ -56,11 +56,12 @@ class _Seen(msgspec.Struct, gc=False):
     asked: Asked
     alone: Columns
     nothing: Array
+    counted: NDArray[np.bool_] | None
 
     @classmethod
     def of(cls, batch: Batch, columns: Columns) -> "_Seen":
         asked = Asked.of(batch)
-        return cls(asked, by_themselves(asked, columns, batch.nothing), batch.nothing)
+        return cls(asked, by_themselves(asked, columns, batch.nothing), batch.nothing, batch.counted)
 
 
 def _told(batch: Batch, columns: Columns, odds: Array) -> Array:
@@ -81,11 +82,18 @@ def _odds(
     """Log odds by the weights ``level``, in the order of the weights ``order``; for the ``members``. ``sums`` by
     ``order``, where they are known.
     """
-    nothing, count = seen.nothing, len(members)
-    sums = weighted(columns, order, count, nothing) if sums is None else sums
-    free_sums = free(order, columns, sums)
-    found = features(seen.asked, columns, sums, free_sums, members, alone=seen.alone, nothing=nothing)
-    return in_order(weighted(found, level, count, nothing), sums, members)
+    sums = weighted(columns, order, len(members), seen.nothing) if sums is None else sums
+    free_sums, counted = free(order, columns, sums), seen.counted
+
+    def told(some: NDArray[np.bool_], count: int | None = None) -> Array:
+        alone, nothing = seen.alone, seen.nothing
+        found = features(seen.asked, columns, sums, free_sums, some, alone=alone, nothing=nothing, count=count)
+        return in_order(weighted(found, level, len(members), nothing), sums, some)
+
+    if counted is None or not np.logical_or.reduce(members & counted):
+        return told(members)
+    # what does not count is held against all
+    return np.where(counted, told(members & counted, int(np.count_nonzero(counted))), told(members))
 
 
 def free(weights: Weights, columns: Columns, sums: Array) -> Array:
@@ -100,7 +108,9 @@ def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.boo
     """
     rows = np.flatnonzero(without | (batch.bm25 > 0))
     places = {id(memory): place for place, memory in enumerate(batch.each.memories)}
-    told = batch.only([places[id(batch.memories[row])] for row in rows])
+    there = [places[id(batch.memories[row])] for row in rows]
+    silent = () if batch.counted is None else (~batch.counted[rows]).nonzero()[0].tolist()
+    told = batch.only(there, silent={there[row] for row in silent})
     told.cosine = np.full(len(rows), np.nan)
     columns: Columns = {}
     for name in recipe.stages:

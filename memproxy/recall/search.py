@@ -47,7 +47,13 @@ class Ranker:
         """How each looks on its surface; what is made is kept beside them."""
         found = readings_of([candidate.notes for candidate in candidates])
         read = self._reader.of
-        return [one or read(candidate) for one, candidate in zip(found, candidates, strict=True)]
+        return [
+            one or read(candidate.memory, candidate.notes) for one, candidate in zip(found, candidates, strict=True)
+        ]
+
+    def note(self, memory: Memory, notes: Notes) -> Reading:
+        """How one looks that nobody has found yet; it is kept in its notes."""
+        return self._reader.of(memory, notes)
 
     def rank(
         self,
@@ -64,22 +70,20 @@ class Ranker:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
 
         ``text`` is what was searched for, ``now`` the time it was asked at. Candidates at the places ``noise`` have the
-        score that they get among all, and do not count in that of the others; those at ``aside`` have the score that
+        score that they get beside the others, and do not count in that of these; those at ``aside`` have the score that
         they get without the noise, and do not count in that of the rest. ``readings`` as `read` answered them, where
         that was asked before, and ``read`` the text and the time as they were read before.
         """
         if not candidates:
             return []
         batch = self.batch(text, query, candidates, now, readings=readings, read=read)
-        scored: list[Scored] = []
-        left: Sequence[int] = range(len(candidates))
-        for away in (noise, aside - noise):
-            if away:
-                here = batch if len(left) == len(candidates) else batch.only(left)
-                scored += self._scored(here, [row for row, place in enumerate(left) if place in away])
-                left = [place for place in left if place not in away]
-        if left:
-            scored += self._scored(batch if len(left) == len(candidates) else batch.only(left))
+        places = range(len(candidates))
+        everyone = batch.only(places, silent=noise)
+        if not aside - noise:
+            return best_first(self._scored(everyone))
+        scored = self._scored(everyone, sorted(aside | noise))
+        if left := [place for place in places if place not in aside and place not in noise]:
+            scored += self._scored(batch.only(left))
         return best_first(scored)
 
     def _scored(self, batch: Batch, places: Sequence[int] | None = None) -> list[Scored]:

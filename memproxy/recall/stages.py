@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
@@ -63,7 +64,7 @@ def late(batch: Batch) -> Columns:
     to everything.
     """
     functional = [word in _WITHOUT_TOPIC for word in batch.words]
-    return fusion.late_columns(batch.similarities, batch.window, functional)
+    return fusion.late_columns(batch.similarities, batch.window, functional, batch.counted)
 
 
 def phrases(batch: Batch) -> Columns:
@@ -90,7 +91,7 @@ def sessions(batch: Batch) -> Columns:
     of the query's words, whatever their kind, the candidates of the session have together.
     """
     strength, session = batch.strength, batch.session
-    matching = ((strength > 0) & (batch.is_turn > 0)).nonzero()[0]
+    matching = batch.among_counted((strength > 0) & (batch.is_turn > 0)).nonzero()[0]
     # those of each session together, its best first
     there = matching[np.lexsort((-strength[matching], session[matching]))]
     behind = np.arange(len(there)) - session[there].searchsorted(session[there])
@@ -127,7 +128,7 @@ def times(batch: Batch) -> Columns:
         near = np.clip(1 - away / NEAR_DAYS, 0.0, 1.0)
     newest = nothing
     if batch.each.asks_for_latest and len(batch.memories) > 1:
-        newest = batch.created.argsort().argsort() / (len(batch.memories) - 1)
+        newest = _order(batch.created, batch.counted)
     return {"near_time": near, "newest": newest}
 
 
@@ -187,19 +188,26 @@ def _by_best(values: Array) -> Array:
 
 def _session_words(batch: Batch) -> Array:
     """For turns, against other sessions' candidates; not looked at where all candidates have vectors."""
-    if not np.logical_or.reduce(batch.without_vector):
+    if not np.logical_or.reduce(batch.among_counted(batch.without_vector)):
         return batch.nothing
     words, turns = batch.each.single_words, batch.is_turn > 0
     standing = np.zeros(len(turns))
     if words and np.logical_or.reduce(turns):
-        held = batch.has_words
-        numbers = batch.session[turns]
+        held, counted, told = batch.has_words, batch.counted, batch.among_counted(turns)
         together = np.zeros((batch.each.sessions, len(words)), dtype=np.bool_)
-        np.logical_or.at(together, numbers, held[turns])
-        shares = fusion.shares(held, list(words.values()))
+        np.logical_or.at(together, batch.session[told], held[told])
+        shares = fusion.shares(held if counted is None else held[counted], list(words.values()))
         found = np.add.reduce(together.T * shares[:, None], axis=0)  # not by `@`: see `fusion.coverage`
-        standing[turns] = fusion.places(found[numbers])
+        standing[turns] = fusion.places(found[batch.session[turns]], None if counted is None else counted[turns])
     return standing
+
+
+def _order(times: Array, counted: NDArray[np.bool_] | None) -> Array:
+    """0 for the oldest to 1 for the newest of those that count; others as those that stand beside them."""
+    if counted is None:
+        return times.argsort().argsort() / (len(times) - 1)
+    others = np.sort(times[counted])
+    return np.minimum(1.0, others.searchsorted(times) / max(1, len(others) - 1))
 
 
 def _reciprocal(values: Array) -> Array:

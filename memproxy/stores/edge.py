@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 import msgspec
 import qdrant_edge as edge
 
+from memproxy.core.memory import Memory
 from memproxy.core.questions import VERSION as QUESTIONS
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Candidate, HybridQuery, Point
+from memproxy.ports import Candidate, HybridQuery, Notes, Point
 from memproxy.stores.backend import Backend, Written
 from memproxy.stores.edge_files import MARKER, Marker, StoreFolder, check_built_with, missing_store
 from memproxy.stores.edge_rebuild import EdgeRebuild
@@ -73,6 +74,7 @@ class EdgeStore(VectorStore):
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._recent = self._lately = RecentMemories()
         self._indexes = OwnerIndexes(most_bytes=index_bytes, dimension=dimension) if index_bytes else None
+        self._make_notes: Callable[[Memory, Notes], None] | None = None
         self._folder = StoreFolder(path)
         self._room = Room(path, least=least_room, disk=disk)
         self._thread = OwnThread("memproxy-store")
@@ -118,8 +120,14 @@ class EdgeStore(VectorStore):
     async def _read_ahead(self, places: Sequence[str]) -> bool:
         if self._backend is None or not self._lately.has_room(len(places)):
             return False
-        await self._read(self._backend, list(places))
+        for _, one in await self._read(self._backend, list(places)):
+            if self._make_notes is not None:
+                self._make_notes(one.memory, one.notes)
         return True
+
+    def note_ahead(self, make: Callable[[Memory, Notes], None]) -> None:
+        """As `ports.NotesAhead` says."""
+        self._make_notes = make
 
     async def settle(self) -> None:
         """Returns when all indexes are made that were begun, and older turns have their flags."""

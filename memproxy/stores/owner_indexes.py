@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 CHUNK = 64
 """Points read at once while an index is made: the engine holds Python's lock meanwhile."""
 
+READ_AHEAD = 16
+"""Memories read ahead at once: with the notes made of them it takes 1 to 2 ms, in which nobody else is served."""
+
 SEARCHES = 2
 """Searches of one owner before an index is made: who asks once is answered by the engine."""
 
@@ -200,9 +203,9 @@ class OwnerIndexes:
         if index is None or self._read_ahead is None:
             return
         places = index.places()
-        for start in range(0, len(places), self._chunk):
+        for start in range(0, len(places), READ_AHEAD):
             begin = monotonic()
-            if self._kept.get(owner) is not index or not await self._read_ahead(places[start : start + self._chunk]):
+            if self._kept.get(owner) is not index or not await self._read_ahead(places[start : start + READ_AHEAD]):
                 return
             await asyncio.sleep(monotonic() - begin)  # half of the time is left to others
 

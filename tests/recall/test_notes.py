@@ -9,6 +9,7 @@ import pytest
 
 from memproxy.ports import HybridQuery, MemoryFilter, Notes
 from memproxy.recall.reading import Reading
+from memproxy.stores.owner_indexes import SEARCHES
 from tests.recall.making import ANN, Bench, bench, fact, turn
 
 QUERY = "Where is the harbour?"
@@ -46,6 +47,23 @@ async def test_nothing_is_left_of_what_was_made_of_an_erased_memory(tmp_path: Pa
         made = await reading(it)
         assert keepers(made) == 1
         await it.store.delete(ANN, where)
+        assert keepers(made) == 0
+
+
+async def test_a_memory_is_read_before_it_is_found_and_nothing_is_left_of_it_when_it_is_erased(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        await it.put(turn("The harbour lies to the east.", id="m"))
+        await it.put(turn("Bread is baked in the morning.", id="n"))
+        for _ in range(SEARCHES):
+            await it.store.search(ANN, HybridQuery(bm25=it.lexical.encode_query(QUERY), limit=5))
+        await it.store.settle()
+        (found,) = await it.store.search(ANN, HybridQuery(bm25=it.lexical.encode_query("bread"), limit=5))
+        made = found.notes.made
+        assert isinstance(made, Reading)
+        assert made.grams is not None
+        del found
+        assert keepers(made) == 1
+        await it.store.delete(ANN, MemoryFilter())
         assert keepers(made) == 0
 
 

@@ -1,5 +1,5 @@
-"""What is set aside is ranked in the same go, as two rankings would; echoes of facts are told by a quick look that
-misses none.
+"""What is set aside is ranked in the same go, as two rankings would, and noise counts nowhere; echoes of facts are told
+by a quick look that misses none.
 """
 
 import re
@@ -62,6 +62,26 @@ def test_what_is_set_aside_is_ranked_as_in_a_ranking_of_its_own(
     wanted = {one.memory.id: {"score": one.score} | one.signals for one in expected}
     assert {one.memory.id: {"score": one.score} | one.signals for one in ranked} == {
         name: pytest.approx(values, abs=1e-12) for name, values in wanted.items()
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(query=TEXTS, found=candidates(), data=st.data())
+def test_noise_in_the_same_ranking_changes_nothing_of_what_is_said_of_the_others(
+    query: str, found: list[Candidate], data: st.DataObject
+) -> None:
+    places = st.sets(st.integers(0, len(found) - 1), max_size=len(found) - 1)
+    aside, noise = data.draw(places), data.draw(places)
+    left = [one for place, one in enumerate(found) if place not in aside | noise]
+    ranker, hybrid = Ranker(LEXICAL, DEFAULT), HybridQuery(bm25=LEXICAL.encode_query(query))
+    ranked = ranker.rank(query, hybrid, found, now=NOW, aside=aside, noise=noise)
+    counted = ranker.rank(query, hybrid, left, now=NOW)
+    assert ranked == best_first(ranked)
+    told = {one.memory.id: {"score": one.score} | one.signals for one in ranked}
+    assert told.keys() == {one.memory.id for one in found}
+    # a sum over fewer candidates may be rounded another way, which may turn two that are equal around
+    assert {one.memory.id: told[one.memory.id] for one in counted} == {
+        one.memory.id: pytest.approx({"score": one.score} | one.signals, abs=1e-12) for one in counted
     }
 
 

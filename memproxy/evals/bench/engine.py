@@ -223,8 +223,9 @@ async def measure(
         async with _open(path, drawn, 0) as store, _embedder(model_path, Path(folder, "model")) as embedder:
             cold = await _asked(_recall(store, embedder or default), population, questions)
         async with _open(path, drawn, INDEX_BYTES) as store, _embedder(model_path, Path(folder, "model")) as embedder:
+            recall = _recall(store, embedder or default)
             build_s = await _indexed(store, population, drawn)
-            warm = await _asked(_recall(store, embedder or default), population, questions)
+            warm = await _asked(recall, population, questions)
             index_bytes = store.index_bytes
     names = sorted({name for timings in warm.answers for name in timings})
     times = {name: Times.of([timings.get(name, 0.0) for timings in warm.answers]) for name in names}
