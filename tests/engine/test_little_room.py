@@ -1,5 +1,6 @@
 """Readiness on a disk with little room."""
 
+import inspect
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ class CrowdedStore(SwitchedStore):
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         call = super().__getattr__(name)
+        if not inspect.iscoroutinefunction(call):
+            return call
 
         async def unless_crowded(*arguments: Any, **named: Any) -> Any:
             if self.crowded and name == "optimize":

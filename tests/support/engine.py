@@ -1,6 +1,7 @@
 """A real engine (Edge, SQLite, worker, recall by words) behind a real server on a loopback port."""
 
 import contextlib
+import inspect
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
@@ -112,7 +113,9 @@ class SwitchedStore:
         return cast("MemoryStore", self)
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        method = getattr(self._inner, name)
+        method: Callable[..., Awaitable[Any]] = getattr(self._inner, name)
+        if not inspect.iscoroutinefunction(method):
+            return method  # nothing that the store would be asked for
 
         async def call(*arguments: Any, **named: Any) -> Any:
             if self.away and name != "close":
