@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,16 @@ alone: who waits for another one's timeout could have gone on without vectors.
 PROBE_EVERY_S = 10.0
 """While it is away, it is looked this often whether it is back, also where nobody asks."""
 
+PAUSE_S = 0.5
+MOST_PAUSE_S = 60.0
+"""Before a failed call is repeated, once: what the service says itself (Retry-After) up to the second, else the first.
+"""
+
 
 class OpenAIEmbedder(WithoutTokens):
     """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API.
 
+    A service is silent for ``timeout_s`` at most, and not asked again at once: who stores something waits for it.
     ``spent`` hears of each question that goes there for a tenant (`core.payer`), with the tenant; of those that are
     answered from memory it does not, and of stored texts whoever stores them counts.
     """
@@ -49,7 +56,7 @@ class OpenAIEmbedder(WithoutTokens):
         self._settings = settings
         self._spent = spent
         key = settings.api_key.get_secret_value() if settings.api_key else "none"
-        self._client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=key, timeout=timeout_s, max_retries=1)
+        self._client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=key, timeout=timeout_s, max_retries=0)
         self._tasks = TaskOwner("embedder")
         self._dimension = settings.dimension
         self._state = "ready"
@@ -135,13 +142,10 @@ class OpenAIEmbedder(WithoutTokens):
         return vectors
 
     async def _asked(self, texts: Sequence[str]) -> Vectors:
-        options: dict[str, Any] = {"dimensions": self._settings.dimension} if self._settings.dimension else {}
         try:
             # The API refuses empty input; a space stands for it.
             inputs = [text if text.strip() else " " for text in texts]
-            answer = await self._client.embeddings.create(
-                model=self._settings.model, input=inputs, encoding_format="float", **options
-            )
+            answer = await self._answered(inputs)
         except (openai.OpenAIError, ValueError) as error:  # ValueError: what it answers is no JSON
             self._state = f"unavailable: {type(error).__name__} from {self._client.base_url.host}"
             if isinstance(error, openai.APIConnectionError | openai.InternalServerError):
@@ -164,6 +168,25 @@ class OpenAIEmbedder(WithoutTokens):
         metrics().model_tokens.labels(source="embed", direction="input").inc(max(spent, 0))
         return vectors
 
+    async def _answered(self, inputs: list[str]) -> openai.types.CreateEmbeddingResponse:
+        """The service's answer; asked once more where it failed, but not where it was silent."""
+        options: dict[str, Any] = {"dimensions": self._settings.dimension} if self._settings.dimension else {}
+        ask = partial(
+            self._client.embeddings.create,
+            model=self._settings.model,
+            input=inputs,
+            encoding_format="float",
+            **options,
+        )
+        try:
+            return await ask()
+        except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as error:
+            if isinstance(error, openai.APITimeoutError):
+                raise
+            pause_s = _pause_s(error)
+        await asyncio.sleep(pause_s)
+        return await ask()
+
     def _read(self, answer: openai.types.CreateEmbeddingResponse, expected: int) -> Vectors:
         rows = sorted(answer.data or [], key=lambda row: row.index)
         vectors = [unit(np.asarray(row.embedding, dtype=np.float32)) for row in rows]
@@ -176,6 +199,11 @@ class OpenAIEmbedder(WithoutTokens):
             )
         self._dimension, self._state = lengths.pop(), "ready"
         return vectors
+
+
+def _pause_s(error: openai.APIError) -> float:
+    said = error.response.headers.get("retry-after", "") if isinstance(error, openai.APIStatusError) else ""
+    return min(float(said), MOST_PAUSE_S) if said.isdecimal() else PAUSE_S
 
 
 def _regroup(vectors: Vectors, parts: Sequence[Sequence[str]]) -> list[Vectors]:

@@ -16,6 +16,7 @@ import msgspec
 from memproxy.errors import RequestError
 from memproxy.stores.backend import ORDER_FIELD, Backend, Found
 from memproxy.stores.filters import Between, Where
+from memproxy.stores.stored import pass_over
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -72,7 +73,7 @@ async def newest(
 
 
 async def _next_times(backend: Backend, where: Where, older: Where, *, limit: int) -> list[Found]:
-    rows = await backend.scroll(older, limit=limit, order="desc")
+    rows = await _dated(backend, older, limit=limit, order="desc")
     if len(rows) < limit:
         return [one for group in _by_time(rows) for one in group]
     *whole, cut = _by_time(rows)
@@ -83,7 +84,34 @@ async def _next_times(backend: Backend, where: Where, older: Where, *, limit: in
 
 async def _of_time(backend: Backend, where: Where, time: datetime, *, limit: int, after: str | None) -> list[Found]:
     same = where.also(Between(key=ORDER_FIELD, at_or_after=time, at_or_before=time))
-    return await backend.scroll(same, limit=limit, after_id=after)
+    return await _dated(backend, same, limit=limit, after=after)
+
+
+async def _dated(
+    backend: Backend, where: Where, *, limit: int, order: str | None = None, after: str | None = None
+) -> list[Found]:
+    """As `Backend.scroll`, without the points that have no time (what is left of a damaged file); fewer than ``limit``
+    only where there are no more.
+    """
+    asked = limit
+    while True:
+        rows = await backend.scroll(where, limit=asked, order=order, after_id=after)
+        damaged = {one.id: error for one in rows if (error := _undated(one)) is not None}
+        if len(rows) == asked and len(rows) - len(damaged) < limit:
+            asked = limit + len(damaged)
+            continue
+        for place, error in damaged.items():
+            pass_over(place, error)
+        return [one for one in rows if one.id not in damaged][:limit]
+
+
+def _undated(found: Found) -> Exception | None:
+    """What keeps the point's time from being read; None where it has one."""
+    try:
+        created_at(found)
+    except (KeyError, msgspec.ValidationError) as error:
+        return error
+    return None
 
 
 def _by_time(rows: Sequence[Found]) -> Iterator[list[Found]]:

@@ -21,12 +21,18 @@ from memproxy.stores.thread import Apart, OwnThread
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+_Kind = Literal["read", "write"]
 
 BUSY_TIMEOUT_S = 5.0
 """Longest wait for another process's transaction; ours take milliseconds."""
 
 HELD_TIMEOUT_S = 0.5
-"""The same once one has waited in vain, until one gets through: all that is asked for waits in one queue."""
+"""The same once a transaction of its kind (reading or writing) has waited in vain, until one of that kind gets through:
+all that is asked for waits in one queue. What was asked for so long ago has waited there already.
+"""
+
+HELD_TRY_S = 0.02
+"""It is tried so long all the same."""
 
 BUSY_PAUSE_MS = 1
 """How often it is looked whether another process's transaction has ended. By itself SQLite sleeps longer and longer, up
@@ -83,7 +89,7 @@ class SqliteFile:
         self._renews = renews
         self._gone_since: float | None = None
         self._held: int | None = None
-        self._busy_timeout_s = BUSY_TIMEOUT_S
+        self._held_up: set[_Kind] = set()
         self._sync = sync
         self._checkpoint_pages = checkpoint_pages
         self._apart = apart or threading.Lock()
@@ -115,7 +121,8 @@ class SqliteFile:
 
     async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a read transaction."""
-        return await self._run(lambda: self._patiently(lambda: _transaction(self._opened(), work)))
+        asked = time.monotonic()
+        return await self._run(lambda: self._patiently("read", asked, lambda: _transaction(self._opened(), work)))
 
     async def glance(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a read transaction on the caller's own thread: for a few rows found by an index.
@@ -137,11 +144,13 @@ class SqliteFile:
             self._glance_again = ended + GLANCE_PAUSE_S
         return result
 
-    def _patiently(self, work: Callable[[], Result]) -> Result:
+    def _patiently(self, kind: _Kind, asked: float, work: Callable[[], Result]) -> Result:
         """Do again what another process keeps from being done, for `BUSY_TIMEOUT_S`. The connection itself waits for
-        `BUSY_PAUSE_MS` alone: setting that for each transaction and back takes some 20 µs of a commit.
+        `BUSY_PAUSE_MS` alone: setting that for each transaction and back takes some 20 µs of a commit. ``asked`` is
+        when it was asked for, by `time.monotonic`.
         """
-        until = time.monotonic() + self._busy_timeout_s
+        now = time.monotonic()
+        until = max(asked + HELD_TIMEOUT_S, now + HELD_TRY_S) if kind in self._held_up else now + BUSY_TIMEOUT_S
         while True:
             try:
                 result = work()
@@ -149,19 +158,20 @@ class SqliteFile:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 if time.monotonic() > until:
-                    self._busy_timeout_s = HELD_TIMEOUT_S
+                    self._held_up.add(kind)
                     raise
             else:
-                self._busy_timeout_s = BUSY_TIMEOUT_S
+                self._held_up.discard(kind)
                 return result
 
     async def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a write transaction: all of it is durable on return, or none of it happened."""
+        asked = time.monotonic()
 
         def alone() -> Result:
             with self._apart:
                 db = self._opened()
-                self._patiently(lambda: db.execute("BEGIN IMMEDIATE"))
+                self._patiently("write", asked, lambda: db.execute("BEGIN IMMEDIATE"))
                 return _committed(db, work)
 
         return await self._run(alone)

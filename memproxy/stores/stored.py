@@ -86,10 +86,14 @@ def placed(found: Sequence[Found]) -> list[tuple[str, Memory]]:
         try:
             read.append((one.id, from_payload(one.payload)))
         except msgspec.ValidationError as error:
-            # one damaged point must not hide all others; it is counted and named so that somebody looks
-            metrics().internal_errors.labels(where="store.payload").inc()
-            log.error("the stored point %s is not a memory and is passed over: %s", one.id, error)
+            pass_over(one.id, error)
     return read
+
+
+def pass_over(place: str, error: Exception) -> None:
+    """One damaged point must not hide all others: it is counted and named, so that somebody looks."""
+    metrics().internal_errors.labels(where="store.payload").inc()
+    log.error("the stored point %s is not a memory and is passed over: %r", place, error)
 
 
 def memories(found: Sequence[Found]) -> list[Memory]:

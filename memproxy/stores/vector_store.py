@@ -265,7 +265,8 @@ class VectorStore:
                     here = found.payload.get("kind") != Kind.TURN.value
                 else:
                     here = found.payload.get("session_id") == scope.session
-                places.setdefault(found.payload["id"], []).append((here, found.id))
+                if (name := found.payload.get("id")) is not None:  # a damaged point has none, and is no memory's place
+                    places.setdefault(name, []).append((here, found.id))
         return {name: [place for here, place in some if here == max(some)[0]] for name, some in places.items()}
 
     def _written(self, scope: Scope, point: Point) -> Written:

@@ -230,10 +230,16 @@ class Service:
         self.vectors = vectors
         self.status = status
         self.body = body
+        self.hangs = False
+        self.fails_first: list[int] = []
         self.inputs: list[list[str]] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         self.inputs.append((await request.json())["input"])
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.fails_first:
+            return web.Response(status=self.fails_first.pop(), headers={"retry-after": "0"})
         if self.status != 200:
             return web.json_response({"error": {"message": "no"}}, status=self.status)
         if self.body is not None:
@@ -242,7 +248,7 @@ class Service:
         return web.json_response({"object": "list", "model": "m", "data": rows[::-1]})
 
     @asynccontextmanager
-    async def embedder(self, dimension: int | None = None) -> AsyncIterator[OpenAIEmbedder]:
+    async def embedder(self, dimension: int | None = None, *, timeout_s: float = 10.0) -> AsyncIterator[OpenAIEmbedder]:
         app = web.Application()
         app.router.add_post("/v1/embeddings", self.answer)
         async with TestServer(app) as server:
@@ -252,7 +258,8 @@ class Service:
                 "base_url": str(server.make_url("/v1")),
                 "api_key": "sk-secret",
             }
-            made = OpenAIEmbedder(EmbeddingSettings.model_validate(values | {"dimension": dimension}))
+            settings = EmbeddingSettings.model_validate(values | {"dimension": dimension})
+            made = OpenAIEmbedder(settings, timeout_s=timeout_s)
             try:
                 yield made
             finally:
@@ -316,6 +323,27 @@ async def test_a_service_that_was_away_a_moment_ago_is_not_waited_for_again() ->
         with pytest.raises(EmbedderUnavailable, match="a moment ago"):
             await embedder.embed_texts(["b"])
         assert len(service.inputs) == asked
+
+
+async def test_a_service_that_does_not_answer_is_waited_for_once() -> None:
+    service = Service([3, 4])
+    service.hangs = True
+    async with service.embedder(timeout_s=0.3) as embedder:
+        with pytest.raises(EmbedderUnavailable):
+            await embedder.embed_texts(["a"])
+        assert embedder.state.startswith("unavailable: ")
+        assert service.inputs == [["a"]]
+        with pytest.raises(EmbedderUnavailable, match="a moment ago"):
+            await embedder.embed_texts(["b"])
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_service_that_fails_once_is_asked_again_when_it_says(status: int) -> None:
+    service = Service([3, 4])
+    service.fails_first = [status]
+    async with service.embedder() as embedder:
+        assert await embedder.embed_texts(["a"]) == [[pytest.approx([0.6, 0.8])]]
+        assert (embedder.state, service.inputs) == ("ready", [["a"], ["a"]])
 
 
 async def test_no_embedder_is_off() -> None:
