@@ -1,7 +1,7 @@
 """`/v1/memory` and `/v1/memory/{id}`: store one, list, read, edit, forget one or by scope."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from memproxy.api.audit import Audit
 from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, scope_and_filter, shown_to
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.idempotency import new_id
+from memproxy.api.knowledge import FACTS
 from memproxy.api.places import in_palace
 from memproxy.api.queries import NoQuery, OneQuery, ScopeQuery, SessionQuery
 from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory
@@ -37,6 +38,9 @@ ERASURE = "x-memproxy-erasure"
 
 PLACING = frozenset({"subject", "category", "session_id", "project_id", "agent_id"})
 """Fields that say where in the palace a memory stands."""
+
+_MOST_TOLD = 200
+"""Facts of one message that are looked at when it is deleted; beyond them they go uncounted."""
 
 TURN_METADATA = ("role", "seq", "name")
 
@@ -161,26 +165,35 @@ class Memories:
             memory = await _one(self._backends, scope, request)
             plan = _forgetting(memory)
             plan.expects = expected(request, memory)
-            before = await self._count(scope) if memory.kind is Kind.TURN else None
+            told = await self._told_by(scope, memory) if memory.kind is Kind.TURN else []
             applied = await self._writer.plan(msgspec.structs.replace(scope, session=memory.session_id), plan)
             await self._backends.state.erase_answers(scope)
             if applied:
                 await self._backends.receipts_written()
                 await forget_queries_of(self._backends.state, scope, [memory])
-            after = await self._count(scope) if before is not None and applied else None
+            deleted = 1 + (await self._gone(scope, told) if applied else 0)
         self._backends.quotas.forgotten(scope)
-        deleted = max(1, before - after) if before is not None and after is not None else 1
         await self._audit.note(
             identity, "memory.forget", counts={"deleted": deleted}, user_id=scope.user, memory_id=memory.id
         )
         return _deleted(deleted, applied=applied)
 
-    async def _count(self, scope: Scope) -> int | None:
-        """How many memories the owner has; None while that cannot be told."""
+    async def _told_by(self, scope: Scope, turn: Memory) -> list[str]:
+        """The ids of the facts that rest on a message, as far as that can be told now."""
+        owner, where = Scope(tenant=scope.tenant, user=scope.user), MemoryFilter(turn_ids=(turn.id,), kinds=FACTS)
         try:
-            return await self._backends.store.count(Scope(tenant=scope.tenant, user=scope.user), MemoryFilter())
+            page = await self._backends.store.page(owner, where, limit=_MOST_TOLD)
         except StoreUnavailable:
-            return None
+            return []
+        return [fact.id for fact in page.memories]
+
+    async def _gone(self, scope: Scope, facts: Sequence[str]) -> int:
+        """How many of these are not there any more; others may have been written and deleted meanwhile."""
+        owner, where = Scope(tenant=scope.tenant, user=scope.user), MemoryFilter(ids=tuple(facts), kinds=FACTS)
+        try:
+            return len(facts) - await self._backends.store.count(owner, where) if facts else 0
+        except StoreUnavailable:
+            return 0
 
     async def forget_scope(self, request: Request) -> Response:
         """`DELETE /v1/memory?user_id=…`: never without a scope that was named for this call.

@@ -69,6 +69,7 @@ class Background:
         self._spent = 0.0
         self._saved, self._counted = SAVED_S, clock()
         self._next: asyncio.Handle | None = None
+        self._in_a_while = False
 
     @contextmanager
     def going_before(self) -> Iterator[None]:
@@ -113,7 +114,7 @@ class Background:
         if self._waiting or not self._may_run(owner):
             waiting = _Waiting(owner, asyncio.get_running_loop().create_future())
             self._waiting.append(waiting)
-            self._plan()
+            self._plan(at_once=self._hurries(owner))
             try:
                 await waiting.turn
             except asyncio.CancelledError:
@@ -157,10 +158,15 @@ class Background:
     def _hurries(self, owner: Owner) -> bool:
         return owner in self._hurrying or self._wanted(owner)
 
-    def _plan(self) -> None:
-        """Look again where there is something to look for: at once, behind what has come meanwhile."""
+    def _plan(self, *, at_once: bool = False) -> None:
+        """Look again where there is something to look for: behind what has come meanwhile, ``at_once`` also where it is
+        to be looked in a while.
+        """
+        if at_once and self._next is not None and self._in_a_while:
+            self._next.cancel()
+            self._next = None
         if self._next is None and (self._waiting or self._spent):
-            self._next = asyncio.get_running_loop().call_soon(self._look)
+            self._next, self._in_a_while = asyncio.get_running_loop().call_soon(self._look), False
 
     def _look(self) -> None:
         """Let the next piece run, where one may; called in a turn of the event loop of its own."""
@@ -170,14 +176,17 @@ class Background:
         self._spent = 0.0
         if self._running or not self._waiting:
             return
-        first = next((one for one in self._waiting if self._hurries(one.owner)), self._waiting[0])
+        there = [one for one in self._waiting if not one.turn.done()]  # one that was cancelled does not know it yet
+        if not there:
+            return
+        first = next((one for one in there if self._hurries(one.owner)), there[0])
         if self._may_run(first.owner):
             self._waiting.remove(first)
             self._running = True
             first.turn.set_result(None)
             return
         until = min(max(-self._share() / SHARE, PIECE_S), _LOOK_S)
-        self._next = asyncio.get_running_loop().call_later(until, self._look)
+        self._next, self._in_a_while = asyncio.get_running_loop().call_later(until, self._look), True
 
 
 class _Pieces(Generic[Result]):

@@ -36,7 +36,8 @@ async def unlearn(known: Known, store: MemoryStore, turn: Memory, *, now: dateti
     others = await _turns(known, store, names)
     lost = []
     for fact in told:
-        left = [others[name] for name in fact.turn_ids if name in others]
+        there = {one.id: one for one in sorted(others, key=lambda one: one.session_id == fact.session_id)}
+        left = [there[name] for name in fact.turn_ids if name in there]
         if fact.predicate == PREDICATE or (not left and turn.superseded_by != fact.id):
             lost.append(fact)
         else:
@@ -65,12 +66,12 @@ def _without(fact: Memory, turn: Memory, left: Sequence[Memory], now: datetime) 
     return fields
 
 
-async def _turns(known: Known, store: MemoryStore, names: Sequence[str]) -> dict[str, Memory]:
-    """Those of these turns that are still there, by id; one session's where an id is used in several."""
-    found: dict[str, Memory] = {}
+async def _turns(known: Known, store: MemoryStore, names: Sequence[str]) -> list[Memory]:
+    """Those of these turns that are still there, of every session in which an id is used."""
+    found: list[Memory] = []
     for start in range(0, len(names), _PAGE):
         where = MemoryFilter(ids=tuple(names[start : start + _PAGE]), kinds=(Kind.TURN,))
-        found |= {one.id: one for one in await _all(known, store, where)}
+        found += await _all(known, store, where)
     return found
 
 

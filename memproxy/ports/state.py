@@ -141,6 +141,9 @@ class StateStore(AccessState, Protocol):
         what `append` waits for.
         """
 
+    async def read_aside(self, place: int) -> JournalEntry | None:
+        """An entry that was set aside and not dropped; None when it cannot be read."""
+
     async def drop_aside(self, place: int) -> None:
         """The journal has the entry by now."""
 

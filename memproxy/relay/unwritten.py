@@ -6,6 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, StateStore
@@ -14,7 +16,7 @@ from memproxy.tasks import TaskOwner
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of turns that wait in memory; those beyond wait for the next start, or are lost and counted."""
+"""Of turns that wait in memory. The text of those beyond waits beside the journal alone, or is lost and counted."""
 
 TRY_AGAIN_S = 1.0
 
@@ -36,6 +38,14 @@ class Waiting:
         self.messages = messages
         self.written = written
         self.aside: asyncio.Task[int | None] | None = None
+        self.is_written = False
+        self.is_lean = False
+
+    def leave_body(self) -> None:
+        """Hold no text any more: it is set aside."""
+        self.entry = msgspec.structs.replace(self.entry, body=b"")
+        self.written = _nothing
+        self.is_lean = True
 
 
 class Unwritten:
@@ -57,13 +67,18 @@ class Unwritten:
         return bool(self._waiting)
 
     async def set_aside(self, waiting: Waiting) -> bool:
-        """Keep it where it survives this process; whether that is possible. Asked twice, it is kept once."""
+        """Keep it where it survives this process; whether that is possible. Asked twice, it is kept once, and not at
+        all where the journal has it.
+        """
+        if waiting.is_written:
+            return True
         if waiting.aside is None:
             waiting.aside = self._asides.start(self._state.set_aside(waiting.entry), "set aside")
         return await asyncio.shield(waiting.aside) is not None
 
     async def written(self, waiting: Waiting) -> None:
         """The journal has it."""
+        waiting.is_written = True
         if waiting.aside is not None and (place := await asyncio.shield(waiting.aside)) is not None:
             await self._state.drop_aside(place)
 
@@ -71,15 +86,20 @@ class Unwritten:
         """Write it as soon as the journal works again."""
         size = len(waiting.entry.body)
         fits = self._bytes + size <= MOST_BYTES
-        if fits:
-            self._bytes += size
-            self._waiting.append(waiting)
-            if self._trying is None or self._trying.done():
-                self._trying = self._tasks.start(self._try_again(), "write what waits")
+        self._bytes += size
+        self._waiting.append(waiting)
+        if self._trying is None or self._trying.done():
+            self._trying = self._tasks.start(self._try_again(), "write what waits")
         durable = await self.set_aside(waiting)
-        if not durable and not fits:
-            _lost(waiting, why)
-        elif time.monotonic() - self._told > TELL_EVERY_S:
+        if not fits and waiting in self._waiting and waiting is not self._waiting[0]:  # the first is being written
+            self._bytes -= size
+            if durable:
+                waiting.leave_body()
+            else:
+                self._waiting.remove(waiting)
+                _lost(waiting, why)
+                return
+        if time.monotonic() - self._told > TELL_EVERY_S:
             self._told = time.monotonic()
             where = "beside the journal" if durable else "in memory"
             log.error("turns (%d, since %s) wait %s: %s", len(self._waiting), waiting.entry.request_id, where, why)
@@ -109,8 +129,13 @@ class Unwritten:
         number = 0
         while self._waiting:
             waiting = self._waiting[0]
+            entry = await self._whole(waiting)
+            if entry is None:
+                self._waiting.popleft()
+                _lost(waiting, "what was set aside is not there any more")
+                continue
             try:
-                await self._state.append(waiting.entry)
+                await self._state.append(entry)
             except StateUnavailable as error:
                 return error.message
             self._waiting.popleft()
@@ -122,6 +147,17 @@ class Unwritten:
             log.info("turns that waited (%d) are in the journal now", number)
             self._told = 0.0
         return None
+
+    async def _whole(self, waiting: Waiting) -> JournalEntry | None:
+        """The entry with its text; None where that cannot be read any more."""
+        if not waiting.is_lean or waiting.aside is None:
+            return waiting.entry
+        place = await asyncio.shield(waiting.aside)
+        return None if place is None else await self._state.read_aside(place)
+
+
+def _nothing() -> None:
+    """Nobody is told at once: the engine looks for rows by itself."""
 
 
 def _lost(waiting: Waiting, why: str) -> None:

@@ -77,7 +77,7 @@ class SealedState(SqliteState):
         await super().open()
         try:
             sealed = await self._file.write(self._prepare)
-            await self.take_up()
+            await self._taking_up.begin()
         except StateUnavailable:
             await self.close()
             raise

@@ -9,20 +9,23 @@ ones left. An entry may come twice that way (a process that died between the two
 what they are, so that the second changes nothing.
 """
 
+import asyncio
 import fcntl
 import logging
 import os
 import struct
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from memproxy.errors import RequestError, StateUnavailable
 from memproxy.ports import JournalEntry
 from memproxy.stores.thread import OwnThread
+from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +34,9 @@ HEADER = b"memproxy aside 1\n"
 
 ROOM = 1 << 20
 """Bytes of a disk that are taken before anything waits, about 500 turns."""
+
+TAKE_UP_AGAIN_S = 10.0
+"""So often it is tried again to append what had been set aside."""
 
 MOST_BYTES = 64 << 20
 """Beyond it nothing more is set aside."""
@@ -62,6 +68,10 @@ class Aside:
     async def put(self, entry: JournalEntry) -> int | None:
         """Keep the entry; answers what `drop` calls it. None: it cannot be kept (no room, a folder that is away)."""
         return await self._thread.run(lambda: self._put(entry))
+
+    async def read(self, place: int) -> JournalEntry | None:
+        """What waits there; None: it cannot be read."""
+        return await self._thread.run(lambda: self._read(place))
 
     async def drop(self, place: int) -> None:
         """The journal has this entry."""
@@ -117,6 +127,15 @@ class Aside:
         self._sizes[place] = len(body)
         return place
 
+    def _read(self, place: int) -> JournalEntry | None:
+        if self._file is None or (size := self._sizes.get(place)) is None:
+            return None
+        try:
+            return msgspec.json.decode(os.pread(self._file, size, place + _RECORD.size), type=JournalEntry)
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("an entry in %s cannot be read: %s", self._path, error)
+            return None
+
     def _drop(self, place: int) -> None:
         if self._file is None or (size := self._sizes.pop(place, None)) is None:
             return
@@ -149,8 +168,10 @@ class Left:
         self._path = path
         self._file = file
 
-    def entries(self) -> Iterator[JournalEntry]:
-        """What waits in it, in its order. It ends where the file is not whole: that was never told to be kept."""
+    def entries(self) -> Iterator[tuple[int, JournalEntry]]:
+        """What waits in it, in its order, each with its place. A record that is not whole was never told to be kept, or
+        was just being overwritten: those behind it count.
+        """
         data = os.pread(self._file, MOST_BYTES, 0)
         if data[: len(HEADER)] != HEADER:
             raise ValueError("its form is not known to this version")
@@ -159,11 +180,17 @@ class Left:
             size, checksum, waits = _RECORD.unpack_from(data, place)
             place += _RECORD.size
             body = data[place : place + size]
-            if size == 0 or (waits and zlib.crc32(body) != checksum):
+            if size == 0:
                 return
-            if waits:
-                yield msgspec.json.decode(body, type=JournalEntry)
+            if waits and zlib.crc32(body) == checksum:
+                yield place - _RECORD.size, msgspec.json.decode(body, type=JournalEntry)
             place += size
+
+    def drop(self, place: int) -> None:
+        """The journal has this entry."""
+        with suppress(OSError):  # then it may come twice
+            (size, _, _) = _RECORD.unpack(os.pread(self._file, _RECORD.size, place))
+            _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), place)
 
     def remove(self) -> None:
         """All of it is in the journal."""
@@ -172,6 +199,55 @@ class Left:
     def close(self) -> None:
         """Let go."""
         os.close(self._file)
+
+
+class TakingUp:
+    """Appends to the journal what processes that ended had set aside beside this state."""
+
+    def __init__(self, state: Path, append: Callable[[JournalEntry], Awaitable[int]], tasks: TaskOwner) -> None:
+        self._state = state
+        self._append = append
+        self._tasks = tasks
+        self._later: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Append it; what cannot be (a disk that is still full) keeps no state from opening, and is when it can."""
+        try:
+            await self._all()
+        except StateUnavailable as error:
+            log.error("what had been set aside still waits beside the state: %s", error.message)
+            self._later = self._tasks.start(self._again(), "take up")
+
+    def stop(self) -> None:
+        """The state closes."""
+        if self._later is not None:
+            self._later.cancel()
+
+    async def _again(self) -> None:
+        while True:
+            await asyncio.sleep(TAKE_UP_AGAIN_S)
+            with suppress(StateUnavailable):  # it was told when it was tried first
+                return await self._all()
+
+    async def _all(self) -> None:
+        for left in left_beside(self._state):
+            await self._one(left)
+
+    async def _one(self, left: Left) -> None:
+        try:
+            entries = list(left.entries())
+        except ValueError as error:
+            log.error("a file beside the state holds turns that cannot be read (%s); it stays where it is", error)
+            return
+        for place, entry in entries:
+            try:
+                await self._append(entry)
+            except RequestError as error:
+                log.error("a turn that was set aside cannot be written: %s", error.message)
+            left.drop(place)  # if the next one fails, this one is not appended again
+        left.remove()
+        if entries:
+            log.info("%d entries that had been set aside are in the journal now", len(entries))
 
 
 def left_beside(state: Path) -> Iterator[Left]:

@@ -5,7 +5,6 @@ does what ends at once. Erased bodies are overwritten (`secure_delete`), and `fo
 well.
 """
 
-import logging
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
-from memproxy.errors import NotFound, RequestError, StateUnavailable
+from memproxy.errors import NotFound, StateUnavailable
 from memproxy.ports import (
     BlockLine,
     JournalEntry,
@@ -42,13 +41,11 @@ from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores import sqlite_tokens as tokens
 from memproxy.stores.sqlite_access import SqliteAccess
-from memproxy.stores.sqlite_aside import Aside, Left, left_beside
+from memproxy.stores.sqlite_aside import Aside, TakingUp
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
 from memproxy.stores.sqlite_group import SharedCommit, SharedWork
 from memproxy.stores.thread import Apart
 from memproxy.tasks import TaskOwner
-
-log = logging.getLogger(__name__)
 
 PRUNE_EVERY = 500
 """Remembered sessions between two prunings of old keys; receipts likewise."""
@@ -80,6 +77,7 @@ class SqliteState(SqliteAccess):
         self._file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart, renews=renews)
         self._aside = Aside(path, durable=sync == "full")
         self._tasks = TaskOwner("state")
+        self._taking_up = TakingUp(path, self.append, self._tasks)
         super().__init__(self._file, self._tasks)
         self._exchanges = SharedWork(self._file, self._tasks)
         self._ends: SharedCommit[journal.End, None] = SharedCommit(self._file, self._tasks, journal.remove)
@@ -99,33 +97,10 @@ class SqliteState(SqliteAccess):
                 "MEMPROXY_MASTER_KEY; to be without encryption, export with it and import into a new installation."
             )
         if not self.seals:
-            await self.take_up()
-
-    async def take_up(self) -> None:
-        """Append what processes that ended had set aside.
-
-        Raises:
-            StateUnavailable: it cannot be, now.
-        """
-        for left in left_beside(self._file.path):
-            await self._take_up(left)
-
-    async def _take_up(self, left: Left) -> None:
-        try:
-            entries = list(left.entries())
-        except ValueError as error:
-            log.error("a file beside the state holds turns that cannot be read (%s); it stays where it is", error)
-            return
-        for entry in entries:
-            try:
-                await self.append(entry)
-            except RequestError as error:
-                log.error("a turn that was set aside cannot be written: %s", error.message)
-        left.remove()
-        if entries:
-            log.info("%d entries that had been set aside are in the journal now", len(entries))
+            await self._taking_up.begin()
 
     async def close(self) -> None:
+        self._taking_up.stop()
         await self._tasks.drain(grace_s=10.0)
         self.close_news()
         await self._aside.close()
@@ -135,6 +110,9 @@ class SqliteState(SqliteAccess):
         return (
             None if self.seals else await self._aside.put(entry)
         )  # a text that is encrypted stands nowhere in the clear
+
+    async def read_aside(self, place: int) -> JournalEntry | None:
+        return await self._aside.read(place)
 
     async def drop_aside(self, place: int) -> None:
         await self._aside.drop(place)

@@ -9,10 +9,12 @@ from tests.support.engine import Api
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def say(api: Api, user: str, session: str, *said: str, answer: str = "Noted.") -> None:
+async def say(api: Api, user: str, session: str, *said: str, answer: str = "Noted.", named: bool = False) -> None:
     messages = [
         {"role": role, "content": text} for one in said for role, text in (("user", one), ("assistant", answer))
     ]
+    if named:  # by a client that numbers the messages of each conversation
+        messages = [{**one, "id": str(number)} for number, one in enumerate(messages)]
     body = {"session_id": session, "user_id": user, "messages": messages}
     assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
     path = f"/v1/memory/sessions/{session}/end"
@@ -54,6 +56,16 @@ async def test_a_fact_that_another_message_tells_too_stays_and_rests_on_that(lea
     assert (fact["active"], fact["turn_ids"], fact["session_id"]) == (True, [second["id"]], "s2")
     await forget(learning, "bea", second)
     assert await found(learning, "bea", "Utrecht") == []
+
+
+async def test_a_fact_rests_on_no_namesake_of_its_message_in_another_conversation(learning: Api) -> None:
+    await say(learning, "bob", "s0", "I work at Siemens.", "I have a cat.", named=True)
+    await say(learning, "bob", "s1", "My locker code is 5521.", "Remember, my locker code is 5521.", named=True)
+    for turn in await found(learning, "bob", "5521", kind="turn"):
+        path = f"/v1/memory/{turn['id']}"
+        gone = await learning.call("DELETE", path, params={"user_id": "bob", "session_id": "s1"})
+        assert gone.status_code == 200
+    assert await found(learning, "bob", "5521") == []
 
 
 async def test_a_deleted_change_leaves_the_history_as_it_is(learning: Api) -> None:

@@ -166,3 +166,29 @@ async def test_who_can_wait_does_not_where_somebody_waits_for_what_is_written(tm
         await writes.flush_with_others()
     assert store.flushes == 2
     await store.close()
+
+
+async def test_what_goes_before_ends_well_beside_a_piece_that_was_cancelled_just_now() -> None:
+    times, tasks = Times(), TaskOwner("test")
+    background = times.background()
+    with background.going_before():
+        put_off = tasks.start(background.run(times.work(10**6), ANN.owner), "endless")
+        await eventually(lambda: times.pieces >= 5)
+        put_off.cancel()  # it knows only when the event loop comes to it
+    await asyncio.wait([put_off])
+    assert put_off.cancelled()
+    assert await background.run(times.work(3), BEN.owner) == "done"
+
+
+async def test_a_piece_that_is_waited_for_waits_in_no_pauses_of_those_that_are_put_off() -> None:
+    times, tasks = Times(), TaskOwner("test")
+    background, turns = times.background(), 0
+    with background.going_before(), background.hurrying(ANN.owner):
+        tasks.start(background.run(times.work(10**6), BEN.owner), "put off")
+        await eventually(lambda: times.pieces >= 5, what="its share is used")
+        doing = tasks.start(background.run(times.work(200), ANN.owner), "waited for")
+        while not doing.done() and turns < 2_000:
+            turns += 1
+            await asyncio.sleep(0)
+        assert doing.done(), "one follows the other within turns of the event loop"
+    await tasks.cancel()

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memproxy.errors import StateUnavailable
+from memproxy.relay.unwritten import MOST_BYTES, Unwritten, Waiting
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
+from tests.stores.test_sqlite_state import entry
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
@@ -97,3 +99,34 @@ async def test_a_state_of_a_later_version_is_opened_when_that_is_put_right(
         assert (await relay.chat("my message, number one")).status_code == 200
         (tmp_path / "state.db").unlink()
         await eventually(lambda: rows_in(state, 1), what="the turn is written")
+
+
+async def test_what_the_journal_has_by_now_is_not_set_aside_for_the_next_start(
+    state: SqliteState, tmp_path: Path
+) -> None:
+    await state.open()
+    unwritten, waiting = Unwritten(state), Waiting(entry(), 1, lambda: None)
+    await state.append(waiting.entry)
+    await unwritten.written(waiting)
+    assert await unwritten.set_aside(waiting)
+    await unwritten.close()
+    await state.close()
+    assert not any(b'"scope"' in file.read_bytes() for file in tmp_path.glob("state.db-aside-*"))
+
+
+async def test_what_is_too_much_for_memory_is_written_in_its_order_when_the_journal_is_back(
+    state: SqliteState, tmp_path: Path
+) -> None:
+    await state.open()
+    unwritten = Unwritten(state)
+    (tmp_path / "state.db").rename(tmp_path / "away")
+    for number in ("one", "two", "three"):
+        body = f"number {number}".encode().ljust(MOST_BYTES // 2 - 1)
+        await unwritten.add(Waiting(entry(body=body + b" " * 2), 1, lambda: None), why="away")
+    (tmp_path / "away").rename(tmp_path / "state.db")
+    await unwritten.close()
+    await state.close()
+    with closing(sqlite3.connect(tmp_path / "state.db")) as db:
+        written = [body[:12].split()[1] for (body,) in db.execute("SELECT body FROM journal ORDER BY number")]
+    assert written == [b"one", b"two", b"three"]
+    assert not any(b'"scope"' in file.read_bytes() for file in tmp_path.glob("state.db-aside-*"))

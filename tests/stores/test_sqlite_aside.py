@@ -105,3 +105,47 @@ async def test_who_captures_goes_on_with_the_file_that_took_the_place_of_its_own
     await state.append(entry(body=b'"behind"'))
     await state.close()
     assert await bodies(file) == [b'"behind"']
+
+
+async def test_what_was_half_overwritten_when_the_machine_stopped_hides_nothing_behind_it(tmp_path: Path) -> None:
+    state = tmp_path / "state.db"
+    killed = SqliteState(state, sync="full")
+    for body in (b'"one"', b'"two"'):
+        await killed.set_aside(entry(body=body))
+    await killed.close()
+    (file,) = files(state)
+    whole = file.read_bytes()
+    begin = whole.index(b"{")
+    file.write_bytes(whole[:begin] + bytes(20) + whole[begin + 20 :])
+    assert await bodies(state) == [b'"two"']
+
+
+async def test_what_cannot_be_appended_yet_keeps_no_state_from_opening_and_comes_once(tmp_path: Path) -> None:
+    state = tmp_path / "state.db"
+    killed = SqliteState(state, sync="normal")
+    await killed.open()
+    large = b'"%b"' % (b"x" * 900_000)
+    for body in (b'"one"', large):
+        await killed.set_aside(entry(body=body))
+    await killed.close()
+    program = """
+import asyncio, resource, signal, sys
+from pathlib import Path
+from memproxy.stores.sqlite_state import SqliteState
+
+async def main():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
+    for _ in range(2):
+        state = SqliteState(Path(sys.argv[1]), sync="normal")
+        await state.open()
+        await state.close()
+
+asyncio.run(main())
+"""
+    subprocess.run([sys.executable, "-c", program, str(state)], timeout=60, check=True)
+    assert len(files(state)) == 1
+    again = SqliteState(state, sync="normal")
+    await again.open()
+    assert (await again.queue_sizes())["index"]["waiting"] == 2
+    await again.close()
