@@ -28,7 +28,8 @@ SAVED_S = 0.01
 """Most of its share that learning saves up: so long does it run at once beside what goes before it."""
 
 LATELY_S = 1.0
-"""So long after the last thing that went before it, the engine counts as busy."""
+BUSY_FROM = 20
+"""So many things that went before learning within `LATELY_S` are traffic; one person's chat is not."""
 
 _LOOK_S = 0.02
 """How often it is looked whether somebody has come who waits for what a piece holds."""
@@ -61,7 +62,7 @@ class Background:
         self._clock = clock
         self._used = used
         self._before = 0
-        self._last = -LATELY_S
+        self._lately: deque[float] = deque(maxlen=BUSY_FROM)
         self._hurrying: Counter[Owner] = Counter()
         self._ending = False
         self._waiting: deque[_Waiting] = deque()
@@ -79,14 +80,16 @@ class Background:
             yield
         finally:
             self._before -= 1
-            self._last = self._clock()
+            self._lately.append(self._clock())
             if not self._before and self._waiting:
                 self._look()
 
-    @property
-    def busy(self) -> bool:
-        """Whether something went before learning lately."""
-        return self._before > 0 or self._clock() - self._last < LATELY_S
+    def is_patient(self, owner: Owner) -> bool:
+        """Whether what is learned from this owner may wait for others' flushes: there is traffic, and nobody waits for
+        it.
+        """
+        traffic = len(self._lately) == BUSY_FROM and self._clock() - self._lately[0] < LATELY_S
+        return traffic and not self._ending and not self._hurries(owner)
 
     @contextmanager
     def hurrying(self, owner: Owner) -> Iterator[None]:

@@ -248,12 +248,13 @@ class Learner:
         """The owner's lock within it, with all flushed that the index lane wrote for the owner."""
         async with AsyncExitStack() as held:
             for _ in range(_SETTLING_TRIES):
+                patient = self._background.is_patient(owner)
                 # behind others' flush at once: else the owner's next turn is written, and not flushed
                 with self._background.hurrying(owner):
-                    if self._background.busy:
+                    if patient:
                         await self._writes.settle_with_others("index", owner)
                     await held.enter_async_context(self._locks.of(owner))
-                if not self._background.busy or self._writes.is_settled("index", owner):
+                if not patient or self._writes.is_settled("index", owner):
                     break
                 await held.aclose()
             else:

@@ -5,12 +5,14 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.ahead import Ahead
 from memproxy.learn.background import Background
 from memproxy.learn.endings import Endings
 from memproxy.learn.index import together
+from memproxy.learn.locks import Owner
 from memproxy.learn.slots import Slot
 from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
@@ -27,7 +29,7 @@ class Runs:
     """Handles runs, each in a task of its own.
 
     Args:
-        background: says when nobody is served, and learning need not share others' flushes.
+        background: says when learning may wait for others' flushes.
         tasks: owns them.
     """
 
@@ -62,7 +64,9 @@ class Runs:
         self._writes.hurry()
 
     async def _work(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, *, each: bool) -> None:
-        flush = self._flush_behind if rows[0].entry.kind is JournalKind.LEARN else self._writes.flush_soon
+        entry = rows[0].entry
+        behind = entry.kind is JournalKind.LEARN
+        flush = partial(self._flush_behind, entry.scope.owner) if behind else self._writes.flush_soon
         ending = _Ending(flush, self._endings, self._tasks, each=each)
         try:
             left = await self._handle(rows, slot, handle, ending)
@@ -70,9 +74,9 @@ class Runs:
             slot.leave()
         await ending.end(left)
 
-    async def _flush_behind(self) -> None:
-        """Nobody waits for what was learned: while the engine is busy, others' flush is its flush."""
-        if self._background.busy:
+    async def _flush_behind(self, owner: Owner) -> None:
+        """Where nobody waits for what was learned, others' flush is its flush while the engine is busy."""
+        if self._background.is_patient(owner):
             await self._writes.flush_with_others()
         else:
             await self._writes.flush_soon()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memproxy.learn.background import PIECE_S, SAVED_S, Background
+from memproxy.learn.background import BUSY_FROM, LATELY_S, PIECE_S, SAVED_S, Background
 from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.writes import Writes
 from memproxy.tasks import TaskOwner
@@ -192,3 +192,23 @@ async def test_a_piece_that_is_waited_for_waits_in_no_pauses_of_those_that_are_p
             await asyncio.sleep(0)
         assert doing.done(), "one follows the other within turns of the event loop"
     await tasks.cancel()
+
+
+async def test_beside_traffic_learning_is_patient_but_not_beside_one_chat_nor_where_somebody_waits_for_it() -> None:
+    times = Times()
+    background = times.background()
+
+    def came(number: int) -> None:
+        for _ in range(number):
+            with background.going_before():
+                times.now += LATELY_S / (2 * BUSY_FROM)
+
+    came(BUSY_FROM - 1)
+    assert not background.is_patient(ANN.owner), "one person's chat"
+    came(1)
+    assert background.is_patient(ANN.owner)
+    with background.hurrying(ANN.owner):
+        assert not background.is_patient(ANN.owner), "somebody waits for it"
+        assert background.is_patient(BEN.owner)
+    times.now += LATELY_S
+    assert not background.is_patient(ANN.owner), "it is quiet again"
