@@ -130,9 +130,8 @@ class _AllProcesses(Collector):
         """All families, those without a sample last."""
         found: set[str] = set()
         if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-            Path(folder).mkdir(
-                mode=0o700, parents=True, exist_ok=True
-            )  # something that tidies up may have taken it away
+            # something that tidies up may have taken it away
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         for family in multiprocess.MultiProcessCollector(None).collect():  # type: ignore[no-untyped-call]
             found.add(family.name)
             yield family

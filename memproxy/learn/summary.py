@@ -163,10 +163,11 @@ async def still_so(summary: Summary, known: Known) -> Summary | None:
     there = {turn.id for turn in await known.turns(summary.turns[0].session_id, [turn.id for turn in summary.turns])}
     left = [turn for turn in summary.turns if turn.id in there]
     turns = [turn for turn in left if turn.id not in known.ended_turns(turn.session_id)]
-    model = summary.maker != EXTRACTS
-    if len(turns if not model else left) == len(summary.turns) and not (
-        model and await _tells_forgotten(summary, known)
-    ):
+    if summary.maker == EXTRACTS:
+        holds = len(turns) == len(summary.turns)
+    else:
+        holds = len(left) == len(summary.turns) and not await _tells_forgotten(summary, known)
+    if holds:
         return summary
     turns = [turn for turn in turns if turn.trust is Trust.USER]
     content = extract(turns)

@@ -141,10 +141,10 @@ class StateStore(AccessState, Protocol):
         what `append` waits for.
         """
 
-    async def read_aside(self, place: int) -> JournalEntry | None:
+    async def read_aside(self, number: int) -> JournalEntry | None:
         """An entry that was set aside and not dropped; None when it cannot be read."""
 
-    async def drop_aside(self, place: int) -> None:
+    async def drop_aside(self, number: int) -> None:
         """The journal has the entry by now."""
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from memproxy.errors import StateUnavailable
+from memproxy.errors import RequestError, StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, StateStore
 from memproxy.tasks import TaskOwner
@@ -138,10 +138,13 @@ class Unwritten:
                 await self._state.append(entry)
             except StateUnavailable as error:
                 return error.message
+            except RequestError as error:  # never: those behind it do not wait for that
+                _lost(waiting, error.message, reason="refused")
+            else:
+                number += 1
+                waiting.written()
             self._waiting.popleft()
             self._bytes -= len(waiting.entry.body)
-            number += 1
-            waiting.written()
             await self.written(waiting)
         if number:
             log.info("turns that waited (%d) are in the journal now", number)
@@ -160,6 +163,6 @@ def _nothing() -> None:
     """Nobody is told at once: the engine looks for rows by itself."""
 
 
-def _lost(waiting: Waiting, why: str) -> None:
-    metrics().turns_lost.labels(reason="journal").inc(waiting.messages)
+def _lost(waiting: Waiting, why: str, *, reason: str = "journal") -> None:
+    metrics().turns_lost.labels(reason=reason).inc(waiting.messages)
     log.error("turns of %s are lost, the journal failed: %s", waiting.entry.request_id, why)

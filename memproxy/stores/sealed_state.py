@@ -18,7 +18,6 @@ from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
 from memproxy.errors import StateUnavailable
-from memproxy.metrics import metrics
 from memproxy.ports import (
     BlockLine,
     JournalEntry,
@@ -34,7 +33,17 @@ from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_palace as palace
 from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
-from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable
+from memproxy.stores.sealed_rows import (
+    opened,
+    opened_lines,
+    opened_outcome,
+    opened_text,
+    plain_name,
+    sealed_outcome,
+    sealed_part,
+    sealed_slot,
+)
+from memproxy.stores.sealing import DataKey, MasterKeys
 from memproxy.stores.sqlite_data_keys import MOST_KNOWN, DataKeys, Owner, owners
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
 from memproxy.stores.sqlite_sealing import NAMED_IN_WORDS, SEALED_TABLES, seal_owner, slot_name
@@ -168,8 +177,8 @@ class SealedState(SqliteState):
     def _opened_row(self, db: sqlite3.Connection, row: JournalRow) -> JournalRow:
         """The row in the clear; one that cannot be read has an empty body, which is refused for good."""
         key = self._keys.of(db, row.entry.scope.owner)
-        body = _opened(key, row.entry.body, "journal.body")
-        plan = None if row.plan is None else _opened(key, row.plan, "journal.plan")
+        body = opened(key, row.entry.body, "journal.body")
+        plan = None if row.plan is None else opened(key, row.plan, "journal.plan")
         return msgspec.structs.replace(row, entry=msgspec.structs.replace(row.entry, body=body), plan=plan)
 
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
@@ -177,7 +186,7 @@ class SealedState(SqliteState):
         if owner is None:
             return await super().save_plan(number, plan, slots)
         key = await self._key(owner)
-        return await super().save_plan(number, key.seal(plan, "journal.plan"), [_slot(key, one) for one in slots])
+        return await super().save_plan(number, key.seal(plan, "journal.plan"), [sealed_slot(key, one) for one in slots])
 
     async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
         key = await self._key(entry.scope.owner)
@@ -201,7 +210,7 @@ class SealedState(SqliteState):
 
     async def change_slots(self, scope: Scope, changes: Sequence[SlotChange]) -> bool:
         key = await self._key(scope.owner)
-        return await super().change_slots(scope, [_slot(key, one) for one in changes])
+        return await super().change_slots(scope, [sealed_slot(key, one) for one in changes])
 
     async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
         await super().forget(scope, session=session, until=until)
@@ -224,7 +233,7 @@ class SealedState(SqliteState):
         found = await super().find_session(scope, list(plain))
         return {
             plain[name]: [
-                msgspec.structs.replace(one, answer=_plain_name(key, one.answer)) if one.answer is not None else one
+                msgspec.structs.replace(one, answer=plain_name(key, one.answer)) if one.answer is not None else one
                 for one in known
             ]
             for name, known in found.items()
@@ -238,7 +247,7 @@ class SealedState(SqliteState):
 
     async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
         keys = {owner: await self._key(owner) for owner in {part.scope.owner for part in parts}}
-        await super().note_receipts([_sealed_part(keys[part.scope.owner], part) for part in parts])
+        await super().note_receipts([sealed_part(keys[part.scope.owner], part) for part in parts])
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
         found, key = await super().receipt(scope, request_id), await self._known_key(scope.owner)
@@ -246,8 +255,8 @@ class SealedState(SqliteState):
             return None
         recalled = found.recalled
         if recalled is not None:
-            recalled = msgspec.structs.replace(recalled, query=_opened_text(key, recalled.query, "receipt.query"))
-        outcomes = [_opened_outcome(key, one) for one in found.outcomes]
+            recalled = msgspec.structs.replace(recalled, query=opened_text(key, recalled.query, "receipt.query"))
+        outcomes = [opened_outcome(key, one) for one in found.outcomes]
         return msgspec.structs.replace(found, recalled=recalled, outcomes=outcomes)
 
     async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
@@ -255,18 +264,18 @@ class SealedState(SqliteState):
         if owner is None:
             return
         key = await self._key(owner)
-        await super().note_outcomes(number, [_sealed_outcome(key, one) for one in outcomes], at)
+        await super().note_outcomes(number, [sealed_outcome(key, one) for one in outcomes], at)
 
     async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
         found = await super().outcomes(scope, session=session, limit=limit)
         key = await self._known_key(scope.owner)
-        return [msgspec.structs.replace(one, outcome=_opened_outcome(key, one.outcome)) for one in found]
+        return [msgspec.structs.replace(one, outcome=opened_outcome(key, one.outcome)) for one in found]
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
         key = await self._known_key(scope.owner)
         plain = {key.name(name): name for name in messages} if key is not None else {}
         found = await super().find_blocks(scope, list(plain))
-        blocks = {plain[name]: _opened_lines(key, lines) for name, lines in found.blocks.items()}
+        blocks = {plain[name]: opened_lines(key, lines) for name, lines in found.blocks.items()}
         return msgspec.structs.replace(found, blocks={name: lines for name, lines in blocks.items() if lines})
 
     async def save_block(
@@ -303,14 +312,14 @@ class SealedState(SqliteState):
         rooms = bool(parent) and "/" not in parent  # named by sessions
         sealed = key.name(name) if name is not None and not rooms else name
         found = await super().palace(scope, parent, after=after, limit=limit, name=sealed)
-        return [PalacePlace(one.number, _plain_name(key, one.name)) for one in found]
+        return [PalacePlace(one.number, plain_name(key, one.name)) for one in found]
 
     async def palace_names(self, scope: Scope, *, writing: bool = False) -> dict[str, str]:
         key = await self._known_key(scope.owner)
         if key is None:
             return {}
         found = await super().palace_names(scope, writing=writing)
-        names = {_plain_name(key, name): _plain_name(key, wing) for name, wing in found.items()}
+        names = {plain_name(key, name): plain_name(key, wing) for name, wing in found.items()}
         return {name: wing for name, wing in names.items() if name and wing}
 
     async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
@@ -344,62 +353,3 @@ class SealedState(SqliteState):
         key = await self._known_key(scope.owner)
         if key is not None:
             await super().leave_palace(scope, [key.name(wing) for wing in wings])
-
-
-def _slot(key: DataKey, change: SlotChange) -> SlotChange:
-    return msgspec.structs.replace(change, slot=slot_name(key, change.slot))
-
-
-def _opened(key: DataKey | None, sealed: bytes, what: str) -> bytes:
-    try:
-        return key.open(sealed, what) if key is not None else b""
-    except Unreadable as error:
-        _note_unreadable(what, error)
-        return b""
-
-
-def _plain_name(key: DataKey, name: str) -> str:
-    try:
-        return key.plain_name(name)
-    except Unreadable as error:
-        _note_unreadable("name", error)
-        return ""
-
-
-def _opened_text(key: DataKey | None, sealed: str, what: str) -> str:
-    try:
-        return key.open_text(sealed, what) if key is not None else ""
-    except Unreadable as error:
-        _note_unreadable(what, error)
-        return ""
-
-
-def _note_unreadable(what: str, error: Unreadable) -> None:
-    metrics().internal_errors.labels(where="state.sealed").inc()
-    log.error("an encrypted %s cannot be read and counts as empty: %s", what, error)
-
-
-def _sealed_part(key: DataKey, part: ReceiptPart) -> ReceiptPart:
-    if part.recalled is None or not part.recalled.query:
-        return part
-    query = key.seal_text(part.recalled.query, "receipt.query")
-    return msgspec.structs.replace(part, recalled=msgspec.structs.replace(part.recalled, query=query))
-
-
-def _sealed_outcome(key: DataKey, outcome: Outcome) -> Outcome:
-    if outcome.content is None:
-        return outcome
-    return msgspec.structs.replace(outcome, content=key.seal_text(outcome.content, "outcome.content"))
-
-
-def _opened_outcome(key: DataKey | None, outcome: Outcome) -> Outcome:
-    if outcome.content is None:
-        return outcome
-    return msgspec.structs.replace(outcome, content=_opened_text(key, outcome.content, "outcome.content"))
-
-
-def _opened_lines(key: DataKey | None, lines: Sequence[BlockLine]) -> list[BlockLine]:
-    """The lines in the clear; none when one of them cannot be read, for half a block is no block."""
-    opened = [msgspec.structs.replace(line, text=_opened_text(key, line.text, "block.line")) for line in lines]
-    whole = all(line.text or not sealed.text for line, sealed in zip(opened, lines, strict=True))
-    return opened if whole else []

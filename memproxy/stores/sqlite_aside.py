@@ -11,6 +11,7 @@ what they are, so that the second changes nothing.
 
 import asyncio
 import fcntl
+import itertools
 import logging
 import os
 import struct
@@ -23,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from memproxy.errors import RequestError, StateUnavailable
+from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry
 from memproxy.stores.thread import OwnThread
 from memproxy.tasks import TaskOwner
@@ -59,7 +61,10 @@ class Aside:
         self._file: int | None = None
         self._path: Path | None = None
         self._end = len(HEADER)
-        self._sizes: dict[int, int] = {}
+        self._numbers = itertools.count()
+        self._records: dict[int, tuple[int, int]] = {}
+        """Where the record of a number begins, and the size of its entry. A number is not used again: what a file held
+        that was deleted under us is dropped later, too."""
 
     async def make(self) -> None:
         """Make the file and take its room, if that is possible now; else it is tried again when it is needed."""
@@ -69,13 +74,13 @@ class Aside:
         """Keep the entry; answers what `drop` calls it. None: it cannot be kept (no room, a folder that is away)."""
         return await self._thread.run(lambda: self._put(entry))
 
-    async def read(self, place: int) -> JournalEntry | None:
-        """What waits there; None: it cannot be read."""
-        return await self._thread.run(lambda: self._read(place))
+    async def read(self, number: int) -> JournalEntry | None:
+        """The entry of this number; None: it cannot be read."""
+        return await self._thread.run(lambda: self._read(number))
 
-    async def drop(self, place: int) -> None:
+    async def drop(self, number: int) -> None:
         """The journal has this entry."""
-        await self._thread.run(lambda: self._drop(place))
+        await self._thread.run(lambda: self._drop(number))
 
     async def close(self) -> None:
         """Let go; what still waits in the file stays there."""
@@ -97,7 +102,7 @@ class Aside:
             log.warning("%s cannot be made (%s): turns that the journal does not take wait in memory", path, error)
             self._leave(path)
         else:
-            self._path, self._end, self._sizes = path, len(HEADER), {}
+            self._path, self._end, self._records = path, len(HEADER), {}
         return self._file
 
     def _leave(self, path: Path) -> None:
@@ -124,23 +129,26 @@ class Aside:
                 _write(file, bytes(_RECORD.size), place)
             return None
         self._end += len(record)
-        self._sizes[place] = len(body)
-        return place
+        number = next(self._numbers)
+        self._records[number] = place, len(body)
+        return number
 
-    def _read(self, place: int) -> JournalEntry | None:
-        if self._file is None or (size := self._sizes.get(place)) is None:
+    def _read(self, number: int) -> JournalEntry | None:
+        if self._file is None or number not in self._records:
             return None
+        place, size = self._records[number]
         try:
             return msgspec.json.decode(os.pread(self._file, size, place + _RECORD.size), type=JournalEntry)
         except (OSError, msgspec.DecodeError) as error:
             log.warning("an entry in %s cannot be read: %s", self._path, error)
             return None
 
-    def _drop(self, place: int) -> None:
-        if self._file is None or (size := self._sizes.pop(place, None)) is None:
+    def _drop(self, number: int) -> None:
+        if self._file is None or number not in self._records:
             return
+        place, size = self._records.pop(number)
         try:
-            if self._sizes:
+            if self._records:
                 _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), place)
             else:
                 _write(self._file, bytes(self._end - len(HEADER)), len(HEADER))
@@ -152,8 +160,8 @@ class Aside:
     def _close(self) -> None:
         if self._file is None or self._path is None:
             return
-        if self._sizes:
-            log.warning("%d entries wait in %s; the next start takes them up", len(self._sizes), self._path)
+        if self._records:
+            log.warning("%d entries wait in %s; the next start takes them up", len(self._records), self._path)
         else:
             with suppress(OSError):
                 self._path.unlink()
@@ -167,10 +175,14 @@ class Left:
     def __init__(self, path: Path, file: int) -> None:
         self._path = path
         self._file = file
+        self._is_kept = False
 
     def entries(self) -> Iterator[tuple[int, JournalEntry]]:
         """What waits in it, in its order, each with its place. A record that is not whole was never told to be kept, or
-        was just being overwritten: those behind it count.
+        was just being overwritten: those behind it count. One that is whole and that nobody understands keeps the file.
+
+        Raises:
+            ValueError: the form of the whole file is not known.
         """
         data = os.pread(self._file, MOST_BYTES, 0)
         if data[: len(HEADER)] != HEADER:
@@ -183,7 +195,11 @@ class Left:
             if size == 0:
                 return
             if waits and zlib.crc32(body) == checksum:
-                yield place - _RECORD.size, msgspec.json.decode(body, type=JournalEntry)
+                try:
+                    yield place - _RECORD.size, msgspec.json.decode(body, type=JournalEntry)
+                except msgspec.DecodeError as error:
+                    self._is_kept = True
+                    log.error("an entry in %s cannot be read (%s); the file stays where it is", self._path, error)
             place += size
 
     def drop(self, place: int) -> None:
@@ -193,8 +209,9 @@ class Left:
             _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), place)
 
     def remove(self) -> None:
-        """All of it is in the journal."""
-        self._path.unlink(missing_ok=True)
+        """All that could be read of it is in the journal."""
+        if not self._is_kept:
+            self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go."""
@@ -243,7 +260,12 @@ class TakingUp:
             try:
                 await self._append(entry)
             except RequestError as error:
-                log.error("a turn that was set aside cannot be written: %s", error.message)
+                metrics().turns_lost.labels(reason="refused").inc()
+                log.error(
+                    "turns of %s that were set aside are lost, they cannot be written: %s",
+                    entry.request_id,
+                    error.message,
+                )
             left.drop(place)  # if the next one fails, this one is not appended again
         left.remove()
         if entries:

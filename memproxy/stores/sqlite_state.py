@@ -107,15 +107,15 @@ class SqliteState(SqliteAccess):
         await self._file.close()
 
     async def set_aside(self, entry: JournalEntry) -> int | None:
-        return (
-            None if self.seals else await self._aside.put(entry)
-        )  # a text that is encrypted stands nowhere in the clear
+        if self.seals:
+            return None  # what is encrypted stands nowhere in the clear
+        return await self._aside.put(entry)
 
-    async def read_aside(self, place: int) -> JournalEntry | None:
-        return await self._aside.read(place)
+    async def read_aside(self, number: int) -> JournalEntry | None:
+        return await self._aside.read(number)
 
-    async def drop_aside(self, place: int) -> None:
-        await self._aside.drop(place)
+    async def drop_aside(self, number: int) -> None:
+        await self._aside.drop(number)
 
     async def append(self, entry: JournalEntry) -> int:
         return await self._exchanges.add(lambda db: self._insert(db, entry))

@@ -1,7 +1,9 @@
 """Entries that the journal could not take: beside the state's file until somebody opens it."""
 
+import struct
 import subprocess
 import sys
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -148,4 +150,36 @@ asyncio.run(main())
     again = SqliteState(state, sync="normal")
     await again.open()
     assert (await again.queue_sizes())["index"]["waiting"] == 2
+    await again.close()
+
+
+async def test_what_a_deleted_file_held_takes_nothing_along_that_is_set_aside_later(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal", spares=True)
+    await state.open()
+    first = await state.set_aside(entry(body=b'"one"'))
+    assert first is not None
+    files(tmp_path / "state.db")[0].unlink()
+    await state.set_aside(entry(body=b'"two"'))
+    await state.drop_aside(first)
+    await state.close()
+    assert await bodies(tmp_path / "state.db") == [b'"two"']
+
+
+async def test_an_entry_that_nobody_understands_keeps_its_file_and_the_others_come_once(tmp_path: Path) -> None:
+    state = tmp_path / "state.db"
+    killed = SqliteState(state, sync="normal")
+    for body in (b'"one"', b'"two"'):
+        await killed.set_aside(entry(body=body))
+    await killed.close()
+    (file,) = files(state)
+    data = file.read_bytes()
+    begin = data.index(b"{")
+    (size,) = struct.unpack(">I", data[len(VERSION_1) : len(VERSION_1) + 4])
+    unknown = b"?" * size
+    file.write_bytes(data[: begin - 5] + struct.pack(">I?", zlib.crc32(unknown), True) + unknown + data[begin + size :])
+    assert await bodies(state) == [b'"two"']
+    assert files(state) == [file]
+    again = SqliteState(state, sync="normal")
+    await again.open()
+    assert sum((await again.queue_sizes())["index"].values()) == 1
     await again.close()
