@@ -33,6 +33,12 @@ REMOTE = (
     "set auth.allow_remote: true if that is meant, or listen on 127.0.0.1"
 )
 
+OPEN_RELAY = (
+    "must be true, because auth.allow_remote is and a key for the upstream is set (upstream.api_key, a route's, or in "
+    "an address): in auth.mode passthrough whoever reaches this server uses that key; set it if that is meant, or take "
+    "auth.mode: keys"
+)
+
 _ENTRY = "`memproxy keys new --config-entry` prints a key with its entry"
 
 Values = dict[str, Any]
@@ -309,6 +315,8 @@ def _conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
     server, auth, store, dedup = settings.server, settings.auth, settings.store, settings.dedup
     if auth.mode == "passthrough" and not auth.allow_remote and not is_loopback(server.host):
         yield "server.host", f"{server.host!r} {REMOTE}"
+    if auth.mode == "passthrough" and auth.allow_remote and settings.upstream.has_own_key and not auth.open_relay:
+        yield "auth.open_relay", OPEN_RELAY
     if auth.mode == "jwt" and sum(map(bool, auth.jwt.sources)) != 1:
         yield "auth.jwt", "must have exactly one of key, key_file, jwks_file and jwks_url, because auth.mode is jwt"
     if auth.mode == "jwt" and 0 < sum(name.startswith("HS") for name in auth.jwt.algorithms) < len(auth.jwt.algorithms):

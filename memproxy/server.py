@@ -38,6 +38,8 @@ _OTHER_UPGRADES = re.compile(rb"\r\nupgrade:(?![^\r\n]*websocket)[^\r\n]*(?=\r\n
 declined by answering as ever (RFC 9110, section 7.8); but the parser drops the body that comes with them.
 """
 
+_HTTP_PORT = 80
+
 MOST_FILES = 65_536
 
 _TICK_S = 0.1
@@ -104,15 +106,19 @@ class WatchedProtocol(HttpToolsProtocol):
             self.cycle.expected_content_length = _UntilClosed()
 
     def _take_in_target(self) -> None:
-        """A target may be a whole address, as proxies are asked. Its host is the one that is meant, whatever ``Host``
-        says (RFC 9112, section 3.2.2), so all that looks at ``Host`` sees that one.
+        """A target may be a whole address, as proxies are asked. Its host is the one that is meant (RFC 9112, section
+        3.2.2), and stands first of the ``Host`` headers where these say another: several are refused.
         """
         target = httptools.parse_url(self.url)
         if not target.schema or not target.host:
             return  # an authority alone, or `*`: uvicorn tells what it makes of it
         host = b"[%b]" % target.host if b":" in target.host else target.host
-        named = b"%b:%d" % (host, target.port) if target.port else host
-        self.headers[:] = [(b"host", named), *(one for one in self.headers if one[0] != b"host")]
+        named = host if target.port in {None, _HTTP_PORT} else b"%b:%d" % (host, target.port)
+        if target.userinfo:
+            named = target.userinfo + b"@" + named
+        hosts = {value.lower().removesuffix(b":%d" % _HTTP_PORT) for name, value in self.headers if name == b"host"}
+        if hosts != {named.lower()}:
+            self.headers.insert(0, (b"host", named))
         self.url = (target.path or b"/") + (b"?" + target.query if target.query else b"")
 
     def on_message_complete(self) -> None:

@@ -1,10 +1,11 @@
 """Keeps web pages away from a server on a person's own machine."""
 
 import ipaddress
+import re
 import socket
 
 from memproxy.auth.headers import Headers, is_loopback
-from memproxy.errors import Forbidden
+from memproxy.errors import Forbidden, RequestError
 from memproxy.settings import ServerSettings
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
@@ -16,6 +17,11 @@ _EXPOSED = (
     b"X-Memproxy-Recall, X-Memproxy-Memories"
 )
 """Headers that pages may read beside those that they always may."""
+
+_HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,253})|\[[0-9a-f:.]{2,45}\])(?::0*([1-9][0-9]{0,4}))?", re.IGNORECASE)
+"""A name or address, perhaps with a port: what programs write into ``Host``. RFC 3986 allows more."""
+
+_MOST_PORT = 65_535
 
 _OF_ANOTHER_PAGE = frozenset({"cross-site", "same-site"})
 """Values of ``Sec-Fetch-Site``: another port of the same machine is the same site and another origin."""
@@ -37,29 +43,40 @@ class BrowserGuard:
         names = {socket.gethostname().lower(), socket.getfqdn().lower()}
         return {host.lower(), f"[{host.lower()}]", *names, *LOOPBACK_NAMES}
 
-    def check(self, headers: Headers) -> None:
-        """Refuse a foreign ``Host`` or ``Origin``.
+    def check(self, headers: Headers, *, is_page: bool = False) -> None:
+        """Refuse a foreign ``Host`` or ``Origin``. ``is_page``: links of other pages may lead here.
 
         Raises:
+            RequestError: ``Host`` is no name or address, or there are several.
             Forbidden: with the setting that would allow it.
         """
-        host = headers.get(b"host") or ""
-        for named in filter(None, headers.all(b"host")):
-            if not self._host_allowed(_without_port(named)):
-                raise Forbidden(
-                    f"Host {named!r} is not served here: add it to server.allowed_hosts.", code="host_refused"
-                )
+        host = self._checked_host(headers)
         origins = headers.all(b"origin")
         for origin in origins:
             if not self._origin_allowed(origin.rstrip("/").lower(), host.lower()):
                 raise Forbidden(
                     f"Origin {origin!r} may not call this server: add it to server.cors_origins.", code="origin_refused"
                 )
-        if not origins and _is_of_another_page(headers):
+        if not origins and _is_of_another_page(headers, is_page=is_page):
             raise Forbidden(
                 "A page of another origin asks for this; pages that may are named in server.cors_origins.",
                 code="origin_refused",
             )
+
+    def _checked_host(self, headers: Headers) -> str:
+        """The request's ``Host``; empty where there is none, as HTTP/1.0 allows."""
+        hosts = headers.all(b"host")
+        if not hosts:
+            return ""
+        if len(hosts) > 1:
+            raise RequestError("The request names several hosts (in Host and its target): name one.", param="Host")
+        (host,) = hosts
+        match = _HOST.fullmatch(host)
+        if match is None or int(match[1] or 1) > _MOST_PORT:
+            raise RequestError(f"Host {host[:100]!r} is not a name or address with perhaps a port.", param="Host")
+        if not self._host_allowed(_without_port(host)):
+            raise Forbidden(f"Host {host!r} is not served here: add it to server.allowed_hosts.", code="host_refused")
+        return host
 
     def _host_allowed(self, name: str) -> bool:
         if name in self._hosts or "*" in self._hosts:
@@ -91,14 +108,15 @@ class BrowserGuard:
         return [*cors, (b"access-control-allow-methods", _METHODS), (b"access-control-allow-headers", wanted)]
 
 
-def _is_of_another_page(headers: Headers) -> bool:
+def _is_of_another_page(headers: Headers, *, is_page: bool) -> bool:
     """Whether a browser says so (Fetch Metadata). Pictures, scripts and frames are asked for without an ``Origin``;
-    what they show cannot be read, but whether they load tells a page what is there. A link that a person follows is
-    their own doing.
+    what they show cannot be read, but whether they load tells a page what is there. A link to a page of ours is a
+    person's own doing. A link to anything else is refused: what an upstream answers is not ours, and as a document it
+    could run its script under our origin.
     """
     if headers.get(b"sec-fetch-site") not in _OF_ANOTHER_PAGE:
         return False
-    return (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")) != ("navigate", "document")
+    return not is_page or (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")) != ("navigate", "document")
 
 
 def _without_port(host: str) -> str:

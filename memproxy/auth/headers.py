@@ -92,3 +92,9 @@ def client_key(headers: Headers) -> str | None:
         if scheme.lower() == "bearer" and token.strip():
             return token.strip()
     return headers.get(b"api-key") or headers.get(b"x-api-key") or None
+
+
+def unknown_scheme(headers: Headers) -> bool:
+    """Whether ``Authorization`` says who calls in a way that we cannot check (``Basic``, ``Negotiate``, …)."""
+    scheme = (headers.get(b"authorization") or "").partition(" ")[0]
+    return bool(scheme) and scheme.lower() != "bearer"

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from memproxy.auth.headers import Headers, client_key, is_loopback
+from memproxy.auth.headers import Headers, client_key, is_loopback, unknown_scheme
 from memproxy.core.protocol import Identity
 from memproxy.errors import Unauthenticated
 from memproxy.settings import AuthSettings, ServerSettings
@@ -30,11 +30,12 @@ class PassthroughAuthenticator:
         """Who calls.
 
         Raises:
-            Unauthenticated: no key on an address that others can reach.
+            Unauthenticated: no key on an address that others can reach, or a proof of another kind: those who bring one
+                are not all the same.
             RequestError: a header of ours cannot be read.
         """
         key = client_key(headers)
-        if key is None and not self._loopback:
+        if key is None and (unknown_scheme(headers) or not self._loopback):
             raise Unauthenticated("No API key: send it as `Authorization: Bearer …`, `api-key` or `x-api-key`.")
         tenant = self._tenant(key)
         return Identity(

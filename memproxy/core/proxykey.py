@@ -6,8 +6,11 @@ from datetime import datetime
 
 import msgspec
 
-PERMISSIONS = ("chat", "memory:read", "memory:write", "act_as_user", "admin")
-"""What a key may allow. ``admin`` is for keys, quotas, erasure and statistics; never for another user's text."""
+UPSTREAM_ALL = "upstream:all"
+PERMISSIONS = ("chat", "memory:read", "memory:write", "act_as_user", UPSTREAM_ALL, "admin")
+"""What a key may allow. ``admin`` is for keys, quotas, erasure and statistics; never for another user's text.
+``upstream:all`` is for what the upstream keeps under the operator's key, whoever it is of.
+"""
 
 DEFAULT_PERMISSIONS = frozenset({"chat", "memory:read", "memory:write"})
 

@@ -1,27 +1,197 @@
-"""Who may relay at all. In mode ``passthrough`` that is the upstream's business: the client's own key goes there."""
+"""Who may relay what.
 
-from memproxy.auth import Authenticator, Headers, require
-from memproxy.settings import AuthSettings
+In mode ``passthrough`` that is the upstream's business: the client's own key goes there. With proxy keys or tokens
+everybody's requests go out with the operator's key, so what the upstream keeps of one caller is open to all the others,
+unless it is asked here who may have it.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from memproxy.auth import Authenticator, require
+from memproxy.core.protocol import Identity
+from memproxy.core.proxykey import UPSTREAM_ALL
+from memproxy.core.scope import Scope
+from memproxy.errors import AuthUnavailable, Forbidden, StateUnavailable
+from memproxy.metrics import metrics
+from memproxy.relay.controls import user_of
+from memproxy.relay.request import Request
+from memproxy.relay.sessions import Conversation, Sessions
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+KEEPS_NOTHING = (
+    "GET /v1/models/*",
+    "POST /v1/audio/speech",
+    "POST /v1/audio/transcriptions",
+    "POST /v1/audio/translations",
+    "POST /v1/chat/completions",
+    "POST /v1/completions",
+    "POST /v1/embeddings",
+    "POST /v1/images/edits",
+    "POST /v1/images/generations",
+    "POST /v1/images/variations",
+    "POST /v1/messages",
+    "POST /v1/messages/count_tokens",
+    "POST /v1/moderations",
+    "POST /v1/responses",
+)
+"""Calls that show nothing of what the upstream keeps of others; ``/*`` is the path itself and all below it.
+docs/access.md lists them.
+"""
+
+PATIENCE_S = 1.0
+"""Longest wait for the state to say who made a response."""
+
+_HOW = (
+    f"That needs a key with the permission {UPSTREAM_ALL}, or an entry in upstream.shared_calls, which lets every "
+    "caller do it."
+)
+
+
+class MadeResponses:
+    """Who made which response, as the upstreams named them. What is kept is a digest, under its user: it goes when the
+    user's data are erased.
+    """
+
+    def __init__(self, sessions: Sessions, tasks: TaskOwner) -> None:
+        self._sessions = sessions
+        self._tasks = tasks
+
+    def note(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> asyncio.Task[None]:
+        """This user made the response, or this key, if it speaks for nobody in particular (``user`` None). Never
+        raises: a response that could not be noted is nobody's.
+        """
+        owner, key = _place(identity, user, upstream, response_id)
+        return self._tasks.start(self._noted(owner, key), "note response")
+
+    async def _noted(self, owner: Scope, key: str) -> None:
+        try:
+            noted = Conversation(session="", said_at=datetime.now(UTC), keys=(key,))
+            await self._sessions.remember(owner, noted, None)
+        except StateUnavailable as error:
+            metrics().internal_errors.labels(where="relay.made").inc()
+            log.warning("whose a response is could not be noted, so it cannot be fetched: %s", error.message)
+
+    async def is_of(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> bool:
+        """Whether he made it.
+
+        Raises:
+            AuthUnavailable: the state does not say in time.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._sessions.known(*_place(identity, user, upstream, response_id)) is not None
+        except (StateUnavailable, TimeoutError) as error:
+            raise AuthUnavailable(
+                "Whose response that is cannot be found out just now. Try again in a moment."
+            ) from error
+
+
+def _place(identity: Identity, user: str | None, upstream: str, response_id: str) -> tuple[Scope, str]:
+    by = "" if user else identity.by or ""
+    named = f"{upstream}\n{by}\n{response_id}".encode("utf-8", "surrogatepass")
+    key = f"m:{hashlib.blake2b(named, digest_size=16).hexdigest()}"
+    return Scope(tenant=identity.tenant, user=user or ""), key
 
 
 class Admission:
     """Lets requests pass below ``/v1`` that the proxy's own keys or tokens allow."""
 
-    def __init__(self, auth: AuthSettings, authenticator: Authenticator) -> None:
-        self._needed = auth.mode != "passthrough"
+    def __init__(self, settings: Settings, authenticator: Authenticator, made: MadeResponses, upstream: str) -> None:
+        """``upstream`` is the name of the default one, where what is not chat goes."""
+        self._needed = settings.auth.mode != "passthrough"
+        self._calls = (*KEEPS_NOTHING, *settings.upstream.shared_calls)
         self._authenticator = authenticator
+        self._made = made
+        self._upstream = upstream
 
     @property
     def needs_key(self) -> bool:
-        """Whether the proxy itself asks for a key or a token."""
+        """Whether the proxy itself asks for a key or a token, and the upstream sees the operator's key only."""
         return self._needed
 
-    async def admit(self, headers: Headers) -> None:
-        """Returns for those who may.
+    async def admit(self, request: Request) -> Identity | None:
+        """Pass those who may make this call; who it is, where the proxy itself asks.
 
         Raises:
             Unauthenticated, Forbidden: they may not.
             MemoryUnavailable, AuthUnavailable: that cannot be found out just now.
         """
-        if self._needed:
-            require(await self._authenticator.identify(headers), "chat")
+        if not self._needed:
+            return None
+        identity = await self._authenticator.identify(request.headers)
+        require(identity, "chat")
+        method = "GET" if request.method == "HEAD" else request.method
+        if self._may(identity, method, request.path):
+            return identity
+        response_id = _response_of(method, request.pieces)
+        if response_id is None:
+            path = request.path[:200]
+            raise Forbidden(f"{method} {path} reads or changes what the upstream keeps, whoever it is of. {_HOW}")
+        await self._check_made(identity, user_of(identity, None), self._upstream, response_id)
+        return identity
+
+    async def check_chain(
+        self, identity: Identity, user: str | None, upstream: str, kept: Sequence[tuple[str, str]]
+    ) -> None:
+        """Pass a request for a response that goes on from nothing, or from a response that its user made. ``kept`` are
+        the fields that name what the upstream keeps.
+
+        Raises:
+            Forbidden: it goes on from what he may not fetch.
+            AuthUnavailable: whose response it is cannot be found out just now.
+        """
+        for field, name in kept:
+            if field == "previous_response_id":
+                if not self._may(identity, "GET", f"/v1/responses/{name}"):
+                    await self._check_made(identity, user, upstream, name)
+            elif not self._may(identity, "GET", f"/v1/conversations/{name}"):
+                raise Forbidden(f"A conversation that the upstream keeps is everybody's. {_HOW}", param=field)
+
+    def check_unread(self, identity: Identity) -> None:
+        """Pass a request for a response whose body cannot be read, if it may go on from anything.
+
+        Raises:
+            Forbidden: it may not.
+        """
+        if UPSTREAM_ALL not in identity.permissions:
+            raise Forbidden(
+                "The body cannot be read (it must be JSON in UTF-8 with each name once), so whether it goes on from "
+                f"another's response is not known. {_HOW}"
+            )
+
+    async def _check_made(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> None:
+        if not await self._made.is_of(identity, user, upstream, response_id):
+            raise Forbidden(
+                f"No response {response_id[:100]!r} was made for this user through memproxy (a user whom the body "
+                f"named is named by X-Memproxy-User when it is fetched). {_HOW}"
+            )
+
+    def _may(self, identity: Identity, method: str, path: str) -> bool:
+        return UPSTREAM_ALL in identity.permissions or any(_allows(call, method, path) for call in self._calls)
+
+
+def _allows(call: str, method: str, path: str) -> bool:
+    named, _, pattern = call.partition(" ")
+    if named != method:
+        return False
+    place = pattern.removesuffix("/*")
+    return path == place or (place != pattern and path.startswith(f"{place}/"))
+
+
+def _response_of(method: str, pieces: Sequence[str]) -> str | None:
+    """The response that a call is about, where it is about one."""
+    match method, pieces:
+        case ("GET" | "DELETE", ["", "v1", "responses", response_id]):
+            return response_id or None
+        case ("GET", ["", "v1", "responses", response_id, "input_items"]):
+            return response_id or None
+        case ("POST", ["", "v1", "responses", response_id, "cancel"]):
+            return response_id or None
+    return None

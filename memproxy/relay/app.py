@@ -71,7 +71,7 @@ class Relay:
         try:
             if not request.has_host:
                 raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
-            self._guard.check(request.headers)
+            self._guard.check(request.headers, is_page=route in _HEALTH or MemoryApi.is_page(request.path))
             self._tell_pages(request)
             status = await self._dispatch(route, request)
         except ClientGone:
@@ -112,16 +112,17 @@ class Relay:
         if request.method == "OPTIONS" and request.for_pages and (route == "memory" or self._admission.needs_key):
             await request.answer(204, [], b"")  # a browser asks without a key whether its page may send one
             return 204
-        if route in _ADMITTED:
-            await self._admission.admit(request.headers)
+        caller = await self._admission.admit(request) if route in _ADMITTED else None
         if route in _WITH_MEMORY:
-            return await self._chat.handle(request, _WITH_MEMORY[route])
+            return await self._chat.handle(request, _WITH_MEMORY[route], caller)
         if route == "memory":
             return await self._memory_api.handle(request)
         if route == "relayed":
             relayed = self._fetched.handle if self._fetched.claims(request) else self._passthrough.stream
             return await relayed(request)
-        raise NotFound(f"Nothing is served at {request.path[:200]}. The API is below /v1.")
+        raise NotFound(
+            f"Nothing is served at {request.path[:200]}. The API is below /v1/, and no path has `.` or `..` in it."
+        )
 
 
 _WITH_MEMORY = {wire.name: wire for wire in (CHAT, RESPONSES)}
@@ -131,14 +132,21 @@ _HEALTH = {"healthz": Health.healthz, "readyz": Health.readyz, "metrics": Health
 
 
 def _route(request: Request) -> str:
-    path = request.path
+    """Where a request goes, by the path as it was sent.
+
+    What another server may read as another path goes nowhere: dot segments, and other spellings of the memory API's
+    paths, which would tell the upstream what is meant for us.
+    """
+    path, loose = request.path, request.loose_path
+    if loose is None:
+        return "none"
     if request.method == "POST" and path in _MEMORY_PATHS:
         return _MEMORY_PATHS[path]
     if path.removeprefix("/") in _HEALTH:
         return path.removeprefix("/")
     if MemoryApi.claims(path):
         return "memory"
-    return "relayed" if path.startswith("/v1/") else "none"
+    return "relayed" if path.startswith("/v1/") and not MemoryApi.claims(loose) else "none"
 
 
 async def _refuse(request: Request, error: MemproxyError) -> int:

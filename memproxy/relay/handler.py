@@ -5,16 +5,18 @@ import json
 import logging
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 from memproxy.auth import client_key
-from memproxy.core.protocol import UpstreamAccess
+from memproxy.core.protocol import Identity, UpstreamAccess
 from memproxy.core.receipt import ReceiptPart
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics
 from memproxy.relay import compressed, counted
+from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.capture import Exchange, Journal
-from memproxy.relay.controls import Mode, read_mode
+from memproxy.relay.controls import Mode, read_mode, user_of
 from memproxy.relay.decide import Decider, Decision
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.hangup import Hangups
@@ -24,14 +26,15 @@ from memproxy.relay.receipt import decided
 from memproxy.relay.refusal import Refusal, refusal_of
 from memproxy.relay.request import Request
 from memproxy.relay.sticky import NO_BLOCK, NewBlock
-from memproxy.relay.stream import Keep, Tap, relay_body
+from memproxy.relay.stream import Keep, Named, Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.relay.upstreams import Upstreams
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wire.controls import may_hold_ours
-from memproxy.wire.format import Answer, WireFormat
+from memproxy.wire.format import RESPONSES, Answer, WireFormat
 from memproxy.wire.request import RequestBody
+from memproxy.wire.responses import ResponsesRequest
 from memproxy.wire.splice import Unreadable
 
 log = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ class _Asked(NamedTuple):
     upstream: Upstream
     body: bytes
     encoding: str | None
+    named: Named | None
 
 
 class ChatHandler:
@@ -69,7 +73,11 @@ class ChatHandler:
         positions: Positions,
         engine: EngineClient,
         tasks: TaskOwner,
+        admission: Admission,
+        made: MadeResponses,
     ) -> None:
+        self._admission = admission
+        self._made = made
         self._positions = positions
         self._engine = engine
         self._shared = settings.server.workers > 1
@@ -80,8 +88,9 @@ class ChatHandler:
         self._passthrough = passthrough
         self._hangups = Hangups(tasks)
 
-    async def handle(self, request: Request, wire: WireFormat) -> int:
-        """Answer the request, which is of this format; the status that went out.
+    async def handle(self, request: Request, wire: WireFormat, caller: Identity | None) -> int:
+        """Answer the request, which is of this format; the status that went out. ``caller`` is whom `Admission` let
+        pass; None where the client's own key goes upstream.
 
         Raises:
             MemproxyError: to be answered as an error of ours, if nothing went out yet.
@@ -91,23 +100,35 @@ class ChatHandler:
         began = time.perf_counter()
         off = read_mode(request.headers, None) is Mode.OFF
         encoding = compressed.encoding_of(request.headers)
-        if off and encoding is None and not self._upstreams.routed and not may_hold_ours(body):
+        names = caller is not None and wire is RESPONSES
+        if off and encoding is None and not (names or self._upstreams.routed or may_hold_ours(body)):
             counted.overhead(wire.name).observe(time.perf_counter() - began)
             return await self._untouched(request, body, off=off)
         try:
             plain = body if encoding is None else await self._opened(body, encoding)
             chat = _read(request, plain, wire)
         except Unreadable as problem:
+            if caller is not None and names:
+                self._admission.check_unread(caller)
             log.debug("%s cannot be read (%s) and goes on untouched", request.request_id, problem.reason)
             return await self._untouched(request, body, off=off)
+        upstream = self._upstreams.of(chat.model)
+        named = await self._named(caller, chat, upstream) if caller is not None else None
         with self._hangups.watching(request):
             decision = await self._decide(request, chat)
             request.told = decision.headers()
-            upstream = self._upstreams.of(chat.model)
             sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(_count_decided, wire, decision, time.perf_counter() - began)
-            return await self._exchange(_Asked(request, chat, wire, upstream, body, encoding), decision, sent)
+            return await self._exchange(_Asked(request, chat, wire, upstream, body, encoding, named), decision, sent)
+
+    async def _named(self, caller: Identity, chat: RequestBody, upstream: Upstream) -> Named | None:
+        """What notes whose response it will be; only what this caller may fetch may it go on from."""
+        if not isinstance(chat, ResponsesRequest):
+            return None
+        user = user_of(caller, chat)
+        await self._admission.check_chain(caller, user, upstream.name, chat.kept_upstream)
+        return partial(self._made.note, caller, user, upstream.name)
 
     async def _opened(self, body: bytes, encoding: str) -> bytes:
         return await asyncio.to_thread(compressed.opened, body, encoding, self._max_body_bytes)
@@ -153,7 +174,7 @@ class ChatHandler:
             exchange = self._to_capture(asked, decision, answer, block)
             if self._shared and exchange is None:
                 await self._noted(decision, block)
-            tap = None if exchange is None else self._tap(asked, answer, exchange)
+            tap = self._tap(asked, answer, exchange)
             await request.begin(answer.status, answer.headers)
             await relay_body(request, answer, tap)
         finally:
@@ -178,9 +199,13 @@ class ChatHandler:
         if noting := {task for task in (decision.noting, block.keep()) if task is not None}:
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
 
-    def _tap(self, asked: _Asked, answer: UpstreamAnswer, exchange: Exchange) -> Tap:
-        keep, request_id = self._keeper(exchange), asked.request.request_id
-        return Tap(answer, asked.wire, request_id, keep, asked_for_stream=asked.chat.stream)
+    def _tap(self, asked: _Asked, answer: UpstreamAnswer, exchange: Exchange | None) -> Tap | None:
+        keep = None if exchange is None else self._keeper(exchange)
+        named = asked.named if 200 <= answer.status < 300 else None
+        if keep is None and named is None:
+            return None
+        request_id, streamed = asked.request.request_id, asked.chat.stream
+        return Tap(answer, asked.wire, request_id, keep, asked_for_stream=streamed, named=named)
 
     def _keeper(self, exchange: Exchange) -> Keep:
         async def keep(answer: Answer) -> None:
@@ -229,7 +254,7 @@ async def _send(asked: _Asked, body: bytes) -> UpstreamAnswer:
         same = body == asked.chat.body
         body = asked.body if same else await asyncio.to_thread(compressed.closed, body, asked.encoding)
     headers = asked.upstream.headers_for(request.headers, len(body))
-    return await asked.upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
+    return await asked.upstream.send(request.method, request.raw_path, headers, body)
 
 
 def _read(request: Request, body: bytes, wire: WireFormat) -> RequestBody:

@@ -1,7 +1,6 @@
 """Passes memory API requests to the engine, with the caller's identity in a private header."""
 
-from collections.abc import Iterable
-from urllib.parse import unquote
+from collections.abc import Iterable, Sequence
 
 from memproxy.auth import Authenticator, Headers, client_key, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
@@ -17,6 +16,7 @@ _LEARNED_FROM = frozenset({"end", "mine"})
 """Calls of a session that learn from it."""
 
 _OPEN_PATHS = frozenset({"/openapi.json"})
+_PAGES = frozenset({"/memory", "/openapi.json"})
 
 
 class MemoryApi:
@@ -38,7 +38,12 @@ class MemoryApi:
     @staticmethod
     def claims(path: str) -> bool:
         """Whether a path is the memory API's."""
-        return path in {"/v1/memory", "/memory", "/mcp", "/openapi.json"} or path.startswith("/v1/memory/")
+        return path in {"/v1/memory", *_PAGES, "/mcp"} or path.startswith("/v1/memory/")
+
+    @staticmethod
+    def is_page(path: str) -> bool:
+        """Whether people open it in a browser."""
+        return path in _PAGES
 
     async def handle(self, request: Request) -> int:
         """Pass the request on; the status that went out.
@@ -66,7 +71,7 @@ class MemoryApi:
         """Ingested turns are learned from like those of a chat: with the key of the request that brought them, or that
         asks for it.
         """
-        if not _is_learned_from(request.raw_path) or not self._upstream.takes_client_key:
+        if not _is_learned_from(request.pieces) or not self._upstream.takes_client_key:
             return
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
         access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))
@@ -84,11 +89,9 @@ def _check_named(headers: Headers, identity: Identity) -> None:
     raise RequestError("The header X-Memproxy-User is empty: name a user, or leave it out.", param="X-Memproxy-User")
 
 
-def _is_learned_from(raw_path: bytes) -> bool:
-    """Whether a call brings turns, or asks to learn from a session. The path is read as it was sent, piece by piece, as
-    the engine reads it: a slash that is percent-encoded is part of a session's id.
-    """
-    match [unquote(piece) for piece in raw_path.partition(b"?")[0].decode("latin-1").split("/")]:
+def _is_learned_from(pieces: Sequence[str]) -> bool:
+    """Whether a call brings turns, or asks to learn from a session."""
+    match pieces:
         case ["", "v1", "memory", "turns"]:
             return True
         case ["", "v1", "memory", "sessions", session, call]:

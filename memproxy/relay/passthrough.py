@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Callable
 from memproxy.metrics import metrics
 from memproxy.relay.connections import AT_ONCE
 from memproxy.relay.hangup import Hangups
-from memproxy.relay.request import Request
+from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.stream import Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.tasks import TaskOwner
@@ -60,14 +60,22 @@ class Passthrough:
         upstream = upstream or self._upstream
         headers = upstream.headers_for(request.headers, length)
         with self._hangups.watching(request):
-            answer = await upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
+            answer = await upstream.send(request.method, request.raw_path, headers, body)
             try:
-                await request.begin(answer.status, answer.headers)
+                await request.begin(answer.status, [*answer.headers, *_without_scripts(request)])
                 await relay_body(request, answer, tap(answer))
             finally:
                 answer.close()
                 metrics().upstream.observe(time.perf_counter() - began)
         return answer.status
+
+
+def _without_scripts(request: Request) -> RawHeaders:
+    """What keeps an upstream's page from running its script under our origin, should a browser show it. All browsers
+    ask for pages so; which page a request is from not all of them say, and none does on plain HTTP but to loopback.
+    """
+    asked = request.headers.get(b"accept") or ""
+    return [(b"content-security-policy", b"sandbox")] if "text/html" in asked else []
 
 
 def _has_body(request: Request) -> bool:

@@ -1,7 +1,9 @@
 """One HTTP request as the relay sees it: a thin reading of the ASGI scope, and the body within its limit."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
+from urllib.parse import unquote
 
 from memproxy.auth import ALLOWED_ORIGIN, Headers
 from memproxy.core.request_id import HEADER, new_request_id
@@ -11,6 +13,9 @@ AsgiScope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
+
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class ClientGone(Exception):
@@ -28,6 +33,7 @@ class Request:
         "headers",
         "method",
         "path",
+        "pieces",
         "raw_path",
         "received_all",
         "send",
@@ -37,10 +43,14 @@ class Request:
 
     def __init__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
-        self.path: str = scope["path"]
         query: bytes = scope.get("query_string", b"")
-        path: bytes = scope.get("raw_path") or self.path.encode()
+        path: bytes = scope["raw_path"]
         self.raw_path = path + (b"?" + query if query else b"")
+        self.path = path.decode("latin-1")
+        """As it was sent. What routes a request, what the upstream gets and what the engine gets are these bytes: a
+        path that is decoded as a whole has other pieces."""
+        self.pieces = [unquote(piece) for piece in self.path.split("/")]
+        """What stands between the slashes that were sent as such; an encoded one is part of a name."""
         self.headers = Headers(scope["headers"])
         self.has_host = scope.get("http_version") != "1.1" or self.headers.get(b"host") is not None
         """Whether it names the host that it is for, which HTTP/1.1 demands (RFC 9112, 3.2)."""
@@ -53,6 +63,17 @@ class Request:
         self._request_id: str | None = None
         self.told: RawHeaders = []
         """What the answer's headers say of memory, whoever answers: the upstream, or we with an error."""
+
+    @property
+    def loose_path(self) -> str | None:
+        """The path as the most lenient server would read it: decoded twice, a backslash taken for a slash, several
+        slashes for one. None where it has control characters, or a piece of it is ``.`` or ``..``, also before a ``;``.
+        """
+        read = unquote(unquote(self.path)).replace("\\", "/")
+        pieces = read.split("/")
+        if _CONTROLS.search(read) or any(piece.partition(";")[0].strip() in {".", ".."} for piece in pieces):
+            return None
+        return "/" + "/".join(filter(None, pieces))
 
     @property
     def request_id(self) -> str:

@@ -1,5 +1,6 @@
 """Relays an answer: every byte as it arrives, except the very end, which waits until the turn is in the journal."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -79,13 +80,30 @@ Keep = Callable[[Answer], Awaitable[None]]
 """Keeps what an answer came to; the answer's end waits for it."""
 
 
+Named = Callable[[str], asyncio.Task[None]]
+"""Notes the name that the upstream gave an answer; the answer's end waits for it."""
+
+NAMED_WITHIN_S = 1.0
+
+
 class Tap:
     """Reads a copy of one answer, and has it kept when it is complete, or will be completed elsewhere."""
 
     def __init__(
-        self, answer: UpstreamAnswer, wire: WireFormat, request_id: str, keep: Keep, *, asked_for_stream: bool = False
+        self,
+        answer: UpstreamAnswer,
+        wire: WireFormat,
+        request_id: str,
+        keep: Keep | None,
+        *,
+        asked_for_stream: bool = False,
+        named: Named | None = None,
     ) -> None:
-        """``asked_for_stream``: what does not say that it is JSON is a stream then, as the clients take it."""
+        """``keep`` None: only its name is noted. ``asked_for_stream``: what does not say that it is JSON is a stream
+        then, as the clients take it.
+        """
+        self._named = named
+        self._naming: asyncio.Task[None] | None = None
         content_type = (answer.header("content-type") or "").lower()
         streamed = content_type.startswith("text/event-stream") or (asked_for_stream and "json" not in content_type)
         encoding = answer.header("content-encoding")
@@ -109,11 +127,16 @@ class Tap:
     def feed(self, chunk: bytes) -> bytes:
         """Look at a copy of the chunk; what of it may go out now."""
         self._look(lambda: self._reader.feed(self._decoder.feed(chunk)))
+        self._name()
         ready = self._holder.feed(chunk)
         if not self.done or self._tail is None or self._tail.found:
             return ready
         self._late = ready  # the end is in there, written in a way by which the holder does not know it
         return b""
+
+    def _name(self) -> None:
+        if self._named is not None and self._naming is None and self._reader.response_id:
+            self._naming = self._named(self._reader.response_id)
 
     def _look(self, read: Callable[[], None]) -> None:
         if self._failed:
@@ -146,8 +169,13 @@ class Tap:
 
     async def _write(self) -> None:
         self._look(self._reader.finish)
+        self._name()
+        if self._naming is not None:
+            await asyncio.wait({self._naming}, timeout=NAMED_WITHIN_S)
         if self._reader.cached_tokens:
             metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
+        if self._keep is None:
+            return
         if self._failed:
             metrics().capture_skipped.labels(reason="internal").inc()
         elif not self._decoder.usable:

@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from memproxy.auth import Headers
-from memproxy.errors import MemproxyError, UpstreamTimeout, UpstreamUnreachable
+from memproxy.errors import MemproxyError, NotFound, UpstreamTimeout, UpstreamUnreachable
 from memproxy.relay.connections import AT_ONCE, PART, Connections, in_parts
 from memproxy.relay.raw_headers import HeadersAsBytes, RawRequest, text_or_bytes
 from memproxy.relay.request import RawHeaders
@@ -44,6 +44,9 @@ HOP_BY_HOP = frozenset(
     }
 )
 """Headers that concern one connection only (RFC 9110, section 7.6.1)."""
+
+_SERVED = "/v1/"
+"""How paths begin that are relayed; what follows is appended to ``upstream.base_url``."""
 
 _OURS = b"x-memproxy-"
 _NEVER_UPSTREAM = frozenset({b"host", b"expect", b"content-length"})
@@ -77,7 +80,7 @@ class Upstream:
         address = urlsplit(self._base)
         user, _, self.host = address.netloc.rpartition("@")
         self.name = self.host + address.path
-        self._asked = address._replace(netloc=self.host).geturl()
+        self._asked = URL(address._replace(netloc=self.host).geturl(), encoded=True)
         self._authorization = _authorization(settings, user)
         self._takes_client_key = takes_client_key and self._authorization is None
         self._session: aiohttp.ClientSession | None = None
@@ -149,7 +152,7 @@ class Upstream:
     async def send(
         self, method: str, raw_path: bytes, headers: CIMultiDict[str], body: bytes | AsyncIterable[bytes] | None
     ) -> "UpstreamAnswer":
-        """Send one request (``raw_path`` below ``/v1``, with its query) and wait for the answer's headers.
+        """Send one request (``raw_path`` as the client sent it, with its query) and wait for the answer's headers.
 
         A kept connection that the upstream closed while it was idle costs no request: it is sent again on another one.
         That needs a body that is there as a whole.
@@ -157,6 +160,7 @@ class Upstream:
         Raises:
             UpstreamUnreachable: no connection, or it broke before the answer began.
             UpstreamTimeout: no connection, none of the body taken, or no answer in time.
+            NotFound: the path is not below ``/v1/``.
         """
         connections = self._connections
         assert connections is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
@@ -194,10 +198,23 @@ class Upstream:
             )
 
     def _url(self, raw_path: bytes) -> URL:
-        """The address; most requests have the same few, whose parts are taken apart once."""
+        """The address; most requests have the same few, whose parts are taken apart once.
+
+        It is put together from parts, not read from a text: nothing in a path can become a part of the host.
+        """
         url = self._urls.get(raw_path)
         if url is None:
-            url = URL(self._asked + raw_path.decode("latin-1"), encoded=True)
+            path, _, query = raw_path.decode("latin-1").partition("?")
+            if not path.startswith(_SERVED):
+                raise NotFound("Only paths below /v1/ are relayed.")
+            url = URL.build(
+                scheme=self._asked.scheme,
+                authority=self._asked.raw_authority,
+                path=self._asked.raw_path.rstrip("/") + path.removeprefix("/v1"),
+                query_string=query,
+                encoded=True,
+            )
+            assert url.origin() == self._asked.origin(), "the client's path has no part in it"  # noqa: S101
             if len(self._urls) >= MOST_URLS:
                 self._urls.clear()
             self._urls[raw_path] = url

@@ -1,15 +1,17 @@
 """Sections about who calls and what is called: the server, the upstreams, identity."""
 
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
-from memproxy.settings.base import FilePath, HttpAddress, Positive, Seconds, Section, WebOrigin
+from memproxy.settings.base import FilePath, HttpAddress, Positive, Seconds, Section, WebOrigin, relayed_call
+
+RelayedCall = Annotated[str, AfterValidator(relayed_call)]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
-Permission = Literal["chat", "memory:read", "memory:write", "act_as_user", "admin"]
+Permission = Literal["chat", "memory:read", "memory:write", "act_as_user", "upstream:all", "admin"]
 
 
 class ServerSettings(Section):
@@ -65,6 +67,17 @@ class UpstreamSettings(Section):
         description="Other upstreams by model for chat and responses; the first that matches counts. Other paths go to "
         "`base_url`.",
     )
+    shared_calls: list[RelayedCall] = Field(
+        [],
+        description="With `auth.mode` `keys` or `jwt`: calls that every caller may make with the operator's key beside "
+        "those that keep nothing, such as `POST /v1/rerank` or `GET /v1/files/*`.",
+    )
+
+    @property
+    def has_own_key(self) -> bool:
+        """Whether requests go out with a key of the operator's (or with a user and password in an address)."""
+        used: list[UpstreamSettings | UpstreamRoute] = [self, *self.routes]
+        return any(one.api_key is not None or "@" in urlsplit(one.base_url).netloc for one in used)
 
     @property
     def shown_url(self) -> str:
@@ -158,4 +171,7 @@ class AuthSettings(Section):
     )
     jwt: JwtSettings = Field(JwtSettings(), description="Tokens of mode `jwt`.")
     allow_remote: bool = Field(False, description="Allow `passthrough` on an address that is not loopback.")
+    open_relay: bool = Field(
+        False, description="Allow that beside a key for the upstream: who reaches the address uses it, whoever it is."
+    )
     unnamed_user: str | None = Field(None, description="User of requests that name none (on loopback: `default`).")

@@ -22,6 +22,7 @@ __all__ = ["ResponsesRequest", "Unreadable", "background_key", "read_request", "
 
 _CALL, _OUTPUT = "_call", "_call_output"
 _COMMA = ord(",")
+_KEPT = ("previous_response_id", "conversation")
 
 
 class _Item(msgspec.Struct, gc=False):
@@ -69,6 +70,19 @@ class ResponsesRequest(RequestBody):
         if ordered and self.messages:
             edits += self._placed(ordered, position)
         return apply(self.body, edits)
+
+    @property
+    def kept_upstream(self) -> list[tuple[str, str]]:
+        """The former response and the conversation that the request names, as field and name. A name that is no text
+        counts, and so does a field in other letters, for there are servers that take it.
+        """
+        found = []
+        for name in self._top.by_name:
+            field = name.casefold()
+            if field in _KEPT and (value := self._value(name)) is not None:
+                inner = value.get("id") if isinstance(value, dict) else value
+                found.append((field, inner if isinstance(inner, str) else json.dumps(inner)))
+        return found
 
     @property
     def sends_history(self) -> bool:

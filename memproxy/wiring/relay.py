@@ -6,7 +6,7 @@ from pathlib import Path
 from memproxy.auth import BrowserGuard, make_authenticator
 from memproxy.auth.limits import Rates
 from memproxy.ports import StateStore
-from memproxy.relay.admission import Admission
+from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.app import Relay
 from memproxy.relay.budget import Budgets
 from memproxy.relay.capture import Journal
@@ -58,6 +58,8 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         state=state,
         tasks=tasks,
     )
+    made = MadeResponses(sessions, tasks)
+    admission = Admission(settings, authenticator, made, upstreams.default.name)
     positions = Positions(settings.inject.position, state, tasks)
     chat = ChatHandler(
         settings=settings,
@@ -68,6 +70,8 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         positions=positions,
         engine=engine,
         tasks=tasks,
+        admission=admission,
+        made=made,
     )
     memory_api = MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=settings.server.max_body_bytes)
     health = Health(engine, journal, settings.telemetry)
@@ -84,7 +88,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         memory_api=memory_api,
         health=health,
         guard=guard,
-        admission=Admission(settings.auth, authenticator),
+        admission=admission,
         max_concurrent_requests=settings.server.max_concurrent_requests,
     )
     return RelayProcess(

@@ -8,15 +8,20 @@ a request no more than 0.1 ms (p50) over `passthrough`.
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 
 import jwt
 
 from memproxy.auth import Authenticator, Headers, make_authenticator
 from memproxy.auth.hashing import hashed
 from memproxy.core.proxykey import KeyRecord, new_key
-from memproxy.relay.admission import Admission
+from memproxy.relay.admission import Admission, MadeResponses
+from memproxy.relay.request import Request
+from memproxy.relay.sessions import Sessions
 from memproxy.settings import Settings
+from memproxy.stores.sqlite_state import SqliteState
+from memproxy.tasks import TaskOwner
 
 ROUNDS = 2_000
 SECRET = "a shared secret of at least thirty-two bytes"
@@ -28,15 +33,28 @@ async def nobody(_key_id: str) -> KeyRecord | None:
     return None
 
 
+async def unread() -> MutableMapping[str, object]:
+    """No body is read."""
+    raise AssertionError
+
+
+async def unsent(_message: MutableMapping[str, object]) -> None:
+    """Nothing is answered."""
+    raise AssertionError
+
+
 def caller(auth: dict[str, object], token: str) -> Callable[[], Awaitable[object]]:
     """What a request of this mode costs."""
     settings = Settings.model_validate({"auth": auth})
     known: Authenticator = make_authenticator(settings.auth, settings.server, b"secret", nobody)
-    admission = Admission(settings.auth, known)
-    headers = Headers([*OTHERS, (b"authorization", f"Bearer {token}".encode())])
+    sessions = Sessions(SqliteState(Path("never-opened.db"), sync="normal"))
+    admission = Admission(settings, known, MadeResponses(sessions, TaskOwner("overhead")), "upstream")
+    raw = [*OTHERS, (b"authorization", f"Bearer {token}".encode())]
+    headers, path = Headers(raw), b"/v1/chat/completions"
+    request = Request({"method": "POST", "raw_path": path, "headers": raw}, unread, unsent)
 
     async def asked() -> object:
-        await admission.admit(headers)
+        await admission.admit(request)
         return await known.identify(headers)
 
     return asked

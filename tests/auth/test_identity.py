@@ -91,6 +91,21 @@ async def test_no_key_is_anonymous_on_loopback_and_nobody_elsewhere() -> None:
         await remote.identify(headers())
 
 
+@pytest.mark.parametrize(
+    "said", ["Basic YW5uOnNlY3JldA==", "Negotiate abc", "Digest username=ann", "sk-without-scheme"]
+)
+async def test_a_proof_that_cannot_be_checked_is_nobody_and_not_everybody_together(said: str) -> None:
+    with pytest.raises(Unauthenticated):
+        await authenticator().identify(headers(authorization=said))
+    known = await authenticator().identify(headers(authorization=said, api_key="a"))
+    assert known.tenant == (await authenticator().identify(headers(authorization="Bearer a"))).tenant
+
+
+@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "bearer  "])
+async def test_a_bearer_without_a_token_is_anonymous_on_loopback(said: str) -> None:
+    assert (await authenticator().identify(headers(authorization=said))).tenant == "anonymous"
+
+
 async def test_an_unnamed_user_is_default_on_loopback_only() -> None:
     key = headers(authorization="Bearer a")
     assert (await authenticator().identify(key)).default_user == "default"
@@ -166,6 +181,61 @@ def test_the_bound_names_are_served(host: str) -> None:
 def test_other_names_are_refused_on_loopback(host: str) -> None:
     with pytest.raises(Forbidden):
         BrowserGuard(Settings().server).check(headers(host=host))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        " ",
+        ":8484",
+        "localhost:",
+        "localhost:0",
+        "localhost:65536",
+        "localhost:8484:1",
+        "localhost:+84",
+        "localhost:٣",
+        "ann@localhost",
+        "evil.example@localhost",
+        "localhost@evil.example",
+        "localhost/x",
+        "localhost,evil.example",
+        "localhost evil.example",
+        "localhost%00",
+        "%6cocalhost",
+        "local\x00host",
+        "localhost\n",
+        "[::1]evil.example",
+        "[::1",
+        "[::1%25lo]",
+        "[localhost]",
+        "::1",
+        "ｌocalhost",
+    ],
+)
+def test_what_is_no_name_and_no_address_is_no_host(host: str) -> None:
+    anything = Settings.model_validate({"server": {"allowed_hosts": ["*"]}}).server
+    for server in (Settings().server, anything):
+        with pytest.raises(RequestError) as refused:
+            BrowserGuard(server).check(headers(host=host))
+        assert refused.value.status == 400
+
+
+def test_several_hosts_are_none_also_where_they_are_the_same() -> None:
+    twice = Headers([(b"host", b"localhost"), (b"Host", b"localhost")])
+    with pytest.raises(RequestError, match="several hosts"):
+        BrowserGuard(Settings().server).check(twice)
+
+
+FOREIGN_LINK = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+
+
+def test_a_link_elsewhere_may_lead_to_a_page_of_ours_and_to_nothing_else() -> None:
+    guard = BrowserGuard(Settings().server)
+    guard.check(headers(host="localhost", **FOREIGN_LINK), is_page=True)
+    with pytest.raises(Forbidden):
+        guard.check(headers(host="localhost", **FOREIGN_LINK))
+    guard.check(headers(host="localhost", **FOREIGN_LINK | {"sec_fetch_site": "none"}))
 
 
 def test_on_every_address_bare_addresses_are_served_and_unknown_names_are_not() -> None:

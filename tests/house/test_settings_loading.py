@@ -363,6 +363,32 @@ def test_a_remote_address_can_be_allowed(files: Files) -> None:
     assert files.load("server: {host: 0.0.0.0}\nauth: {allow_remote: true}").server.host == "0.0.0.0"
 
 
+@pytest.mark.parametrize(
+    "upstream",
+    [
+        "{api_key: sk-operator}",
+        "{base_url: 'http://ann:secret@a/v1'}",
+        "{routes: [{models: [m], base_url: 'http://a/v1', api_key: sk-route}]}",
+    ],
+)
+def test_a_key_that_whoever_reaches_the_address_would_use_is_refused_unless_that_is_meant(
+    files: Files, upstream: str
+) -> None:
+    remote = f"server: {{host: 0.0.0.0}}\nupstream: {upstream}\nauth: "
+    with pytest.raises(ConfigError, match=r"auth\.open_relay: .*auth\.mode: keys"):
+        files.load(remote + "{allow_remote: true}")
+    assert files.load(remote + "{allow_remote: true, open_relay: true}").auth.open_relay
+    assert files.load(remote + "{mode: keys}").auth.mode == "keys"
+    assert files.load(f"upstream: {upstream}").auth.mode == "passthrough"
+
+
+@pytest.mark.parametrize("call", ["/v1/rerank", "POST rerank", "POST /v1/", "post /v1/rerank", "GET /v1/*/content"])
+def test_a_shared_call_is_a_method_and_a_path(files: Files, call: str) -> None:
+    with pytest.raises(ConfigError, match=r"upstream\.shared_calls"):
+        files.load(f"upstream: {{shared_calls: ['{call}']}}")
+    assert files.load("upstream: {shared_calls: ['GET /v1/files/*']}").upstream.shared_calls == ["GET /v1/files/*"]
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
 def test_a_loopback_address_needs_no_permission(files: Files, host: str) -> None:
     assert files.load(f"server: {{host: '{host}'}}").server.host == host

@@ -106,15 +106,34 @@ async def test_a_foreign_page_reaches_no_route(
         ["Origin: http://127.0.0.1:{port}"],
         ["Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"],
         ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"],
-        ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"],
     ],
-    ids=["a program", "its own page", "an address that was typed", "its own page's script", "a link to it"],
+    ids=["a program", "its own page", "an address that was typed", "its own page's script"],
 )
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/memory"])
 @pytest.mark.usefixtures("model")
 async def test_who_may_call_is_answered(shared_proxy: Proxy, path: str, lines: list[str]) -> None:
     status, answer = await asked(shared_proxy, "GET", path, *lines)
     assert status == 200, answer
+
+
+LINK = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"]
+PAGES = ["/memory", "/healthz", "/readyz", "/metrics", "/openapi.json"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.usefixtures("model")
+async def test_a_link_of_another_page_leads_to_a_page_of_ours(shared_proxy: Proxy, path: str) -> None:
+    status, answer = await asked(shared_proxy, "GET", path, *LINK)
+    assert status == 200, answer
+
+
+@pytest.mark.parametrize(("method", "path"), [one for one in ROUTES if one[1] not in PAGES])
+async def test_a_link_of_another_page_leads_to_nothing_else(
+    shared_proxy: Proxy, model: ScriptedUpstream, method: str, path: str
+) -> None:
+    status, answer = await asked(shared_proxy, method, path, *LINK)
+    assert status == 403, answer
+    assert model.received == []
 
 
 TYPES = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
