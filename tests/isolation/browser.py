@@ -34,6 +34,8 @@ class PageServer(ThreadedServer):
     def __init__(self) -> None:
         super().__init__(_Handler)
         self.page = b""
+        self.elsewhere = ""
+        """Where `/elsewhere` leads."""
         self.reports: queue.Queue[Findings] = queue.Queue()
         self.asked = threading.Event()
         """Somebody has the page, and its script runs."""
@@ -57,6 +59,14 @@ class _Handler(QuietHandler):
     server: PageServer
 
     def do_GET(self) -> None:  # noqa: N802 - as the base class names it
+        if self.path == "/elsewhere":
+            self.send_response(302)
+            self.send_header("location", self.server.elsewhere)
+            self.send_header("content-length", "0")
+            self.end_headers()
+            return
+        if self.path == "/shown":
+            self.server.reports.put([{"what": "a page", "outcome": "shown without its script", "text": ""}])
         if not self.path.startswith("/page"):
             self.server.asked.set()
             self.answer({"this is": "still the page's own server"}, 404)

