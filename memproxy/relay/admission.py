@@ -7,6 +7,7 @@ unless it is asked here who may have it.
 
 import asyncio
 import hashlib
+import json
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -55,8 +56,10 @@ _HOW = (
 
 
 class MadeResponses:
-    """Who made which response, as the upstreams named them. What is kept is a digest, under its user: it goes when the
-    user's data are erased.
+    """Who made which response, as the upstreams named them.
+
+    What is kept is a digest of both names. It tells nothing to who does not know the response's, and stays when a user
+    has his memory erased: the conversation that he is in goes on.
     """
 
     def __init__(self, sessions: Sessions, tasks: TaskOwner) -> None:
@@ -94,10 +97,9 @@ class MadeResponses:
 
 
 def _place(identity: Identity, user: str | None, upstream: str, response_id: str) -> tuple[Scope, str]:
-    by = "" if user else identity.by or ""
-    named = f"{upstream}\n{by}\n{response_id}".encode("utf-8", "surrogatepass")
-    key = f"m:{hashlib.blake2b(named, digest_size=16).hexdigest()}"
-    return Scope(tenant=identity.tenant, user=user or ""), key
+    who = ("user", user) if user else ("key", identity.by)
+    named = json.dumps([upstream, *who, response_id]).encode()
+    return Scope(tenant=identity.tenant, user=""), f"m:{hashlib.blake2b(named, digest_size=16).hexdigest()}"
 
 
 class Admission:

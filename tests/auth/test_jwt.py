@@ -66,6 +66,8 @@ async def test_claims_say_tenant_user_project_and_permissions() -> None:
     assert identity.permissions == {"chat", "admin"}
     assert (await known.identify(bearing(token()))).permissions == {"chat", "memory:read", "memory:write"}
     assert (await known.identify(bearing(token(scope=["chat"])))).permissions == {"chat"}
+    everything = await known.identify(bearing(token(scope="chat upstream:all")))
+    assert everything.permissions == {"chat", "upstream:all"}
 
 
 async def test_claims_may_have_other_names_and_a_tenant_may_be_fixed() -> None:

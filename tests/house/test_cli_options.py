@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import typer
+import yaml
 from typer.testing import CliRunner
 
 from memproxy import upkeep
@@ -20,6 +21,7 @@ from memproxy.core.scope import Scope
 from memproxy.home import secret
 from memproxy.installation import installation
 from memproxy.ports import JournalEntry, JournalKind
+from memproxy.settings import Settings
 from tests.house.test_cli_upkeep import settings
 from tests.support.upstream import ScriptedUpstream
 
@@ -153,6 +155,15 @@ def test_a_value_that_a_keys_option_does_not_take_is_bad_usage(option: str) -> N
     assert refused.exit_code == 2
     assert option.partition("=")[0] in refused.stderr
     assert run("keys", "list").stdout == ""
+
+
+def test_a_key_for_all_that_the_upstream_keeps_is_made_and_listed_as_such() -> None:
+    assert run("keys", "new", "--tenant", "acme", "--permission=chat", "--permission=upstream:all").exit_code == 0
+    assert "chat,upstream:all" in run("keys", "list").stdout
+    made = run("keys", "new", "--tenant", "acme", "--permission=upstream:all", "--config-entry")
+    (entry,) = yaml.safe_load(made.stderr)
+    read = Settings.model_validate({"auth": {"mode": "keys", "keys": [entry]}})
+    assert read.auth.keys[0].permissions == ["upstream:all"]
 
 
 def test_nothing_is_forgotten_where_nobody_can_be_asked_and_nobody_said_yes() -> None:

@@ -222,7 +222,8 @@ async def chains(caller: Caller, person: Person, victim: Person) -> None:
             "input": f"{caller.random.choice(QUESTIONS)} {mark}",
             "previous_response_id": caller.random.choice(victim.responses),
         }
-        must(await caller.call("another's response", person, "POST", "/v1/responses", json=body), 200)
+        allowed = 200 if caller.world.mode == "passthrough" else 403  # there the upstream knows whose key it is
+        must(await caller.call("another's response", person, "POST", "/v1/responses", json=body), allowed)
     question = caller.random.choice(QUESTIONS)
     messages: list[dict[str, Any]] = []
     for said in (question, *caller.random.sample(QUESTIONS, 2)):
@@ -230,6 +231,30 @@ async def chains(caller: Caller, person: Person, victim: Person) -> None:
     messages.append({"role": "user", "content": f"{question} {mark}"})
     body = {"model": "test-model", "messages": messages}
     must(await caller.call("another's prefix", person, "POST", "/v1/chat/completions", json=body), 200)
+
+
+async def kept(caller: Caller, person: Person, victim: Person) -> None:
+    """What the upstream keeps of others under the operator's key: listed, and by its name."""
+    if caller.world.mode == "passthrough":
+        return
+    path = caller.random.choice(
+        [
+            "/v1/chat/completions",
+            "/v1/chat%2Fcompletions",
+            "/v1//files",
+            "/v1/models/..%2ffiles",
+            "/v1/conversations/c/items",
+            "/v1/responses",
+        ]
+    )
+    must(await caller.call("what is kept", person, "GET", path), 403, 404)
+    if victim.responses:
+        name = caller.random.choice(victim.responses)
+        calls = [("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")]
+        method, more = caller.random.choice(calls)
+        await caller.pair(f"{method} another's response", person, name, method, f"/v1/responses/ID{more}")
+        refused = await caller.call("another's response", person, method, f"/v1/responses/{name}{more}", carried=[name])
+        must(refused, 403)
 
 
 async def operator(caller: Caller, person: Person, victim: Person) -> None:
@@ -280,6 +305,7 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
     (keys, 3),
     (planting, 3),
     (chains, 3),
+    (kept, 3),
     (operator, 2),
     (ways_in, 2),
 )

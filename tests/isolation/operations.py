@@ -66,7 +66,10 @@ async def respond(caller: Caller, person: Person) -> None:
     if person.responses and random.random() < 0.6:
         body["previous_response_id"] = random.choice(person.responses)
     response = must(await caller.call("responses", person, "POST", "/v1/responses", json=body), 200)
-    keep(person.responses, response.json()["id"])
+    name = response.json()["id"]
+    keep(person.responses, name)
+    # his own, so that the upstream is asked, which keeps nothing
+    must(await caller.call("own response", person, "GET", f"/v1/responses/{name}", carried=[name]), 404)
     keep(person.receipts, response.headers.get("x-memproxy-request-id"))
 
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from memproxy.core.proxykey import PERMISSIONS
+from memproxy.core.scope import Scope
 from memproxy.proxykeys import Asked, made
 from memproxy.relay.admission import KEEPS_NOTHING
 from memproxy.stores.sqlite_state import SqliteState
@@ -28,9 +29,9 @@ QUESTION = "What is my budget?"
 async def relay_with(
     provider: ScriptedUpstream, state: SqliteState, folder: Path, **sections: dict[str, Any]
 ) -> AsyncIterator[Rig]:
-    settings = {"auth": {"mode": "keys"}, **sections}
-    settings["upstream"] = {"base_url": provider.base_url, "api_key": "sk-operator", **sections.get("upstream", {})}
-    async with running_relay(provider.base_url, state, folder, recall=PATIENT, **settings) as rig:
+    to = {"base_url": provider.base_url, "api_key": "sk-operator", **sections.pop("upstream", {})}
+    auth = sections.pop("auth", {"mode": "keys"})
+    async with running_relay(provider.base_url, state, folder, recall=PATIENT, auth=auth, upstream=to) as rig:
         await state.open()
         yield rig
 
@@ -231,6 +232,15 @@ async def test_whose_a_response_is_outlives_the_process(
     async with relay_with(upstream, state, tmp_path) as relay:
         assert await statuses(relay, "resp_1", ann) == [200] * 4
         assert await statuses(relay, "resp_1", ben) == [403] * 4
+
+
+async def test_a_conversation_goes_on_after_its_users_memory_was_erased(
+    relay: Rig, state: SqliteState, key: KeyMaker
+) -> None:
+    ann = await key("acme", user="ann")
+    await make_response(relay, "resp_1", ann)
+    await state.forget(Scope(tenant="acme", user="ann"), session=None)
+    assert (await make_response(relay, "resp_2", ann, previous_response_id="resp_1")).status_code == 200
 
 
 GOING_ON: list[dict[str, Any]] = [
