@@ -138,7 +138,7 @@ async def test_a_request_goes_through_the_environments_proxy(
     through = Upstream(UpstreamSettings.model_validate({"base_url": "http://far.example/v1"}))
     await through.open()
     try:
-        answer = await through.send("GET", b"/models", through.headers_for(Headers([]), None), None)
+        answer = await through.send("GET", b"/v1/models", through.headers_for(Headers([]), None), None)
         answer.close()
     finally:
         await through.close()
@@ -183,7 +183,7 @@ async def status_of(base_url: str, ca_file: Path | None) -> int | None:
     upstream = Upstream(settings)
     await upstream.open()
     try:
-        answer = await upstream.send("GET", b"/models", upstream.headers_for(Headers([]), None), None)
+        answer = await upstream.send("GET", b"/v1/models", upstream.headers_for(Headers([]), None), None)
         answer.close()
     except UpstreamUnreachable:
         return None
