@@ -4,44 +4,72 @@ The algorithms are those of the configuration alone, never the token's choice, a
 key or the reverse (RFC 8725, sections 3.1 and 3.2).
 """
 
-import asyncio
-import logging
+import base64
+import json
+import re
+import unicodedata
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import jwt
 
 from memproxy.auth.headers import Headers, clean_id, client_key
-from memproxy.auth.jwks_file import JwksFile
-from memproxy.auth.jwks_url import JwksUrl
+from memproxy.auth.jwks import LOOK_S, JwksFile, JwksUrl
 from memproxy.auth.naming import named_identity
+from memproxy.auth.signing_keys import UNUSABLE, SigningKey, chosen, usable_algorithms
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS
-from memproxy.errors import AuthUnavailable, ConfigError, RequestError, Unauthenticated
+from memproxy.errors import ConfigError, RequestError, Unauthenticated
 from memproxy.settings import JwtSettings
+from memproxy.tasks import TaskOwner
 
-log = logging.getLogger(__name__)
-
-_REFETCH_SECONDS = 10.0
 _MOST_TOKEN = 16_384
+_MOST_KID = 1_024
+_FORM = re.compile(r"[A-Za-z0-9_-]+={0,2}(\.[A-Za-z0-9_-]+={0,2}){2}")
+_NOT_UNDERSTOOD = ("crit", "b64", "zip")
+"""Header parameters that change what a token means. A reader that understands none of them must refuse it (RFC 7515,
+section 4.1.11).
+"""
+_TIMES = ("exp", "nbf", "iat")
+_LAST_TIME = 253_402_300_799
+"""The end of the year 9999: milliseconds taken for seconds would be a token that never ends."""
+
+_NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode's categories of what no name holds: control characters, lone surrogates, ends of lines."""
+
+
+class _Keys(Protocol):
+    """Where keys are."""
+
+    async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:
+        """The key of this id that is for this algorithm."""
+
+
+class _FixedKey:
+    """The one key of the settings, whatever a token calls it."""
+
+    def __init__(self, key: SigningKey) -> None:
+        self._key = key
+
+    async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:  # noqa: ARG002 - as all others
+        return chosen([self._key], None, algorithm)
 
 
 class JwtAuthenticator:
     """Recognises tokens."""
 
-    def __init__(self, settings: JwtSettings, *, default_user: str | None, refetch_s: float = _REFETCH_SECONDS) -> None:
-        """``default_user`` is whom a token without a user is for, when a request names nobody. Unknown key ids make the
-        provider be asked again, three times in three times ``refetch_s`` seconds at most; a JWKS file is looked at
-        every ``refetch_s`` seconds, and for every id that is not in it.
+    def __init__(
+        self, settings: JwtSettings, tasks: TaskOwner, *, unnamed_user: str | None, look_s: float = LOOK_S
+    ) -> None:
+        """``unnamed_user`` is whom a token without a user is for, when a request names nobody; ``tasks`` fetch the
+        provider's keys; ``look_s`` is the pause between two looks at them (`jwks`).
 
         Raises:
             ConfigError: the key or the JWKS file cannot be used with these algorithms.
         """
         self._settings = settings
-        self._default_user = default_user
-        self._key = _fixed_key(settings)
-        self._jwks = JwksFile(settings.jwks_file, look_s=refetch_s) if settings.jwks_file is not None else None
-        self._url = JwksUrl(settings.jwks_url, refetch_s=refetch_s) if settings.jwks_url else None
+        self._unnamed_user = unnamed_user
+        self._keys = _keys(settings, tasks, look_s)
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.
@@ -56,120 +84,172 @@ class JwtAuthenticator:
             raise Unauthenticated("No token: send it as `Authorization: Bearer …`.")
         claims = await self._claims(token)
         names = self._settings.claims
+        user, subject = _name(claims, names.user), _name(claims, "sub")
         return named_identity(
             headers,
-            tenant=_named(claims, names.tenant, self._settings.tenant),
-            user=_text(claims, names.user),
-            default_user=self._default_user,
-            project=_text(claims, names.project),
-            permissions=_permissions(claims.get(names.permissions)),
-            by=f"jwt:{_text(claims, 'sub') or ''}",
+            tenant=_tenant(claims, names.tenant, self._settings.tenant),
+            user=user,
+            default_user=self._unnamed_user,
+            project=_name(claims, names.project),
+            permissions=_permissions(claims, names.permissions),
+            by=f"jwt:{subject or user or ''}",
         )
 
     async def _claims(self, token: str) -> dict[str, Any]:
-        if len(token) > _MOST_TOKEN:
-            raise Unauthenticated("The token is too long to be one.")
         try:
-            key = await self._key_of(token)
-            return self._decoded(token, key)
-        except jwt.PyJWKClientConnectionError as error:
-            raise AuthUnavailable(
-                "The keys of the identity provider cannot be fetched (auth.jwt.jwks_url). Try again in a moment."
-            ) from error
-        except (jwt.InvalidTokenError, jwt.PyJWKClientError, jwt.PyJWKError, ValueError, RecursionError) as error:
-            raise Unauthenticated(f"The token is not valid: {_reason(error)}.") from error
+            header = _header(token)
+        except (jwt.InvalidTokenError, ValueError, RecursionError) as error:
+            raise _invalid(error) from error
+        key = await self._keys.find(header.get("kid"), header["alg"])
+        if key is None:
+            raise Unauthenticated(
+                "The token is not valid: no key that is known has its key id (kid) and is for its algorithm (alg)."
+            )
+        try:
+            return self._decoded(token, key, header["alg"])
+        except UNUSABLE as error:
+            raise _invalid(error) from error
 
-    def _decoded(self, token: str, key: Any) -> dict[str, Any]:
+    def _decoded(self, token: str, key: SigningKey, algorithm: str) -> dict[str, Any]:
         settings = self._settings
         required = ["exp", *(["iss"] if settings.issuer else []), *(["aud"] if settings.audience else [])]
-        decoded: dict[str, Any] = jwt.decode(
+        jwt.decode(
             token,
-            key,
-            algorithms=list(settings.algorithms),
+            key.key,
+            algorithms=[algorithm],
             issuer=settings.issuer,
             audience=settings.audience,
             leeway=settings.leeway_s,
-            options={"require": required, "verify_aud": settings.audience is not None},
+            options={"require": required, "verify_aud": settings.audience is not None, "verify_sub": False},
         )
-        return decoded
-
-    async def _key_of(self, token: str) -> Any:
-        if self._key is not None:
-            return self._key
-        kid = jwt.get_unverified_header(token).get("kid")
-        if self._jwks is not None:
-            found = _of_id(await self._jwks.keys(), kid)
-            if not found:
-                await self._jwks.look()
-                found = _of_id(await self._jwks.keys(), kid)
-            if len(found) != 1:
-                raise jwt.InvalidTokenError("its key id (kid) is not known")
-            return found[0].key
-        assert self._url is not None, "the settings name one of the three"  # noqa: S101 - checked when they are read
-        signing = await asyncio.to_thread(self._url.get_signing_key_from_jwt, token)
-        return signing.key
+        claims = _read(token.split(".")[1])
+        for name in _TIMES:
+            _check_time(name, claims.get(name))
+        return claims
 
 
-def _of_id(keys: list[jwt.PyJWK], kid: str | None) -> list[jwt.PyJWK]:
-    return [key for key in keys if kid is None or key.key_id == kid]
+def _header(token: str) -> dict[str, Any]:
+    """A token's header, which nothing proves yet.
+
+    Raises:
+        InvalidTokenError, ValueError, RecursionError: it is none that this reader understands.
+    """
+    if len(token) > _MOST_TOKEN:
+        raise jwt.InvalidTokenError("it is too long to be one")
+    if not _FORM.fullmatch(token):
+        raise jwt.InvalidTokenError("it is not three parts in base64url")
+    header = _read(token.partition(".")[0])
+    for name in _NOT_UNDERSTOOD:
+        if name in header:
+            raise jwt.InvalidTokenError(f"its header has {name}, which is not understood here")
+    if not isinstance(header.get("alg"), str):
+        raise jwt.InvalidTokenError("its header names no algorithm (alg)")
+    kid = header.get("kid")
+    if "kid" in header and (not isinstance(kid, str) or len(kid) > _MOST_KID):
+        raise jwt.InvalidTokenError("its key id (kid) is no text, or too long")
+    return header
 
 
-def _fixed_key(settings: JwtSettings) -> str | None:
-    key = settings.key.get_secret_value() if settings.key else None
+def _read(part: str) -> dict[str, Any]:
+    """A part of a token as JSON. Names that come twice are refused: two readers would see two tokens."""
+    raw = base64.urlsafe_b64decode(part.rstrip("=") + "===")
+    found = json.loads(raw.decode(), object_pairs_hook=_once, parse_constant=_no_number)
+    if not isinstance(found, dict):
+        raise jwt.InvalidTokenError("a part of it is no JSON object")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise jwt.InvalidTokenError("a name comes twice in it")
+    return found
+
+
+def _no_number(name: str) -> None:
+    raise jwt.InvalidTokenError(f"{name} is no number in JSON")
+
+
+def _check_time(name: str, value: object) -> None:
+    if value is None and name != "exp":
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_TIME:
+        raise jwt.InvalidTokenError(f"its {name} is no time in seconds since 1970")
+
+
+def _keys(settings: JwtSettings, tasks: TaskOwner, look_s: float) -> _Keys:
+    if settings.jwks_file is not None:
+        return JwksFile(settings.jwks_file, settings.algorithms, look_s=look_s)
+    if settings.jwks_url:
+        return JwksUrl(settings.jwks_url, settings.algorithms, tasks, pause_s=look_s)
+    return _FixedKey(_fixed_key(settings))
+
+
+def _fixed_key(settings: JwtSettings) -> SigningKey:
+    key = settings.key.get_secret_value() if settings.key else ""
     if settings.key_file is not None:
         try:
             key = settings.key_file.read_text("utf-8").rstrip("\r\n")  # editors and `echo` end a file with these
         except (OSError, ValueError) as error:
             raise ConfigError(f"auth.jwt.key_file: {settings.key_file} cannot be read ({error})") from error
-    if key is None:
-        return None
-    symmetric = all(name.startswith("HS") for name in settings.algorithms)
-    if symmetric == ("-----BEGIN" in key):
-        raise ConfigError(
-            "auth.jwt: HS algorithms take a secret, RS and ES algorithms a public key in PEM; "
-            f"the key does not fit {', '.join(settings.algorithms)}"
-        )
     if len(key.encode("utf-8", "surrogatepass")) < settings.least_secret_bytes:
         raise ConfigError(f"auth.jwt.key_file: {settings.short_secret}")
-    return key
+    usable = usable_algorithms(key, settings.algorithms)
+    if not usable:
+        raise ConfigError(
+            "auth.jwt: HS algorithms take a secret, RS and ES algorithms a public key in PEM, of 2048 bits or of the "
+            f"algorithm's curve at least; the key does not fit {', '.join(settings.algorithms)}"
+        )
+    return SigningKey(None, jwt.get_algorithm_by_name(min(usable)).prepare_key(key), usable)  # read once, not per token
 
 
-def _named(claims: Mapping[str, Any], name: str, fixed: str | None) -> str:
-    tenant = _text(claims, name) or fixed
+def _tenant(claims: Mapping[str, Any], name: str, fixed: str | None) -> str:
+    tenant = _name(claims, name) or fixed
     if tenant is None:
         raise Unauthenticated(f"The token names no tenant (claim {name!r}), and auth.jwt.tenant is not set.")
     return tenant
 
 
-def _text(claims: Mapping[str, Any], name: str) -> str | None:
-    """A claim that names somebody or something; None when it is not there, or blank. A whole number is a name, too, as
+def _name(claims: Mapping[str, Any], claim: str) -> str | None:
+    """A claim that names somebody or something; None when it is not there, or null. A whole number is a name, too, as
     many directories number their users.
 
     Raises:
-        Unauthenticated: it is of another type. Taken for one that is not there, the token would be somebody else's (the
-            default user's, the fixed tenant's) or bound to less than it says.
+        Unauthenticated: it cannot be a name. Taken for one that is not there, or for one that it resembles, the token
+            would be somebody else's or bound to less than it says.
     """
-    value = claims.get(name)
+    value = claims.get(claim)
+    if value is None:
+        return None
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    if value is not None and not isinstance(value, str):
-        raise Unauthenticated(f"The token's claim {name!r} cannot be used: it must be a text or a whole number.")
-    if value is None or not value.strip():
-        return None
+    if not isinstance(value, str):
+        raise _unusable(claim, "it must be a text or a whole number.")
+    if not value or value != value.strip():
+        raise _unusable(claim, "it is empty, or begins or ends with a blank.")
+    if any(unicodedata.category(char) in _NO_NAME for char in value):
+        raise _unusable(claim, "it holds control characters.")
     try:
-        return clean_id(value.strip(), f"claim {name}")
+        return clean_id(value, f"claim {claim}")
     except RequestError as error:
-        raise Unauthenticated(f"The token's claim {name!r} cannot be used: {error.message}") from error
+        raise _unusable(claim, error.message) from error
 
 
-def _permissions(value: object) -> frozenset[str]:
-    """A list, or words in one text (as OAuth's ``scope``); those that we know. No claim: the usual ones."""
+def _unusable(claim: str, reason: str) -> Unauthenticated:
+    return Unauthenticated(f"The token's claim {claim!r} cannot be used: {reason}")
+
+
+def _permissions(claims: Mapping[str, Any], claim: str | None) -> frozenset[str]:
+    """A list, or words in one text; those that we know. The usual ones where no claim is configured, or it is not
+    there: what providers put into ``scope`` by themselves says nothing about memproxy.
+    """
+    value = claims.get(claim) if claim is not None else None
     if value is None:
         return DEFAULT_PERMISSIONS
     words = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
     return frozenset(word for word in words if word in PERMISSIONS)
 
 
-def _reason(error: Exception) -> str:
-    text = str(error).strip().rstrip(".")
-    return text[:200] or type(error).__name__
+def _invalid(error: Exception) -> Unauthenticated:
+    reason = str(error).strip().rstrip(".")[:200] or type(error).__name__
+    return Unauthenticated(f"The token is not valid: {reason}.")

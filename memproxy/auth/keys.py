@@ -1,17 +1,15 @@
 """Mode ``keys``: proxy keys of our own, each bound to a tenant, perhaps to one user or project, with permissions.
 
-A key is proved once by its scrypt hash, in a thread; then it is known by itself for as long as its record stays as it
-is. That is looked at whenever the state has news, so that a revoked key ends with the next request everywhere, and
-every few seconds, should news be lost.
+Every request's key is compared with the hash in its record, which is found by the key's id. Records are kept, keys are
+not. A record is looked at again whenever the state has news, so that a revoked key ends with the next request
+everywhere, and every few seconds, should news be lost.
 """
 
-import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TypeVar
 
 import msgspec
 
@@ -27,11 +25,11 @@ log = logging.getLogger(__name__)
 RECORD_SECONDS = 5.0
 """How long a record counts as fresh where no news came: as long may a revoked key still work at most."""
 
-_MOST_KNOWN = 10_000
-_PROVED_AT_ONCE = 2
-"""Hashes computed side by side: each takes 16 MiB and a core."""
+OUTAGE_SECONDS = 600.0
+"""How long a record counts while the state cannot be read: a key may have been revoked there meanwhile."""
 
-_Value = TypeVar("_Value")
+_MOST_KNOWN = 10_000
+
 Lookup = Callable[[str], Awaitable[KeyRecord | None]]
 
 
@@ -45,8 +43,11 @@ def no_news() -> bytes:
 
 
 class _Known(msgspec.Struct):
+    """A record as it was read, and when the state was last asked for it, with or without an answer."""
+
     record: KeyRecord
-    looked_at: float
+    read_at: float
+    asked_at: float
     news: bytes
 
 
@@ -60,19 +61,20 @@ class KeysAuthenticator:
         *,
         default_user: str | None,
         record_s: float = RECORD_SECONDS,
+        outage_s: float = OUTAGE_SECONDS,
         news: News = no_news,
     ) -> None:
         """``lookup`` finds a record by the key's id; ``default_user`` is whom a key without a user is for, when a
-        request names nobody; ``record_s`` is how many seconds a record counts as fresh where ``news`` does not change.
+        request names nobody; ``record_s`` is how many seconds a record counts as fresh where ``news`` does not change,
+        ``outage_s`` how many it counts while the state cannot be read.
         """
         self._record_s = record_s
+        self._outage_s = outage_s
         self._news = news
         self._configured = configured
         self._lookup = lookup
         self._default_user = default_user
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._refused: OrderedDict[str, None] = OrderedDict()
-        self._proving = asyncio.Semaphore(_PROVED_AT_ONCE)
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.
@@ -81,14 +83,13 @@ class KeysAuthenticator:
             Unauthenticated: no key, or none that holds.
             Forbidden: the key may not name that user or project.
             RequestError: a header of ours cannot be read.
-            StateUnavailable: the key is not known yet and its record cannot be read.
+            StateUnavailable: the key's record cannot be read, and was not within the last ten minutes.
         """
         key = client_key(headers)
         if key is None:
             raise Unauthenticated("No proxy key: send it as `Authorization: Bearer mpk_…`, `api-key` or `x-api-key`.")
         record = await self._record(key)
         if not record.holds(datetime.now(UTC)):
-            self._known.pop(key, None)
             raise Unauthenticated("This proxy key is revoked or expired. Ask for a new one (memproxy keys new).")
         return named_identity(
             headers,
@@ -101,47 +102,34 @@ class KeysAuthenticator:
         )
 
     async def _record(self, key: str) -> KeyRecord:
-        known = self._known.get(key)
-        if known is None:
-            return await self._proved(key)
-        if known.news != self._news() or monotonic() - known.looked_at > self._record_s:
-            await self._look_again(key, known)
-        return known.record
-
-    async def _look_again(self, key: str, known: _Known) -> None:
-        news = self._news()  # before the record: what changes while it is read is news again
-        try:
-            record = await self._found(known.record.id)
-        except StateUnavailable as error:
-            log.warning("proxy keys cannot be looked up, known ones go on: %s", error.message)
-            record = known.record
-        if record is None or record.hash != known.record.hash:
-            self._known.pop(key, None)
-            raise _unknown()
-        known.record, known.looked_at, known.news = record, monotonic(), news
-
-    async def _proved(self, key: str) -> KeyRecord:
-        key_id, news = id_of(key), self._news()
+        key_id = id_of(key)
         record = await self._found(key_id) if key_id is not None else None
-        if record is None or key in self._refused:
-            raise _unknown()
-        async with self._proving:
-            right = await asyncio.to_thread(matches, key, record.hash)
-        if not right:
-            _remember(self._refused, key, None)
-            raise _unknown()
-        _remember(self._known, key, _Known(record, monotonic(), news))
+        if record is None or not matches(key, record.hash):
+            raise Unauthenticated("This proxy key is not known. Check it, or make one with `memproxy keys new`.")
         return record
 
     async def _found(self, key_id: str) -> KeyRecord | None:
-        return self._configured.get(key_id) or await self._lookup(key_id)
+        configured = self._configured.get(key_id)
+        if configured is not None:
+            return configured
+        known = self._known.get(key_id)
+        if known is None or known.news != self._news() or monotonic() - known.asked_at > self._record_s:
+            return await self._asked(key_id, known)
+        return known.record
 
-
-def _remember(table: OrderedDict[str, _Value], key: str, value: _Value) -> None:
-    table[key] = value
-    while len(table) > _MOST_KNOWN:
-        table.popitem(last=False)
-
-
-def _unknown() -> Unauthenticated:
-    return Unauthenticated("This proxy key is not known. Check it, or make one with `memproxy keys new`.")
+    async def _asked(self, key_id: str, known: _Known | None) -> KeyRecord | None:
+        news, now = self._news(), monotonic()  # before the record: what changes while it is read is news again
+        try:
+            record = await self._lookup(key_id)
+        except StateUnavailable as error:
+            if known is None or now - known.read_at > self._outage_s:
+                raise
+            log.warning("proxy keys cannot be looked up, known ones go on for ten minutes: %s", error.message)
+            known.asked_at, known.news = now, news
+            return known.record
+        self._known.pop(key_id, None)
+        if record is not None:
+            self._known[key_id] = _Known(record, now, now, news)
+            while len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return record

@@ -10,6 +10,7 @@ from memproxy.auth.passthrough import PassthroughAuthenticator
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
 from memproxy.settings import AuthSettings, ProxyKeySettings, ServerSettings
+from memproxy.tasks import TaskOwner
 
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -34,9 +35,11 @@ def make_authenticator(
     secret: bytes,
     lookup: Callable[[str], Awaitable[KeyRecord | None]],
     news: News = no_news,
+    *,
+    tasks: TaskOwner | None = None,
 ) -> Authenticator:
     """The authenticator of ``auth.mode``; ``lookup`` finds the record of a proxy key by its id, ``news`` changes when
-    records do.
+    records do, ``tasks`` fetch an identity provider's keys.
 
     Raises:
         ConfigError: the keys of mode ``jwt`` cannot be used.
@@ -48,7 +51,8 @@ def make_authenticator(
     if auth.mode == "jwt":
         from memproxy.auth.jwt import JwtAuthenticator  # noqa: PLC0415 - cryptography, which other modes do not need
 
-        return JwtAuthenticator(auth.jwt, default_user=default_user)
+        # not the default user of a loopback address: whoever signs tokens knows whom they are for
+        return JwtAuthenticator(auth.jwt, tasks or TaskOwner("auth"), unnamed_user=auth.unnamed_user)
     return PassthroughAuthenticator(auth, server, secret)
 
 

@@ -18,7 +18,7 @@ _FORM = re.compile(r"mpk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a key. ``hash`` is its scrypt hash; ``user`` and ``project`` are what it is bound to."""
+    """What is kept of a key. ``hash`` is its hash; ``user`` and ``project`` are what it is bound to."""
 
     id: str
     tenant: str

@@ -97,7 +97,7 @@ class ProxyKeySettings(Section):
     """One proxy key, by its hash (`memproxy keys new --config-entry` prints such an entry)."""
 
     id: str = Field(description="Id of the key: the twelve characters after `mpk_`.")
-    hash: SecretStr = Field(description="scrypt hash of the key.")
+    hash: SecretStr = Field(description="Hash of the key.")
     tenant: str = Field(min_length=1, max_length=256, description="Tenant it belongs to.")
     user: str | None = Field(None, description="User it is bound to.")
     project: str | None = Field(None, description="Project it is bound to.")
@@ -111,7 +111,9 @@ class ClaimNames(Section):
     tenant: str = Field("tenant", description="Tenant; without it `auth.jwt.tenant`.")
     user: str = Field("sub", description="User.")
     project: str = Field("project", description="Project that the token is bound to.")
-    permissions: str = Field("scope", description="Permissions: words in a text, or a list.")
+    permissions: str | None = Field(
+        None, description="Permissions: words in a text, or a list; without one, a token has the usual three."
+    )
 
 
 class JwtSettings(Section):

@@ -35,7 +35,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
     sessions = Sessions(state, shared=shared)
     engine = EngineClient(engine_socket, deadline_s=recall_seconds(settings))
     upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
-    authenticator = make_authenticator(settings.auth, settings.server, secret, state.proxy_key, state.news)
+    authenticator = make_authenticator(settings.auth, settings.server, secret, state.proxy_key, state.news, tasks=tasks)
     guard = BrowserGuard(settings.server)
     journal = Journal(
         state,

@@ -1,0 +1,192 @@
+"""The keys of an identity provider: in a file, which may be replaced while tokens are checked, or at an address, which
+may be slow, away, or hang.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import aiohttp
+
+from memproxy.auth.signing_keys import MOST_JWKS_BYTES, SigningKey, chosen, keys_of
+from memproxy.errors import AuthUnavailable, ConfigError
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 10.0
+"""Seconds between two looks at a file, and between two fetches after one that failed or found no such key."""
+
+LIFESPAN_S = 300.0
+"""Keys that were fetched are fetched again, behind the requests, when they are this old."""
+
+STALE_S = 24 * 3600.0
+"""Keys of a provider that does not answer are taken for this long at most: it may have withdrawn one."""
+
+TIMEOUT_S = 5.0
+BURST = 3
+"""This many fetches for unknown key ids need not wait for `LOOK_S` each: a rotation is seen at once all the same."""
+
+_Stamp = tuple[int, int, int]
+
+
+class JwksFile:
+    """A JWKS file, read again when it was replaced. A key taken out of it counts ``look_s`` seconds more at most."""
+
+    def __init__(self, path: Path, algorithms: Sequence[str], *, look_s: float = LOOK_S) -> None:
+        """Read it.
+
+        Raises:
+            ConfigError: it is no usable JWKS. Later, the keys that were read last stay.
+        """
+        self._path = path
+        self._algorithms = algorithms
+        self._look_s = look_s
+        self._looked = time.monotonic()
+        try:
+            self._stamp = self._seen()
+            self._keys = self._read()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"auth.jwt.jwks_file: {path} cannot be used ({error})") from error
+
+    async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:
+        """The key that fits. One that is not there may have been added just now, so the file is looked at again."""
+        if time.monotonic() - self._looked < self._look_s and (found := chosen(self._keys, kid, algorithm)):
+            return found
+        self._looked = time.monotonic()
+        await asyncio.to_thread(self._look)
+        return chosen(self._keys, kid, algorithm)
+
+    def _look(self) -> None:
+        try:
+            if (seen := self._seen()) == self._stamp:
+                return
+            self._keys, self._stamp = self._read(), seen
+        except (OSError, ValueError) as error:
+            # half a file, or none: the one who replaces it is not done, and tokens must go on being taken
+            log.warning("auth.jwt.jwks_file: %s cannot be used (%s); the keys read before stay", self._path, error)
+
+    def _seen(self) -> _Stamp:
+        found = self._path.stat()
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read(self) -> tuple[SigningKey, ...]:
+        with self._path.open("rb") as file:
+            return keys_of(file.read(MOST_JWKS_BYTES + 1), self._algorithms)
+
+
+class JwksUrl:
+    """A provider's keys. Tokens of known keys never wait for it: old keys serve while new ones are fetched behind.
+
+    One fetch runs at a time, whoever needs it waits for that one. After a fetch that failed none begins for ``pause_s``
+    seconds; key ids that are not known cause `BURST` fetches, then one in ``pause_s`` seconds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        algorithms: Sequence[str],
+        tasks: TaskOwner,
+        *,
+        pause_s: float = LOOK_S,
+        lifespan_s: float = LIFESPAN_S,
+        stale_s: float = STALE_S,
+    ) -> None:
+        self._url = url
+        self._algorithms = algorithms
+        self._tasks = tasks
+        self._pause_s = pause_s
+        self._lifespan_s = lifespan_s
+        self._stale_s = stale_s
+        self._keys: tuple[SigningKey, ...] = ()
+        self._fetched_at = self._failed_at = self._asked_until = float("-inf")
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:
+        """The key that fits; None where the provider has none.
+
+        Raises:
+            AuthUnavailable: the provider does not answer, and without it nobody can tell.
+        """
+        age = time.monotonic() - self._fetched_at
+        if age >= self._stale_s:
+            await self._fetch()
+        elif age >= self._lifespan_s and self._may_fetch():
+            self._begin()
+        found = chosen(self._keys, kid, algorithm)
+        if found is None and kid is not None and self._may_ask():
+            await self._fetch()
+            found = chosen(self._keys, kid, algorithm)
+        return found
+
+    def _may_fetch(self) -> bool:
+        return self._fetching is not None or time.monotonic() - self._failed_at >= self._pause_s
+
+    def _may_ask(self) -> bool:
+        """Whether one more unknown key id may be asked about. Whoever waits for a fetch that runs already asks nothing;
+        nor does one that comes after a failure: `_fetch` tells him.
+        """
+        now = time.monotonic()
+        if self._fetching is not None or not self._may_fetch():
+            return True
+        if self._asked_until > now + (BURST - 1) * self._pause_s:
+            return False
+        self._asked_until = max(self._asked_until, now) + self._pause_s
+        return True
+
+    async def _fetch(self) -> None:
+        if self._may_fetch():
+            await asyncio.wait({self._begin()})  # who leaves does not end it for the others
+        if self._failed_at > self._fetched_at:
+            raise AuthUnavailable(
+                "The keys of the identity provider cannot be fetched (auth.jwt.jwks_url). Try again in a moment."
+            )
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._fetching is None:
+            self._fetching = self._tasks.start(self._renew(), "jwks")
+        return self._fetching
+
+    async def _renew(self) -> None:
+        began = time.monotonic()
+        try:
+            self._keys = await self.read()
+            self._fetched_at = time.monotonic()
+        except AuthUnavailable as error:
+            log.warning("%s Keys that were fetched before are taken for a day at most.", error.message)
+        finally:
+            self._fetching = None
+            if self._fetched_at < began:
+                self._failed_at = time.monotonic()
+
+    async def read(self) -> tuple[SigningKey, ...]:
+        """The keys as the provider gives them now.
+
+        Raises:
+            AuthUnavailable: it does not answer in time, or not with usable keys.
+        """
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                return await asyncio.to_thread(keys_of, await self._answer(), self._algorithms)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            reason = str(error) if type(error) is ValueError else type(error).__name__  # others may quote the address
+            raise AuthUnavailable(f"auth.jwt.jwks_url gives no keys ({reason}).") from error
+
+    async def _answer(self) -> bytes:
+        """At most one byte more than a JWKS may have. Redirects are not followed, compressed answers not opened."""
+        body = bytearray()
+        async with (
+            aiohttp.ClientSession(
+                trust_env=True, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+            ) as session,
+            session.get(self._url, allow_redirects=False, headers={"accept-encoding": "identity"}) as answer,
+        ):
+            if answer.status != 200:
+                raise ValueError(f"it answers {answer.status}")
+            async for piece in answer.content.iter_any():
+                body += piece
+                if len(body) > MOST_JWKS_BYTES:
+                    break
+        return bytes(body)
