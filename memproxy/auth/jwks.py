@@ -93,6 +93,7 @@ class JwksUrl:
         pause_s: float = LOOK_S,
         lifespan_s: float = LIFESPAN_S,
         stale_s: float = STALE_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._url = url
         self._algorithms = algorithms
@@ -100,6 +101,7 @@ class JwksUrl:
         self._pause_s = pause_s
         self._lifespan_s = lifespan_s
         self._stale_s = stale_s
+        self._timeout_s = timeout_s
         self._keys: tuple[SigningKey, ...] = ()
         self._fetched_at = self._failed_at = self._asked_until = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
@@ -168,7 +170,7 @@ class JwksUrl:
             AuthUnavailable: it does not answer in time, or not with usable keys.
         """
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(self._timeout_s):
                 return await asyncio.to_thread(keys_of, await self._answer(), self._algorithms)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = str(error) if type(error) is ValueError else type(error).__name__  # others may quote the address

@@ -4,6 +4,7 @@ What a key is for is decided when it is read, from its own members (RFC 7517: ``
 ``alg``). So a token's header only chooses among keys that fit its algorithm, and no key of another type is ever tried.
 """
 
+import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -72,8 +73,8 @@ def keys_of(jwks: bytes, algorithms: Sequence[str]) -> tuple[SigningKey, ...]:
     if len(jwks) > MOST_JWKS_BYTES:
         raise ValueError(f"it has more than {MOST_JWKS_BYTES} bytes")
     try:
-        read = msgspec.json.decode(jwks)
-    except (msgspec.DecodeError, RecursionError) as error:
+        read = json.loads(jwks)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON: {error}") from error
     entries = read.get("keys") if isinstance(read, dict) else None
     if not isinstance(entries, list):

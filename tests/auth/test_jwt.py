@@ -1,10 +1,10 @@
 """Tokens: which are taken, which are not, and what their claims say."""
 
 import base64
+import contextlib
 import hmac
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,23 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from hypothesis import given
+from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from memproxy.auth import Authenticator, Headers, make_authenticator
+from memproxy.auth import Authenticator, Headers, chat_user, make_authenticator, resolve_user
 from memproxy.auth.jwt import JwtAuthenticator
 from memproxy.core.proxykey import KeyRecord
-from memproxy.errors import AuthUnavailable, ConfigError, Forbidden, Unauthenticated
+from memproxy.errors import ConfigError, Forbidden, RequestError, Unauthenticated
 from memproxy.settings import JwtSettings, Settings
-from tests.support.threaded import QuietHandler, ThreadedServer, serving
+from memproxy.tasks import TaskOwner
 
 HMAC_SECRET = "a shared secret of at least thirty-two bytes"
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER_RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
-HS = {"algorithms": ["HS256"], "key": HMAC_SECRET}
+HS: dict[str, Any] = {"algorithms": ["HS256"], "key": HMAC_SECRET}
+SCOPED = HS | {"claims": {"permissions": "scope"}}
 
 
 def pem(key: Any) -> str:
@@ -60,7 +63,7 @@ def bearing(value: str, **named: str) -> Headers:
 
 
 async def test_claims_say_tenant_user_project_and_permissions() -> None:
-    known = authenticator(**HS)
+    known = authenticator(**SCOPED)
     identity = await known.identify(bearing(token(scope="chat openid admin", project="apollo")))
     assert (identity.tenant, identity.default_user, identity.project) == ("acme", "ann", "apollo")
     assert identity.permissions == {"chat", "admin"}
@@ -68,6 +71,14 @@ async def test_claims_say_tenant_user_project_and_permissions() -> None:
     assert (await known.identify(bearing(token(scope=["chat"])))).permissions == {"chat"}
     everything = await known.identify(bearing(token(scope="chat upstream:all")))
     assert everything.permissions == {"chat", "upstream:all"}
+    for odd in ("openid email", [], [1, ["chat"], {"chat": 1}], {"chat": True}, 7, ""):
+        assert (await known.identify(bearing(token(scope=odd)))).permissions == set()
+
+
+@pytest.mark.parametrize("scope", ["openid email", "admin", ["admin"], "", 7])
+async def test_what_a_provider_puts_into_scope_by_itself_takes_and_gives_nothing(scope: Any) -> None:
+    identity = await authenticator(**HS).identify(bearing(token(scope=scope)))
+    assert identity.permissions == {"chat", "memory:read", "memory:write"}
 
 
 async def test_claims_may_have_other_names_and_a_tenant_may_be_fixed() -> None:
@@ -91,7 +102,24 @@ async def test_a_claim_that_is_a_number_names_and_one_of_another_type_is_never_p
 
 
 @pytest.mark.parametrize(
-    "changes", [{"exp": 1}, {"exp": None}, {"nbf": 2**33}, {"exp": "soon"}, {"sub": 7}, {"iat": "x"}]
+    "changes",
+    [
+        {"exp": 1},
+        {"exp": None},
+        {"nbf": 2**33},
+        {"iat": 2**33},
+        *(
+            {name: value}
+            for name in ("exp", "nbf", "iat")
+            for value in ("soon", "4000000000", True, [1], {}, -1, 1e300)
+        ),
+        {"exp": 1_900_000_000_000},
+        {"exp": 10**400},
+        {"exp": float("nan")},
+        {"exp": float("inf")},
+        {"jti": 7},
+    ],
+    ids=repr,
 )
 async def test_a_token_whose_claims_do_not_hold_is_nobody(changes: dict[str, Any]) -> None:
     with pytest.raises(Unauthenticated, match="not valid"):
@@ -110,10 +138,14 @@ async def test_a_token_whose_claims_do_not_hold_is_nobody(changes: dict[str, Any
         "e30.e30.",
         "\udc80.x.y",
         "a" * 20_000,
-        token() + "x",
+        *(one(token()) for one in (lambda made: made + "x", lambda made: made[:-3])),
+        *(
+            one(token())
+            for one in (lambda made: made.replace(".", "..", 1), lambda made: f".{made}", lambda made: f"{made}.")
+        ),
         token(key="b" * 40),
-        token()[:-3],
     ],
+    ids=range(13),
 )
 async def test_what_is_no_token_is_nobody(value: str) -> None:
     with pytest.raises(Unauthenticated):
@@ -172,7 +204,7 @@ async def test_issuer_and_audience_are_required_when_they_are_set() -> None:
 
 
 async def test_only_act_as_user_may_name_another_user() -> None:
-    known = authenticator(**HS)
+    known = authenticator(**SCOPED)
     with pytest.raises(Forbidden):
         await known.identify(bearing(token(), user="ben"))
     assert (await known.identify(bearing(token(scope="chat act_as_user"), user="ben"))).named_user == "ben"
@@ -198,7 +230,7 @@ async def test_a_key_file_that_is_replaced_is_read_again_and_half_a_file_changes
     file = tmp_path / "jwks.json"
     file.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
     settings = JwtSettings.model_validate({"algorithms": ["RS256"], "jwks_file": str(file)})
-    known = JwtAuthenticator(settings, default_user=None, refetch_s=0)
+    known = JwtAuthenticator(settings, TaskOwner("test"), unnamed_user=None, look_s=0)
     old, new = (bearing(token(key, "RS256", {"kid": kid})) for key, kid in ((RSA_KEY, "one"), (OTHER_RSA_KEY, "two")))
     assert (await known.identify(old)).tenant == "acme"
     for broken in ('{"keys": [', '{"keys": []}'):
@@ -212,10 +244,10 @@ async def test_a_key_file_that_is_replaced_is_read_again_and_half_a_file_changes
         await known.identify(old)
 
 
-def forged(header: dict[str, Any], secret: bytes = b"") -> str:
-    """A token with any header, signed by HMAC with ``secret``, or not at all."""
-    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in (header, claims())]
-    signed = b".".join(parts)
+def forged(header: object, secret: bytes = b"", payload: object = None) -> str:
+    """A token with any header (as text: any bytes), signed by HMAC with ``secret``, or not at all."""
+    both = [one if isinstance(one, str) else json.dumps(one) for one in (header, payload or claims())]
+    signed = b".".join(base64.urlsafe_b64encode(part.encode()).rstrip(b"=") for part in both)
     mac = base64.urlsafe_b64encode(hmac.digest(secret, signed, "sha256")).rstrip(b"=") if secret else b""
     return (signed + b"." + mac).decode()
 
@@ -257,51 +289,194 @@ async def test_a_tokens_own_key_is_not_what_proves_it(tmp_path: Path) -> None:
         await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", headers)))
 
 
-class Provider(ThreadedServer):
-    """An identity provider that publishes its keys."""
-
-    def __init__(self) -> None:
-        super().__init__(_Keys)
-        self.keys = [jwk(RSA_KEY, "one")]
-        self.asked = 0
-
-    @property
-    def url(self) -> str:
-        return f"{self.origin}/jwks"
+GOOD = {"alg": "HS256", "typ": "JWT"}
 
 
-class _Keys(QuietHandler):
-    server: Provider
+@pytest.mark.parametrize(
+    "header",
+    [
+        GOOD | {"crit": []},
+        GOOD | {"crit": ["exp"], "exp": 1},
+        GOOD | {"b64": True},
+        GOOD | {"b64": False, "crit": ["b64"]},
+        GOOD | {"zip": "DEF"},
+        GOOD | {"alg": "none"},
+        GOOD | {"alg": ["HS256"]},
+        GOOD | {"alg": {"HS256": 1}},
+        GOOD | {"kid": 7},
+        GOOD | {"kid": None},
+        GOOD | {"kid": "k" * 1_025},
+        [GOOD],
+        '{"alg": "none", "alg": "HS256"}',
+        '{"alg": "HS256", "x": {"y": 1, "y": 2}}',
+        '{"alg": "HS256", "x": NaN}',
+        '\ufeff{"alg": "HS256"}',
+        '{"alg": "HS256", "x": ' + "[" * 2_000 + "]" * 2_000 + "}",
+        '{"alg": "HS256", "x": ' + "9" * 5_000 + "}",
+    ],
+    ids=range(18),
+)
+async def test_a_header_that_says_what_is_not_understood_makes_a_token_nobodys_though_it_is_signed(header: Any) -> None:
+    known, secret = authenticator(**HS), HMAC_SECRET.encode()
+    assert (await known.identify(bearing(forged(GOOD, secret)))).tenant == "acme"
+    with pytest.raises(Unauthenticated, match="not valid"):
+        await known.identify(bearing(forged(header, secret)))
 
-    def do_GET(self) -> None:  # noqa: N802 - as the base class calls it
-        self.server.asked += 1
-        self.answer({"keys": self.server.keys})
+
+async def test_a_claim_that_comes_twice_makes_a_token_nobodys_though_it_is_signed() -> None:
+    made = json.dumps(claims())
+    for payload in (
+        '{"sub": "ben", ' + made[1:],
+        made[:-1] + ', "x": {"a": 1, "a": 2}}',
+        made[:-1] + ', "x": Infinity}',
+    ):
+        with pytest.raises(Unauthenticated, match="not valid"):
+            await authenticator(**HS).identify(bearing(forged(GOOD, HMAC_SECRET.encode(), payload)))
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving(Provider()) as server:
-        yield server
+@pytest.mark.parametrize("name", ["sub", "tenant", "project"])
+async def test_a_name_is_taken_as_it_stands_or_not_at_all(name: str) -> None:
+    known = authenticator(**HS)
+    for taken in ("ann lee", "Ann", "ann@b.c", "a" * 256, "\u00e4\u4e2d"):
+        changes: dict[str, Any] = {name: taken}
+        identity = await known.identify(bearing(token(**changes)))
+        assert taken in (identity.default_user, identity.tenant, identity.project)
+    refused = (
+        "",
+        " ",
+        " ann",
+        "ann ",
+        "ann\n",
+        "\u00a0ann",
+        "ann\u2003",
+        "a\x00b",
+        "a\x7fb",
+        "a\x85b",
+        "a\u2028b",
+        "\ud800",
+    )
+    for value in (*refused, "a" * 257, True, False, 1.0, 1e3, ["ann"], {"ann": 1}):
+        payload = claims() | {name: value}
+        with pytest.raises(Unauthenticated, match=f"{name}.*cannot be used"):
+            await known.identify(bearing(forged(GOOD, HMAC_SECRET.encode(), payload)))
 
 
-async def test_a_token_of_a_key_that_was_rotated_in_just_now_is_known(provider: Provider) -> None:
-    known = authenticator(algorithms=["RS256"], jwks_url=provider.url)
-    assert (await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": "one"})))).tenant == "acme"
-    with pytest.raises(Unauthenticated):
-        await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": "nobody's"})))
-    provider.keys = [jwk(OTHER_RSA_KEY, "two")]
-    assert (await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", {"kid": "two"})))).tenant == "acme"
+async def test_a_whole_number_names_as_its_digits() -> None:
+    known = authenticator(**HS)
+    for number, name in ((7, "7"), (0, "0"), (-3, "-3"), (10**200, "1" + "0" * 200)):
+        identity = await known.identify(bearing(forged(GOOD, HMAC_SECRET.encode(), claims() | {"sub": number})))
+        assert (identity.default_user, identity.by) == (name, f"jwt:{name}")
 
 
-async def test_unknown_key_ids_do_not_make_the_provider_be_asked_without_end(provider: Provider) -> None:
-    known = authenticator(algorithms=["RS256"], jwks_url=provider.url)
-    for number in range(20):
-        with pytest.raises(Unauthenticated):
-            await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": f"unknown-{number}"})))
-    assert provider.asked == 4, "the first time, and three times for what is unknown"
+@pytest.mark.parametrize("payload", [claims(sub=None), claims() | {"sub": None}], ids=["none", "null"])
+async def test_a_token_that_names_no_user_is_not_for_the_default_user_of_a_loopback_address(
+    payload: dict[str, Any],
+) -> None:
+    headers = bearing(forged(GOOD, HMAC_SECRET.encode(), payload))
+    identity = await authenticator(**HS).identify(headers)
+    assert chat_user(identity, {}) is None
+    assert chat_user(identity, {"user": "ben"}) is None
+    with pytest.raises(RequestError, match="No user is named"):
+        resolve_user(identity, None)
+    read = Settings.model_validate({"auth": {"mode": "jwt", "jwt": HS, "unnamed_user": "everybody"}})
+    shared = await make_authenticator(read.auth, read.server, b"s", no_key).identify(headers)
+    assert chat_user(shared, {}) == "everybody"
 
 
-async def test_a_provider_that_is_away_is_no_verdict_on_a_token(provider: Provider) -> None:
-    known = authenticator(algorithms=["RS256"], jwks_url="http://127.0.0.1:1/jwks")
-    with pytest.raises(AuthUnavailable, match="jwks_url"):
-        await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": "one"})))
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from([2**70, -(10**400)]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+HEADERS = st.fixed_dictionaries(
+    {"alg": st.sampled_from(["HS256", "RS256", "ES256", "ES384", "none", "EdDSA"]) | JSON_VALUES},
+    optional={
+        "kid": st.sampled_from(["rsa", "ec", "oct", "enc", "odd", "twice"]) | JSON_VALUES,
+        "crit": JSON_VALUES,
+        "b64": JSON_VALUES,
+        "typ": JSON_VALUES,
+        "jwk": JSON_VALUES,
+    },
+)
+CLAIMS = st.dictionaries(
+    st.sampled_from(["sub", "tenant", "project", "exp", "nbf", "iat", "aud", "iss", "jti", "scope"]),
+    JSON_VALUES,
+    max_size=6,
+)
+KEY_FIELDS = st.dictionaries(
+    st.sampled_from(["kty", "kid", "use", "alg", "key_ops", "crv", "n", "e", "x", "y", "k", "d"]),
+    st.sampled_from(["RSA", "EC", "oct", "OKP", "sig", "enc", "P-256", "P-384", "RS256", "AQAB", "AA"]) | JSON_VALUES,
+    max_size=8,
+)
+
+
+def odd_keys() -> list[dict[str, Any]]:
+    """Keys as providers publish them: of all types and uses, and broken ones."""
+    octets = {"kty": "oct", "kid": "oct", "k": base64.urlsafe_b64encode(HMAC_SECRET.encode()).decode().rstrip("=")}
+    encrypting = jwk(RSA_KEY, "enc") | {"use": "enc"}
+    return [
+        jwk(RSA_KEY, "rsa"),
+        jwk(EC_KEY, "ec"),
+        octets,
+        encrypting,
+        {"kty": "RSA", "kid": "odd", "n": "AQAB", "e": "AQAB"},
+        jwk(RSA_KEY, "twice"),
+        jwk(OTHER_RSA_KEY, "twice"),
+    ]
+
+
+@given(header=HEADERS, changes=CLAIMS, signer=st.sampled_from(["HS256", "RS256", "ES256"]), extra=KEY_FIELDS)
+async def test_whatever_a_token_and_the_keys_hold_it_is_an_identity_or_nobody(
+    tmp_path_factory: pytest.TempPathFactory, header: Any, changes: Any, signer: str, extra: Any
+) -> None:
+    file = tmp_path_factory.mktemp("keys") / "jwks.json"
+    file.write_text(json.dumps({"keys": [*odd_keys(), extra]}))
+    algorithms = ["HS256"] if signer == "HS256" else ["RS256", "ES256", "ES384"]
+    sources: list[dict[str, Any]] = [
+        {"jwks_file": str(file)},
+        {"jwks_file": str(file), "audience": "us", "issuer": "me"},
+    ]
+    signing = {"HS256": HMAC_SECRET, "RS256": RSA_KEY, "ES256": EC_KEY}[signer]
+    payload = json.dumps(claims() | changes).encode()
+    good = jwt.api_jws.encode(
+        payload, signing, signer, {"kid": {"HS256": "oct", "RS256": "rsa", "ES256": "ec"}[signer]}
+    )
+    for source in sources:
+        known = authenticator(algorithms=algorithms, **source)
+        for made in (
+            good,
+            forged(header, HMAC_SECRET.encode(), payload.decode()),
+            forged(header, b"", payload.decode()),
+        ):
+            with contextlib.suppress(Unauthenticated):
+                identity = await known.identify(bearing(made))
+                assert made == good or header["alg"] == "HS256"
+                assert identity.tenant
+
+
+async def test_a_key_id_of_a_key_of_another_type_or_use_proves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    signing_only = jwk(RSA_KEY, "wraps") | {"key_ops": ["wrapKey"]}
+    other_algorithm = jwk(RSA_KEY, "rs512") | {"alg": "RS512"}
+    short = jwk(rsa.generate_private_key(public_exponent=65537, key_size=1024), "short")
+    file.write_text(json.dumps({"keys": [*odd_keys(), signing_only, other_algorithm, short]}))
+    known = authenticator(algorithms=["RS256", "ES256"], jwks_file=str(file))
+    assert (await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": "rsa"})))).tenant == "acme"
+    assert (await known.identify(bearing(token(EC_KEY, "ES256", {"kid": "ec"})))).tenant == "acme"
+    for kid in ("ec", "oct", "enc", "odd", "wraps", "rs512", "short", "twice"):
+        with pytest.raises(Unauthenticated, match="not valid"):
+            await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": kid})))
+    for kid in ("rsa", "oct"):
+        with pytest.raises(Unauthenticated, match="not valid"):
+            await known.identify(bearing(token(EC_KEY, "ES256", {"kid": kid})))
+
+
+@pytest.mark.parametrize("key", [pem(EC_KEY), "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"])
+def test_a_public_key_of_another_type_or_a_broken_one_stops_the_start(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"auth\.jwt"):
+        authenticator(algorithms=["RS256"], key=key)
