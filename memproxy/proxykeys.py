@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from memproxy.auth.hashing import hashed
+from memproxy.auth.hashing import hashed, is_hash
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, new_key
 from memproxy.errors import ConfigError
@@ -136,6 +136,8 @@ def line(record: KeyRecord) -> str:
     """One key as the list shows it."""
     now = datetime.now(UTC)
     ended = "revoked" if record.revoked_at else "" if record.holds(now) else "expired"
+    if not ended and not is_hash(record.hash):
+        ended = "of an earlier version: make it anew"
     until = f"until {record.expires_at:%Y-%m-%d}" if record.expires_at and not ended else ended or "valid"
     bound = [f"{what} {name}" for what, name in (("user", record.user), ("project", record.project)) if name]
     allowed = ",".join(sorted(record.permissions))

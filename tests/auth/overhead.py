@@ -1,7 +1,7 @@
 """What recognising a caller costs a request, by mode: `python -m tests.auth.overhead`.
 
 Alternating in one process: what the relay does of it on a chat request (who may relay at all, and whose memory it is),
-with a key that was proved before. The difference between two modes is what counts; the target is that mode `keys` costs
+with a key whose record is known. The difference between two modes is what counts; the target is that mode `keys` costs
 a request no more than 0.1 ms (p50) over `passthrough`.
 """
 
@@ -74,7 +74,7 @@ def modes() -> dict[str, Callable[[], Awaitable[object]]]:
 
 
 async def measure(rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Milliseconds of each call, by mode; the first, which proves the key, is left out."""
+    """Milliseconds of each call, by mode; the first is left out."""
     asked = modes()
     for ask in asked.values():
         await ask()

@@ -1,7 +1,6 @@
 """The people of a fuzz: whose they are, what only they say, and what proves who they are in each mode."""
 
 import base64
-import hashlib
 import json
 import secrets
 import time
@@ -13,6 +12,7 @@ from typing import Any, Literal
 
 import jwt
 
+from memproxy.auth.hashing import hashed
 from memproxy.core.proxykey import new_key
 
 Mode = Literal["passthrough", "keys", "jwt"]
@@ -22,8 +22,6 @@ MARK = "zq"
 """How a canary begins: no word of any answer of ours does."""
 
 _SECRET = "a secret of this run only, longer than thirty-two bytes"
-_CHEAP = 2**4
-"""Cost of the proxy keys' hashes: a thousand keys are proved in a test; real keys have the real cost."""
 
 
 @dataclass(eq=False, slots=True)
@@ -128,15 +126,8 @@ def _bound(mode: Mode, tenant: str, user: str, entries: list[dict[str, Any]]) ->
 
 def _proxy_key(entries: list[dict[str, Any]], **fields: Any) -> str:
     key, key_id = new_key()
-    entries.append({"id": key_id, "hash": _cheaply_hashed(key), **fields})
+    entries.append({"id": key_id, "hash": hashed(key), **fields})
     return key
-
-
-def _cheaply_hashed(key: str) -> str:
-    salt = secrets.token_bytes(16)
-    made = hashlib.scrypt(key.encode(), salt=salt, n=_CHEAP, r=8, p=1, dklen=32)
-    parts = (base64.urlsafe_b64encode(salt).decode(), base64.urlsafe_b64encode(made).decode())
-    return "$".join(("scrypt", str(_CHEAP), "8", "1", *parts))
 
 
 def token(claims: Mapping[str, Any], secret: str = _SECRET) -> str:
@@ -167,7 +158,7 @@ def _config(mode: Mode, entries: list[dict[str, Any]]) -> dict[str, Any]:
     if mode == "keys":
         auth["keys"] = entries
     elif mode == "jwt":
-        auth["jwt"] = {"algorithms": ["HS256"], "key": _SECRET}
+        auth["jwt"] = {"algorithms": ["HS256"], "key": _SECRET, "claims": {"permissions": "scope"}}
     upstream = {} if mode == "passthrough" else {"api_key": "sk-of-the-operator"}
     learn = {"mode": "model" if mode == "passthrough" else "verbatim", "every_turns": 4, "idle_s": 2.0}
     return {"auth": auth, "upstream": upstream, "learn": learn}

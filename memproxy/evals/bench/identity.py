@@ -2,8 +2,7 @@
 
 Two proxies run side by side, one with ``auth.mode: passthrough`` and one with ``keys``, whose key `memproxy keys new`
 made. They are asked in turn, one request at a time, in blocks, as two versions are (`versions`): whatever else the
-machine does hits both. A key is stretched (scrypt) when a relay first sees it; what is shown here is every request
-after that one.
+machine does hits both.
 """
 
 import asyncio
