@@ -11,12 +11,12 @@ import msgspec
 from rich.console import Console
 
 from memproxy.config_file import load_settings
-from memproxy.errors import ConfigError, MemproxyError
+from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
 from memproxy.home import home_dir, state_path, store_path
 from memproxy.settings import Settings, UpstreamSettings
 from memproxy.supervisor import AlreadyServed, InstanceLock, bind
 from memproxy.wiring.engine import make_embedder, make_store
-from memproxy.wiring.files import check_files, way_to
+from memproxy.wiring.files import check_files, count_signing_keys, way_to
 from memproxy.wiring.state import make_state
 
 TIMEOUT_S = 10.0
@@ -71,6 +71,17 @@ async def check_upstream(upstream: UpstreamSettings) -> Finding:
     if answer.status_code in {401, 403} and upstream.api_key:
         return Finding("upstream", False, f"{shown} refuses upstream.api_key ({answer.status_code}).")
     return Finding("upstream", True, f"{shown} answers ({answer.status_code} for /models)")
+
+
+async def check_tokens(settings: Settings) -> Finding:
+    """The identity provider gives its keys."""
+    try:
+        keys = await count_signing_keys(settings.auth.jwt)
+    except AuthUnavailable as error:
+        remedy = "Check auth.jwt.jwks_url, auth.jwt.algorithms and the network; no token is taken without these keys."
+        return Finding("tokens", False, f"{error.message} {remedy}")
+    algorithms = ", ".join(settings.auth.jwt.algorithms)
+    return Finding("tokens", True, f"auth.jwt.jwks_url gives {keys} keys for {algorithms}")
 
 
 async def check_state(settings: Settings, home: Path) -> Finding:
@@ -154,6 +165,8 @@ async def findings(settings: Settings, home: Path) -> list[Finding]:
     routes = [settings.upstream.of_route(route) for route in settings.upstream.routes]
     upstreams = {upstream.base_url: upstream for upstream in (*routes, settings.upstream)}
     checks: list[Callable[[], Awaitable[Finding]]] = [partial(check_upstream, one) for one in upstreams.values()]
+    if settings.auth.mode == "jwt" and settings.auth.jwt.jwks_url:
+        checks.append(lambda: check_tokens(settings))
     files = _held(settings, home)
     found = []
     if files is None:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from memproxy.auth import make_authenticator
 from memproxy.core.proxykey import KeyRecord
 from memproxy.relay.tls import tls_context
-from memproxy.settings import Settings, UpstreamSettings
+from memproxy.settings import JwtSettings, Settings, UpstreamSettings
+from memproxy.tasks import TaskOwner
 
 
 class Way(NamedTuple):
@@ -38,6 +39,18 @@ def check_files(settings: Settings) -> None:
     """
     tls_context(settings.upstream.ca_file)
     make_authenticator(settings.auth, settings.server, b"", _nobody)
+
+
+async def count_signing_keys(settings: JwtSettings) -> int:
+    """How many keys for these algorithms the identity provider gives at ``auth.jwt.jwks_url``, which must be set.
+
+    Raises:
+        AuthUnavailable: it does not answer in time, or not with usable keys.
+    """
+    from memproxy.auth.jwks import JwksUrl  # noqa: PLC0415 - aiohttp and cryptography, which no start needs
+
+    assert settings.jwks_url is not None, "the caller looked"  # noqa: S101
+    return len(await JwksUrl(settings.jwks_url, settings.algorithms, TaskOwner("check")).read())
 
 
 def _nobody(_: str) -> Awaitable[KeyRecord | None]:
