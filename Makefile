@@ -10,11 +10,15 @@ CLIENTS_STAMP := $(CLIENTS)/.installed
 NODE := tests/clients/node
 NODE_STAMP := $(NODE)/node_modules/.installed
 
+# The lowest versions that pyproject.toml allows, likewise, and the tests that meet most of what is not ours.
+LOWEST := .venv-lowest
+LOWEST_TESTS := tests/auth tests/core tests/wire tests/relay tests/models
+
 # The tests start some hundred servers: without compiled files each compiles all its modules anew, which takes longer
 # than the rest of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-clients test-browser check lint types docs bench serve lock clean
+.PHONY: demo test test-clients test-browser test-lowest check lint types docs bench serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
@@ -34,6 +38,16 @@ test-browser: $(STAMP)
 		command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium-headless-shell"; exit 1; }
 	$(BIN)/python -m pytest tests/isolation/test_browser.py -v --no-header
+
+# Lower bounds that nobody tries are wrong. Wheels only: nothing is compiled. MEMPROXY_SKIP_LOWEST=1 leaves it out.
+test-lowest: $(if $(MEMPROXY_SKIP_LOWEST),,$(STAMP))
+ifdef MEMPROXY_SKIP_LOWEST
+	@echo "The lowest versions are not tried: MEMPROXY_SKIP_LOWEST is set."
+else
+	$(PYTHON) -m venv --clear --without-pip $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: -r pyproject.toml --extra dev
+	PYTHONPATH=$(CURDIR) $(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n 2 --dist loadfile --no-loadscope-reorder --maxfail 30
+endif
 
 # ruff, mypy, the documentation against the code, then the tests (the architecture check is one of them).
 check: lint types docs test
@@ -76,4 +90,4 @@ $(NODE_STAMP): $(NODE)/package.json $(NODE)/package-lock.json
 	touch $(NODE_STAMP)
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) $(NODE)/node_modules build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CLIENTS) $(LOWEST) $(NODE)/node_modules build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -81,7 +81,7 @@ async def check_tokens(settings: Settings) -> Finding:
         remedy = "Check auth.jwt.jwks_url, auth.jwt.algorithms and the network; no token is taken without these keys."
         return Finding("tokens", False, f"{error.message} {remedy}")
     algorithms = ", ".join(settings.auth.jwt.algorithms)
-    return Finding("tokens", True, f"auth.jwt.jwks_url gives {keys} keys for {algorithms}")
+    return Finding("tokens", True, f"auth.jwt.jwks_url answers; keys for {algorithms}: {keys}")
 
 
 async def check_state(settings: Settings, home: Path) -> Finding:

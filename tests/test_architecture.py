@@ -98,6 +98,9 @@ NOT_IMPORTED_BUT_USED = {
     "httptools": "uvicorn's parser, chosen by name",
     "uvloop": "uvicorn's event loop, chosen by name",
 }
+INNER_PARTS = frozenset({"aiohttp", "jwt", "uvicorn", "httptools"})
+"""Packages whose classes are not made to be inherited from: a new minor version may change what ours override."""
+
 IMPORT_NAMES = {"pyjwt": "jwt", "pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
 
 
@@ -346,6 +349,29 @@ def test_what_is_imported_is_declared() -> None:
     known = {import_name(each) for each in declared()}
     missing = {name: place for name, place in third_party().items() if name not in known}
     assert not missing, f"declare in pyproject.toml: {missing}"
+
+
+def overridden() -> Iterator[str]:
+    """Packages whose classes ours inherit from."""
+    for module in modules():
+        foreign = {
+            alias.asname or alias.name: (node.module or "")
+            for node in module.nodes
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef):
+                for base in map(ast.unparse, node.bases):
+                    yield foreign.get(base, base).split(".")[0]
+
+
+def test_packages_whose_inner_parts_are_overridden_have_an_upper_bound() -> None:
+    lines = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    found = set(overridden()) & INNER_PARTS
+    assert found == {"aiohttp", "uvicorn"}
+    for package in found:
+        assert [line for line in lines if line.startswith(f"{package}>=") and ",<" in line], package
 
 
 def test_what_is_declared_is_used() -> None:

@@ -4,14 +4,17 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from memproxy.auth import Headers
 from memproxy.auth.jwks import JwksUrl
 from memproxy.auth.jwt import JwtAuthenticator
 from memproxy.auth.signing_keys import MOST_JWKS_BYTES
+from memproxy.cli import app
 from memproxy.errors import AuthUnavailable, Unauthenticated
 from memproxy.settings import JwtSettings
 from memproxy.tasks import TaskOwner
@@ -251,3 +254,20 @@ async def test_a_provider_that_is_away_is_no_verdict_on_a_token(tasks: TaskOwner
     settings = JwtSettings.model_validate({"algorithms": ["RS256"], "jwks_url": "http://127.0.0.1:1/jwks"})
     with pytest.raises(AuthUnavailable, match="jwks_url"):
         await JwtAuthenticator(settings, tasks, unnamed_user=None).identify(headers())
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_check_asks_the_provider_for_its_keys(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
+    monkeypatch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
+    provider.status = 200 if answers else 404
+    auth = {"mode": "jwt", "jwt": {"algorithms": ["RS256"], "jwks_url": provider.url}}
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"auth": auth, "upstream": {"base_url": provider.origin}, "server": {"port": 0}}))
+    checked = CliRunner().invoke(app, ["check", "--config", str(config)])
+    told = next(line for line in checked.stdout.splitlines() if "tokens" in line)
+    assert ("keys for RS256: 1" in told) is answers
+    assert ("FAIL" in told) is not answers
+    assert ("answers 404" in told) is not answers

@@ -393,10 +393,12 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-HEADERS = st.fixed_dictionaries(
-    {"alg": st.sampled_from(["HS256", "RS256", "ES256", "ES384", "none", "EdDSA"]) | JSON_VALUES},
+ALGORITHMS = st.sampled_from(["HS256", "RS256", "ES256", "ES384", "none", "EdDSA"])
+KEY_IDS = st.sampled_from(["rsa", "ec", "oct", "enc", "odd", "twice"])
+HEADERS = st.fixed_dictionaries({"alg": ALGORITHMS, "kid": KEY_IDS}) | st.fixed_dictionaries(
+    {"alg": ALGORITHMS | JSON_VALUES},
     optional={
-        "kid": st.sampled_from(["rsa", "ec", "oct", "enc", "odd", "twice"]) | JSON_VALUES,
+        "kid": KEY_IDS | JSON_VALUES,
         "crit": JSON_VALUES,
         "b64": JSON_VALUES,
         "typ": JSON_VALUES,
@@ -476,7 +478,9 @@ async def test_a_key_id_of_a_key_of_another_type_or_use_proves_nothing(tmp_path:
             await known.identify(bearing(token(EC_KEY, "ES256", {"kid": kid})))
 
 
-@pytest.mark.parametrize("key", [pem(EC_KEY), "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"])
+@pytest.mark.parametrize(
+    "key", [pem(EC_KEY), "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"], ids=["EC", "broken"]
+)
 def test_a_public_key_of_another_type_or_a_broken_one_stops_the_start(key: str) -> None:
     with pytest.raises(ConfigError, match=r"auth\.jwt"):
         authenticator(algorithms=["RS256"], key=key)

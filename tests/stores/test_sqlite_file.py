@@ -75,7 +75,7 @@ async def test_many_processes_may_create_the_file_at_once(file: Path) -> None:
         await state.close()
 
 
-@pytest.mark.parametrize("content", [b"this is no database at all " * 200, os.urandom(8192)])
+@pytest.mark.parametrize("content", [b"this is no database at all " * 200, os.urandom(8192)], ids=["text", "random"])
 async def test_a_damaged_file_is_refused_with_a_remedy(file: Path, content: bytes) -> None:
     file.parent.mkdir()
     file.write_bytes(content)
