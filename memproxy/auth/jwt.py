@@ -59,17 +59,17 @@ class JwtAuthenticator:
     """Recognises tokens."""
 
     def __init__(
-        self, settings: JwtSettings, tasks: TaskOwner, *, unnamed_user: str | None, look_s: float = LOOK_S
+        self, settings: JwtSettings, tasks: TaskOwner | None = None, *, unnamed_user: str | None, look_s: float = LOOK_S
     ) -> None:
         """``unnamed_user`` is whom a token without a user is for, when a request names nobody; ``tasks`` fetch the
-        provider's keys; ``look_s`` is the pause between two looks at them (`jwks`).
+        provider's keys (None: tasks of its own); ``look_s`` is the pause between two looks at them (`jwks`).
 
         Raises:
             ConfigError: the key or the JWKS file cannot be used with these algorithms.
         """
         self._settings = settings
         self._unnamed_user = unnamed_user
-        self._keys = _keys(settings, tasks, look_s)
+        self._keys = _keys(settings, tasks or TaskOwner("auth"), look_s)
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memproxy.auth.headers import Headers, is_loopback
 from memproxy.auth.keys import KeysAuthenticator, News, no_news
@@ -10,7 +10,9 @@ from memproxy.auth.passthrough import PassthroughAuthenticator
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
 from memproxy.settings import AuthSettings, ProxyKeySettings, ServerSettings
-from memproxy.tasks import TaskOwner
+
+if TYPE_CHECKING:
+    from memproxy.tasks import TaskOwner
 
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,7 +38,7 @@ def make_authenticator(
     lookup: Callable[[str], Awaitable[KeyRecord | None]],
     news: News = no_news,
     *,
-    tasks: TaskOwner | None = None,
+    tasks: "TaskOwner | None" = None,
 ) -> Authenticator:
     """The authenticator of ``auth.mode``; ``lookup`` finds the record of a proxy key by its id, ``news`` changes when
     records do, ``tasks`` fetch an identity provider's keys.
@@ -52,7 +54,7 @@ def make_authenticator(
         from memproxy.auth.jwt import JwtAuthenticator  # noqa: PLC0415 - cryptography, which other modes do not need
 
         # not the default user of a loopback address: whoever signs tokens knows whom they are for
-        return JwtAuthenticator(auth.jwt, tasks or TaskOwner("auth"), unnamed_user=auth.unnamed_user)
+        return JwtAuthenticator(auth.jwt, tasks, unnamed_user=auth.unnamed_user)
     return PassthroughAuthenticator(auth, server, secret)
 
 

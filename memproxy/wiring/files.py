@@ -8,7 +8,6 @@ from memproxy.auth import make_authenticator
 from memproxy.core.proxykey import KeyRecord
 from memproxy.relay.tls import tls_context
 from memproxy.settings import JwtSettings, Settings, UpstreamSettings
-from memproxy.tasks import TaskOwner
 
 
 class Way(NamedTuple):
@@ -48,6 +47,7 @@ async def count_signing_keys(settings: JwtSettings) -> int:
         AuthUnavailable: it does not answer in time, or not with usable keys.
     """
     from memproxy.auth.jwks import JwksUrl  # noqa: PLC0415 - aiohttp and cryptography, which no start needs
+    from memproxy.tasks import TaskOwner  # noqa: PLC0415 - the client of Prometheus, likewise
 
     assert settings.jwks_url is not None, "the caller looked"  # noqa: S101
     return len(await JwksUrl(settings.jwks_url, settings.algorithms, TaskOwner("check")).read())
