@@ -12,7 +12,7 @@ NODE_STAMP := $(NODE)/node_modules/.installed
 
 # The lowest versions that pyproject.toml allows, likewise, and the tests that meet most of what is not ours.
 LOWEST := .venv-lowest
-LOWEST_TESTS := tests/auth tests/core tests/wire tests/relay tests/models
+LOWEST_TESTS := tests/auth tests/core tests/wire tests/relay
 
 # The tests start some hundred servers: without compiled files each compiles all its modules anew, which takes longer
 # than the rest of a start.
