@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 RELAY = "_relay"
 ENGINE = "_engine"
+STATE = "_state"
 """Names of the processes, as their last argument shows."""
 
 _PR_SET_PDEATHSIG = 1
@@ -41,6 +42,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     def read_settings(self) -> Settings:
         """The settings, as the supervisor read them."""
         return Settings.model_validate(self.settings)
+
+    @property
+    def state_socket(self) -> Path:
+        """Where the process that writes the engine's state listens."""
+        return Path(self.engine_socket).with_name("state.sock")
 
     @property
     def secret_bytes(self) -> bytes:

@@ -1,4 +1,6 @@
-"""What runs in the relay's and the engine's process (``python -m memproxy.processes _relay``, by `supervisor`)."""
+"""What runs in the relay's, the engine's and the state's process (``python -m memproxy.processes _relay``, by
+`supervisor`).
+"""
 
 import asyncio
 import gc
@@ -13,16 +15,16 @@ import uvloop
 
 from memproxy import __version__, logs
 from memproxy.core.late import compiling
-from memproxy.launch import ENGINE, RELAY, Launch, LongWork, receive
+from memproxy.launch import ENGINE, RELAY, STATE, Launch, LongWork, receive
 from memproxy.metrics import metrics
 from memproxy.server import Patience, Server, allow_many_files, quiet_logs, server_config
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
-from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, make_state
+from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, Writing, make_state
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread that computes keeps Python's lock from one that comes back from SQLite or the embedded store. With
-Python's own 5 ms a transaction of ten statements could stand open for 50 ms, and the journal's other writers wait.
+Python's own 5 ms a relay's transaction of ten statements could stand open for 50 ms, and the other writers wait.
 """
 
 OBJECTS = 2_000
@@ -69,7 +71,7 @@ async def run_engine(launch: Launch, settings: Settings) -> None:
     from memproxy.engine.app import build_app  # noqa: PLC0415 - two seconds that the relay does not need
     from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
 
-    engine = make_engine(settings, Path(launch.home), launch.secret_bytes)
+    engine = make_engine(settings, Path(launch.home), launch.secret_bytes, launch.state_socket)
     gc.freeze()  # as in `_settle`, for the time until all is open
     gc.enable()
     engine.announce_long_work(LongWork(launch.engine_socket))
@@ -84,6 +86,19 @@ async def run_engine(launch: Launch, settings: Settings) -> None:
     finally:
         await tasks.cancel()
         await engine.close(settings.server.shutdown_grace_s)
+
+
+async def run_state(launch: Launch, settings: Settings) -> None:
+    """Write the engine's state until told to stop."""
+    writing, stop = Writing(make_state(settings, Path(launch.home))), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    launch.state_socket.unlink(missing_ok=True)  # of one that was killed
+    server = await asyncio.start_unix_server(writing.serve, launch.state_socket)
+    gc.freeze()  # as in `run_relay`
+    gc.enable()
+    await stop.wait()
+    server.close()
+    await writing.close()
 
 
 async def _compile() -> None:
@@ -116,7 +131,7 @@ def main() -> None:
     metrics().build_info.labels(version=__version__).set(1)
     if launch.restarts:
         metrics().process_restarts.labels(process=name.removeprefix("_")).inc()
-    run = {RELAY: run_relay, ENGINE: run_engine}[name]
+    run = {RELAY: run_relay, ENGINE: run_engine, STATE: run_state}[name]
     uvloop.run(run(launch, settings))
     gc.freeze()  # the process ends: nothing is left to look through for garbage, which would take a third of a second
 

@@ -5,7 +5,8 @@ The order of shutdown (SIGTERM, Ctrl-C or a closed terminal; a second of the fir
 1. The relays stop accepting. Open requests get ``server.shutdown_grace_s`` seconds to finish and commit their turns.
 2. The engine stops taking new work, lets what runs finish within the same time, flushes and closes the store. What is
    left waits in the journal for the next start.
-3. The socket, the locks and the runtime folder are given back.
+3. The state's process closes the state; the engine was the last to write by it.
+4. The socket, the locks and the runtime folder are given back.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ from tenacity import (
 from memproxy import __version__
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
-from memproxy.launch import ENGINE, RELAY, Launch, LongWork, ending_signals, reveal
+from memproxy.launch import ENGINE, RELAY, STATE, Launch, LongWork, ending_signals, reveal
 from memproxy.settings import Settings
 from memproxy.watching import PROBE_EVERY_S, Replaced, Silence, answers
 from memproxy.wiring.files import check_files
@@ -180,9 +181,10 @@ def runtime_folder(state: Path) -> Iterator[Path]:
 
 
 class Child:
-    """One process of ours, started again when it ends on its own."""
+    """One process of ours, started again when it ends on its own; with it ends the one that ``rests`` on it."""
 
-    def __init__(self, name: str, launch: Launch, environment: dict[str, str]) -> None:
+    def __init__(self, name: str, launch: Launch, environment: dict[str, str], *, rests: "Child | None" = None) -> None:
+        self._rests = rests
         self._name = name
         self._launch = launch
         self._environment = environment
@@ -201,6 +203,8 @@ class Child:
             lived = time.monotonic() - began
             delay = FIRST_RESTART_S if lived > LONG_LIFE_S else min(delay * 2, LAST_RESTART_S)
             restarts += 1
+            if self._rests is not None:
+                self._rests.restart()
             log.error("the %s ended (%s); starting it again", self._name.removeprefix("_"), _ending(code))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), delay)
@@ -276,6 +280,8 @@ class Supervisor:
         self._grace_s = settings.server.shutdown_grace_s
         self._relays = [Child(RELAY, launch, environment) for _ in range(settings.server.workers)]
         self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
+        # what the engine had claimed is taken back when it opens the state anew, not before
+        self._state = Child(STATE, msgspec.structs.replace(launch, listen_fd=-1), environment, rests=self._engine)
         self._engine_socket = launch.engine_socket
         self._stop = asyncio.Event()
 
@@ -284,7 +290,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in ending_signals():
             loop.add_signal_handler(number, self._asked)
-        children = [*self._relays, self._engine]
+        children = [*self._relays, self._engine, self._state]
         async with asyncio.TaskGroup() as group:
             for child in children:
                 group.create_task(child.run())
@@ -294,6 +300,7 @@ class Supervisor:
             watch.cancel()
             await asyncio.gather(*(relay.stop(self._grace_s + 3) for relay in self._relays))
             await self._engine.stop(self._grace_s + 3)
+            await self._state.stop(self._grace_s + 3)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
 
@@ -304,6 +311,7 @@ class Supervisor:
             pid = self._engine.pid
             if replaced := [one.path for one in opened if one.since(pid)]:
                 log.error("%s was replaced while the engine had it open; starting the engine again", replaced[0])
+                self._state.restart()
                 self._engine.restart()
             await asyncio.sleep(PROBE_EVERY_S)
             pid, answered = self._engine.pid, await answers(self._engine_socket)
@@ -313,7 +321,7 @@ class Supervisor:
 
     def _asked(self) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes sends it more than once
-        for child in [*self._relays, self._engine]:
+        for child in [*self._relays, self._engine, self._state]:
             (child.kill if self._stop.is_set() else child.leave)()
         self._stop.set()
 

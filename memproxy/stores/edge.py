@@ -28,7 +28,7 @@ from memproxy.stores.edge_shard import EdgeBackend, create, discard_unfinished, 
 from memproxy.stores.indexed_backend import IndexedBackend
 from memproxy.stores.owner_indexes import OwnerIndexes
 from memproxy.stores.recent import RecentMemories
-from memproxy.stores.thread import Apart, Lull, OwnThread, SharedFlush
+from memproxy.stores.thread import Lull, OwnThread, SharedFlush
 from memproxy.stores.vector_store import BATCH, VectorStore
 
 log = logging.getLogger(__name__)
@@ -60,13 +60,11 @@ class EdgeStore(VectorStore):
         embedder_name: str | None,
         lock_wait_s: float = LOCK_WAIT_S,
         lull_s: float = LULL_S,
-        apart: Apart | None = None,
         index_bytes: int = INDEX_BYTES,
         least_room: int = LEAST_ROOM,
         disk: Disk | None = None,
     ) -> None:
         """``lull_s``: how long after a search that a request waits for a flush begins; 0 where no request waits.
-        ``apart``: held while Python's lock is held for long; what must not be interrupted for so long takes it, too.
         ``index_bytes``: how much memory the indexes of those who were searched lately may take; 0 for none.
         ``least_room``: with fewer bytes of the disk free no memories are written; with an eighth of it, nothing but
         deletions. ``disk``: which is asked; by default that of ``path``.
@@ -81,7 +79,7 @@ class EdgeStore(VectorStore):
         self._searches = Lull(lull_s, LONGEST_LULL_S if lull_s else 0.0)
         self._flushes = SharedFlush(self._flush, self._searches)
         self._shard: edge.EdgeShard | None = None
-        self._apart = apart or threading.Lock()
+        self._alone_lock = threading.Lock()
         self._leaving = threading.Event()
         self._lock_wait_s = lock_wait_s
 
@@ -197,10 +195,10 @@ class EdgeStore(VectorStore):
         return done
 
     async def _alone(self, work: Callable[[edge.EdgeShard], Result], thread: OwnThread | None = None) -> Result:
-        """What holds Python's lock for long: apart from what nobody may be kept waiting in."""
+        """What holds Python's lock for long: one at a time, in whichever thread."""
 
         def apart(shard: edge.EdgeShard) -> Result:
-            with self._apart:
+            with self._alone_lock:
                 return work(shard)
 
         return await self._on_shard(apart, thread)

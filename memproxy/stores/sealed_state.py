@@ -33,6 +33,7 @@ from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_palace as palace
 from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
+from memproxy.stores.apart_state import WritesApart
 from memproxy.stores.sealed_rows import (
     opened,
     opened_lines,
@@ -48,7 +49,6 @@ from memproxy.stores.sqlite_data_keys import MOST_KNOWN, DataKeys, Owner, owners
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
 from memproxy.stores.sqlite_sealing import NAMED_IN_WORDS, SEALED_TABLES, seal_owner, slot_name
 from memproxy.stores.sqlite_state import SEALED, SqliteState
-from memproxy.stores.thread import Apart
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +65,11 @@ class SealedState(SqliteState):
         sync: Literal["normal", "full"],
         masters: MasterKeys,
         checkpoint_pages: int = CHECKPOINT_PAGES,
-        apart: Apart | None = None,
+        spares: bool = False,
+        reads_only: bool = False,
     ) -> None:
-        super().__init__(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart)
+        """``masters``: the installation's keys. The rest is `SqliteState`'s."""
+        super().__init__(path, sync=sync, checkpoint_pages=checkpoint_pages, spares=spares, reads_only=reads_only)
         self._keys = DataKeys(masters)
         self._current: dict[Owner, DataKey] = {}
         self._destroyed = 0
@@ -85,14 +87,22 @@ class SealedState(SqliteState):
         """
         await super().open()
         try:
-            sealed = await self._file.write(self._prepare)
-            await self._taking_up.begin()
+            sealed = await self._begun()
         except StateUnavailable:
             await self.close()
             raise
         if sealed:
             log.info("the state of %d users is encrypted now; `memproxy reindex` encrypts their memories", sealed)
             await self._wiped()
+
+    async def _begun(self) -> int:
+        """Check the keys; who writes seals what is plain, too, and takes up what waits. How many users that was."""
+        if self._reads_only:
+            await self._file.read(self._keys.check)
+            return 0
+        sealed = await self._file.write(self._prepare)
+        await self._taking_up.begin()
+        return sealed
 
     async def _wiped(self) -> None:
         try:
@@ -121,15 +131,19 @@ class SealedState(SqliteState):
         if known is not None:
             return known
         before = self._destroyed
-        if make:
-            found: DataKey | None = await self._file.write(lambda db: self._made(db, owner))
-        else:
-            found = await self._file.read(lambda db: self._keys.of(db, owner))
+        found = await self._known_key(owner)
+        while found is None and make:  # it may be destroyed right away
+            await self.make_key(Scope(tenant=owner[0], user=owner[1]))
+            found = await self._known_key(owner)
         if found is not None and before == self._destroyed:
             if len(self._current) >= MOST_KNOWN:
                 self._current.clear()
             self._current[owner] = found
         return found
+
+    async def make_key(self, scope: Scope) -> None:
+        """See that the owner has a key."""
+        await self._file.write(lambda db: self._made(db, scope.owner))
 
     async def destroy_key(self, scope: Scope) -> None:
         def work(db: sqlite3.Connection) -> None:
@@ -142,7 +156,7 @@ class SealedState(SqliteState):
             self._keys.destroy(db, scope.owner)
 
         await self._file.write(work)
-        self._drop_current(scope.owner)
+        self.drop_key(scope.owner)
         await self._file.wipe()
 
     async def rewrap(self) -> int:
@@ -151,7 +165,8 @@ class SealedState(SqliteState):
         await self._wiped()
         return wrapped
 
-    def _drop_current(self, owner: Owner) -> None:
+    def drop_key(self, owner: Owner) -> None:
+        """The owner's key was destroyed: what is known of it here counts no more."""
         self._destroyed += 1
         self._current.pop(owner, None)
         for told in self._listeners:
@@ -216,7 +231,7 @@ class SealedState(SqliteState):
         await super().forget(scope, session=session, until=until)
         if session is None:
             await self._file.write(lambda db: self._destroy_unless_used(db, scope.owner))
-            self._drop_current(scope.owner)
+            self.drop_key(scope.owner)
             await self._file.wipe()
 
     def _destroy_unless_used(self, db: sqlite3.Connection, owner: Owner) -> None:
@@ -353,3 +368,19 @@ class SealedState(SqliteState):
         key = await self._known_key(scope.owner)
         if key is not None:
             await super().leave_palace(scope, [key.name(wing) for wing in wings])
+
+
+class ApartSealedState(WritesApart, SealedState):
+    """The engine's view of it: its keys are read here, and made and destroyed by the state's process."""
+
+    async def make_key(self, scope: Scope) -> None:
+        await self._calls.call("make_key", scope)
+
+    async def destroy_key(self, scope: Scope) -> None:
+        await super().destroy_key(scope)
+        self.drop_key(scope.owner)
+
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
+        await super().forget(scope, session=session, until=until)
+        if session is None:
+            self.drop_key(scope.owner)

@@ -4,10 +4,10 @@ The standard library's module in a thread of its own, not one awaited call for e
 piece of work, so that neither another caller nor a cancelled one can ever stand inside it.
 """
 
+import asyncio
 import logging
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from memproxy.errors import RequestError, StateUnavailable
 from memproxy.stores.sqlite_schema import migrate
-from memproxy.stores.thread import Apart, OwnThread
+from memproxy.stores.thread import OwnThread
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,9 @@ BUSY_PAUSE_MS = 1
 """How often it is looked whether another process's transaction has ended. By itself SQLite sleeps longer and longer, up
 to 100 ms: beside a process that writes all the time it would miss the moments between.
 """
+
+WIPE_PAUSE_S = 0.01
+"""Pause between two tries to empty the write-ahead log, in which others may write."""
 
 GONE_S = 5.0
 """A deleted file is waited for so long before a new one is made."""
@@ -72,8 +75,8 @@ class SqliteFile:
             which takes it as long as the disk does. Where another process does so sooner, none of ours waits for it.
         renews: where the file was deleted or replaced while it was open, go on with what is there, or with a new one.
             For a process that keeps nothing of the old one: others say what is the matter until they are started again.
-        apart: held while a transaction writes. Whatever holds Python's lock for long in this process takes it too, so
-            that no transaction of ours stands open meanwhile: there is one writer at a time, and the others wait.
+        reads_only: another process writes for this one, which computes: a transaction here would stand open while
+            something else holds Python's lock. The file is there already, in its newest form.
     """
 
     def __init__(
@@ -82,8 +85,8 @@ class SqliteFile:
         *,
         sync: Literal["normal", "full"],
         checkpoint_pages: int = CHECKPOINT_PAGES,
-        apart: Apart | None = None,
         renews: bool = False,
+        reads_only: bool = False,
     ) -> None:
         self.path = path
         self._renews = renews
@@ -92,7 +95,7 @@ class SqliteFile:
         self._held_up: set[_Kind] = set()
         self._sync = sync
         self._checkpoint_pages = checkpoint_pages
-        self._apart = apart or threading.Lock()
+        self._reads_only = reads_only
         self._thread = OwnThread("memproxy-state")
         self._db: sqlite3.Connection | None = None
         self._glances: sqlite3.Connection | None = None
@@ -166,13 +169,14 @@ class SqliteFile:
 
     async def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run ``work`` in a write transaction: all of it is durable on return, or none of it happened."""
+        if self._reads_only:
+            raise RuntimeError(f"{self.path} was opened for reading: its own process writes it.")
         asked = time.monotonic()
 
         def alone() -> Result:
-            with self._apart:
-                db = self._opened()
-                self._patiently("write", asked, lambda: db.execute("BEGIN IMMEDIATE"))
-                return _committed(db, work)
+            db = self._opened()
+            self._patiently("write", asked, lambda: db.execute("BEGIN IMMEDIATE"))
+            return _committed(db, work)
 
         return await self._run(alone)
 
@@ -181,8 +185,21 @@ class SqliteFile:
         return await self._run(work)
 
     async def wipe(self) -> None:
-        """Move everything from the write-ahead log into the file and empty the log: erased text is in neither then."""
-        await self._run(self._wipe)
+        """Move everything from the write-ahead log into the file and empty the log: erased text is in neither then.
+
+        It is tried again and again, each time briefly: while SQLite itself waits here for a reader, nobody can write.
+
+        Raises:
+            StateUnavailable: others read all the time.
+        """
+        until = time.monotonic() + BUSY_TIMEOUT_S
+        # what the first has moved keeps no writer waiting in the second
+        while await self._run(lambda: any(_is_busy(self._opened(), how) for how in ("PASSIVE", "TRUNCATE"))):
+            if time.monotonic() > until:
+                raise StateUnavailable(
+                    f"The write-ahead log of {self.path} cannot be emptied while another process reads; try again."
+                )
+            await asyncio.sleep(WIPE_PAUSE_S)
 
     async def backup(self, path: Path) -> None:
         """Copy everything, as it is at one moment, into a new file."""
@@ -224,6 +241,8 @@ class SqliteFile:
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA foreign_keys = ON")
             migrate(db)
+            if self._reads_only:
+                db.execute("PRAGMA query_only = ON")
             db.execute(f"PRAGMA busy_timeout = {BUSY_PAUSE_MS}")
             glances = _for_glances(self.path)
         except BaseException:
@@ -268,13 +287,11 @@ class SqliteFile:
             raise StateUnavailable(f"The state file {self.path} was replaced while in use. Start again.")
         return self._db
 
-    def _wipe(self) -> None:
-        with _waiting_for_others(self._opened()) as db:
-            busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
-            raise StateUnavailable(
-                f"The write-ahead log of {self.path} cannot be emptied while another process reads; try again."
-            )
+
+def _is_busy(db: sqlite3.Connection, how: str) -> bool:
+    """Whether others kept this checkpoint from being made."""
+    (busy, _, _) = db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+    return bool(busy)
 
 
 def _for_glances(path: Path) -> sqlite3.Connection:

@@ -44,7 +44,6 @@ from memproxy.stores.sqlite_access import SqliteAccess
 from memproxy.stores.sqlite_aside import Aside, TakingUp
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
 from memproxy.stores.sqlite_group import SharedCommit, SharedWork
-from memproxy.stores.thread import Apart
 from memproxy.tasks import TaskOwner
 
 PRUNE_EVERY = 500
@@ -66,15 +65,19 @@ class SqliteState(SqliteAccess):
         *,
         sync: Literal["normal", "full"],
         checkpoint_pages: int = CHECKPOINT_PAGES,
-        apart: Apart | None = None,
         spares: bool = False,
+        reads_only: bool = False,
     ) -> None:
-        """``checkpoint_pages`` and ``apart`` are `SqliteFile`'s. ``spares``: it captures, and keeps nothing that it has
-        read: room for entries that are set aside is taken when it opens, and it goes on where the file is replaced.
+        """``checkpoint_pages`` and ``reads_only`` are `SqliteFile`'s. ``spares``: it captures, and keeps nothing that
+        it has read: room for entries that are set aside is taken when it opens, and it goes on where the file is
+        replaced.
         """
         self._spares = spares
+        self._reads_only = reads_only
         renews = spares and not self.seals  # keys of users are in the file that was there
-        self._file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart, renews=renews)
+        self._file = SqliteFile(
+            path, sync=sync, checkpoint_pages=checkpoint_pages, renews=renews, reads_only=reads_only
+        )
         self._aside = Aside(path, durable=sync == "full")
         self._tasks = TaskOwner("state")
         self._taking_up = TakingUp(path, self.append, self._tasks)
@@ -96,7 +99,7 @@ class SqliteState(SqliteAccess):
                 f"The state in {self._file.path} is encrypted, and privacy.encrypt is off. Switch it on again with its "
                 "MEMPROXY_MASTER_KEY; to be without encryption, export with it and import into a new installation."
             )
-        if not self.seals:
+        if not self.seals and not self._reads_only:
             await self._taking_up.begin()
 
     async def close(self) -> None:

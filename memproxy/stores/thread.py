@@ -6,15 +6,12 @@ import contextlib
 import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar, cast
 
 Result = TypeVar("Result")
-
-Apart = AbstractContextManager[bool]
-"""A `threading.Lock`: what is held while something runs that another thread's work must not run beside."""
 
 
 class _Asked(NamedTuple):

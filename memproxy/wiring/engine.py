@@ -1,6 +1,5 @@
 """What stands behind the engine's ports: store, embedder, models."""
 
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -25,9 +24,8 @@ from memproxy.recall.recipes import LATE, configured
 from memproxy.retention.policies import Policies
 from memproxy.settings import RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
-from memproxy.stores.thread import Apart
 from memproxy.wiring.roles import make_roles
-from memproxy.wiring.state import keys_of, make_state
+from memproxy.wiring.state import keys_of, make_apart_state, make_state
 
 if TYPE_CHECKING:
     from memproxy.stores.qdrant import QdrantStore
@@ -75,13 +73,10 @@ def make_store(
     home: Path,
     embedder: Embedder,
     *,
-    apart: Apart | None = None,
     keys: "SealedState | None" = None,
 ) -> RebuildableStore:
-    """The memory store of these settings, for this embedder's vectors; ``apart`` is `EdgeStore`'s. With ``keys`` it
-    encrypts.
-    """
-    store = _bare_store(settings, home, embedder, apart)
+    """The memory store of these settings, for this embedder's vectors. With ``keys`` it encrypts."""
+    store = _bare_store(settings, home, embedder)
     policies = Policies(settings.retention)
     if policies.has_time_to_live:
         store.expire_after(policies.time_to_live)
@@ -91,7 +86,7 @@ def make_store(
     return store
 
 
-def _bare_store(settings: Settings, home: Path, embedder: Embedder, apart: Apart | None) -> "EdgeStore | QdrantStore":
+def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStore | QdrantStore":
     dimension = embedder.dimension or dimension_of(settings.embedding)
     name = None if settings.embedding.provider == "none" else embedder.name
     store = settings.store
@@ -109,20 +104,18 @@ def _bare_store(settings: Settings, home: Path, embedder: Embedder, apart: Apart
         store_path(store, home),
         dimension=dimension,
         embedder_name=name,
-        apart=apart,
         index_bytes=store.index_bytes,
     )
 
 
-def make_engine(settings: Settings, home: Path, secret: bytes) -> Engine:
-    """The engine, not started yet."""
+def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Path | None = None) -> Engine:
+    """The engine, not started yet; beside relays the process that listens on ``state_socket`` writes its state."""
     clock: Clock = SystemClock()
-    apart = threading.Lock()
-    state = make_state(settings, home, apart=apart)
+    state = make_state(settings, home) if state_socket is None else make_apart_state(settings, home, state_socket)
     meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
     tally = QuestionTally(meter)
     embedder = make_embedder(settings, home, spent=tally.add)
-    store = make_store(settings, home, embedder, apart=apart, keys=keys_of(state))
+    store = make_store(settings, home, embedder, keys=keys_of(state))
     lexical = Bm25Encoder()
     access = ModelAccess(settings)
     roles = make_roles(settings, access, meter)

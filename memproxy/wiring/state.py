@@ -9,12 +9,15 @@ from memproxy.errors import ConfigError
 from memproxy.home import state_path
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
+from memproxy.stores.apart_state import ApartState, WritesApart, Writing
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
 from memproxy.stores.sqlite_state import SqliteState
-from memproxy.stores.thread import Apart
+
+__all__ = ["RELAY_CHECKPOINT_PAGES", "Writing", "check_master_key", "keys_of", "make_apart_state", "make_state"]
 
 if TYPE_CHECKING:
     from memproxy.stores.sealed_state import SealedState
+    from memproxy.stores.sealing import MasterKeys
 
 RELAY_CHECKPOINT_PAGES = 16 * CHECKPOINT_PAGES
 """The engine brings the write-ahead log into the file at a sixteenth of this, so that no answer waits for the disk in a
@@ -27,9 +30,8 @@ def make_state(
     home: Path,
     *,
     checkpoint_pages: int = CHECKPOINT_PAGES,
-    apart: Apart | None = None,
     spares: bool = False,
-) -> StateStore:
+) -> SqliteState:
     """The state store of these settings; the rest is `SqliteState`'s.
 
     Raises:
@@ -37,9 +39,24 @@ def make_state(
     """
     path = state_path(settings.state, home)
     if settings.privacy.encrypt:
-        return sealed_state(settings, path, checkpoint_pages=checkpoint_pages, apart=apart)
-    sync = settings.state.sync
-    return SqliteState(path, sync=sync, checkpoint_pages=checkpoint_pages, apart=apart, spares=spares)
+        return sealed_state(settings, path, checkpoint_pages=checkpoint_pages, spares=spares)
+    return SqliteState(path, sync=settings.state.sync, checkpoint_pages=checkpoint_pages, spares=spares)
+
+
+def make_apart_state(settings: Settings, home: Path, socket: Path) -> StateStore:
+    """The state for a process that computes: the one that listens on this socket writes for it.
+
+    Raises:
+        ConfigError: as `make_state`.
+    """
+    path, sync = state_path(settings.state, home), settings.state.sync
+    state: WritesApart = ApartState(path, sync=sync, reads_only=True)
+    if settings.privacy.encrypt:
+        from memproxy.stores.sealed_state import ApartSealedState  # noqa: PLC0415 - cryptography, as below
+
+        state = ApartSealedState(path, sync=sync, masters=_masters(), reads_only=True)
+    state.writes_by(socket)
+    return state
 
 
 def sealed_state(
@@ -47,14 +64,19 @@ def sealed_state(
     path: Path,
     *,
     checkpoint_pages: int = CHECKPOINT_PAGES,
-    apart: Apart | None = None,
+    spares: bool = False,
 ) -> "SealedState":
     """The encrypted state store of these settings. Raises as `make_state`."""
     from memproxy.stores.sealed_state import SealedState  # noqa: PLC0415 - cryptography, which others do not need
-    from memproxy.stores.sealing import MASTER_KEY, MasterKeys  # noqa: PLC0415 - the same
 
-    masters = MasterKeys.read(os.environ.get(MASTER_KEY))
-    return SealedState(path, sync=settings.state.sync, masters=masters, checkpoint_pages=checkpoint_pages, apart=apart)
+    sync = settings.state.sync
+    return SealedState(path, sync=sync, masters=_masters(), checkpoint_pages=checkpoint_pages, spares=spares)
+
+
+def _masters() -> "MasterKeys":
+    from memproxy.stores.sealing import MASTER_KEY, MasterKeys  # noqa: PLC0415 - cryptography, as above
+
+    return MasterKeys.read(os.environ.get(MASTER_KEY))
 
 
 def keys_of(state: StateStore) -> "SealedState | None":

@@ -14,6 +14,7 @@ from memproxy.ports import JournalKind
 from memproxy.stores import sqlite_receipts
 from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.apart import BOTH, opened_state
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON
 from tests.stores.test_sqlite_state import entry, session
 
@@ -39,12 +40,10 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "home" / "state.db"
 
 
-@pytest.fixture
-async def state(file: Path) -> AsyncIterator[SqliteState]:
-    opened = SqliteState(file, sync="normal")
-    await opened.open()
-    yield opened
-    await opened.close()
+@pytest.fixture(params=BOTH)
+async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
+    async with opened_state(file, request.param) as opened:
+        yield opened
 
 
 async def learn_row(state: SqliteState, scope: Scope = ANN) -> int:

@@ -12,6 +12,7 @@ from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine
 from memproxy.stores import sqlite_blocks
 from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.apart import BOTH, opened_state
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON
 
 LINES = [
@@ -28,12 +29,10 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "state.db"
 
 
-@pytest.fixture
-async def state(file: Path) -> AsyncIterator[SqliteState]:
-    opened = SqliteState(file, sync="normal")
-    await opened.open()
-    yield opened
-    await opened.close()
+@pytest.fixture(params=BOTH)
+async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
+    async with opened_state(file, request.param) as opened:
+        yield opened
 
 
 async def save(state: SqliteState, scope: Scope, message: str, lines: list[BlockLine] | None = None) -> bool:

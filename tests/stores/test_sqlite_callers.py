@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from memproxy.core.scope import Scope
 from memproxy.ports import Charge, GivenAnswer
 from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.apart import opened_state
 from tests.stores.test_sqlite_state import entry
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
@@ -22,13 +24,10 @@ TURNS = Charge(tenant="acme", user="ann", what="turns", seconds=60, limit=3)
 
 @pytest.fixture
 async def states(tmp_path: Path) -> AsyncIterator[list[SqliteState]]:
-    """The same file, opened as by three processes."""
-    opened = [SqliteState(tmp_path / "state.db", sync="normal") for _ in range(3)]
-    for state in opened:
-        await state.open()
-    yield opened
-    for state in opened:
-        await state.close()
+    """The same file, opened as by three processes, one of which lets another one write."""
+    async with AsyncExitStack() as open_ones:
+        ways = ("own", "apart", "own")
+        yield [await open_ones.enter_async_context(opened_state(tmp_path / "state.db", way)) for way in ways]
 
 
 async def test_a_file_of_before_callers_were_kept_is_brought_up_to_date(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The palace's numbers in the embedded state."""
 
 import sqlite3
+from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from memproxy.core.transfer import PalaceRow
 from memproxy.ports import PalacePlace, Placed
 from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.apart import BOTH, opened_state
 
 OWNER = Scope(tenant="t", user="u")
 OTHER = Scope(tenant="t", user="v")
@@ -22,11 +24,10 @@ APOLLO = Scope(tenant="t", user="u", project="apollo")
 CODER = Scope(tenant="t", user="u", project="atlas", agent="coder")
 
 
-@pytest.fixture
-async def state(tmp_path: Path) -> SqliteState:
-    opened = SqliteState(tmp_path / "state.db", sync="normal")
-    await opened.open()
-    return opened
+@pytest.fixture(params=BOTH)
+async def state(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
+    async with opened_state(tmp_path / "state.db", request.param) as opened:
+        yield opened
 
 
 async def test_numbers_are_given_once_and_per_owner(state: SqliteState) -> None:

@@ -13,6 +13,7 @@ from memproxy.errors import NotFound, RequestError
 from memproxy.ports import JournalEntry, JournalKind, KnownSession, Recovered, SessionProgress, SlotChange
 from memproxy.stores.sqlite_journal import MOST_PLAN_BYTES, MOST_RUN_BYTES
 from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.apart import BOTH, opened_state
 from tests.stores.making import ANN, BEN, NOON
 
 LATER = NOON + timedelta(days=1)
@@ -31,12 +32,10 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "home" / "state.db"
 
 
-@pytest.fixture
-async def state(file: Path) -> AsyncIterator[SqliteState]:
-    opened = SqliteState(file, sync="normal")
-    await opened.open()
-    yield opened
-    await opened.close()
+@pytest.fixture(params=BOTH)
+async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
+    async with opened_state(file, request.param) as opened:
+        yield opened
 
 
 async def claimed(state: SqliteState, lane: str = "index", limit: int = 100) -> list[int]:
