@@ -6,13 +6,16 @@ A backup is a folder (`core.backup`): the embedded store, the state, the install
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
 import shutil
+import stat
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -24,6 +27,9 @@ from memproxy.home import home_dir, state_path, store_path
 from memproxy.installation import Installation, holding, installation
 from memproxy.settings import Settings
 from memproxy.upkeep import POLL_S, Show
+
+MOST_MANIFEST_BYTES = 64 * 1024 * 1024
+"""A manifest has some 130 bytes for each file, and a store some hundred files."""
 
 _CHUNK = 1024 * 1024
 _SQLITE_BESIDE = ("-wal", "-shm")
@@ -127,37 +133,41 @@ def _synced(path: Path) -> None:
 def restore(settings: Settings, folder: Path, show: Show, *, force: bool) -> list[Path]:
     """Put a backup in the place of the configured store and state; where those that were there are now.
 
-    Nothing is touched before every file of the backup is found as its manifest says.
+    What the manifest lists is copied beside its place, and nothing else; nothing that was there is touched before every
+    file is found as the manifest says. No link is followed, whoever made the backup.
 
     Raises:
-        ConfigError: the folder is no whole backup; or something is there already, and ``force`` is not given.
         AlreadyServed: a server is running on the store or state.
+        ConfigError: the folder is no whole backup; or something is there already, and ``force`` is not given.
     """
     _check_embedded(settings)
     home = home_dir()
-    manifest = _manifest(folder)
-    _check(folder, manifest, show)
     with holding(settings):
+        manifest = _manifest(folder)
         targets = {STORE: store_path(settings.store, home), STATE: state_path(settings.state, home)}
         if SECRET in manifest.files:
             targets[SECRET] = home / SECRET
-        in_use = [path for name, path in targets.items() if _is_used(path, folder / name)]
+        in_use = [path for name, path in targets.items() if _is_used(path, manifest.files.get(name))]
         if in_use and not force:
             raise ConfigError(
                 f"{', '.join(map(str, in_use))} would be replaced. Say --force: what is there is kept beside it."
             )
-        for name, path in targets.items():
-            _placed(folder / name, _draft(path))
-        aside = [moved for path in targets.values() for moved in _moved_aside(path)]
-        for path in targets.values():
-            _draft(path).rename(path)
-            _synced(path.parent)
+        try:
+            _drafted(folder, manifest, targets, show)
+            aside = [moved for path in targets.values() for moved in _moved_aside(path)]
+            for path in targets.values():
+                _draft(path).rename(path)
+                _synced(path.parent)
+        finally:
+            for path in targets.values():
+                _removed(_draft(path))
     return aside
 
 
 def _manifest(folder: Path) -> Manifest:
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        with _opened(folder, MANIFEST) as file:
+            manifest = msgspec.json.decode(file.read(MOST_MANIFEST_BYTES), type=Manifest)
     except FileNotFoundError as error:
         raise ConfigError(f"{folder} has no {MANIFEST}: it is no backup, or one that was not finished.") from error
     except (OSError, msgspec.DecodeError) as error:
@@ -166,29 +176,49 @@ def _manifest(folder: Path) -> Manifest:
         raise ConfigError(
             f"{folder} was made by memproxy {manifest.memproxy}; restore it with that version or a newer one."
         )
+    for name in manifest.files:
+        if not _is_ours(name):
+            raise ConfigError(f"{folder / MANIFEST} names a file that no backup has: {name[:200]!r}.")
+    if STATE not in manifest.files or not any(name.startswith(f"{STORE}/") for name in manifest.files):
+        raise ConfigError(f"{folder} holds no {STATE} or no {STORE}: nothing was restored. Use another backup.")
     return manifest
 
 
-def _check(folder: Path, manifest: Manifest, show: Show) -> None:
-    total, done = sum(one.size for one in manifest.files.values()), 0
-    for name, expected in manifest.files.items():
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise ConfigError(f"{folder / MANIFEST} names a file outside of the backup: {name[:200]}.")
-        if not path.is_file() or _summed(path) != expected:
-            raise ConfigError(f"{path} is missing or damaged: nothing was restored. Use another backup.")
-        done += expected.size
-        show(done, total)
-    if STATE not in manifest.files:
-        raise ConfigError(f"{folder} holds no {STATE}: nothing was restored. Use another backup.")
+def _is_ours(name: str) -> bool:
+    """Whether a backup has a file of this name: state, secret, or something below the store, in plain parts."""
+    first, *below = name.split("/")
+    plain = "\0" not in name and all(part not in {"", ".", ".."} for part in below)
+    return plain and (bool(below) if first == STORE else name in {STATE, SECRET})
 
 
-def _is_used(path: Path, source: Path) -> bool:
+@contextlib.contextmanager
+def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """A regular file of the backup, for reading: neither it nor a folder on the way to it is a link.
+
+    Raises:
+        OSError: there is none.
+    """
+    with contextlib.ExitStack() as held:
+        *folders, last = name.split("/")
+        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        held.callback(os.close, at)
+        for part in folders:
+            at = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+            held.callback(os.close, at)
+        # a named pipe would be waited for
+        file = os.fdopen(os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at), "rb")
+        held.enter_context(file)
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", name)
+        yield file
+
+
+def _is_used(path: Path, backed_up: BackedUp | None) -> bool:
     """Whether something is there that is not what the backup has."""
     if path.is_dir():
         return any(one.name != "lock" for one in path.iterdir())
     if path.name == SECRET:
-        return path.exists() and path.read_bytes() != source.read_bytes()
+        return path.exists() and _summed(path) != backed_up
     return path.exists()
 
 
@@ -196,20 +226,55 @@ def _draft(path: Path) -> Path:
     return path.with_name(f".{path.name}.restoring")
 
 
-def _placed(source: Path, draft: Path) -> None:
-    """Copy the source beside its place, durably."""
-    draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if draft.is_dir():
+def _removed(draft: Path) -> None:
+    """Remove it, whatever it is; what a link leads to stays."""
+    if draft.is_dir() and not draft.is_symlink():
         shutil.rmtree(draft)
-    if source.is_dir():
-        shutil.copytree(source, draft)
-        draft.chmod(0o700)
-        for path in draft.rglob("*"):
-            _synced(path)
     else:
-        shutil.copyfile(source, draft)
-        draft.chmod(0o600)
-    _synced(draft)
+        draft.unlink(missing_ok=True)
+
+
+def _drafted(folder: Path, manifest: Manifest, targets: Mapping[str, Path], show: Show) -> None:
+    """Copy all that is listed beside its place, durably.
+
+    Raises:
+        ConfigError: a file is not as the manifest says.
+    """
+    for path in targets.values():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _removed(_draft(path))
+    _draft(targets[STORE]).mkdir(mode=0o700)
+    total, done = sum(one.size for one in manifest.files.values()), 0
+    for name, expected in manifest.files.items():
+        first, _, below = name.partition("/")
+        draft = _draft(targets[first]) / below
+        draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with _opened(folder, name) as source:
+                found = _copied_file(source, draft, expected.size)
+        except OSError as error:
+            raise ConfigError(f"{folder / name} cannot be restored ({error}): nothing was.") from error
+        if found != expected:
+            raise ConfigError(f"{folder / name} is missing or damaged: nothing was restored. Use another backup.")
+        done += expected.size
+        show(done, total)
+    for path in _draft(targets[STORE]).rglob("*"):
+        if path.is_dir():
+            _synced(path)
+    _synced(_draft(targets[STORE]))
+
+
+def _copied_file(source: BinaryIO, draft: Path, most: int) -> BackedUp:
+    """Copy it, durably; what was copied. One that is longer than it should be is not copied to its end."""
+    digest, size = hashlib.sha256(), 0
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
+        while size <= most and (chunk := source.read(_CHUNK)):
+            digest.update(chunk)
+            size += len(chunk)
+            copy.write(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return BackedUp(size=size, sha256=digest.hexdigest())
 
 
 def _moved_aside(path: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from memproxy.engine.parts import REFUSED, Engine
 from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.settings import Settings
-from memproxy.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_path
+from memproxy.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock
 from memproxy.wiring.engine import make_engine
 
 CALL_TIMEOUT_S = 120.0
@@ -96,10 +96,10 @@ async def installation(settings: Settings, *, refused_too: bool = False) -> Asyn
     with contextlib.ExitStack() as held:
         try:
             _hold(held, settings, home)
-        except AlreadyServed:
-            socket = runtime_path(state_path(settings.state, home)) / ENGINE_SOCKET
-            if not socket.exists():
+        except AlreadyServed as served:
+            if served.folder is None or not (served.folder / ENGINE_SOCKET).exists():
                 raise
+            socket = served.folder / ENGINE_SOCKET
             async with _client(httpx.AsyncHTTPTransport(uds=str(socket))) as client:
                 yield Installation(client, settings, None)
             return

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ from memproxy.launch import ending_signals, reveal
 from memproxy.logs import JsonFormatter
 from memproxy.settings import ServerSettings, Settings
 from memproxy.supervisor import AlreadyServed, InstanceLock, bind, runtime_folder
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Iterator[InstanceLock]:
+    held = InstanceLock(tmp_path / "state.db")
+    held.acquire()
+    yield held
+    held.release()
 
 
 def test_a_second_holder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
@@ -69,21 +78,64 @@ def test_a_host_that_is_no_address_is_told() -> None:
         bind("no such host.invalid", 0)
 
 
-def test_the_runtime_folder_is_private_short_and_gone_afterwards(tmp_path: Path) -> None:
-    with runtime_folder(tmp_path / ("long" * 60) / "state.db") as folder:
+def test_the_runtime_folder_is_private_short_and_gone_afterwards(lock: InstanceLock) -> None:
+    with runtime_folder(lock) as folder:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert len(str(folder / "engine.sock")) < 100
     assert not folder.exists()
 
 
+def test_nobody_can_be_in_the_runtime_folder_before_us(lock: InstanceLock, tmp_path: Path) -> None:
+    """Who comes second reads its name in the lock's file, which others cannot read; it is never the same."""
+    names = set()
+    for _ in range(2):
+        with runtime_folder(lock) as folder:
+            names.add(folder.name)
+            with pytest.raises(AlreadyServed) as second:
+                InstanceLock(tmp_path / "state.db").acquire()
+            assert second.value.folder == folder
+    assert len(names) == 2
+    assert stat.S_IMODE((tmp_path / "state.db.lock").stat().st_mode) == 0o600
+
+
+def test_the_runtime_folder_of_a_killed_holder_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, pathlib; from memproxy.supervisor import InstanceLock, runtime_folder;"
+        "lock = InstanceLock(pathlib.Path(sys.argv[1])); lock.acquire(); made = runtime_folder(lock);"
+        "print(made.__enter__(), flush=True); os._exit(9)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "state.db")]
+    left = Path(subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip())
+    assert (left / "metrics").is_dir()
+    lock = InstanceLock(tmp_path / "state.db")
+    lock.acquire()
+    assert not left.exists()
+    lock.release()
+
+
+@pytest.mark.parametrize("kind", ["link", "open to others", "of another name"])
+def test_a_folder_that_is_not_ours_is_neither_used_nor_removed(kind: str, tmp_path: Path) -> None:
+    named = tmp_path / ("mine" if kind == "of another name" else "memproxy-x")
+    real = tmp_path / "real" if kind == "link" else named
+    real.mkdir(mode=0o755 if kind == "open to others" else 0o700)
+    if kind == "link":
+        named.symlink_to(real)
+    (real / "precious").touch()
+    (tmp_path / "state.db.lock").write_text(f"pid 1 at nowhere\n{named}\n", "utf-8")
+    lock = InstanceLock(tmp_path / "state.db")
+    lock.acquire()
+    assert (real / "precious").exists()
+    lock.release()
+
+
 def test_a_long_temporary_folder_does_not_make_the_sockets_path_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lock: InstanceLock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = tmp_path / ("deep" * 30)
     long.mkdir()
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    with runtime_folder(tmp_path / "state.db") as folder:
+    with runtime_folder(lock) as folder:
         assert len(str(folder / "engine.sock")) < 100
 
 

@@ -60,7 +60,7 @@ async def served(home: Path, dimension: int) -> AsyncIterator[Engine]:
     state = state_path(use.state, home)
     lock = InstanceLock(state)
     lock.acquire()
-    with runtime_folder(state) as folder:
+    with runtime_folder(lock) as folder:
         engine = make_engine(use, home, b"s" * 32)
         server = Server(uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None))
         tasks = TaskOwner("test.server")

@@ -1,16 +1,19 @@
 """Commands that take memories along and keep them safe: through the running server, else on the store itself."""
 
+import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from memproxy import transfers, upkeep
 from memproxy.backups import backup, restore
 from memproxy.cli import app
-from memproxy.core.backup import MANIFEST
+from memproxy.core.backup import MANIFEST, BackedUp
 from memproxy.errors import ConfigError
 from memproxy.home import secret
 from memproxy.installation import holding, installation
@@ -169,6 +172,69 @@ async def test_a_server_keeps_its_store_from_being_restored_over(home: Path, tmp
     await backup(settings(), tmp_path / "saved", quiet)
     with holding(settings()), pytest.raises(AlreadyServed):
         restore(settings(), tmp_path / "saved", quiet, force=True)
+    with holding(settings()), pytest.raises(AlreadyServed):
+        restore(settings(), tmp_path / "no backup at all", quiet, force=True)  # told before anything is looked at
+
+
+async def test_only_what_the_manifest_lists_is_restored(home: Path, tmp_path: Path) -> None:
+    await filled()
+    saved = tmp_path / "saved"
+    manifest = await backup(settings(), saved, quiet)
+    (saved / "store" / "planted").write_text("not listed", "utf-8")
+    (saved / "store" / "planted-link").symlink_to(home / "secret")
+    restore(settings(), saved, quiet, force=True)
+    store = home / "store"
+    restored = {str(Path("store") / path.relative_to(store)) for path in store.rglob("*") if not path.is_dir()}
+    assert restored == {name for name in manifest.files if name.startswith("store/")}
+    assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
+
+
+@pytest.mark.parametrize("kind", ["link", "folder that is a link", "pipe"])
+async def test_a_listed_file_that_is_a_link_or_no_file_is_not_restored(home: Path, tmp_path: Path, kind: str) -> None:
+    """Also where what it leads to is what the manifest says."""
+    await filled()
+    saved = tmp_path / "saved"
+    manifest = await backup(settings(), saved, quiet)
+    victim = saved / next(name for name in manifest.files if name.count("/") > 1)
+    if kind == "folder that is a link":
+        victim = victim.parent
+    victim.rename(tmp_path / "elsewhere")
+    if kind == "pipe":
+        os.mkfifo(victim)
+    else:
+        victim.symlink_to(tmp_path / "elsewhere")
+    before = sorted(home.iterdir())
+    with pytest.raises(ConfigError, match="cannot be restored"):
+        restore(settings(), saved, quiet, force=True)
+    assert sorted(home.iterdir()) == before
+    assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/etc/x", "../x", "store/../../x", "store//x", "store/./x", "store", "store/", "state.db/x", "manifest.json"],
+)
+async def test_a_manifest_with_a_name_that_no_backup_has_is_refused(home: Path, tmp_path: Path, name: str) -> None:
+    await filled()
+    saved = tmp_path / "saved"
+    manifest = await backup(settings(), saved, quiet)
+    planted = BackedUp(size=1, sha256=hashlib.sha256(b"x").hexdigest())
+    files = {**manifest.files, name: planted}
+    (saved / MANIFEST).chmod(0o600)
+    (saved / MANIFEST).write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, files=files)))
+    with pytest.raises(ConfigError, match="names a file that no backup has"):
+        restore(settings(), saved, quiet, force=True)
+
+
+async def test_what_stands_where_the_copy_is_made_is_not_written_through(home: Path, tmp_path: Path) -> None:
+    await filled()
+    await backup(settings(), tmp_path / "saved", quiet)
+    (tmp_path / "precious").write_text("precious", "utf-8")
+    (home / ".state.db.restoring").symlink_to(tmp_path / "precious")
+    restore(settings(), tmp_path / "saved", quiet, force=True)
+    assert (tmp_path / "precious").read_text("utf-8") == "precious"
+    assert not (home / "state.db").is_symlink()
+    assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
 
 
 async def test_nothing_is_restored_over_without_force_or_from_a_damaged_backup(home: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ async def served(home: Path) -> AsyncIterator[None]:
     state = state_path(settings().state, home)
     lock = InstanceLock(state)
     lock.acquire()
-    with runtime_folder(state) as folder:
+    with runtime_folder(lock) as folder:
         engine = make_engine(settings(), home, b"s" * 32)
         config = uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None)
         server, tasks = Server(config), TaskOwner("test.server")
