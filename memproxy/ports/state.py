@@ -25,13 +25,16 @@ class JournalKind(enum.StrEnum):
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is appended. ``body`` is JSON whose shape belongs to the kind (`core.protocol`), ``version`` its version."""
+    """What is appended. ``body`` is JSON whose shape belongs to the kind (`core.protocol`), ``version`` its version.
+    ``captured_at``: when its turns were said. Where they come late, behind their owner's erasure, they are dropped.
+    """
 
     kind: JournalKind
     scope: Scope
     body: bytes
     request_id: str | None = None
     version: int = 1
+    captured_at: datetime | None = None
 
 
 class JournalRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +136,9 @@ class StateStore(AccessState, Protocol):
         """Finish what was begun and release everything."""
 
     async def append(self, entry: JournalEntry) -> int:
-        """Durable when it returns (one commit shared by all that wait); answers the row's number."""
+        """Durable when it returns (one commit shared by all that wait); answers the row's number. 0: nothing is
+        written, because its owner (or session) was erased after it was captured.
+        """
 
     async def set_aside(self, entry: JournalEntry) -> int | None:
         """Keep an entry that `append` has not taken (yet) where it survives this process: whoever opens the state next

@@ -188,4 +188,5 @@ def _entry(exchange: Exchange, messages: list[Message]) -> JournalEntry:
         scope=exchange.scope,
         body=msgspec.json.encode(body),
         request_id=exchange.request_id,
+        captured_at=datetime.now(UTC),
     )

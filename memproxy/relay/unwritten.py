@@ -135,14 +135,15 @@ class Unwritten:
                 _lost(waiting, "what was set aside is not there any more")
                 continue
             try:
-                await self._state.append(entry)
+                written = await self._state.append(entry)
             except StateUnavailable as error:
                 return error.message
             except RequestError as error:  # never: those behind it do not wait for that
                 _lost(waiting, error.message, reason="refused")
             else:
                 number += 1
-                waiting.written()
+                if written:  # else its user was erased meanwhile
+                    waiting.written()
             self._waiting.popleft()
             self._bytes -= len(waiting.entry.body)
             await self.written(waiting)

@@ -4,6 +4,7 @@ What a row is looked up by becomes a name (encrypted, always the same) or a toke
 who owns a row stay as they are. Keys are looked up inside the transaction that uses them.
 """
 
+import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,6 +30,7 @@ from memproxy.ports import (
     SlotChange,
 )
 from memproxy.stores import sqlite_blocks as blocks
+from memproxy.stores import sqlite_erased as erased
 from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_palace as palace
 from memproxy.stores import sqlite_receipts as receipts
@@ -44,13 +46,19 @@ from memproxy.stores.sealed_rows import (
     sealed_part,
     sealed_slot,
 )
-from memproxy.stores.sealing import DataKey, MasterKeys
+from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable, is_sealed_by_data_key, is_sealed_by_master
 from memproxy.stores.sqlite_data_keys import MOST_KNOWN, DataKeys, Owner, owners
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
 from memproxy.stores.sqlite_sealing import NAMED_IN_WORDS, SEALED_TABLES, seal_owner, slot_name
 from memproxy.stores.sqlite_state import SEALED, SqliteState
 
 log = logging.getLogger(__name__)
+
+ASIDE = "aside.body"
+"""What the body of an entry that is set aside is sealed as."""
+
+KEY_READ_S = 0.2
+"""How long a user's key is waited for when something is set aside."""
 
 
 class SealedState(SqliteState):
@@ -70,6 +78,7 @@ class SealedState(SqliteState):
     ) -> None:
         """``masters``: the installation's keys. The rest is `SqliteState`'s."""
         super().__init__(path, sync=sync, checkpoint_pages=checkpoint_pages, spares=spares, reads_only=reads_only)
+        self._masters = masters
         self._keys = DataKeys(masters)
         self._current: dict[Owner, DataKey] = {}
         self._destroyed = 0
@@ -153,6 +162,7 @@ class SealedState(SqliteState):
             blocks.erase(db, scope, None)
             receipts.erase(db, scope, None)
             palace.erase(db, scope.owner, None)
+            erased.note(db, scope, None)
             self._keys.destroy(db, scope.owner)
 
         await self._file.write(work)
@@ -175,7 +185,55 @@ class SealedState(SqliteState):
     def _made(self, db: sqlite3.Connection, owner: Owner) -> DataKey:
         return self._keys.made(db, owner, datetime.now(UTC))
 
+    async def set_aside(self, entry: JournalEntry) -> int | None:
+        key = await self._readable_key(entry.scope.owner)
+        if key is not None:
+            body = key.seal(entry.body, ASIDE)
+        else:
+            body = self._masters.seal(entry.body, entry.scope.owner, ASIDE)
+        return await super().set_aside(msgspec.structs.replace(entry, body=body))
+
+    async def _readable_key(self, owner: Owner) -> DataKey | None:
+        """The owner's key, if it can be read at once: the state does not work while something is set aside."""
+        try:
+            async with asyncio.timeout(KEY_READ_S):
+                return await self._file.glance(lambda db: DataKeys(self._masters).of(db, owner))
+        except (StateUnavailable, TimeoutError):
+            return None  # the installation's key does as well
+
+    async def read_aside(self, number: int) -> JournalEntry | None:
+        entry = await super().read_aside(number)
+        try:
+            return None if entry is None else await self._opened_aside(entry)
+        except Unreadable:
+            return None
+
+    async def _append_left(self, entry: JournalEntry) -> int:
+        try:
+            return await self.append(await self._opened_aside(entry))
+        except Unreadable:
+            log.info("turns of %s that were set aside are dropped: their user was erased", entry.request_id)
+            return 0
+
+    async def _opened_aside(self, entry: JournalEntry) -> JournalEntry:
+        """The entry in the clear; one that an unencrypted state had set aside is answered as it is.
+
+        Raises:
+            Unreadable: its user's key was destroyed.
+            StateUnavailable: the state does not answer, or the master key that sealed it is not here.
+        """
+        owner, body = entry.scope.owner, entry.body
+        if is_sealed_by_master(body):
+            body = self._masters.open(body, owner, ASIDE)
+        elif is_sealed_by_data_key(body):
+            if (key := await self._known_key(owner)) is None:
+                raise Unreadable("its key was destroyed")
+            body = key.open(body, ASIDE)
+        return msgspec.structs.replace(entry, body=body)
+
     def _insert(self, db: sqlite3.Connection, entry: JournalEntry) -> int:
+        if erased.is_too_late(db, entry):
+            return 0  # before a key is made
         return super()._insert(db, self._sealed_entry(db, entry))
 
     def _sealed_entry(self, db: sqlite3.Connection, entry: JournalEntry) -> JournalEntry:

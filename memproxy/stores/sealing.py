@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from memproxy.errors import ConfigError
+from memproxy.errors import ConfigError, StateUnavailable
 
 MASTER_KEY = "MEMPROXY_MASTER_KEY"
 """Environment variable with the master key; several, separated by commas: the first one wraps, all unwrap."""
@@ -26,6 +26,7 @@ _NONCE_BYTES = 12
 _ID_BYTES = 8
 _TOKEN_BYTES = 16
 _VERSION = b"\x01"
+_BY_MASTER = b"\x02"
 _HEAD = len(_VERSION) + _ID_BYTES + _NONCE_BYTES
 
 TEXT_MARK = "enc1:"
@@ -91,6 +92,27 @@ class MasterKeys:
         except (KeyError, InvalidTag) as error:
             raise Unreadable(f"no master key of id {master} opens it") from error
 
+    def seal(self, plain: bytes, owner: tuple[str, str], what: str) -> bytes:
+        """``plain`` under the current master key, where a data key cannot be read or made; bound as `DataKey`'s."""
+        nonce, name = os.urandom(_NONCE_BYTES), self.current.encode()
+        head = _BY_MASTER + bytes([len(name)]) + name + nonce
+        return head + self._keys[self.current].encrypt(nonce, plain, _about(owner, what))
+
+    def open(self, sealed: bytes, owner: tuple[str, str], what: str) -> bytes:
+        """What was sealed by `seal`.
+
+        Raises:
+            StateUnavailable: the master key that sealed it is not here, or it was changed.
+        """
+        end = 2 + sealed[1]
+        name, nonce = sealed[2:end].decode("ascii", "replace"), sealed[end : end + _NONCE_BYTES]
+        try:
+            return self._keys[name].decrypt(nonce, sealed[end + _NONCE_BYTES :], _about(owner, what))
+        except (KeyError, InvalidTag) as error:
+            raise StateUnavailable(
+                f"What is sealed by master key {name} cannot be read: add that one to {MASTER_KEY}."
+            ) from error
+
 
 class DataKey:
     """The key of one user: seals texts, makes names and tokens of them."""
@@ -150,6 +172,16 @@ class DataKey:
         """A keyed hash of a value, for comparing: equal values of one user and field have equal tokens."""
         material = _bytes(f"{what}\x1f{plain}")
         return TOKEN_MARK + _written(hmac.digest(self._tokens, material, "sha256")[:_TOKEN_BYTES])
+
+
+def is_sealed_by_master(sealed: bytes) -> bool:
+    """Whether `MasterKeys.seal` made it; nothing that is JSON begins so."""
+    return sealed.startswith(_BY_MASTER)
+
+
+def is_sealed_by_data_key(sealed: bytes) -> bool:
+    """Whether `DataKey.seal` made it; nothing that is JSON begins so."""
+    return sealed.startswith(_VERSION)
 
 
 def new_master_key() -> str:

@@ -249,6 +249,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     # for all of them; what is there already was told before that was noted, and goes on to hold in all. An older
     # program would leave such names behind, so it may not open the file
     (),
+    (
+        # ``name``: a keyed digest of an owner (or session) that was erased, so that what was captured before and comes
+        # behind the erasure is told; ``at``: when. ``secrets`` has the key
+        "CREATE TABLE erased (name BLOB PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX erased_age ON erased (at)",
+        "CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+        "INSERT INTO secrets VALUES ('erased', randomblob(32))",
+    ),
 )
 
 

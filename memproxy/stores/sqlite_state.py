@@ -33,6 +33,7 @@ from memproxy.ports import (
 )
 from memproxy.stores import sqlite_blocks as blocks
 from memproxy.stores import sqlite_callers as callers
+from memproxy.stores import sqlite_erased as erased
 from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_keys
 from memproxy.stores import sqlite_palace as palace
@@ -80,7 +81,7 @@ class SqliteState(SqliteAccess):
         )
         self._aside = Aside(path, durable=sync == "full")
         self._tasks = TaskOwner("state")
-        self._taking_up = TakingUp(path, self.append, self._tasks)
+        self._taking_up = TakingUp(path, self._append_left, self._tasks)
         super().__init__(self._file, self._tasks)
         self._exchanges = SharedWork(self._file, self._tasks)
         self._ends: SharedCommit[journal.End, None] = SharedCommit(self._file, self._tasks, journal.remove)
@@ -89,7 +90,7 @@ class SqliteState(SqliteAccess):
         self._receipts = 0
 
     async def open(self) -> None:
-        if self._spares and not self.seals:
+        if self._spares:
             await self._aside.make()
         await self._file.open()
         await self.open_news()
@@ -110,8 +111,6 @@ class SqliteState(SqliteAccess):
         await self._file.close()
 
     async def set_aside(self, entry: JournalEntry) -> int | None:
-        if self.seals:
-            return None  # what is encrypted stands nowhere in the clear
         return await self._aside.put(entry)
 
     async def read_aside(self, number: int) -> JournalEntry | None:
@@ -120,11 +119,15 @@ class SqliteState(SqliteAccess):
     async def drop_aside(self, number: int) -> None:
         await self._aside.drop(number)
 
+    async def _append_left(self, entry: JournalEntry) -> int:
+        """Append what a process that ended had set aside."""
+        return await self.append(entry)
+
     async def append(self, entry: JournalEntry) -> int:
         return await self._exchanges.add(lambda db: self._insert(db, entry))
 
     def _insert(self, db: sqlite3.Connection, entry: JournalEntry) -> int:
-        return journal.insert(db, [entry])[0]
+        return 0 if erased.is_too_late(db, entry) else journal.insert(db, [entry])[0]
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         return await self._file.write(lambda db: journal.recover(db, max_attempts, now))
@@ -199,6 +202,7 @@ class SqliteState(SqliteAccess):
             receipts.erase(db, scope, session)
             palace.erase(db, scope.owner, session)
             callers.erase(db, scope, session)
+            erased.note(db, scope, session)
             if session is None:
                 sessions.leave_owners(db, scope.owner)
 

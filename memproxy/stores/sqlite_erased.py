@@ -1,0 +1,41 @@
+"""Who was erased, and when: turns that were captured before, and come behind the erasure, are dropped.
+
+They wait in a relay, or beside the state, while the state cannot be written. Whoever was erased is known by a keyed
+digest alone: it names nobody. Each function runs inside a transaction that its caller opened.
+"""
+
+import hmac
+import sqlite3
+from datetime import UTC, datetime, timedelta
+
+from memproxy.core.scope import Scope
+from memproxy.ports import JournalEntry
+from memproxy.stores.sqlite_journal import micros
+
+ERASED_KEPT = timedelta(days=30)
+"""What waits is written within seconds once the state can be; a state that nobody opens forgets nobody meanwhile."""
+
+
+def note(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
+    """The owner, or one session of it, is erased now."""
+    now = datetime.now(UTC)
+    db.execute("DELETE FROM erased WHERE at < ?", (micros(now - ERASED_KEPT),))
+    db.execute("INSERT OR REPLACE INTO erased VALUES (?, ?)", (digest(db, *scope.owner, session), micros(now)))
+
+
+def is_too_late(db: sqlite3.Connection, entry: JournalEntry) -> bool:
+    """Whether its owner, or its session, was erased after it was captured."""
+    if entry.captured_at is None or db.execute("SELECT 1 FROM erased LIMIT 1").fetchone() is None:
+        return False
+    names = [digest(db, *entry.scope.owner, session) for session in (None, entry.scope.session or "")]
+    found = db.execute("SELECT 1 FROM erased WHERE name IN (?, ?) AND at >= ?", (*names, micros(entry.captured_at)))
+    return found.fetchone() is not None
+
+
+def digest(db: sqlite3.Connection, tenant: str, user: str, session: str | None) -> bytes:
+    """The name of an owner (``session`` None) or a session, which only this state's key makes."""
+    (key,) = db.execute("SELECT value FROM secrets WHERE name = 'erased'").fetchone()
+    parts = [
+        part.encode("utf-8", "surrogatepass") for part in (tenant, user, *([session] if session is not None else []))
+    ]
+    return hmac.digest(key, b"".join(len(part).to_bytes(4, "big") + part for part in parts), "sha256")
