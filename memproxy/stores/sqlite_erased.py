@@ -35,7 +35,5 @@ def is_too_late(db: sqlite3.Connection, entry: JournalEntry) -> bool:
 def digest(db: sqlite3.Connection, tenant: str, user: str, session: str | None) -> bytes:
     """The name of an owner (``session`` None) or a session, which only this state's key makes."""
     (key,) = db.execute("SELECT value FROM secrets WHERE name = 'erased'").fetchone()
-    parts = [
-        part.encode("utf-8", "surrogatepass") for part in (tenant, user, *([session] if session is not None else []))
-    ]
+    parts = [part.encode("utf-8", "surrogatepass") for part in (tenant, user, session) if part is not None]
     return hmac.digest(key, b"".join(len(part).to_bytes(4, "big") + part for part in parts), "sha256")

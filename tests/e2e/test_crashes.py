@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from memproxy.stores.sealing import MASTER_KEY, new_master_key
 from tests.e2e.crash import report, run
 from tests.e2e.talk import body, chat, extract_by_rules, found, listed, word
 from tests.support.answers import Received, chat_events, stream
@@ -154,3 +155,19 @@ async def test_an_orderly_end_lets_an_open_stream_finish(
         await eventually(lambda: proxy.process.poll() is not None, what="the proxy ended")
         assert proxy.process.returncode == 0
         assert "starting it again" not in proxy.log
+
+
+async def test_turns_of_an_encrypted_state_that_is_away_survive_a_kill_and_stand_nowhere_in_the_clear(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    home, secret = tmp_path / "home", word()
+    keys, encrypts = {MASTER_KEY: new_master_key()}, {"privacy": {"encrypt": True}}
+    async with running_proxy(upstream.base_url, home, encrypts, environment=keys) as proxy:
+        (home / "state.db").rename(home / "away")
+        async with proxy.client() as client:
+            assert (await chat(client, f"My locker code is {secret}.")).status == 200
+        proxy.kill()
+        assert not any(secret.encode() in path.read_bytes() for path in home.rglob("*") if path.is_file())
+        (home / "away").rename(home / "state.db")
+        await proxy.restart()
+        await eventually(lambda: found(proxy, secret), what=f"{secret} is there")

@@ -7,7 +7,15 @@ import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from memproxy.core.scope import Scope
+from memproxy.ports import JournalEntry
+from memproxy.stores.sealed_state import SealedState
+from memproxy.stores.sealing import MasterKeys, new_master_key
 from memproxy.stores.sqlite_state import SqliteState
+from tests.stores.making import ANN, BEN
 from tests.stores.test_sqlite_state import entry
 
 VERSION_1 = b"memproxy aside 1\n"
@@ -183,3 +191,91 @@ async def test_an_entry_that_nobody_understands_keeps_its_file_and_the_others_co
     await again.open()
     assert sum((await again.queue_sizes())["index"].values()) == 1
     await again.close()
+
+
+SAID = b'"Zebulonia"'
+
+
+def captured(body: bytes = SAID, scope: Scope = ANN) -> JournalEntry:
+    """Turns that were said before now."""
+    return msgspec.structs.replace(entry(scope, body=body), captured_at=datetime.now(UTC))
+
+
+def encrypted(state: Path, masters: str) -> SealedState:
+    return SealedState(state, sync="normal", masters=MasterKeys.read(masters), spares=True)
+
+
+@pytest.mark.parametrize("readable", [True, False])
+async def test_what_an_encrypted_state_sets_aside_is_sealed_and_comes_as_it_was(
+    tmp_path: Path, *, readable: bool
+) -> None:
+    """By the user's key where there is one that can be read, else by the installation's."""
+    file, masters = tmp_path / "state.db", new_master_key()
+    state = encrypted(file, masters)
+    await state.open()
+    if readable:
+        await state.append(entry(body=b'"before"'))
+    else:
+        file.rename(tmp_path / "away")
+    assert await state.set_aside(captured()) is not None
+    assert not any(b"Zebulonia" in path.read_bytes() for path in tmp_path.iterdir())
+    await state.close()
+    if not readable:
+        (tmp_path / "away").rename(file)
+    again = encrypted(file, f"{new_master_key()},{masters}")  # the former one still opens
+    await again.open()
+    rows = await again.claim("index", limit=10, now=datetime.now(UTC), run=10)
+    assert SAID in [row.entry.body for row in rows]
+    await again.close()
+    assert not files(file)
+
+
+async def test_an_entry_that_is_sealed_and_waits_beside_the_state_is_read_in_the_clear(tmp_path: Path) -> None:
+    state = encrypted(tmp_path / "state.db", new_master_key())
+    await state.open()
+    number = await state.set_aside(captured())
+    assert number is not None
+    read = await state.read_aside(number)
+    assert read is not None
+    assert read.body == SAID
+    await state.close()
+
+
+@pytest.mark.parametrize("kind", ["plain", "encrypted", "encrypted, with a key"])
+@pytest.mark.parametrize("session", [None, "s1"])
+async def test_an_erasure_wins_over_what_was_set_aside_before_it(
+    tmp_path: Path, kind: str, session: str | None
+) -> None:
+    file, masters = tmp_path / "state.db", new_master_key()
+
+    def made() -> SqliteState:
+        return SqliteState(file, sync="normal") if kind == "plain" else encrypted(file, masters)
+
+    killed, other = made(), made()
+    await killed.open()
+    await other.open()
+    if kind == "encrypted, with a key":
+        await other.append(entry(body=b"{}"))
+    await killed.set_aside(captured())
+    await killed.set_aside(captured(b'"of Ben"', BEN))
+    await killed.close()
+    await other.forget(ANN, session=session)
+    await other.close()
+    again = made()
+    await again.open()
+    rows = await again.claim("index", limit=10, now=datetime.now(UTC), run=10)
+    assert [row.entry.body for row in rows] == [b'"of Ben"']
+    await again.close()
+    assert not files(file)
+
+
+async def test_what_is_said_after_an_erasure_is_kept(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    await state.open()
+    early = captured()
+    await state.forget(ANN, session=None)
+    assert await state.append(early) == 0
+    assert await state.append(captured()) > 0
+    await state.forget(ANN, session="another")
+    assert await state.append(captured()) > 0
+    await state.close()
