@@ -11,10 +11,14 @@ from memproxy.core.choices import CHOICES_VERSION, NOTHING_CHOSEN, Choices
 from memproxy.core.scope import Scope
 from memproxy.ports import Charge, GivenAnswer, Spent
 from memproxy.ports.access import ANSWERS_KEPT
+from memproxy.stores.sqlite_erased import MARK, is_gone, name_now, name_of
 from memproxy.stores.sqlite_journal import micros, moment
 
 MOST_AUDITED = 100_000
 """Audit entries kept of all tenants together, some 300 bytes each; the oldest go first."""
+
+USER = "user_id"
+"""The field of an audit entry's scope that names a user."""
 
 _PRUNED_AT_ONCE = 500
 _WHOLE_TENANT = ""
@@ -40,7 +44,7 @@ def _spend(db: sqlite3.Connection, charges: Sequence[Charge], now: datetime) -> 
                 used = CASE WHEN ends > ? THEN used ELSE 0 END + excluded.used,
                 ends = CASE WHEN ends > ? THEN ends ELSE excluded.ends END
             """,
-            (*_place(charge), _seconds(now) + charge.seconds, charge.amount, _seconds(now), _seconds(now)),
+            (*_place(db, charge), _seconds(now) + charge.seconds, charge.amount, _seconds(now), _seconds(now)),
         )
     return None
 
@@ -49,14 +53,15 @@ def spent(db: sqlite3.Connection, charge: Charge, now: datetime) -> Spent:
     """What was counted in the window under way."""
     row = db.execute(
         "SELECT used, ends FROM uses WHERE tenant = ? AND user = ? AND what = ? AND ends > ?",
-        (*_place(charge), _seconds(now)),
+        (*_place(db, charge), _seconds(now)),
     ).fetchone()
     used, ends = row or (0, _seconds(now) + charge.seconds)
     return Spent(charge=charge, used=used, wait_s=ends - _seconds(now))
 
 
-def _place(charge: Charge) -> tuple[str, str, str]:
-    return charge.tenant, charge.user or _WHOLE_TENANT, charge.what
+def _place(db: sqlite3.Connection, charge: Charge) -> tuple[str, str, str]:
+    user = name_of(db, (charge.tenant, charge.user)) if charge.user else _WHOLE_TENANT
+    return charge.tenant, user, charge.what
 
 
 def _seconds(now: datetime) -> int:
@@ -72,7 +77,8 @@ def prune_uses(db: sqlite3.Connection, now: datetime) -> None:
 def own_choices(db: sqlite3.Connection, scope: Scope) -> Choices | None:
     """What was set for exactly this owner or agent."""
     row = db.execute(
-        "SELECT chosen FROM choices WHERE tenant = ? AND user = ? AND agent = ?", (*scope.owner, scope.agent or "")
+        "SELECT chosen FROM choices WHERE tenant = ? AND user IN (?, ?) AND agent = ?",
+        (*scope.owner, name_of(db, scope.owner), scope.agent or ""),
     ).fetchone()
     return msgspec.json.decode(row[0], type=Choices) if row else None
 
@@ -87,14 +93,14 @@ def choices(db: sqlite3.Connection, scope: Scope) -> Choices:
 
 def choose(db: sqlite3.Connection, scope: Scope, chosen: Choices, at: datetime) -> None:
     """Set, or delete, what is chosen for the owner or its agent."""
-    place = (*scope.owner, scope.agent or "")
-    db.execute("DELETE FROM choices WHERE tenant = ? AND user = ? AND agent = ?", place)
+    other, agent = name_of(db, scope.owner), scope.agent or ""
+    db.execute("DELETE FROM choices WHERE tenant = ? AND user IN (?, ?) AND agent = ?", (*scope.owner, other, agent))
     if chosen != NOTHING_CHOSEN:
         form = msgspec.json.encode(chosen).decode()
         learns = None if chosen.learning is None else int(chosen.learning)
         db.execute(
             "INSERT INTO choices (tenant, user, agent, at, version, learning, chosen) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*place, micros(at), CHOICES_VERSION, learns, form),
+            (scope.tenant, name_now(db, scope.owner), agent, micros(at), CHOICES_VERSION, learns, form),
         )
 
 
@@ -102,7 +108,7 @@ def given_answer(db: sqlite3.Connection, scope: Scope, name: str) -> GivenAnswer
     """One kept answer."""
     row = db.execute(
         "SELECT asked, at, answer, erased FROM answers WHERE tenant = ? AND user = ? AND name = ?",
-        (*scope.owner, name),
+        (*_owner(db, scope), name),
     ).fetchone()
     return GivenAnswer(asked=row[0], at=moment(row[1]), answer=row[2], erased=bool(row[3])) if row else None
 
@@ -111,7 +117,7 @@ def keep_answer(db: sqlite3.Connection, scope: Scope, name: str, given: GivenAns
     """Keep one; some that are too old go."""
     db.execute(
         "INSERT OR REPLACE INTO answers (tenant, user, name, asked, at, answer, erased) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*scope.owner, name, given.asked, micros(given.at), given.answer, int(given.erased)),
+        (*_owner(db, scope), name, given.asked, micros(given.at), given.answer, int(given.erased)),
     )
     old = micros(given.at - ANSWERS_KEPT)
     db.execute(
@@ -121,14 +127,14 @@ def keep_answer(db: sqlite3.Connection, scope: Scope, name: str, given: GivenAns
 
 def drop_answer(db: sqlite3.Connection, scope: Scope, name: str) -> None:
     """Delete one."""
-    db.execute("DELETE FROM answers WHERE tenant = ? AND user = ? AND name = ?", (*scope.owner, name))
+    db.execute("DELETE FROM answers WHERE tenant = ? AND user = ? AND name = ?", (*_owner(db, scope), name))
 
 
 def erase_answers(db: sqlite3.Connection, scope: Scope) -> None:
     """Delete what the owner's answers said."""
     db.execute(
         "UPDATE answers SET answer = NULL, erased = 1 WHERE tenant = ? AND user = ? AND answer IS NOT NULL",
-        scope.owner,
+        _owner(db, scope),
     )
 
 
@@ -136,12 +142,37 @@ def note_audit(db: sqlite3.Connection, entries: Sequence[AuditEntry]) -> None:
     """Write entries; the oldest beyond `MOST_AUDITED` go."""
     number = 0
     for entry in entries:
+        named = _named(db, entry)
         written = db.execute(
             "INSERT INTO audit (tenant, at, version, entry) VALUES (?, ?, ?, ?)",
-            (entry.tenant, micros(entry.at), AUDIT_VERSION, msgspec.json.encode(entry).decode()),
+            (entry.tenant, micros(entry.at), AUDIT_VERSION, msgspec.json.encode(named).decode()),
         )
         number = written.lastrowid or number
     db.execute("DELETE FROM audit WHERE number <= ?", (number - MOST_AUDITED,))
+
+
+def _named(db: sqlite3.Connection, entry: AuditEntry) -> AuditEntry:
+    """The entry, with a digest for the name of a user who was erased."""
+    user = entry.scope.get(USER)
+    if user is None or user.startswith(MARK) or not is_gone(db, (entry.tenant, user)):
+        return entry
+    return msgspec.structs.replace(entry, scope={**entry.scope, USER: name_of(db, (entry.tenant, user))})
+
+
+def _leave_audit(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
+    """Put the digest for the owner's name in what was written before."""
+    rows = db.execute(
+        "SELECT number, entry FROM audit WHERE tenant = ? AND json_extract(entry, '$.scope.user_id') = ?", owner
+    ).fetchall()
+    for number, stored in rows:
+        entry = msgspec.json.decode(stored, type=AuditEntry)
+        left = msgspec.structs.replace(entry, scope={**entry.scope, USER: name_of(db, owner)})
+        db.execute("UPDATE audit SET entry = ? WHERE number = ?", (msgspec.json.encode(left).decode(), number))
+
+
+def _owner(db: sqlite3.Connection, scope: Scope) -> tuple[str, str]:
+    """Answers are found by a digest: one is given to who erases a user, and stands there after it."""
+    return scope.tenant, name_of(db, scope.owner)
 
 
 def audit(db: sqlite3.Connection, tenant: str | None, before: int | None, limit: int) -> list[Audited]:
@@ -157,11 +188,12 @@ def audit(db: sqlite3.Connection, tenant: str | None, before: int | None, limit:
 
 
 def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
-    """Delete the owner's answers, or of a session's what they said. Choices stay: they say nothing of what was
-    remembered, and who switched memory off does not want it on again for having erased everything. So does the count
-    of uses, which is past in an hour.
+    """Delete the owner's answers, or of a session's what they said, and the name in the audit log. Choices stay, under
+    a digest (`sqlite_journal.insert`): they say nothing of what was remembered, and who switched memory off does not
+    want it on again for having erased everything. So does the count of uses, which is past in an hour.
     """
     if session is None:
-        db.execute("DELETE FROM answers WHERE tenant = ? AND user = ?", scope.owner)
+        db.execute("DELETE FROM answers WHERE tenant = ? AND user = ?", _owner(db, scope))
+        _leave_audit(db, scope.owner)
     else:
         erase_answers(db, scope)

@@ -12,6 +12,9 @@ from memproxy.core.scope import Scope
 from memproxy.ports import JournalEntry
 from memproxy.stores.sqlite_journal import micros
 
+MARK = "erased:"
+"""How a digest in place of a user's name begins."""
+
 ERASED_KEPT = timedelta(days=30)
 """What waits is written within seconds once the state can be; a state that nobody opens forgets nobody meanwhile."""
 
@@ -30,6 +33,38 @@ def is_too_late(db: sqlite3.Connection, entry: JournalEntry) -> bool:
     names = [digest(db, *entry.scope.owner, session) for session in (None, entry.scope.session or "")]
     found = db.execute("SELECT 1 FROM erased WHERE name IN (?, ?) AND at >= ?", (*names, micros(entry.captured_at)))
     return found.fetchone() is not None
+
+
+def name_of(db: sqlite3.Connection, owner: tuple[str, str]) -> str:
+    """The owner's digest in place of the user's name, where something is kept that an erasure leaves."""
+    return MARK + digest(db, *owner, None).hex()[:32]
+
+
+def name_now(db: sqlite3.Connection, owner: tuple[str, str]) -> str:
+    """How the owner may be called: by name while something of theirs is here, else by `name_of`."""
+    found = db.execute("SELECT 1 FROM owners WHERE tenant = ? AND user = ?", owner).fetchone()
+    return owner[1] if found is not None else name_of(db, owner)
+
+
+def is_gone(db: sqlite3.Connection, owner: tuple[str, str]) -> bool:
+    """Whether the owner was erased, and nothing came since."""
+    marked = db.execute("SELECT 1 FROM erased WHERE name = ?", (digest(db, *owner, None),)).fetchone()
+    return marked is not None and name_now(db, owner) != owner[1]
+
+
+def leave_choices(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
+    """What an erased owner has chosen holds on, without the name."""
+    if name_now(db, owner) != owner[1]:
+        change = "UPDATE OR REPLACE choices SET user = ? WHERE tenant = ? AND user = ?"
+        db.execute(change, (name_of(db, owner), *owner))
+
+
+def came_back(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
+    """Something of the owner is written: from here on the name stands in the file, beside what was chosen, too."""
+    known = db.execute("SELECT 1 FROM owners WHERE tenant = ? AND user = ?", owner).fetchone()
+    if known is None and db.execute("SELECT 1 FROM choices LIMIT 1").fetchone() is not None:
+        change = "UPDATE OR IGNORE choices SET user = ? WHERE tenant = ? AND user = ?"
+        db.execute(change, (owner[1], owner[0], name_of(db, owner)))
 
 
 def digest(db: sqlite3.Connection, tenant: str, user: str, session: str | None) -> bytes:

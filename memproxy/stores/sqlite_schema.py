@@ -256,6 +256,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX erased_age ON erased (at)",
         "CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
         "INSERT INTO secrets VALUES ('erased', randomblob(32))",
+        # their ``user`` is such a digest from here on
+        "DELETE FROM uses",
+        "DELETE FROM answers",
     ),
 )
 

@@ -127,7 +127,10 @@ class SqliteState(SqliteAccess):
         return await self._exchanges.add(lambda db: self._insert(db, entry))
 
     def _insert(self, db: sqlite3.Connection, entry: JournalEntry) -> int:
-        return 0 if erased.is_too_late(db, entry) else journal.insert(db, [entry])[0]
+        if erased.is_too_late(db, entry):
+            return 0
+        erased.came_back(db, entry.scope.owner)
+        return journal.insert(db, [entry])[0]
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         return await self._file.write(lambda db: journal.recover(db, max_attempts, now))
@@ -205,6 +208,7 @@ class SqliteState(SqliteAccess):
             erased.note(db, scope, session)
             if session is None:
                 sessions.leave_owners(db, scope.owner)
+                erased.leave_choices(db, scope.owner)
 
         await self._file.write(work)
         await self._file.wipe()

@@ -2,7 +2,11 @@
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -152,3 +156,36 @@ async def erased(proxy: Proxy) -> None:
         return bool(stats.json()["erasure"] == "complete")
 
     await eventually(done, what="the erasure is complete")
+
+
+def audited(home: Path) -> list[dict[str, Any]]:
+    """The audit log's entries."""
+    with closing(sqlite3.connect(home / "state.db")) as db:
+        return [json.loads(entry) for (entry,) in db.execute("SELECT entry FROM audit")]
+
+
+async def test_an_erased_users_id_stands_in_no_file(upstream: ScriptedUpstream, folders: Folders) -> None:
+    """Nor does it come back by what was asked for with the erasure: an idempotency key, a limit, the audit log."""
+    user = "quarkenstein-4711@zebulonia.example"
+    settings = {"limits": {"user": {"chat_per_minute": 1000}}}
+    with folders.new("home") as home:
+        async with running_proxy(upstream.base_url, home, settings) as proxy, proxy.client() as client:
+            await fill(proxy, user)
+            chosen = await client.put("/v1/memory/settings", params={"user_id": user}, json={"learning": False})
+            assert chosen.status_code == 200, chosen.text
+            assert (await client.get("/v1/memory/export", params={"user_id": user})).status_code == 200
+            assert residue([user], home, ignored=OURS)
+            erase = {"idempotency-key": "once"}
+            first = await client.delete(f"/v1/memory/users/{user}", headers=erase)
+            assert first.status_code == 200, first.text
+            assert residue([user], home, ignored=OURS) == []
+            again = await client.delete(f"/v1/memory/users/{user}", headers=erase)
+            assert again.headers["idempotency-replayed"] == "true"
+            actions = audited(home)
+            assert {one["action"] for one in actions} == {"user.erase", "user.export"}
+            (digest,) = {one["scope"]["user_id"] for one in actions}
+            assert digest.startswith("erased:")
+            kept = await client.get("/v1/memory/settings", params={"user_id": user})
+            assert kept.json()["learning"] is False, "who switched it off does not want it on for having erased it"
+            assert (await client.get("/v1/memory", params={"user_id": user})).json()["data"] == []
+        assert residue([user], home, ignored=OURS) == []
