@@ -41,20 +41,20 @@ def name_of(db: sqlite3.Connection, owner: tuple[str, str]) -> str:
 
 
 def name_now(db: sqlite3.Connection, owner: tuple[str, str]) -> str:
-    """How the owner may be called: by name while something of theirs is here, else by `name_of`."""
-    found = db.execute("SELECT 1 FROM owners WHERE tenant = ? AND user = ?", owner).fetchone()
-    return owner[1] if found is not None else name_of(db, owner)
+    """How the owner may be called: by name, or by `name_of` once erased."""
+    return name_of(db, owner) if is_gone(db, owner) else owner[1]
 
 
 def is_gone(db: sqlite3.Connection, owner: tuple[str, str]) -> bool:
     """Whether the owner was erased, and nothing came since."""
     marked = db.execute("SELECT 1 FROM erased WHERE name = ?", (digest(db, *owner, None),)).fetchone()
-    return marked is not None and name_now(db, owner) != owner[1]
+    here = db.execute("SELECT 1 FROM owners WHERE tenant = ? AND user = ?", owner).fetchone()
+    return marked is not None and here is None
 
 
 def leave_choices(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
     """What an erased owner has chosen holds on, without the name."""
-    if name_now(db, owner) != owner[1]:
+    if is_gone(db, owner):
         change = "UPDATE OR REPLACE choices SET user = ? WHERE tenant = ? AND user = ?"
         db.execute(change, (name_of(db, owner), *owner))
 
