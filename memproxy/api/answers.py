@@ -176,7 +176,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
                 content=_OPTIONAL_TEXT,
             )
         ),
-        tokens=_INTEGER,
+        tokens={"anyOf": [_INTEGER, {"type": "null"}]},
         candidates=_array({"type": "object"}),
         timings={"type": "object", "additionalProperties": _NUMBER},
         upstream=_ANY_OR_NONE,

@@ -19,6 +19,7 @@ from memproxy.auth import resolve_scope
 from memproxy.core.memory import TEXT_FIELDS, Kind, Memory, to_public
 from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
+from memproxy.core.turn import name_within
 from memproxy.errors import NotFound
 from memproxy.learn.worker import Worker
 from memproxy.ports import Clock, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
@@ -152,16 +153,32 @@ def shown_to(identity: Identity, memory: Memory) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if name not in TEXT_FIELDS}
 
 
+async def sees_session(backends: Backends, scope: Scope, session: str | None, timeout_s: float) -> bool:
+    """Whether the scope sees anything of a conversation: to a key of one project, another's is one that is not there.
+    True also when what was said just before is not indexed within the time: some of it may be the scope's own.
+
+    Raises:
+        StoreUnavailable, StateUnavailable: that cannot be told.
+    """
+    backends.require_store()
+    backends.require_state()
+    if not await backends.worker.indexed(scope, timeout_s):
+        return True
+    return await backends.store.count(scope, MemoryFilter(session_ids=(session or "",))) > 0
+
+
 async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str | None = None) -> Memory:
     """One memory of this owner. ``session`` is the one that the call names for it: a turn of another one, whose id is
-    the same, is not what is meant.
+    the same, is not what is meant. In a project an id that its key chose stands for the name made of both.
 
     Raises:
         NotFound: it is not there, is somebody else's, or has expired: nobody can tell which.
         StoreUnavailable: the store does not answer.
     """
     backends.require_store()
-    memory = (await backends.store.get(scope, [memory_id])).get(memory_id)
+    names = [memory_id, *([name_within(scope.project, memory_id)] if scope.project is not None else [])]
+    found = await backends.store.get(scope, names)
+    memory = next((found[name] for name in names if name in found), None)
     if memory is not None and memory.kind is Kind.TURN and session not in (None, memory.session_id):
         memory = None
     if memory is None or (memory.expires_at is not None and memory.expires_at <= backends.clock.now()):

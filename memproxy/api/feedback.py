@@ -11,7 +11,7 @@ from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, sho
 from memproxy.api.http import answer, caller, named_once, read_body, read_query
 from memproxy.api.idempotency import new_id
 from memproxy.api.queries import SessionQuery
-from memproxy.api.receipts import FEEDBACK, is_visible
+from memproxy.api.receipts import FEEDBACK
 from memproxy.api.schemas import FeedbackBody
 from memproxy.auth import resolve_scope
 from memproxy.core.feedback import feedback_of, judged
@@ -74,7 +74,7 @@ class FeedbackApi:
         self._backends.require_store()
         await self._backends.receipts_written()
         found = await self._backends.state.receipt(scope, body.request_id or "")
-        if found is None or not is_visible(found.scope, scope):
+        if found is None or not scope.sees(found.scope.project, found.scope.agent):
             raise NotFound("No receipt has this id. Receipts are kept for seven days.", param="request_id")
         told = found.decided or found.recalled
         ids = [one.memory_id for one in told.memories] if told is not None else []
@@ -102,13 +102,14 @@ class FeedbackApi:
         return plan, [one.id for one in memories]
 
     async def _told_by(self, scope: Scope, memories: list[Memory]) -> list[Memory]:
-        """The active facts that rest on these turns alone: what is said of a turn is said of them."""
-        owner = Scope(tenant=scope.tenant, user=scope.user)
+        """The active facts that rest on these turns alone, and that the caller's project (agent) sees: what is said of
+        a turn is said of them.
+        """
         found: dict[str, Memory] = {}
         for turn in memories:
             if turn.kind is Kind.TURN:
                 where = MemoryFilter(kinds=_FACTS, turn_ids=(turn.id,), active=True)
-                page = await self._backends.store.page(owner, where, limit=_MOST_TOLD)
+                page = await self._backends.store.page(scope, where, limit=_MOST_TOLD)
                 found |= {one.id: one for one in page.memories if one.session_id == turn.session_id}
         turns = {one.id for one in memories if one.kind is Kind.TURN}
         return [one for one in found.values() if set(one.turn_ids) <= turns]
@@ -146,9 +147,9 @@ class FeedbackApi:
     async def _written(
         self, identity: Identity, scope: Scope, body: FeedbackBody, plan: PlanBody, ids: list[str]
     ) -> Response:
-        owner = Scope(tenant=scope.tenant, user=scope.user)
-        applied = await self._writer.plan(owner, plan)
-        found = await self._backends.store.get(owner, ids) if applied and ids else {}
+        place = msgspec.structs.replace(scope, session=None)
+        applied = await self._writer.plan(place, plan)
+        found = await self._backends.store.get(place, ids) if applied and ids else {}
         data = {
             "signal": body.signal,
             "memory_ids": ids,

@@ -1,9 +1,10 @@
 """``Idempotency-Key``: a write that is sent again under its key is answered again, and done once.
 
-Kept for 24 hours, by tenant, user and key: a digest of the call, and its answer, sealed with a key that is made of the
-caller's own, so that no words of a memory stand in the state's file. Calls of one key wait for each other. An error is
-not kept: the call may be made again. What was deleted is not told again (409). A crash between a write and its answer
-does no harm: the ids of what the call makes come from its key.
+Kept for 24 hours, by tenant, user and key: a digest of the call (with its ``If-Match``, and the project, agent and
+session that it stands in), and its answer, sealed with a key that is made of the caller's own, so that no words of a
+memory stand in the state's file. Calls of one key wait for each other. An error is not kept: the call may be made
+again. What was deleted is not told again (409). A crash between a write and its answer does no harm: the ids of what
+the call makes come from its key.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from starlette.responses import Response
 from memproxy.api.context import Backends, Endpoint
 from memproxy.api.http import caller, whole_body
 from memproxy.auth import administered_user, resolve_user
+from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import Conflict, KeyReused, MemproxyError, RequestError
 from memproxy.ports import GivenAnswer
@@ -72,13 +74,7 @@ class Idempotency:
         resolve = administered_user if erases else resolve_user
         scope = Scope(tenant=identity.tenant, user=resolve(identity, _named_user(request, body)))
         self._backends.require_state()
-        what = f"{request.method} {request.url.path}?{request.url.query}"
-        if identity.bound_project:
-            # what a key without a project was answered may be another project's
-            what += f" {identity.project}"
-        if "memory:read" not in identity.permissions:
-            what += " unread"  # what one who may read was answered may say more
-        return _Call.of(self._backends.secret, scope, key, what, body)
+        return _Call.of(self._backends.secret, scope, key, _what(request, identity), body)
 
     def _lock(self, call: "_Call") -> asyncio.Lock:
         place = (*call.scope.owner, call.name)
@@ -150,6 +146,15 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True):
             raise Conflict("This call was answered, and its answer cannot be read any more.") from error
         kept = msgspec.msgpack.decode(told, type=_Answer)
         return Response(kept.body, kept.status, {**kept.headers, REPLAYED: "true"})
+
+
+def _what(request: Request, identity: Identity) -> str:
+    """What is asked beside the body, and from where: each of these may make it another call, with another answer."""
+    what = f"{request.method} {request.url.path}?{request.url.query}"
+    place = [identity.project, identity.agent, identity.session, request.headers.getlist("if-match")]
+    if any(place):
+        what += f" {msgspec.json.encode(place).decode()}"
+    return what if "memory:read" in identity.permissions else f"{what} unread"  # who may read is answered more
 
 
 def _again(call: _Call, given: GivenAnswer) -> Response | None:

@@ -1,7 +1,7 @@
 """`/v1/memory` and `/v1/memory/{id}`: store one, list, read, edit, forget one or by scope."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memproxy.api.audit import Audit
-from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, scope_and_filter, shown_to
+from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, scope_and_filter, sees_session, shown_to
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.idempotency import new_id
 from memproxy.api.knowledge import FACTS
@@ -126,6 +126,7 @@ class Memories:
             current = await _one(self._backends, scope, request)
             expects = expected(request, current)
             changes = self._changes(current, body)
+            check_place(identity, changes)
             if not changes:
                 return answer(shown_to(identity, current), 200, tagged(current))
             edited = merged(current, changes)
@@ -134,7 +135,7 @@ class Memories:
             if applied and not changes.keys().isdisjoint(PLACING):
                 await leave_empty_places(self._backends.store, self._backends.state, scope, [current])
         show = partial(shown_to, identity)
-        return await self._written(_place_of(scope, current), edited, show, applied=applied, status=200)
+        return await self._written(_owner_of(scope, current), edited, show, applied=applied, status=200)
 
     def _changes(self, current: Memory, body: MemoryEdit) -> dict[str, Any]:
         given = redact_memory(body.model_dump(include=body.model_fields_set - {"user_id"}), self._redact)
@@ -166,7 +167,7 @@ class Memories:
             plan = _forgetting(memory)
             plan.expects = expected(request, memory)
             told = await self._told_by(scope, memory) if memory.kind is Kind.TURN else []
-            applied = await self._writer.plan(msgspec.structs.replace(scope, session=memory.session_id), plan)
+            applied = await self._writer.plan(_place_of(scope, memory), plan)
             await self._backends.state.erase_answers(scope)
             if applied:
                 await self._backends.receipts_written()
@@ -179,19 +180,19 @@ class Memories:
         return _deleted(deleted, applied=applied)
 
     async def _told_by(self, scope: Scope, turn: Memory) -> list[str]:
-        """The ids of the facts that rest on a message, as far as that can be told now."""
-        owner, where = Scope(tenant=scope.tenant, user=scope.user), MemoryFilter(turn_ids=(turn.id,), kinds=FACTS)
+        """The ids of the facts that rest on a message, as far as the caller sees them and that can be told now."""
+        where = MemoryFilter(turn_ids=(turn.id,), kinds=FACTS)
         try:
-            page = await self._backends.store.page(owner, where, limit=_MOST_TOLD)
+            page = await self._backends.store.page(scope, where, limit=_MOST_TOLD)
         except StoreUnavailable:
             return []
         return [fact.id for fact in page.memories]
 
     async def _gone(self, scope: Scope, facts: Sequence[str]) -> int:
         """How many of these are not there any more; others may have been written and deleted meanwhile."""
-        owner, where = Scope(tenant=scope.tenant, user=scope.user), MemoryFilter(ids=tuple(facts), kinds=FACTS)
+        where = MemoryFilter(ids=tuple(facts), kinds=FACTS)
         try:
-            return len(facts) - await self._backends.store.count(owner, where) if facts else 0
+            return len(facts) - await self._backends.store.count(scope, where) if facts else 0
         except StoreUnavailable:
             return 0
 
@@ -208,7 +209,8 @@ class Memories:
             )
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
         project = resolve_project(identity, query.project_id)
-        deleted, applied = await self._forget_where(scope, query.session_id, project)
+        gone = Deletion(session_ids=_some(query.session_id), project_ids=_some(project))
+        deleted, applied = await self._forget_where(scope, gone)
         await self._audit.note(
             identity,
             "memory.forget_scope",
@@ -221,17 +223,21 @@ class Memories:
 
     async def forget_session(self, request: Request) -> Response:
         """`DELETE /v1/memory/sessions/{id}`: undo a conversation: its turns and what was learned from it alone go, what
-        that superseded is active again.
+        that superseded is active again. A caller who stands in a project undoes what it sees of the conversation.
         """
         identity = caller(request, "memory:write")
         query = read_query(request, SessionQuery)
-        scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
+        user, project = resolve_scope(identity, user=query.user_id).user, identity.project
+        scope = Scope(tenant=identity.tenant, user=user, project=project)
         session = clean_id(request.path_params["session_id"], "session_id")
-        await self._check_project(identity, scope, session)
-        deleted, applied = await self._forget_by(scope, PlanBody(undo_session=session))
+        wait_s = self._backends.write_timeout_s
+        there = not identity.bound_project or await sees_session(self._backends, scope, session, wait_s)
+        deleted, applied = await self._forget_by(scope, PlanBody(undo_session=session), MemoryFilter())
         await self._audit.note(
             identity, "session.undo", counts={"deleted": deleted}, user_id=scope.user, session_id=session
         )
+        if applied and not there:
+            raise NotFound(f"No conversation has the id {session[:200]!r}.", param="session_id")
         return _deleted(deleted, applied=applied)
 
     async def forget_user(self, request: Request) -> Response:
@@ -244,7 +250,7 @@ class Memories:
         # with encryption nothing of the user can be read from here on, whatever the store does
         self._backends.require_state()
         await self._backends.state.destroy_key(scope)
-        deleted, applied = await self._forget_where(scope, None, None)
+        deleted, applied = await self._forget_where(scope, Deletion())
         erased = applied and await self._erased()
         await self._audit.note(identity, "user.erase", counts={"deleted": deleted}, user_id=scope.user)
         return _deleted(deleted, applied=applied, erased=erased)
@@ -259,38 +265,23 @@ class Memories:
             return False
         return True
 
-    async def _check_project(self, identity: Identity, scope: Scope, session: str) -> None:
-        """A key of one project does not undo another's conversation, nor a part of it.
+    async def _forget_where(self, scope: Scope, gone: Deletion) -> tuple[int, bool]:
+        where = MemoryFilter(session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids))
+        return await self._forget_by(scope, PlanBody(delete_where=gone), where)
 
-        Raises:
-            NotFound: it has turns or facts of another project.
-            StoreUnavailable: that cannot be told.
-        """
-        if not identity.bound_project:
-            return
-        self._backends.require_store()
-        count, whole = self._backends.store.count, MemoryFilter(session_ids=(session,))
-        visible = msgspec.structs.replace(scope, project=identity.project)
-        if await count(scope, whole) != await count(visible, whole):
-            raise NotFound(f"No conversation has the id {session[:200]!r}.", param="session_id")
-
-    async def _forget_where(self, scope: Scope, session: str | None, project: str | None) -> tuple[int, bool]:
-        gone = Deletion(session_ids=_some(session), project_ids=_some(project))
-        return await self._forget_by(scope, PlanBody(delete_where=gone))
-
-    async def _forget_by(self, scope: Scope, plan: PlanBody) -> tuple[int, bool]:
+    async def _forget_by(self, scope: Scope, plan: PlanBody, where: MemoryFilter) -> tuple[int, bool]:
         """Delete by a plan, in the journal's order: what waits to be written before it is deleted, too. With it goes
         what the state holds of the owner, or of the session (`learn.erasure`), be it later. Answers how many memories
-        went, and whether that is done.
+        went of those that match and that the scope sees, and whether that is done.
         """
         async with self._locks.of(scope):
             await self._backends.receipts_written()
             # what is known to wait is not waited for: the deletion may go ahead of it
             settled = not self._backends.worker.waits(scope) and await self._writer.plan(scope, PlanBody())
-            before = await self._backends.store.count(scope, MemoryFilter()) if settled else 0
+            before = await self._backends.store.count(scope, where) if settled else 0
             applied = await self._writer.plan(scope, plan)
             await self._backends.state.erase_answers(scope)
-            after = await self._backends.store.count(scope, MemoryFilter()) if applied and settled else before
+            after = await self._backends.store.count(scope, where) if applied and settled else before
         self._backends.quotas.forgotten(scope)
         return max(0, before - after), applied
 
@@ -314,9 +305,24 @@ async def _one(backends: Backends, scope: Scope, request: Request) -> Memory:
     return await find(backends, scope, request.path_params["memory_id"], session=request.query_params.get("session_id"))
 
 
-def _place_of(scope: Scope, memory: Memory) -> Scope:
-    """The scope in which this memory, and not its namesake in another session, is written."""
+def _owner_of(scope: Scope, memory: Memory) -> Scope:
+    """The scope in which this memory, and not its namesake in another session, is found wherever it is moved to."""
     return Scope(tenant=scope.tenant, user=scope.user, session=memory.session_id)
+
+
+def _place_of(scope: Scope, memory: Memory) -> Scope:
+    """The same where the memory stands: what is done to it is told (`/v1/memory/activity`) to who sees it there."""
+    return _owner_of(scope, memory).at(memory.project_id, memory.agent_id)
+
+
+def check_place(identity: Identity, changes: Mapping[str, Any]) -> None:
+    """Pass an edit that leaves the memory where the caller's key is for.
+
+    Raises:
+        Forbidden: a key of one project would move it to another project, or in or out of none.
+    """
+    if identity.bound_project and "project_id" in changes:
+        raise Forbidden("This key is for one project: a memory stays in its project.", param="project_id")
 
 
 def _check_turn_edit(given: dict[str, Any]) -> None:

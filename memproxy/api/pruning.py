@@ -41,7 +41,7 @@ class Pruning:
         found = [
             one
             for one in await self._backends.pruner.due(scope)
-            if scope.project is None or one.memory.project_id in {None, scope.project}
+            if scope.sees(one.memory.project_id, one.memory.agent_id)
         ]
         reasons: dict[str, int] = {}
         for one in found:

@@ -5,7 +5,7 @@ A receipt names memories by id; what they say is read from the store when it is 
 names replaced; it goes with its user, its session, or after seven days.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +21,7 @@ from memproxy.core.memory import Kind
 from memproxy.core.receipt import Cited, Decided, Noted, Outcome, Receipt
 from memproxy.core.retention import is_expired
 from memproxy.core.scope import Scope
-from memproxy.errors import NotFound, StoreUnavailable
+from memproxy.errors import Forbidden, NotFound, StoreUnavailable
 from memproxy.ports import JournalKind, MemoryFilter, ParkedRow
 
 SNIPPET = 160
@@ -57,7 +57,7 @@ class Receipts:
             # what the relay made of it comes with the turn, through the journal: who asks at once need not ask again
             await self._backends.worker.indexed(scope, SOON_S)
             found = await self._backends.state.receipt(scope, request_id)
-        if found is None or not is_visible(found.scope, scope):
+        if found is None or not _is_seen(found.scope, scope):
             raise NotFound(
                 f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days; a request that asked "
                 "for memory to be off has none.",
@@ -72,6 +72,11 @@ class Receipts:
         candidates = recalled.candidates if recalled is not None else []
         ids = [one.memory_id for one in cited] + [one["memory_id"] for one in candidates]
         said = await self._contents(scope, [*ids, *_named(found.outcomes)])
+        wider = _is_wider(found.scope, scope)
+        if wider:  # it was given what this caller does not see, nor how much of it
+            cited = [one for one in cited if one.memory_id in said]
+            candidates = [one for one in candidates if one["memory_id"] in said]
+            found = msgspec.structs.replace(found, outcomes=[one for one in found.outcomes if _is_told(one, said)])
         return {
             "request_id": found.request_id,
             "created_at": found.at,
@@ -85,7 +90,7 @@ class Receipts:
             "decision": _verdict(found),
             "query": recalled.query if recalled else None,
             "memories": [_cited(one, said) for one in cited],
-            "tokens": told.tokens if told else 0,
+            "tokens": None if wider else told.tokens if told else 0,
             "candidates": [{**one, "content": said.get(one["memory_id"])} for one in candidates],
             "timings": (recalled.timings if recalled else {}) | (decided.timings if decided else {}),
             "upstream": {"status": decided.status, "model": decided.model} if decided else None,
@@ -138,13 +143,16 @@ class Receipts:
         state = self._backends.state
         noted = await state.outcomes(scope, session=query.session_id, limit=query.limit)
         parked = await state.parked(scope, limit=query.limit)
-        noted = [one for one in noted if is_visible(one.scope, scope)]
+        noted = [one for one in noted if _is_seen(one.scope, scope)]
         said = await self._contents(scope, _named(one.outcome for one in noted))
-        events = [_event(one, said) for one in noted]
+        events = [_event(one, said) for one in noted if not _is_wider(one.scope, scope) or _is_told(one.outcome, said)]
         events += [
             _parked_event(row)
             for row in parked
-            if is_visible(row.scope, scope) and query.session_id in {None, row.scope.session}
+            if _is_seen(row.scope, scope)
+            # the reason may name memories that a call outside of the caller's project was about
+            and not (row.kind is JournalKind.PLAN and _is_wider(row.scope, scope))
+            and query.session_id in {None, row.scope.session}
         ]
         events.sort(key=lambda event: event["at"], reverse=True)
         return answer({"data": events[: query.limit]})
@@ -154,6 +162,8 @@ class Receipts:
         identity = caller(request, "memory:write")
         query = read_query(request, SessionQuery)
         scope = resolve_scope(identity, user=query.user_id)
+        if identity.bound_project:
+            raise Forbidden("What was given up is of all projects: a key that is bound to one cannot retry it.")
         self._backends.require_state()
         retried = await self._backends.state.unpark(scope)
         self._backends.worker.wake()
@@ -168,14 +178,16 @@ class Receipts:
         scope = Scope(
             tenant=identity.tenant,
             user=administered_user(identity, query.user_id),
-            project=identity.project if identity.bound_project else None,
+            project=identity.project,
+            agent=identity.agent,
         )
         self._backends.require_store()
         self._backends.require_state()
         kinds = {kind.value: await self._counted(scope, kind) for kind in Kind}
         active = sum(counts["active"] for counts in kinds.values())
         total = sum(counts["total"] for counts in kinds.values())
-        queues = await self._backends.state.backlog(scope)
+        # how many of the user's rows wait says how much is said in other projects
+        queues = {} if identity.bound_project else await self._backends.state.backlog(scope)
         memories = {"active": active, "total": total, "kinds": kinds}
         erasure = "pending" if self._backends.eraser.pending else "complete"
         # what a tenant's learning costs says how much its other users talk
@@ -211,12 +223,19 @@ def _tokens(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
     return spent
 
 
-def is_visible(place: Scope, caller_scope: Scope) -> bool:
-    """A caller within a project (agent) sees what is of that project or of none, as with memories."""
-    return all(
-        there is None or here is None or there == here
-        for there, here in ((place.project, caller_scope.project), (place.agent, caller_scope.agent))
-    )
+def _is_seen(place: Scope, scope: Scope) -> bool:
+    """Whether a caller sees what is noted for a place: within a project (agent) what is of that one or of none."""
+    return scope.sees(place.project, place.agent)
+
+
+def _is_wider(place: Scope, scope: Scope) -> bool:
+    """Whether what was done there may concern memories that the caller does not see from his project (agent)."""
+    pairs = ((place.project, scope.project), (place.agent, scope.agent))
+    return any(here is not None and there != here for there, here in pairs)
+
+
+def _is_told(one: Outcome, said: Mapping[str, object]) -> bool:
+    return one.memory_id is None or one.memory_id in said
 
 
 def _is_captured(decided: Decided | None) -> bool:

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, sees_session
 from memproxy.api.http import answer, caller, named_once, read_optional_body, read_query
 from memproxy.api.queries import LearnQuery
 from memproxy.api.schemas import LearnScope
 from memproxy.api.turns import WAIT_S
 from memproxy.auth import resolve_scope
+from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 
 BEGIN_S = 2.0
@@ -97,16 +98,18 @@ class Sessions:
 
     async def _learned(self, request: Request, learn: Learning) -> Response:
         """200 when it is done, 202 while it goes on."""
-        scope, wait = await self._asked(request)
+        identity = caller(request, "memory:write")
+        scope, wait = await self._asked(request, identity)
         self._backends.require_state()
         self._backends.require_store()
         await self._backends.quotas.admit_learning(scope)
-        done = await learn(scope, WAIT_S if wait else BEGIN_S)
+        within_s = WAIT_S if wait else BEGIN_S
+        learns = not identity.bound_project or await sees_session(self._backends, scope, scope.session, within_s)
+        done = await learn(scope, within_s) if learns else True
         data = {"session_id": scope.session, "learning": "done" if done else "pending"}
         return answer(data, 200 if done else 202)
 
-    async def _asked(self, request: Request) -> tuple[Scope, bool]:
-        identity = caller(request, "memory:write")
+    async def _asked(self, request: Request, identity: Identity) -> tuple[Scope, bool]:
         query = read_query(request, LearnQuery)
         body = await read_optional_body(request, LearnScope, self._max_bytes)
         scope = resolve_scope(

@@ -14,7 +14,7 @@ from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer
 from memproxy.api.http import answer, caller, read_lines_body, read_query
 from memproxy.api.queries import ExportQuery, ImportQuery
 from memproxy.api.schemas import NewTurns
-from memproxy.api.transfer_lines import Line, memory_of, read_lines
+from memproxy.api.transfer_lines import Carried, Line, memory_of, named_within, read_lines, references, says_else
 from memproxy.api.transfer_told import Told
 from memproxy.api.turns import Said, Turns, check_ids
 from memproxy.auth import resolve_scope
@@ -37,9 +37,10 @@ SETTLE_S = 30.0
 """Longest of that for what was there before; then it is gone on with beside it."""
 
 MOST_NAMED = 5
+_VERBATIM = "Other messages are stored under ids of the file: turns are verbatim, and these stay."
 
-_Groups = dict[Scope, list[tuple[Memory, GivenVectors | None]]]
-"""Memories by whose they become, each with the vectors that it comes with."""
+_Groups = dict[Scope, list[Carried]]
+"""Memories by whose they become."""
 
 
 class Transfer:
@@ -173,10 +174,11 @@ class Transfer:
         async with AsyncExitStack() as held:
             await self._settled(groups, held)
             try:
-                for scope, taken in groups.items():
-                    rest, earlier = iter(taken), dict[str, Memory]()
+                for owner, taken in groups.items():
+                    place, rest, earlier = owner.at(identity.only_project, None), iter(taken), dict[str, Memory]()
                     while some := list(islice(rest, ROW)):
-                        plans += await self._planned(scope, some, earlier, query, told)
+                        mine = some if place.project is None else await self._own(place, some)
+                        plans += await self._planned(place, mine, earlier, query, told)
             finally:  # over a quota what came before is written
                 numbers = await self._journalled(plans)
         return numbers
@@ -224,9 +226,12 @@ class Transfer:
         if one.memory is None:
             return None
         try:
-            if identity.bound_project and one.memory.project_id != identity.project:
+            if identity.only_project not in {None, one.memory.project_id}:
                 raise RequestError("project_id: this key is for another project")
-            return memory_of(one.memory, scope.tenant, scope.user, self._redact)
+            memory = memory_of(one.memory, scope.tenant, scope.user, self._redact)
+            if identity.only_project is not None:  # whether a place is there by this name is not its to know
+                memory = msgspec.structs.replace(memory, wing=None, room=None, closet=None, pointer=None)
+            return memory
         except RequestError as error:
             told.refuse(one.number, error.message)
             return None
@@ -252,7 +257,7 @@ class Transfer:
     async def _planned(
         self,
         scope: Scope,
-        taken: Sequence[tuple[Memory, GivenVectors | None]],
+        taken: Sequence[Carried],
         earlier: dict[str, Memory],
         query: ImportQuery,
         told: Told,
@@ -266,7 +271,9 @@ class Transfer:
         for memory, given in taken:
             key = vector_key(memory)
             before = earlier.get(key) or there.get(key)
-            if _is_newer(memory, before):
+            if before is not None and says_else(memory, before):
+                told.note(_VERBATIM)
+            elif _is_newer(memory, before):
                 due.append((key, memory, given))
                 replaced += before is not None
                 earlier[key] = memory
@@ -279,6 +286,18 @@ class Transfer:
         memories = await self._placed(scope, [memory for _, memory, _ in due])
         vectors = {key: given for key, _, given in due if given is not None}
         return [(scope, PlanBody(upserts=memories, vectors=vectors))]
+
+    async def _own(self, place: Scope, taken: Sequence[Carried]) -> Sequence[Carried]:
+        """What comes by a key of one project, under the project's own names (`name_within`): by no id of the file can
+        what another has be replaced, referred to, or told from what is not there. What the project has by an id of the
+        file keeps it.
+        """
+        names = list({name for memory, _ in taken for name in (memory.id, *references(memory))})
+        own: list[Memory] = []
+        for begin in range(0, len(names), ROW):
+            where = MemoryFilter(ids=tuple(names[begin : begin + ROW]), project_ids=(place.project or "",))
+            own += await self._all(place, where)
+        return named_within(place.project or "", taken, own)
 
     async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Those of these memories that are there already, in the form that is there."""
@@ -327,9 +346,8 @@ class Transfer:
             told.turns += len(one.turns.messages)
             if not query.dry_run:
                 await self._backends.quotas.admit_turns(scope, len(one.turns.messages))
-                given = {"project_id": identity.project} if identity.bound_project else {}
-                body = one.turns.model_copy(update=given)
-                said.append(await self._turns.journalled(scope, body, source=Source.IMPORT))
+                only = identity.only_project
+                said.append(await self._turns.journalled(scope, one.turns, source=Source.IMPORT, only_project=only))
         return said
 
     async def _applied(self, numbers: Sequence[int], until: float) -> bool:

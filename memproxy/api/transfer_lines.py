@@ -1,7 +1,7 @@
 """The lines of an import, checked: every refusal names the line and the field."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,8 +21,13 @@ from memproxy.core.transfer import (
     GivenVectors,
     Header,
     PalaceRow,
+    vector_key,
 )
+from memproxy.core.turn import name_within
 from memproxy.errors import RequestError
+
+Carried = tuple[Memory, GivenVectors | None]
+"""A memory of a file, with the vectors that it comes with."""
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 
@@ -192,3 +197,33 @@ def memory_of(line: MemoryLine, tenant: str, user: str, redacted: frozenset[str]
         return msgspec.convert(fields, Memory, from_attributes=True)
     except (msgspec.ValidationError, ValidationError) as error:
         raise RequestError(str(error)) from error
+
+
+def references(memory: Memory) -> list[str]:
+    """The ids of others that a memory names."""
+    return [*memory.turn_ids, *(name for name in (memory.supersedes, memory.superseded_by) if name is not None)]
+
+
+def named_within(project: str, taken: Sequence[Carried], own: Sequence[Memory]) -> list[Carried]:
+    """The memories under names of the project's own (`name_within`), but for those that are among its ``own``."""
+    keys, ids = {vector_key(memory) for memory in own}, {memory.id for memory in own}
+
+    def named(name: str) -> str:
+        return name if name in ids else name_within(project, name)
+
+    def renamed(memory: Memory) -> Memory:
+        return msgspec.structs.replace(
+            memory,
+            id=memory.id if vector_key(memory) in keys else name_within(project, memory.id),
+            supersedes=named(memory.supersedes) if memory.supersedes is not None else None,
+            superseded_by=named(memory.superseded_by) if memory.superseded_by is not None else None,
+            turn_ids=[named(name) for name in memory.turn_ids],
+        )
+
+    return [(renamed(memory), given) for memory, given in taken]
+
+
+def says_else(memory: Memory, there: Memory) -> bool:
+    """Whether it is a turn with other words (of somebody else) than what is stored under its id, which stays."""
+    said = [(one.metadata.get("role"), one.content) for one in (memory, there)]
+    return memory.kind is Kind.TURN and said[0] != said[1]

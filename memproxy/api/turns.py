@@ -20,7 +20,7 @@ from memproxy.core.memory import Kind, Source
 from memproxy.core.protocol import TurnsBody
 from memproxy.core.redact import redact, redact_all
 from memproxy.core.scope import Scope
-from memproxy.core.turn import Message, turn_id
+from memproxy.core.turn import Message, name_within, turn_id
 from memproxy.errors import RequestError, StoreUnavailable
 from memproxy.ports import JournalKind, MemoryFilter
 
@@ -68,23 +68,34 @@ class Turns:
             scope = msgspec.structs.replace(scope, session=new_id(request, "ses", uuid.uuid4().hex))
         check_ids(body)
         deadline = asyncio.get_running_loop().time() + WAIT_S
-        messages = self._messages(scope, body)
+        messages = await self._messages(scope, body, identity.only_project)
         await self._backends.quotas.admit_turns(scope, sum(bool(message.content.strip()) for message in messages))
         indexed = await self._index(scope, body, messages, deadline)
-        data: dict[str, object] = {"turn_ids": [message.id for message in messages], "session_id": scope.session}
+        pairs = zip(body.messages, messages, strict=True)
+        called = {kept.id or "": given.id or kept.id or "" for given, kept in pairs}
+        turn_ids = [called[message.id or ""] for message in messages]
+        data: dict[str, object] = {"turn_ids": turn_ids, "session_id": scope.session}
         if indexed and (conflicts := await self.conflicts(scope, _named(body, messages))):
-            data["conflicts"] = conflicts
+            data["conflicts"] = [called[name] for name in conflicts]
         if wait:
             learned = indexed and await self._backends.worker.learned(scope, _left(deadline))
             data["learning"] = "done" if learned else "pending"
         return answer(data, 201) if indexed else answer(data, 202, QUEUED)
 
-    def _messages(self, scope: Scope, body: NewTurns) -> list[Message]:
-        """The messages as they are kept, each with the id that it will have."""
+    async def _messages(self, scope: Scope, body: NewTurns, only_project: str | None) -> list[Message]:
+        """The messages as they are kept, each with the id that it will have. Ids that a key of one project gives are
+        the project's own, but for those by which it sees a turn of the conversation.
+        """
         given = [self._kept(message, body.timestamp) for message in body.messages]
-        return [
-            msgspec.structs.replace(message, id=name) for message, name in zip(given, _names(scope, given), strict=True)
-        ]
+        names = _names(scope, given)
+        if only_project is not None:
+            chosen = [message.id for message in given if message.id is not None]
+            seen = (await self._stored(scope, chosen)).keys()
+            names = [
+                name_within(only_project, message.id) if message.id is not None and message.id not in seen else name
+                for message, name in zip(given, names, strict=True)
+            ]
+        return [msgspec.structs.replace(message, id=name) for message, name in zip(given, names, strict=True)]
 
     def _kept(self, message: MessageBody, default_time: datetime | None) -> Message:
         return Message(
@@ -95,16 +106,16 @@ class Turns:
             timestamp=message.timestamp or default_time,
         )
 
-    async def journalled(self, scope: Scope, body: NewTurns, *, source: Source) -> Said:
+    async def journalled(self, scope: Scope, body: NewTurns, *, source: Source, only_project: str | None) -> Said:
         """Journal a conversation of the owner, without waiting."""
         scope = Scope(
             tenant=scope.tenant,
             user=scope.user,
-            project=body.project_id,
+            project=only_project or body.project_id,
             agent=body.agent_id,
             session=body.session_id or f"ses_{uuid.uuid4().hex}",
         )
-        messages = self._messages(scope, body)
+        messages = await self._messages(scope, body, only_project)
         return Said(await self._append(scope, body, messages, source), scope, _named(body, messages))
 
     async def conflicts(self, scope: Scope, named: Sequence[Message]) -> list[str]:
@@ -113,7 +124,14 @@ class Turns:
         away meanwhile.
         """
         said = {message.id or "": (message.role, message.content) for message in named}
-        ids, kept = list(said), dict[str, tuple[object, str]]()
+        kept = await self._stored(scope, list(said))
+        return [name for name in said if name in kept and kept[name] != said[name]]
+
+    async def _stored(self, scope: Scope, ids: Sequence[str]) -> dict[str, tuple[object, str]]:
+        """Who says what in those turns of a session, by these ids, that the scope sees; nothing while the store is
+        away.
+        """
+        kept: dict[str, tuple[object, str]] = {}
         here = msgspec.structs.replace(scope, session=None)
         try:
             for begin in range(0, len(ids), _MOST_IDS):
@@ -122,8 +140,8 @@ class Turns:
                 page = await self._backends.store.page(here, where, limit=_MOST_IDS)
                 kept |= {turn.id: (turn.metadata.get("role"), turn.content) for turn in page.memories}
         except StoreUnavailable:
-            return []
-        return [name for name in ids if name in kept and kept[name] != said[name]]
+            return {}
+        return kept
 
     async def _append(self, scope: Scope, body: NewTurns, messages: list[Message], source: Source) -> int | None:
         turns = TurnsBody(

@@ -176,6 +176,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str | None = None
     permissions: frozenset[str] = frozenset({"chat", "memory:read", "memory:write", "act_as_user"})
 
+    @property
+    def only_project(self) -> str | None:
+        """The project that the caller's key is for alone."""
+        return self.project if self.bound_project else None
+
 
 class TurnsBody(msgspec.Struct, kw_only=True):
     """Journal row ``turns``: messages to be indexed as verbatim turns, in order. ``said_at`` is the time of those

@@ -26,3 +26,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def at(self, project: str | None, agent: str | None) -> "Scope":
         """The same owner and session in another project and agent; None and None: in all of them."""
         return msgspec.structs.replace(self, project=project, agent=agent)
+
+    def sees(self, project: str | None, agent: str | None) -> bool:
+        """Whether who stands here may see what is of this project and agent: his own and what has none."""
+        return project in {None, self.project or project} and agent in {None, self.agent or agent}

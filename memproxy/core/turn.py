@@ -69,13 +69,23 @@ def turn_id(scope: Scope, message: Message, occurrence: int, said_at: datetime) 
     """The turn's id: its own ``id`` if it has one, else a UUIDv5 of what identifies it.
 
     Identity (CONTRACT section 6) is (user, session, ``id``), else (session, role, content, timestamp, occurrence
-    within the call). Position in the history is not part of it, because clients trim and edit their history.
+    within the call), and the project and agent in which it was said, if any. Position in the history is not part of
+    it, because clients trim and edit their history.
     """
     if message.id is not None:
         return message.id
     timestamp = said_at.astimezone(UTC).isoformat()
-    parts = (*scope.owner, scope.session or "", message.role, message.content, timestamp, str(occurrence))
+    parts = [*scope.owner, scope.session or "", message.role, message.content, timestamp, str(occurrence)]
+    if scope.project is not None or scope.agent is not None:  # who stands elsewhere may not see this one
+        parts += [scope.project or "", scope.agent or ""]
     return _uuid5("\x1f".join(parts))
+
+
+def name_within(project: str, name: str) -> str:
+    """The id under which a project's key keeps what it calls so: whoever else has something of this name, in whatever
+    project, keeps it, and the key is not told of it.
+    """
+    return _uuid5("\x1f".join(("project", project, name)))
 
 
 def point_id(tenant: str, user: str, session: str | None, memory_id: str) -> str:

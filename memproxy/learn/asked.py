@@ -13,6 +13,7 @@ from memproxy.core.forget_all import ALL_FORGOTTEN_BY
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.reworded import terms
+from memproxy.core.scope import Scope
 from memproxy.core.similar import affirms
 from memproxy.core.slots import slot_name
 from memproxy.core.supersede import Operation
@@ -44,8 +45,8 @@ class Asked:
         self._state = state
         self._succession = succession
 
-    async def plan(self, known: Known, body: PlanBody, now: datetime) -> Counter[str]:
-        """Everything the row asks for; how many of each operation that is.
+    async def plan(self, known: Known, body: PlanBody, within: Scope, now: datetime) -> Counter[str]:
+        """Everything the row asks for, of who stands ``within``; how many of each operation that is.
 
         Raises:
             StoreUnavailable, StateUnavailable: what is known could not be read.
@@ -68,7 +69,7 @@ class Asked:
             await self._delete(known, body, now)
             counts["delete"] += len(body.deletes)
         if body.undo_session is not None:
-            counts += await undo(known, self._store, body.undo_session, now=now)
+            counts += await undo(known, self._store, body.undo_session, within=within, now=now)
         if body.delete_where is not None:
             if body.delete_where.ids and body.deleted_by == _BY_CALL:
                 counts["delete"] += await self._unlearn(known, body.delete_where, now)

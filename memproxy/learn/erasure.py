@@ -35,8 +35,8 @@ class Erasure:
     async def complete(self, row: JournalRow, asked: PlanBody, gone: Sequence[Memory]) -> None:
         """Erase what the state holds of the user or the session, up to this row (which goes too: the deletion is
         flushed before), and names of wings in which nothing is left; after the deletion of a project also those of
-        closets, and what wings were called in it. Where single memories were deleted (``gone``), the names of their
-        wings and closets alone.
+        closets, and what wings were called in it; of a session that is undone in a project the receipts there. Where
+        single memories were deleted (``gone``), the names of their wings and closets alone.
 
         Raises:
             StoreUnavailable, StateUnavailable: the row is done again.
@@ -57,7 +57,9 @@ class Erasure:
             await self._state.forget_receipts(owner, where.project_ids, where.session_ids)
             for project in where.project_ids if not where.session_ids else ():
                 await self._state.leave_aliases(owner, project)
-        if asked.undo_session is not None:
+        if asked.undo_session is not None and row.entry.scope.project is not None:
+            await self._state.forget_receipts(owner, [row.entry.scope.project], [asked.undo_session])
+        elif asked.undo_session is not None:
             await self._state.forget(owner, session=asked.undo_session, until=row.number)
         elif where is not None and not where.project_ids:
             sessions: list[str | None] = [*where.session_ids] or [None]

@@ -287,7 +287,7 @@ class Reconciler:
             msgspec.ValidationError: a changed field does not take its value.
         """
         known = Known(scope, self._store, self._state)
-        counts = await self._asked.plan(known, body, now)
+        counts = await self._asked.plan(known, body, scope, now)
         await end_outdated(known, self._store, now=now)
         return Planned(plan=known.plan(), known=known, operations=counts)
 

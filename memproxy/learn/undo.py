@@ -24,6 +24,7 @@ from memproxy.core.chain import (
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, after_forgetting, is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import Deletion
+from memproxy.core.scope import Scope
 from memproxy.core.similar import repeats
 from memproxy.core.slots import same_value, slot_value
 from memproxy.learn.known import Known
@@ -37,24 +38,26 @@ _PAGE = 200
 class _Owned(msgspec.Struct, frozen=True):
     """All that the owner has, as the undoing sees it.
 
-    ``gone`` are ids of the session's turns that no other session uses too; ``lost`` facts that rest on nothing else;
-    ``orders`` those to forget everything that still stand, oldest first.
+    ``going`` are the turns that are undone, ``turns`` the others; ``gone`` the ids that only the former use; ``lost``
+    facts that rest on nothing else; ``orders`` those to forget everything that still stand, oldest first.
     """
 
     turns: list[Memory]
+    going: list[Memory]
     facts: list[Memory]
     gone: frozenset[str]
     lost: dict[str, Memory]
     orders: list[Memory]
 
 
-async def undo(known: Known, store: MemoryStore, session: str, *, now: datetime) -> Counter[str]:
-    """Add to the plan what undoes the session; how many of each operation that is.
+async def undo(known: Known, store: MemoryStore, session: str, *, within: Scope, now: datetime) -> Counter[str]:
+    """Add to the plan what undoes the session as far as who stands ``within`` sees it; how many of each operation that
+    is. What another project has there stays, without what it knows from messages that go.
 
     Raises:
         StoreUnavailable, StateUnavailable: what is known could not be read.
     """
-    owned = await _owned(known, store, session)
+    owned = await _owned(known, store, session, within)
     for fact in owned.facts:
         if fact.id not in owned.lost:
             await known.change(fact.id, _less(fact, owned, session, now))
@@ -64,18 +67,16 @@ async def undo(known: Known, store: MemoryStore, session: str, *, now: datetime)
     replaced = await _give_back_all(known, owned, now)
     lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
     for turn in owned.turns:
-        if turn.session_id != session and (
-            fields := _hidden(turn, lost) or await _unmarked(known, turn, owned, replaced)
-        ):
+        if fields := _hidden(turn, lost) or await _unmarked(known, turn, owned, replaced):
             known.mark(turn, fields)
     await _give_back_summaries(known, owned, now)
-    ids = [turn.id for turn in owned.turns if turn.session_id == session]
+    ids = [turn.id for turn in owned.going]
     if ids:
         known.sweep(Deletion(ids=ids, session_ids=[session]))
     return Counter({"delete": len(ids) + len(owned.lost)})
 
 
-async def _owned(known: Known, store: MemoryStore, session: str) -> _Owned:
+async def _owned(known: Known, store: MemoryStore, session: str, within: Scope) -> _Owned:
     memories: list[Memory] = []
     cursor = None
     while True:
@@ -83,17 +84,19 @@ async def _owned(known: Known, store: MemoryStore, session: str) -> _Owned:
         memories += [known.current(one) if one.kind is not Kind.TURN else one for one in page.memories]
         if (cursor := page.next_cursor) is None:
             break
-    turns = [one for one in memories if one.kind is Kind.TURN]
+    here = {id(one) for one in memories if one.session_id == session and within.sees(one.project_id, one.agent_id)}
+    turns = [one for one in memories if one.kind is Kind.TURN and id(one) not in here]
+    going = [one for one in memories if one.kind is Kind.TURN and id(one) in here]
     facts = [one for one in memories if one.kind is not Kind.TURN]
-    elsewhere = {turn.id for turn in turns if turn.session_id != session}
-    gone = frozenset(turn.id for turn in turns if turn.session_id == session) - elsewhere
-    lost = {fact.id: fact for fact in facts if _rests_on(fact, session, gone, elsewhere)}
-    return _Owned(turns, facts, gone, lost, standing(turns, gone))
+    elsewhere = {turn.id for turn in turns}
+    gone = frozenset(turn.id for turn in going) - elsewhere
+    lost = {fact.id: fact for fact in facts if _rests_on(fact, gone, elsewhere, said_here=id(fact) in here)}
+    return _Owned(turns, going, facts, gone, lost, standing([*turns, *going], gone))
 
 
-def _rests_on(fact: Memory, session: str, gone: frozenset[str], elsewhere: set[str]) -> bool:
-    """Whether a fact rests on this session alone."""
-    if fact.session_id == session:
+def _rests_on(fact: Memory, gone: frozenset[str], elsewhere: set[str], *, said_here: bool) -> bool:
+    """Whether a fact rests on what is undone alone."""
+    if said_here:
         return not elsewhere & set(fact.turn_ids[1:])
     return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
 
@@ -103,7 +106,7 @@ def _less(fact: Memory, owned: _Owned, session: str, now: datetime) -> dict[str,
     left = [name for name in fact.turn_ids if name not in owned.gone]
     if left == fact.turn_ids:
         return {}
-    told = [turn for turn in owned.turns if turn.id in left and turn.session_id != session]
+    told = [turn for turn in owned.turns if turn.id in left]
     changes: dict[str, Any] = {"turn_ids": left, "updated_at": now}
     if told:
         first, last = min(turn.created_at for turn in told), max(turn.created_at for turn in told)
@@ -164,7 +167,7 @@ async def _give_back_summaries(known: Known, owned: _Owned, now: datetime) -> No
     ended = [one for one in owned.facts if one.id not in owned.lost and undone & set(one.metadata.get(ENDED_BY, ()))]
     for summary in ended:
         facts = [now_so for one in owned.facts if (now_so := await known.memory(one.id)) is not None]
-        turns = [msgspec.structs.replace(turn, **known.marked(turn)) for turn in owned.turns]
+        turns = [msgspec.structs.replace(turn, **known.marked(turn)) for turn in (*owned.turns, *owned.going)]
         left = still_ended_by(summary, facts, turns)
         await known.change(summary.id, outdated_with(summary, left) | {"updated_at": now})
         if not left:
