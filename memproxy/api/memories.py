@@ -199,7 +199,7 @@ class Memories:
     async def forget_scope(self, request: Request) -> Response:
         """`DELETE /v1/memory?user_id=…`: never without a scope that was named for this call.
 
-        A caller who stands in a project (by header) forgets in that project only.
+        A caller who stands in a project or agent (by header) forgets what is of that one only.
         """
         identity = caller(request, "memory:write")
         query = read_query(request, ScopeQuery)
@@ -209,7 +209,8 @@ class Memories:
             )
         scope = Scope(tenant=identity.tenant, user=resolve_scope(identity, user=query.user_id).user)
         project = resolve_project(identity, query.project_id)
-        gone = Deletion(session_ids=_some(query.session_id), project_ids=_some(project))
+        session_ids, agent_ids = _some(query.session_id), _some(identity.agent)
+        gone = Deletion(session_ids=session_ids, project_ids=_some(project), agent_ids=agent_ids)
         deleted, applied = await self._forget_where(scope, gone)
         await self._audit.note(
             identity,
@@ -223,12 +224,11 @@ class Memories:
 
     async def forget_session(self, request: Request) -> Response:
         """`DELETE /v1/memory/sessions/{id}`: undo a conversation: its turns and what was learned from it alone go, what
-        that superseded is active again. A caller who stands in a project undoes what it sees of the conversation.
+        that superseded is active again. A caller who stands in a project (agent) undoes what it sees of it.
         """
         identity = caller(request, "memory:write")
         query = read_query(request, SessionQuery)
-        user, project = resolve_scope(identity, user=query.user_id).user, identity.project
-        scope = Scope(tenant=identity.tenant, user=user, project=project)
+        scope = msgspec.structs.replace(resolve_scope(identity, user=query.user_id), session=None)
         session = clean_id(request.path_params["session_id"], "session_id")
         wait_s = self._backends.write_timeout_s
         there = not identity.bound_project or await sees_session(self._backends, scope, session, wait_s)
@@ -267,6 +267,7 @@ class Memories:
 
     async def _forget_where(self, scope: Scope, gone: Deletion) -> tuple[int, bool]:
         where = MemoryFilter(session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids))
+        where = msgspec.structs.replace(where, agent_ids=tuple(gone.agent_ids))
         return await self._forget_by(scope, PlanBody(delete_where=gone), where)
 
     async def _forget_by(self, scope: Scope, plan: PlanBody, where: MemoryFilter) -> tuple[int, bool]:

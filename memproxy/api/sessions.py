@@ -12,7 +12,6 @@ from memproxy.api.queries import LearnQuery
 from memproxy.api.schemas import LearnScope
 from memproxy.api.turns import WAIT_S
 from memproxy.auth import resolve_scope
-from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 
 BEGIN_S = 2.0
@@ -98,18 +97,18 @@ class Sessions:
 
     async def _learned(self, request: Request, learn: Learning) -> Response:
         """200 when it is done, 202 while it goes on."""
-        identity = caller(request, "memory:write")
-        scope, wait = await self._asked(request, identity)
+        scope, wait = await self._asked(request)
         self._backends.require_state()
         self._backends.require_store()
         await self._backends.quotas.admit_learning(scope)
         within_s = WAIT_S if wait else BEGIN_S
-        learns = not identity.bound_project or await sees_session(self._backends, scope, scope.session, within_s)
+        learns = not scope.is_narrow or await sees_session(self._backends, scope, scope.session, within_s)
         done = await learn(scope, within_s) if learns else True
         data = {"session_id": scope.session, "learning": "done" if done else "pending"}
         return answer(data, 200 if done else 202)
 
-    async def _asked(self, request: Request, identity: Identity) -> tuple[Scope, bool]:
+    async def _asked(self, request: Request) -> tuple[Scope, bool]:
+        identity = caller(request, "memory:write")
         query = read_query(request, LearnQuery)
         body = await read_optional_body(request, LearnScope, self._max_bytes)
         scope = resolve_scope(

@@ -203,6 +203,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     ids: list[str] = []
     session_ids: list[str] = []
     project_ids: list[str] = []
+    agent_ids: list[str] = []
 
 
 class PlanBody(msgspec.Struct, kw_only=True):

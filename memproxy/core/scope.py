@@ -27,6 +27,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The same owner and session in another project and agent; None and None: in all of them."""
         return msgspec.structs.replace(self, project=project, agent=agent)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is a project or an agent that sees not all of the user's."""
+        return self.project is not None or self.agent is not None
+
     def sees(self, project: str | None, agent: str | None) -> bool:
         """Whether who stands here may see what is of this project and agent: his own and what has none."""
         return project in {None, self.project or project} and agent in {None, self.agent or agent}

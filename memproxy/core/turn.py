@@ -76,7 +76,7 @@ def turn_id(scope: Scope, message: Message, occurrence: int, said_at: datetime) 
         return message.id
     timestamp = said_at.astimezone(UTC).isoformat()
     parts = [*scope.owner, scope.session or "", message.role, message.content, timestamp, str(occurrence)]
-    if scope.project is not None or scope.agent is not None:  # who stands elsewhere may not see this one
+    if scope.is_narrow:  # who stands elsewhere may not see this one
         parts += [scope.project or "", scope.agent or ""]
     return _uuid5("\x1f".join(parts))
 

@@ -108,8 +108,9 @@ def _asked(row: JournalRow) -> _Asked | None:
     asked = _decoded(row)
     if asked is None or asked.upserts or asked.changes or asked.turn_changes:
         return None
-    if asked.undo_session is not None and row.entry.scope.project is not None:
-        return None  # other projects' rows of the session stay in the journal, so this one waits for its turn
+    agents = asked.delete_where.agent_ids if asked.delete_where is not None else []
+    if agents or (asked.undo_session is not None and row.entry.scope.is_narrow):
+        return None  # what others said there stays in the journal, so this one waits for its turn
     return asked if asked.deletes or asked.delete_where is not None or asked.undo_session is not None else None
 
 

@@ -96,7 +96,10 @@ class Applier:
         await self._delete(owner, plan.deletes)
         if (gone := plan.delete_where) is not None:
             where = MemoryFilter(
-                ids=tuple(gone.ids), session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids)
+                ids=tuple(gone.ids),
+                session_ids=tuple(gone.session_ids),
+                project_ids=tuple(gone.project_ids),
+                agent_ids=tuple(gone.agent_ids),
             )
             await self._store.delete(owner, where)
             await self._unmark(owner, gone)

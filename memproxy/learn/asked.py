@@ -181,6 +181,7 @@ class Asked:
             ids=tuple(gone.ids),
             session_ids=tuple(gone.session_ids),
             project_ids=tuple(gone.project_ids),
+            agent_ids=tuple(gone.agent_ids),
             kinds=tuple(kind for kind in Kind if kind is not Kind.TURN),
             active=True,
         )

@@ -57,11 +57,11 @@ class Erasure:
             await self._state.forget_receipts(owner, where.project_ids, where.session_ids)
             for project in where.project_ids if not where.session_ids else ():
                 await self._state.leave_aliases(owner, project)
-        if asked.undo_session is not None and row.entry.scope.project is not None:
-            await self._state.forget_receipts(owner, [row.entry.scope.project], [asked.undo_session])
+        if asked.undo_session is not None and row.entry.scope.is_narrow:
+            await self._state.forget_receipts(owner, [row.entry.scope.project or ""], [asked.undo_session])
         elif asked.undo_session is not None:
             await self._state.forget(owner, session=asked.undo_session, until=row.number)
-        elif where is not None and not where.project_ids:
+        elif where is not None and not where.project_ids and not where.agent_ids:
             sessions: list[str | None] = [*where.session_ids] or [None]
             for session in sessions:
                 await self._state.forget(owner, session=session, until=row.number)

@@ -144,12 +144,12 @@ class Indexer:
 
     async def _near(self, scope: Scope, new: Sequence[Memory]) -> list[Memory]:
         """Two stored turns on each side of every new one (the neighbours, and the neighbours' neighbours)."""
-        owner = Scope(tenant=scope.tenant, user=scope.user)
+        place = msgspec.structs.replace(scope, session=None)
         order = in_order(new)
         # where nothing that is stored stands between the new ones, all of them stand between the same turns
-        near = await self._store.neighbours(owner, order[:1], reach=2)
+        near = await self._store.neighbours(place, order[:1], reach=2)
         if any(_is_between(turn, order) for turn in near):
-            near = await self._store.neighbours(owner, new, reach=2)
+            near = await self._store.neighbours(place, new, reach=2)
         return near
 
     async def plan(self, row: JournalRow) -> Planned | None:

@@ -34,10 +34,12 @@ def turn_key(turn: Memory) -> tuple[str | None, str]:
 
 
 def adjacency(turns: Sequence[Memory]) -> dict[tuple[str | None, str], Around]:
-    """The turns right before and after each, within its session, as far as they are among those given."""
-    sessions: dict[str | None, list[Memory]] = {}
+    """The turns right before and after each, of its session, project and agent, as far as they are among those given:
+    a turn is found by its neighbours' words, so these must be for the same eyes.
+    """
+    sessions: dict[tuple[str | None, ...], list[Memory]] = {}
     for turn in turns:
-        sessions.setdefault(turn.session_id, []).append(turn)
+        sessions.setdefault((turn.session_id, turn.project_id, turn.agent_id), []).append(turn)
     found: dict[tuple[str | None, str], Around] = {}
     for group in sessions.values():
         order: list[Memory | None] = [None, *in_order(group), None]

@@ -20,7 +20,8 @@ def written(asked: PlanBody, plan: PlanBody) -> list[Outcome]:
     told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in asked.deletes]
     if (gone := asked.delete_where) is not None:
         told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in gone.ids]
-        reason = "session" if gone.session_ids else "project" if gone.project_ids else "user"
+        scopes = {"session": gone.session_ids, "project": gone.project_ids, "agent": gone.agent_ids}
+        reason = next((name for name, ids in scopes.items() if ids), "user")
         told += [] if gone.ids else [Outcome(result="deleted", reason=reason)]
         along = [name for name in plan.deletes if name not in asked.deletes] if gone.ids else []
         told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in along]

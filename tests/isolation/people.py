@@ -112,7 +112,7 @@ def make_world(mode: Mode, tenants: int, users: int) -> World:
             canary = f"{MARK}{secrets.token_hex(8)}"
             people.append(Person(len(people), tenant, user, canary, key))
         if mode == "keys":
-            operators[tenant] = _proxy_key(entries, tenant=tenant, permissions=["admin"])
+            operators[tenant] = new_cheap_key(entries, tenant=tenant, permissions=["admin"])
         elif mode == "jwt":
             operators[tenant] = token({"tenant": tenant, "sub": "operator", "scope": "admin"})
     return World(mode, people, operators, _config(mode, entries))
@@ -121,10 +121,11 @@ def make_world(mode: Mode, tenants: int, users: int) -> World:
 def _bound(mode: Mode, tenant: str, user: str, entries: list[dict[str, Any]]) -> str:
     if mode == "jwt":
         return token({"tenant": tenant, "sub": user})
-    return _proxy_key(entries, tenant=tenant, user=user)
+    return new_cheap_key(entries, tenant=tenant, user=user)
 
 
-def _proxy_key(entries: list[dict[str, Any]], **fields: Any) -> str:
+def new_cheap_key(entries: list[dict[str, Any]], **fields: Any) -> str:
+    """A proxy key whose proof costs little, added to ``auth.keys``."""
     key, key_id = new_key()
     entries.append({"id": key_id, "hash": hashed(key), **fields})
     return key
