@@ -18,6 +18,9 @@ from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
 from memproxy.ports import MemoryFilter, PalacePlace
 
+_PLACES = 200
+"""Places that are read at once."""
+
 
 class PalaceView:
     """The call that shows the palace."""
@@ -26,8 +29,8 @@ class PalaceView:
         self._backends = backends
 
     async def tree(self, request: Request) -> Response:
-        """What is in the place that is named: without one the wings. Places without memories are left out, so that a
-        page may hold fewer than ``limit``.
+        """What is in the place that is named: without one the wings. Places without memories that the caller sees are
+        left out.
         """
         identity = caller(request, "memory:read")
         query = read_query(request, PalaceQuery)
@@ -61,15 +64,30 @@ class PalaceView:
         after = number_after(f"palace.{level}", query.cursor)
         if parent is None:
             return answer({"level": level, "data": [], "next_cursor": None})
-        found = await self._backends.state.palace(scope, parent, after=after, limit=query.limit + 1)
-        shown, more = found[: query.limit], found[query.limit :]
-        described = [await self._described(scope, level, parent, place, one) for one in shown]
-        data = [one for one in described if one is not None]
+        shown, after_last = await self._shown(scope, level, parent, place, after=after, limit=query.limit)
+        data = [described for _, described in shown]
         if level == "wing":
             aliases = await self._aliases(scope)
             data = [one | {"aliases": aliases.get(one["name"], [])} for one in data]
-        cursor = write_cursor(f"palace.{level}", shown[-1].number) if more else None
+        cursor = write_cursor(f"palace.{level}", after_last) if after_last is not None else None
         return answer({"level": level, "data": data, "next_cursor": cursor})
+
+    async def _shown(
+        self, scope: Scope, level: str, parent: str, place: Place, *, after: int, limit: int
+    ) -> tuple[list[tuple[int, dict[str, Any]]], int | None]:
+        """The next places that hold something for the caller, each with its number, and the number after which a page
+        that is not empty goes on: how many others there are is not told.
+        """
+        shown: list[tuple[int, dict[str, Any]]] = []
+        while found := await self._backends.state.palace(scope, parent, after=after, limit=_PLACES):
+            for one in found:
+                after = one.number
+                if (described := await self._described(scope, level, parent, place, one)) is None:
+                    continue
+                if len(shown) == limit:
+                    return shown, shown[-1][0]
+                shown.append((one.number, described))
+        return shown, None
 
     async def _parent(self, scope: Scope, place: Place) -> str | None:
         """The pointer of the place; None when there is no such place."""
