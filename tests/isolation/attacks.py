@@ -8,9 +8,11 @@ from typing import Any
 
 import httpx
 
+from tests.isolation.bound import bound_to_a_project, key_elsewhere
 from tests.isolation.calling import Caller, must
 from tests.isolation.operations import LINES, memory_line
 from tests.isolation.people import QUESTIONS, Person, forged_tokens
+from tests.isolation.raw_paths import kept_upstream, raw_path
 from tests.isolation.watching import Leak
 
 Attack = Callable[[Caller, Person, Person], Awaitable[None]]
@@ -308,5 +310,9 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
     (kept, 3),
     (operator, 2),
     (ways_in, 2),
+    (bound_to_a_project, 5),
+    (key_elsewhere, 3),
+    (raw_path, 4),
+    (kept_upstream, 3),
 )
 """What attackers try, and how often."""

@@ -31,9 +31,17 @@ def _look(watch: Watch, received: Received) -> None:
     headers = "\n".join(f"{name}: {value}" for name, value in received.headers)
     text = f"{received.target}\n{headers}\n{_text(received)}"
     own = received.header("x-memproxy-internal") is not None
+    if received.header("x-raw-mark") in watch.forged:
+        watch.leaks.append(f"a forged target reached the upstream as {received.target}")
+    if watch.world.mode != "passthrough" and _reads_what_is_kept(received):
+        watch.leaks.append(f"{received.method} {received.target} reached what the upstream keeps for its key")
     if "x-memproxy" in headers.lower() and not own:
         watch.leaks.append(f"the upstream got headers of ours: {headers}")
     watch.sent_upstream("learning's own call" if own else "a request upstream", text)
+
+
+def _reads_what_is_kept(received: Received) -> bool:
+    return received.method != "POST" and not received.target.startswith(("/v1/models", "/v1/responses/"))
 
 
 def _text(received: Received) -> str:

@@ -85,11 +85,13 @@ class World:
     """Keys by tenant with ``admin`` alone: they may erase and count, and read nobody's words."""
 
     config: Mapping[str, Any]
+    bound: dict[int, str] = field(default_factory=dict)
+    """Keys (tokens) by a person's number that are for that person's project ``apollo`` alone."""
 
     @property
     def credentials(self) -> list[str]:
         """Everything that proves somebody, which must be found nowhere."""
-        return [*{person.key for person in self.people}, *self.operators.values()]
+        return [*{person.key for person in self.people}, *self.operators.values(), *self.bound.values()]
 
     def owner(self, canary: str) -> Person | None:
         """Whose canary this is."""
@@ -105,23 +107,26 @@ def make_world(mode: Mode, tenants: int, users: int) -> World:
     entries: list[dict[str, Any]] = []
     people: list[Person] = []
     operators: dict[str, str] = {}
+    bound: dict[int, str] = {}
     for tenant in (f"tenant-{number:02d}" for number in range(tenants)):
         shared = f"sk-{secrets.token_hex(16)}"
         for user in (f"person-{number:02d}" for number in range(users)):
             key = shared if mode == "passthrough" else _bound(mode, tenant, user, entries)
             canary = f"{MARK}{secrets.token_hex(8)}"
+            if mode != "passthrough":
+                bound[len(people)] = _bound(mode, tenant, user, entries, project="apollo")
             people.append(Person(len(people), tenant, user, canary, key))
         if mode == "keys":
             operators[tenant] = new_cheap_key(entries, tenant=tenant, permissions=["admin"])
         elif mode == "jwt":
             operators[tenant] = token({"tenant": tenant, "sub": "operator", "scope": "admin"})
-    return World(mode, people, operators, _config(mode, entries))
+    return World(mode, people, operators, _config(mode, entries), bound)
 
 
-def _bound(mode: Mode, tenant: str, user: str, entries: list[dict[str, Any]]) -> str:
+def _bound(mode: Mode, tenant: str, user: str, entries: list[dict[str, Any]], **project: str) -> str:
     if mode == "jwt":
-        return token({"tenant": tenant, "sub": user})
-    return new_cheap_key(entries, tenant=tenant, user=user)
+        return token({"tenant": tenant, "sub": user, **project})
+    return new_cheap_key(entries, tenant=tenant, user=user, **project)
 
 
 def new_cheap_key(entries: list[dict[str, Any]], **fields: Any) -> str:

@@ -14,6 +14,7 @@ from tests.isolation.calling import Caller, imagined
 from tests.isolation.model import listen
 from tests.isolation.operations import OPERATIONS, read
 from tests.isolation.people import Mode, Person, make_world
+from tests.isolation.raw_paths import evil_socket
 from tests.isolation.watching import Leak, NotNow, Watch
 from tests.support.http_client import plain_client
 from tests.support.proxy import running_proxy
@@ -48,7 +49,8 @@ async def fuzz(
     """
     world = make_world(mode, tenants, users)
     watch = Watch(world)
-    async with scripted_upstream() as upstream:
+    caught: list[str] = []
+    async with scripted_upstream() as upstream, evil_socket(caught) as watch.evil_port:
         listen(upstream, watch)
         changes = {**_SERVER, **world.config}
         async with (
@@ -63,8 +65,8 @@ async def fuzz(
         names = {person.user for person in world.people} | {person.tenant for person in world.people}
         watch.nowhere("/metrics", metrics, names)
         watch.nowhere("the log", proxy.log)
-    if watch.leaks:
-        raise Leak("; ".join(watch.leaks[:5]))
+    if leaks := [*watch.leaks, *(f"a request reached another host: {one!r}" for one in caught)]:
+        raise Leak("; ".join(leaks[:5]))
     return watch
 
 

@@ -24,6 +24,9 @@ async def test_nobody_sees_changes_or_tells_what_is_anothers(mode: Mode, tmp_pat
     assert watch.counts["own memories intact"] > 2
     assert watch.counts["blocks with own words"] > 2
     assert watch.counts["pairs compared"] > 30
+    assert watch.counts["raw paths refused"] > 0
+    assert watch.counts["idempotency keys refused elsewhere"] > 0
+    assert mode == "passthrough" or watch.counts["a project's key changed nothing"] > 0
 
 
 @pytest.fixture

@@ -42,6 +42,12 @@ class Watch:
     counts: Counter[str] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)
     times: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    forged: set[str] = field(default_factory=set)
+    """Marks of requests that must reach no upstream."""
+
+    evil_port: int = 0
+    """A port of ours that no request may be led to (`raw_paths.evil_socket`)."""
+
     leaks: list[str] = field(default_factory=list)
     """What was found where no answer could be refused for it: in what the upstream received."""
 
