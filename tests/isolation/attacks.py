@@ -310,9 +310,9 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
     (kept, 3),
     (operator, 2),
     (ways_in, 2),
-    (bound_to_a_project, 5),
-    (key_elsewhere, 3),
-    (raw_path, 4),
-    (kept_upstream, 3),
+    (bound_to_a_project, 14),
+    (key_elsewhere, 10),
+    (raw_path, 8),
+    (kept_upstream, 5),
 )
 """What attackers try, and how often."""
