@@ -6,6 +6,7 @@
     │   ├── Unauthenticated     401
     │   ├── Forbidden           403
     │   ├── NotFound            404  not there, or not yours: nobody can tell which
+    │   ├── BodyTimeout         408  the request's body did not come to its end in time
     │   ├── Conflict            409
     │   ├── PreconditionFailed  412  it is not the version that the caller knows (`If-Match`)
     │   ├── BodyTooLarge        413
@@ -98,6 +99,13 @@ class MethodNotAllowed(RequestError):
     code = "method_not_allowed"
 
 
+class BodyTimeout(RequestError):
+    """The request's body did not come to its end in time; the connection is closed."""
+
+    status = 408
+    code = "body_timeout"
+
+
 class Conflict(RequestError):
     """The state changed under the caller."""
 
@@ -163,7 +171,7 @@ class AuthUnavailable(MemproxyError):
 
 
 class Overloaded(MemproxyError):
-    """More concurrent requests than ``server.max_concurrent_requests``."""
+    """More requests than ``server.max_concurrent_requests``, or more of bodies than ``server.max_held_bytes``."""
 
     status = 503
     kind = "overloaded_error"

@@ -27,8 +27,14 @@ CUT_OFF_S = 1
 """What uvicorn still gives open requests: they had their grace before it was told to stop."""
 
 
-LEAST_BYTES_PER_S = 500
-"""What a client has sent prolongs its time by a second for so many bytes (Apache's `mod_reqtimeout` has this rate)."""
+LEAST_BYTES_PER_S = 1_000
+"""What a client must send of a body, on the average of ``server.body_timeout_s``."""
+
+MOST_BODY_S = 3_600.0
+"""After so long a body must be complete, however fast it comes."""
+
+MOST_WITHOUT_HEADERS = 4_096
+"""Connections that may owe a request's headers at once; of more, those that owe them longest are closed."""
 
 MOST_HEADER_BYTES = 262_144
 """Of a request's headers, about so many are taken in; few servers take a quarter of it."""
@@ -50,10 +56,14 @@ _TURNS_TO_CLOSE = 3
 
 
 class Patience(NamedTuple):
-    """Seconds that a client may take to send a request's headers, and its body; what it has sent adds to them."""
+    """How slowly clients may send: seconds for a request's headers, seconds in which a part of its body must come
+    (`LEAST_BYTES_PER_S` for each), and seconds for all of the body.
+    """
 
     headers_s: float
     body_s: float
+    whole_body_s: float = MOST_BODY_S
+    without_headers: int = MOST_WITHOUT_HEADERS
 
 
 class _UntilClosed(int):
@@ -81,6 +91,8 @@ class WatchedProtocol(HttpToolsProtocol):
     _owed_since: float | None = None
     _owed_bytes = 0
     _owes_body = False
+    _looked_at = 0.0
+    _looked_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -145,9 +157,14 @@ class WatchedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _owes(self, *, body: bool) -> None:
-        self._owed_since = time.monotonic()
-        self._owed_bytes = 0
+        self._owed_since = self._looked_at = time.monotonic()
+        self._owed_bytes = self._looked_bytes = 0
         self._owes_body = body
+
+    @property
+    def headers_owed_since(self) -> float | None:
+        """Since when its client has been sending a request's headers; None: it does not."""
+        return None if self._owes_body else self._owed_since
 
     def is_too_slow(self, now: float, patience: Patience) -> bool:
         """Whether its client takes too long over what it owes. While we do not read, because what goes on upstream is
@@ -158,8 +175,22 @@ class WatchedProtocol(HttpToolsProtocol):
         if self.flow.read_paused:
             self._owes(body=self._owes_body)
             return False
-        allowed = patience.body_s if self._owes_body else patience.headers_s
-        return now - self._owed_since > allowed + self._owed_bytes / LEAST_BYTES_PER_S
+        if not self._owes_body:
+            return now - self._owed_since > patience.headers_s
+        if now - self._looked_at <= patience.body_s:
+            return now - self._owed_since > patience.whole_body_s
+        came = self._owed_bytes - self._looked_bytes
+        self._looked_at, self._looked_bytes = now, self._owed_bytes
+        return came < LEAST_BYTES_PER_S * patience.body_s or now - self._owed_since > patience.whole_body_s
+
+    def cut_off(self) -> None:
+        """Close it, and say why if an answer is due: something of a request came, and nothing of an answer went out."""
+        cycle: Any = self.cycle
+        answered = cycle is not None and self._owes_body and cycle.response_started
+        if answered or not (self._owes_body or self._owed_bytes):
+            self.transport.close()
+        else:
+            self._refuse(408, "The request came too slowly (server.headers_timeout_s, server.body_timeout_s).")
 
 
 def _without_upgrades(data: bytes) -> bytes:
@@ -167,6 +198,12 @@ def _without_upgrades(data: bytes) -> bytes:
     end = data.find(b"\r\n\r\n") + 2
     head = data[:end] if end >= 2 else data
     return _OTHER_UPGRADES.sub(b"", head) + data[len(head) :] if _OTHER_UPGRADES.search(head) else data
+
+
+def _longest_without_headers(connections: list[WatchedProtocol], most: int) -> list[WatchedProtocol]:
+    """Those beyond ``most`` whose clients have been sending headers, the longest first."""
+    since = {one: when for one in connections if (when := one.headers_owed_since) is not None}
+    return sorted(since, key=since.__getitem__)[: max(0, len(since) - most)]
 
 
 class Server(uvicorn.Server):
@@ -222,10 +259,11 @@ class Server(uvicorn.Server):
 
     def _cut_off_slow(self, patience: Patience) -> None:
         now = time.monotonic()
-        connections: list[Any] = list(self.server_state.connections)
-        slow = [one for one in connections if isinstance(one, WatchedProtocol) and one.is_too_slow(now, patience)]
+        watched = [one for one in self.server_state.connections if isinstance(one, WatchedProtocol)]
+        slow = {one for one in watched if one.is_too_slow(now, patience)}
+        slow.update(_longest_without_headers([one for one in watched if one not in slow], patience.without_headers))
         for connection in slow:
-            connection.transport.close()
+            connection.cut_off()
         if slow:
             log.warning(
                 "%d connections were cut off: their clients took too long to send a request (server.headers_timeout_s, "

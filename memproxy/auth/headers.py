@@ -8,6 +8,9 @@ from memproxy.errors import RequestError, Unauthenticated
 MAX_ID_LENGTH = 256
 """Longest user, session, project or agent id, in characters."""
 
+LONGEST_KEY = 8 * 1024
+"""Bytes of a caller's key. Providers' have some hundred, tokens that list a person's groups a few thousand."""
+
 _KEYS = (b"authorization", b"api-key", b"x-api-key")
 """Headers that hold the caller's key, the first that does wins."""
 
@@ -81,8 +84,15 @@ def client_key(headers: Headers) -> str | None:
 
     Raises:
         Unauthenticated: one of these headers is there twice with different values: which of them others (an upstream,
-            something on the way) go by cannot be known.
+            something on the way) go by cannot be known. Or the key is longer than `LONGEST_KEY`.
     """
+    key = _key_in(headers)
+    if key is not None and len(key) > LONGEST_KEY:
+        raise Unauthenticated(f"The key is longer than {LONGEST_KEY} bytes: that is none.")
+    return key
+
+
+def _key_in(headers: Headers) -> str | None:
     for name in _KEYS:
         if len(given := headers.all(name)) > 1 and len(set(given)) > 1:
             raise Unauthenticated(f"The header {name.decode()} is given twice with different values.")

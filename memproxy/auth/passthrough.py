@@ -24,7 +24,6 @@ class PassthroughAuthenticator:
         self._secret = secret
         self._loopback = is_loopback(server.host)
         self._default_user = auth.unnamed_user or ("default" if self._loopback else None)
-        self._known: dict[str, str] = {}
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.
@@ -51,11 +50,5 @@ class PassthroughAuthenticator:
     def _tenant(self, key: str | None) -> str:
         if key is None:
             return ANONYMOUS
-        tenant = self._known.get(key)
-        if tenant is None:
-            digest = key_hash(self._secret, key)
-            tenant = self._tenants.get(digest) or f"key:{digest}"
-            if len(self._known) >= 10_000:
-                self._known.clear()
-            self._known[key] = tenant
-        return tenant
+        digest = key_hash(self._secret, key)
+        return self._tenants.get(digest) or f"key:{digest}"

@@ -30,12 +30,14 @@ IDENTITY_HEADER = "x-memproxy-internal-identity"
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """The request's own way to its model: for learning with "the upstream's own model". Kept in memory only.
 
-    ``model`` empty: the request named none (an API call).
+    ``model`` empty: the request named none (an API call). ``route`` is which of ``upstream.routes`` it took, None where
+    it went to ``upstream.base_url``: two routes may lead to one address with different keys.
     """
 
     base_url: str
     model: str
     api_key: str | None = None
+    route: int | None = None
 
 
 class RecallLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

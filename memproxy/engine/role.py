@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 
 import msgspec
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.errors import ModelError, ModelRefused, StateUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
@@ -23,7 +23,7 @@ REST_S = 30.0
 COUNT_S = 0.5
 """Longest that a request waits until its tokens are written down."""
 
-_MOST_TENANTS = 10_000
+_TENANTS_BYTES = 4 * 1024 * 1024
 
 
 class _Trouble(msgspec.Struct):
@@ -55,13 +55,13 @@ class TenantModel:
         self._source = source
         self._timeout_s = timeout_s
         self._meter = meter
-        self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
+        self._troubles: BoundedCache[str, _Trouble] = BoundedCache(_TENANTS_BYTES)
 
     async def ask(self, tenant: str, *, system: str, user: str, json_mode: bool = False) -> str:
         credential = self._access.credential(tenant, self._settings)
         if credential is None:
             raise ModelRefused(f"no request of this tenant said yet how to reach a model for models.{self._source}")
-        trouble = self._troubles.get(tenant, _Trouble())
+        trouble = self._troubles.get(tenant) or _Trouble()
         if trouble.until > time.monotonic():
             raise ModelError(f"the model of models.{self._source} failed repeatedly and is left alone for a while")
         try:
@@ -69,7 +69,7 @@ class TenantModel:
         except ModelError:
             self._note_failure(tenant, trouble)
             raise
-        self._troubles.pop(tenant, None)
+        self._troubles.pop(tenant)
         await self._count(tenant, reply, system + user)
         return reply.text
 
@@ -85,10 +85,7 @@ class TenantModel:
         trouble.failures += 1
         if trouble.failures >= FAILURES_TO_REST:
             trouble.until = time.monotonic() + REST_S
-        self._troubles[tenant] = trouble
-        self._troubles.move_to_end(tenant)
-        if len(self._troubles) > _MOST_TENANTS:
-            self._troubles.popitem(last=False)
+        self._troubles.put(tenant, trouble)
 
     async def _count(self, tenant: str, reply: ModelReply, prompt: str) -> None:
         """Write down what it cost. A request does not wait long for that: what cannot be written is told."""

@@ -1,14 +1,14 @@
 """How learning reaches a chat model: the configured one, else the upstream with the request's own model and key."""
 
-from collections import OrderedDict
-
 import msgspec
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.ports import Credential
 from memproxy.settings import ModelSettings, Settings
 
-_MOST_TENANTS = 10_000
+_ACCESS_BYTES = 16 * 1024 * 1024
+"""For the ways that tenants' requests took: some 15,000 tenants."""
 
 
 class ModelAccess:
@@ -16,22 +16,15 @@ class ModelAccess:
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = settings.upstream
-        upstream = settings.upstream
-        self._keys = {route.base_url.rstrip("/"): route.api_key for route in upstream.routes}
-        self._keys[upstream.base_url.rstrip("/")] = upstream.api_key
-        self._latest: OrderedDict[str, UpstreamAccess] = OrderedDict()
+        self._latest: BoundedCache[str, UpstreamAccess] = BoundedCache(_ACCESS_BYTES)
 
     def remember(self, tenant: str, access: UpstreamAccess) -> bool:
         """Note how a request reached its model; True when that is new for the tenant (`Worker.new_key` is due)."""
         former = self._latest.get(tenant)
-        if not access.model and former is not None and former.base_url == access.base_url:
+        if not access.model and former is not None and _same_way(former, access):
             access = msgspec.structs.replace(access, model=former.model)
-        changed = former != access
-        self._latest[tenant] = access
-        self._latest.move_to_end(tenant)
-        if len(self._latest) > _MOST_TENANTS:
-            self._latest.popitem(last=False)
-        return changed
+        self._latest.put(tenant, access)
+        return former != access
 
     def model_of(self, tenant: str) -> str | None:
         """The model that the tenant's last request named."""
@@ -41,25 +34,32 @@ class ModelAccess:
     def credential(self, tenant: str, role: ModelSettings, model: str | None = None) -> Credential | None:
         """How to call the model of ``role`` for this tenant, or None while that is not known.
 
-        ``model`` is a name noted earlier (a journal row's), for when the tenant made no request since the start. The
-        request's own key goes to the host it was meant for and to no other one.
+        ``model`` is a name noted earlier (a journal row's), for when the tenant made no request since the start: it is
+        reached as a request for it would be. A key goes to the host it was meant for and to no other one.
         """
         access = self._latest.get(tenant)
-        base_url = role.base_url or (access.base_url if access else self._upstream.base_url)
         name = role.model or self.model_of(tenant) or model
         if not name:
             return None
+        own = access or self._way_of(model)
+        base_url = role.base_url or own.base_url
         if role.api_key is not None:
             return Credential(base_url=base_url, model=name, api_key=role.api_key.get_secret_value())
-        own_host = access.base_url if access else self._upstream.base_url
-        if role.base_url is not None and role.base_url.rstrip("/") != own_host.rstrip("/"):
+        if base_url.rstrip("/") != own.base_url.rstrip("/"):
             return Credential(base_url=base_url, model=name)
-        return self._upstream_credential(base_url, name, access)
-
-    def _upstream_credential(self, base_url: str, model: str, access: UpstreamAccess | None) -> Credential | None:
-        configured = self._keys.get(base_url.rstrip("/"))
+        configured = self._upstream.key_of(own.route, own.base_url)
         if configured is not None:
-            return Credential(base_url=base_url, model=model, api_key=configured.get_secret_value())
+            return Credential(base_url=base_url, model=name, api_key=configured.get_secret_value())
         if access is None:
             return None
-        return Credential(base_url=base_url, model=model, api_key=access.api_key)
+        return Credential(base_url=base_url, model=name, api_key=access.api_key)
+
+    def _way_of(self, model: str | None) -> UpstreamAccess:
+        """The way of a request for this model, whose client's key is not known."""
+        route = self._upstream.route_of(model)
+        base_url = self._upstream.base_url_of(route)
+        return UpstreamAccess(base_url=base_url, model=model or "", route=route)
+
+
+def _same_way(one: UpstreamAccess, other: UpstreamAccess) -> bool:
+    return (one.base_url, one.route) == (other.base_url, other.route)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.errors import MemproxyError, ModelAwaited, ModelUnavailable
 from memproxy.learn.backoff import model_delay
 from memproxy.metrics import metrics
@@ -25,8 +26,11 @@ _PROBE_S = 30.0
 _MOST_RETRY_AFTER_S = 3600.0
 """No provider's word makes learning wait for longer; it is asked again then."""
 
-_MOST_PLACES = 10_000
-"""Models and accounts that are remembered."""
+_MOST_PLACES = 2_000
+"""Models and accounts whose outages are remembered; names and keys of theirs are bounded where they come in."""
+
+_ANSWERS_BYTES = 1024 * 1024
+"""For how often models answered."""
 
 _Place = tuple[str | None, ...]
 
@@ -51,7 +55,7 @@ class ModelOutages:
         self._clock = clock
         self._over = over
         self._outages: OrderedDict[_Place, _Outage] = OrderedDict()
-        self._answers: OrderedDict[_Place, int] = OrderedDict()
+        self._answers: BoundedCache[_Place, int] = BoundedCache(_ANSWERS_BYTES)
         self._begun = 0
         metrics().learn_model_outages.set(0)
 
@@ -92,10 +96,7 @@ class ModelOutages:
     def answered(self, asking: "Asking") -> None:
         """The model answered, be it with a refusal of what it was asked."""
         shared, own = _places_of(asking.credential)
-        self._answers[shared] = self._answers.get(shared, 0) + 1
-        self._answers.move_to_end(shared)
-        if len(self._answers) > _MOST_PLACES:
-            self._answers.popitem(last=False)
+        self._answers.put(shared, (self._answers.get(shared) or 0) + 1)
         for place in (shared, own):
             outage = self._outages.get(place)
             # a call that was under way when the outage began says nothing of what is now
@@ -142,7 +143,7 @@ class ModelOutages:
         self._over(outage.number)
 
     def _awaited(self, outage: _Outage, error: ModelUnavailable, shared: _Place) -> ModelAwaited:
-        answers = None if error.limited else self._answers.get(shared, 0)
+        answers = None if error.limited else self._answers.get(shared) or 0
         return ModelAwaited(error.message, until=outage.until, outage=outage.number, asked=True, answers=answers)
 
     def _of(self, credential: Credential) -> list[_Outage]:

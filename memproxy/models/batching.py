@@ -2,21 +2,18 @@
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.ports import Question
 from memproxy.tasks import TaskOwner
 
 MAX_BATCH = 32
 """Queries embedded in one go."""
 
-CACHED_QUERIES = 1024
-"""Queries kept."""
-
 CACHED_BYTES = 32_000_000
-"""What these may take: 1.5 KB for each token at 384 dimensions, and 12 KB for the vector of the whole (a Python list of
-floats). So about a thousand questions of a sentence, or 80 of the greatest length.
+"""What the queries that are kept may take: 1.5 KB for each token at 384 dimensions, and 12 KB for the vector of the
+whole (a Python list of floats). So about a thousand questions of a sentence, or 80 of the greatest length.
 """
 
 _FLOAT_BYTES = 32
@@ -26,29 +23,16 @@ _FLOAT_BYTES = 32
 class QueryCache:
     """What was made of the last queries, by text."""
 
-    def __init__(self, size: int = CACHED_QUERIES, most_bytes: int = CACHED_BYTES) -> None:
-        self._size = size
-        self._most_bytes = most_bytes
-        self._questions: OrderedDict[bytes, Question] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, most_bytes: int = CACHED_BYTES) -> None:
+        self._questions: BoundedCache[bytes, Question] = BoundedCache(most_bytes, _bytes)
 
     def get(self, text: str) -> Question | None:
         """What was made of a text that was asked for before, None if it is not (or no longer) there."""
-        name = _name(text)
-        if name in self._questions:
-            self._questions.move_to_end(name)
-        return self._questions.get(name)
+        return self._questions.get(_name(text))
 
     def put(self, text: str, question: Question) -> None:
         """Keep it; those that were not asked for longest go when it is too much."""
-        name = _name(text)
-        if (before := self._questions.pop(name, None)) is not None:
-            self._bytes -= _bytes(before)
-        self._questions[name] = question
-        self._bytes += _bytes(question)
-        while self._questions and (len(self._questions) > self._size or self._bytes > self._most_bytes):
-            _, gone = self._questions.popitem(last=False)
-            self._bytes -= _bytes(gone)
+        self._questions.put(_name(text), question)
 
 
 def _name(text: str) -> bytes:

@@ -8,16 +8,16 @@ import asyncio
 import email.utils
 import enum
 import ssl
-from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import openai
 import openai.resources.chat.completions  # the client loads it at the first call: a fifth of a second, on the loop
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
@@ -27,11 +27,10 @@ INTERNAL_HEADER = "X-Memproxy-Internal"
 is a memproxy itself neither recalls for it nor learns from it.
 """
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
+_CLIENT_BYTES = 16 * 1024
+"""About what a client takes, its connections, which are shared, aside."""
 
-_MOST_CLIENTS = 64
-_MOST_REMEMBERED = 256
+_REMEMBERED_BYTES = 1024 * 1024
 _KEYLESS = "none"
 """The client insists on some key; without one of ours no Authorization header is sent at all."""
 
@@ -71,8 +70,10 @@ class OpenAIChatModel:
         # Ours, so that all credentials share one connection pool, and because the client's own default differs
         # between its versions (httpx, httpx2); it takes this one in all of them.
         self._http = httpx.AsyncClient(verify=_authorities(), timeout=settings.timeout_s, follow_redirects=True)
-        self._clients: OrderedDict[tuple[str, str | None], openai.AsyncOpenAI] = OrderedDict()
-        self._rejected: OrderedDict[tuple[str, str], frozenset[_Without]] = OrderedDict()
+        self._clients: BoundedCache[tuple[str, str | None], openai.AsyncOpenAI] = BoundedCache(
+            _REMEMBERED_BYTES, lambda _: _CLIENT_BYTES
+        )
+        self._rejected: BoundedCache[tuple[str, str], frozenset[_Without]] = BoundedCache(_REMEMBERED_BYTES)
 
     async def complete(
         self,
@@ -112,12 +113,12 @@ class OpenAIChatModel:
 
     async def close(self) -> None:
         """Close all connections."""
-        self._clients.clear()
+        self._clients = BoundedCache(0)
         await self._http.aclose()
 
     async def _adapted(self, credential: Credential, messages: list[dict[str, str]], formats: _Formats) -> Any:
         place = (credential.base_url, credential.model)
-        without = self._rejected.get(place, frozenset())
+        without = self._rejected.get(place) or frozenset()
         while True:
             try:
                 answer = await self._ask(credential, messages, formats, without)
@@ -127,7 +128,7 @@ class OpenAIChatModel:
                     raise
                 without |= {named}
             else:
-                _remember(self._rejected, place, without, _MOST_REMEMBERED)
+                self._rejected.put(place, without)
                 return answer
 
     async def _ask(
@@ -159,15 +160,8 @@ class OpenAIChatModel:
                 max_retries=0,
                 http_client=http,
             )
-        _remember(self._clients, place, client, _MOST_CLIENTS)
+            self._clients.put(place, client)
         return client
-
-
-def _remember(table: "OrderedDict[_K, _V]", key: _K, value: _V, most: int) -> None:
-    table[key] = value
-    table.move_to_end(key)
-    while len(table) > most:
-        table.popitem(last=False)
 
 
 def _formats(json_mode: bool, schema: dict[str, Any] | None) -> _Formats:

@@ -12,6 +12,7 @@ from memproxy.relay.admission import Admission
 from memproxy.relay.fetched import FetchedResponses
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
+from memproxy.relay.intake import Intake
 from memproxy.relay.memory_api import MemoryApi
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.request import AsgiScope, ClientGone, Receive, Request, Send
@@ -38,6 +39,7 @@ class Relay:
         guard: BrowserGuard,
         admission: Admission,
         max_concurrent_requests: int,
+        max_held_bytes: int,
     ) -> None:
         self._chat = chat
         self._passthrough = passthrough
@@ -47,6 +49,7 @@ class Relay:
         self._guard = guard
         self._admission = admission
         self._limit = max_concurrent_requests
+        self._intake = Intake(most_bytes=max_held_bytes, most_under_way=max(1, max_concurrent_requests // 2))
         self._running = 0
         self._idle = asyncio.Event()
         self._draining = False
@@ -54,7 +57,7 @@ class Relay:
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
         if scope["type"] == "http":
-            await self._request(Request(scope, receive, send))
+            await self._request(Request(scope, receive, send, self._intake))
 
     async def drain(self, grace_s: float) -> None:
         """Refuse new requests, say so in ``/readyz``, and wait for open ones to end, ``grace_s`` seconds at most."""
@@ -88,6 +91,7 @@ class Relay:
             log.exception("a request failed inside the relay (route %s)", route)
             status = await _refuse(request, MemproxyError("memproxy failed on this request; its log says why."))
         finally:
+            request.release()
             self._running -= 1
             if self._running == 0:
                 self._idle.set()

@@ -1,9 +1,8 @@
 """How many tokens a session's requests may carry; less after its upstream found a request too long."""
 
-from collections import OrderedDict
-
 import msgspec
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.core.scope import Scope
 from memproxy.settings import Settings
 
@@ -13,7 +12,8 @@ BLOCKS_IN_A_SESSION = 4
 LEAST_BLOCK_TOKENS = 100
 """Below it there is no room for more than a block's heading."""
 
-MOST_SESSIONS = 10_000
+SESSIONS_BYTES = 4 * 1024 * 1024
+"""For the sessions whose budget shrank: some 8,000."""
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,11 +34,11 @@ class Budgets:
     def __init__(self, settings: Settings) -> None:
         self._block = settings.recall.max_tokens
         self._total = settings.inject.session_tokens
-        self._halvings: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+        self._halvings: BoundedCache[tuple[str, str, str], int] = BoundedCache(SESSIONS_BYTES)
 
     def of(self, scope: Scope, asked: int | None) -> Budget:
         """The budget of a request of this session; ``asked`` is its own limit for a block."""
-        halvings = self._halvings.get(_name(scope), 0)
+        halvings = self._halvings.get(_name(scope)) or 0
         block = self._block if asked is None else asked
         total = BLOCKS_IN_A_SESSION * block if self._total is None else self._total
         return Budget(block=block >> halvings, total=total >> halvings)
@@ -46,9 +46,7 @@ class Budgets:
     def halve(self, scope: Scope) -> None:
         """The upstream found a request of this session too long."""
         name = _name(scope)
-        self._halvings[name] = min(self._halvings.pop(name, 0) + 1, 30)
-        while len(self._halvings) > MOST_SESSIONS:
-            self._halvings.popitem(last=False)
+        self._halvings.put(name, min((self._halvings.get(name) or 0) + 1, 30))
 
 
 def _name(scope: Scope) -> tuple[str, str, str]:

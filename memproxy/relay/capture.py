@@ -21,6 +21,7 @@ from memproxy.relay.engine import EngineClient
 from memproxy.relay.sessions import Conversation, Sessions
 from memproxy.relay.sticky import NO_BLOCK, NewBlock
 from memproxy.relay.unwritten import Unwritten, Waiting
+from memproxy.relay.work import BodyWork
 from memproxy.tasks import TaskOwner
 from memproxy.wire.responses import background_key
 
@@ -56,6 +57,7 @@ class Journal:
         *,
         commit_timeout_s: float,
         redact_kinds: frozenset[str],
+        work: BodyWork,
         shared: bool = False,
     ) -> None:
         """``shared``: other relays may get the conversation's next request, so an answer waits for its session too."""
@@ -66,6 +68,7 @@ class Journal:
         self._engine = engine
         self._commit_timeout_s = commit_timeout_s
         self._redact = redact_kinds
+        self._work = work
         self._tasks = TaskOwner("relay.journal")
         self._unwritten = Unwritten(state)
 
@@ -99,12 +102,13 @@ class Journal:
         """
         if response_id is not None:
             exchange = msgspec.structs.replace(exchange, conversation=exchange.conversation.followed_by(response_id))
-        messages = self._cleaned(exchange, answer)
-        if not messages:
+        size = len(answer) + sum(len(message.content) for message in exchange.messages)
+        messages, entry = await self._work.run(partial(self._made, exchange, answer), size)
+        if entry is None:
             metrics().capture_skipped.labels(reason="empty").inc()
             return
         late = partial(self._captured_late, exchange, messages, answer)
-        waiting = Waiting(_entry(exchange, messages), len(messages), late)
+        waiting = Waiting(entry, len(messages), late)
         commit = self._tasks.start(self._commit(exchange, messages, answer, waiting), "commit")
         done, _ = await asyncio.wait({commit}, timeout=self._commit_timeout_s)
         if not done:
@@ -124,6 +128,10 @@ class Journal:
         keys = (*conversation.keys, background_key(response_id))
         conversation = msgspec.structs.replace(conversation, keys=keys)
         await self.write(msgspec.structs.replace(exchange, conversation=conversation), "", response_id=response_id)
+
+    def _made(self, exchange: Exchange, answer: str) -> tuple[list[Message], JournalEntry | None]:
+        messages = self._cleaned(exchange, answer)
+        return messages, _entry(exchange, messages) if messages else None
 
     def _cleaned(self, exchange: Exchange, answer: str) -> list[Message]:
         spoken = [*exchange.messages, Message(role="assistant", content=answer, id=exchange.answer_id)]

@@ -8,8 +8,13 @@ import brotli
 import zstandard
 
 from memproxy.auth import Headers
+from memproxy.relay.work import Stop
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.splice import Unreadable
+
+MOST_EXPANSION = 100
+SURELY_EXPANDED = 1024 * 1024
+"""A body is opened to a hundred times its bytes, or to a mebibyte; what holds more was packed to be unpacked."""
 
 _FAST_BROTLI = 4
 """Brotli's own default takes a hundred times as long, for a tenth less."""
@@ -17,21 +22,29 @@ _FAST_BROTLI = 4
 
 def encoding_of(headers: Headers) -> str | None:
     """The name of the body's compression; None: it is not compressed."""
-    named = (headers.get(b"content-encoding") or "").strip().lower()
+    named = ", ".join(headers.all(b"content-encoding")).strip().lower()
     return named if named not in {"", "identity"} else None
 
 
-def opened(body: bytes, encoding: str, limit: int) -> bytes:
-    """The body itself, of ``limit`` bytes at the most.
+def opened(body: bytes, encoding: str, limit: int, stop: Stop) -> bytes:
+    """The body itself, of ``limit`` bytes at the most. Blocking.
 
     Raises:
-        Unreadable: we do not know the encoding, or the body is not in it, or is longer.
+        Unreadable: we do not know the encoding (several are none that we know), or the body is not in it, is longer, or
+            has too many members.
+        Stopped: nobody waits for it.
     """
+    limit = min(limit, max(SURELY_EXPANDED, MOST_EXPANSION * len(body)))
     decoder = BodyDecoder(encoding.encode("utf-8", "replace"), limit) if encoding in _CLOSING else None
-    plain = decoder.feed(body) if decoder is not None else b""
-    if decoder is None or not decoder.usable:
+    if decoder is None:
         raise Unreadable("encoding")
-    return plain
+    parts = []
+    for part in decoder.parts(body):
+        stop.check()
+        parts.append(part)
+    if not decoder.usable:
+        raise Unreadable("encoding")
+    return b"".join(parts)
 
 
 def closed(plain: bytes, encoding: str) -> bytes:
@@ -48,7 +61,7 @@ def _deflate(plain: bytes) -> bytes:
 
 
 def _deflated(plain: bytes, form: int) -> bytes:
-    closing = zlib.compressobj(wbits=form)
+    closing = zlib.compressobj(zlib.Z_BEST_SPEED, wbits=form)
     return closing.compress(plain) + closing.flush()
 
 

@@ -43,6 +43,9 @@ Result = TypeVar("Result")
 MAX_QUERIES = 4
 """User messages sent to recall: the current one and the three before it, for rewriting."""
 
+MOST_QUERIED = 8_000
+"""Characters of each, of its beginning and its end: what is asked stands before or after what was pasted."""
+
 STAGES = ("gate", "rewrite", "embed", "search", "rerank", "assemble", "recall")
 
 
@@ -266,7 +269,7 @@ class Decider:
         return RecallRequest(
             request_id=request_id,
             scope=scope,
-            queries=chat.user_texts[-MAX_QUERIES:],
+            queries=[_shortened(text) for text in chat.user_texts[-MAX_QUERIES:]],
             nonce=session_nonce(self._secret, scope.tenant, scope.user, scope.session or ""),
             present=chat.present,
             limits=controls.limits,
@@ -315,6 +318,11 @@ async def _soon(reading: Awaitable[Result]) -> Result:
             return await reading
     except TimeoutError as error:
         raise StateUnavailable(f"The state took over {PATIENCE_S:g} s.") from error
+
+
+def _shortened(text: str) -> str:
+    half = MOST_QUERIED // 2
+    return text if len(text) <= MOST_QUERIED else f"{text[:half]}\n{text[-half:]}"
 
 
 def _goes_on(chat: RequestBody) -> bool:

@@ -16,7 +16,8 @@ from memproxy.relay.sessions import Conversation, Sessions
 from memproxy.relay.stream import Tap
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.wire.format import RESPONSES, Answer
-from memproxy.wire.responses import background_key
+from memproxy.wire.request import LONGEST_NAME
+from memproxy.wire.responses import background_key, kept_id
 
 _ONE_RESPONSE = re.compile(r"/v1/responses/[^/]+")
 
@@ -93,15 +94,19 @@ class FetchedResponses:
             messages=[],
             request_id=request.request_id,
             access=self._access(request, answer),
-            answer_id=response_id,
+            answer_id=kept_id(response_id),
         )
 
     def _access(self, request: Request, answer: Answer) -> UpstreamAccess:
         return UpstreamAccess(
             base_url=self._upstream.base_url,
-            model=answer.model or "",
+            model=_kept_model(answer.model),
             api_key=client_key(request.headers) if self._upstream.takes_client_key else None,
         )
+
+
+def _kept_model(model: str | None) -> str:
+    return model if model is not None and len(model) <= LONGEST_NAME else ""
 
 
 def _owner(identity: Identity, user: str, session: str | None = None) -> Scope:

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from memproxy.auth import client_key
 from memproxy.core.protocol import Identity, UpstreamAccess
 from memproxy.core.receipt import ReceiptPart
-from memproxy.errors import RequestError
+from memproxy.errors import Overloaded, RequestError
 from memproxy.metrics import metrics
 from memproxy.relay import compressed, counted
 from memproxy.relay.admission import Admission, MadeResponses
@@ -29,11 +31,12 @@ from memproxy.relay.sticky import NO_BLOCK, NewBlock
 from memproxy.relay.stream import Keep, Named, Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.relay.upstreams import Upstreams
+from memproxy.relay.work import OFF_LOOP_BYTES, BodyWork, Stop
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wire.controls import may_hold_ours
 from memproxy.wire.format import RESPONSES, Answer, WireFormat
-from memproxy.wire.request import RequestBody
+from memproxy.wire.request import MOST_BYTES, RequestBody
 from memproxy.wire.responses import ResponsesRequest
 from memproxy.wire.splice import Unreadable
 
@@ -42,6 +45,18 @@ log = logging.getLogger(__name__)
 
 NOTED_WITHIN_S = 0.5
 """An answer that is not captured waits so long for its session's notes, which were begun before it was asked for."""
+
+MOST_PARSED = 1024 * 1024
+"""A body of more bytes that the strict parser does not take is for the default upstream: Python's own parser, which
+takes more, keeps all others waiting.
+"""
+
+
+class _Modelled(msgspec.Struct):
+    model: str | None = None
+
+
+_MODEL = msgspec.json.Decoder(_Modelled)
 
 _OFF = Decision(result="off")
 _UNREADABLE = Decision(result="skipped", reason="unreadable")
@@ -75,9 +90,11 @@ class ChatHandler:
         tasks: TaskOwner,
         admission: Admission,
         made: MadeResponses,
+        work: BodyWork,
     ) -> None:
         self._admission = admission
         self._made = made
+        self._work = work
         self._positions = positions
         self._engine = engine
         self._shared = settings.server.workers > 1
@@ -101,12 +118,12 @@ class ChatHandler:
         off = read_mode(request.headers, None) is Mode.OFF
         encoding = compressed.encoding_of(request.headers)
         names = caller is not None and wire is RESPONSES
-        if off and encoding is None and not (names or self._upstreams.routed or may_hold_ours(body)):
+        read = names or self._upstreams.routed
+        if off and encoding is None and not read and not await self._may_hold_ours(body):
             counted.overhead(wire.name).observe(time.perf_counter() - began)
             return await self._untouched(request, body, off=off)
         try:
-            plain = body if encoding is None else await self._opened(body, encoding)
-            chat = _read(request, plain, wire)
+            chat = await self._read(request, body, encoding, wire)
         except Unreadable as problem:
             if caller is not None and names:
                 self._admission.check_unread(caller)
@@ -117,7 +134,9 @@ class ChatHandler:
         with self._hangups.watching(request):
             decision = await self._decide(request, chat)
             request.told = decision.headers()
-            sent = chat.rebuild_with(decision.blocks, self._positions.of(upstream.name, chat.model))
+            tenant = decision.scope.tenant if decision.scope is not None else ""
+            position = self._positions.of(tenant, upstream.name, chat.kept_model)
+            sent = await self._work.run(partial(chat.rebuild_with, decision.blocks, position), len(chat.body))
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(_count_decided, wire, decision, time.perf_counter() - began)
             return await self._exchange(_Asked(request, chat, wire, upstream, body, encoding, named), decision, sent)
@@ -130,8 +149,28 @@ class ChatHandler:
         await self._admission.check_chain(caller, user, upstream.name, chat.kept_upstream)
         return partial(self._made.note, caller, user, upstream.name)
 
-    async def _opened(self, body: bytes, encoding: str) -> bytes:
-        return await asyncio.to_thread(compressed.opened, body, encoding, self._max_body_bytes)
+    async def _may_hold_ours(self, body: bytes) -> bool:
+        """False also of what is too large to be looked at."""
+        return len(body) <= MOST_BYTES and await self._work.run(partial(may_hold_ours, body), len(body))
+
+    async def _read(self, request: Request, body: bytes, encoding: str | None, wire: WireFormat) -> RequestBody:
+        if encoding is None and len(body) <= OFF_LOOP_BYTES:
+            return _read(request, body, wire)
+
+        def read(stop: Stop) -> RequestBody:
+            plain = body if encoding is None else compressed.opened(body, encoding, MOST_BYTES, stop)
+            chat = _read(request, plain, wire)
+            stop.check()
+            chat.look()
+            return chat
+
+        try:
+            with self._hangups.watching(request):
+                chat = await self._work.read(read)
+            request.hold(len(chat.body) if encoding is not None else 0)
+        except Overloaded as error:  # no time for it, or no room: it is memory that goes without
+            raise Unreadable("overloaded") from error
+        return chat
 
     async def _decide(self, request: Request, chat: RequestBody) -> Decision:
         await self._decider.admit(request.headers, chat)
@@ -151,14 +190,16 @@ class ChatHandler:
         decision = _OFF if off else _UNREADABLE
         decision.count()
         request.told = decision.headers()
-        upstream = self._upstreams.of(_model_in(body)) if self._upstreams.routed else self._upstreams.default
+        upstream = self._upstreams.default
+        if self._upstreams.routed:
+            upstream = self._upstreams.of(await self._work.run(partial(_model_in, body), len(body)))
         return await self._passthrough.send(request, body, upstream)
 
     async def _exchange(self, asked: _Asked, decision: Decision, sent: bytes) -> int:
         request, chat = asked.request, asked.chat
         began = time.perf_counter()
         block = self._decider.new_block(decision)
-        answer = await _send(asked, sent)
+        answer = await self._send(asked, sent)
         tap: Tap | None = None
         try:
             refusal = await refusal_of(answer) if decision.has_blocks else None
@@ -167,7 +208,8 @@ class ChatHandler:
                 decision, block = self._decider.refused(decision, answer.status), NO_BLOCK
                 decision.count()
                 request.told = decision.headers()
-                answer = await _send(asked, chat.rebuild(None))
+                plain = await self._work.run(partial(chat.rebuild, None), len(chat.body))
+                answer = await self._send(asked, plain)
                 self._learn(refusal, asked, decision, answer)
             asyncio.get_running_loop().call_soon(_count_injected, decision)
             self._tell_receipt(asked, decision, answer)
@@ -185,12 +227,21 @@ class ChatHandler:
                 await tap.finish()  # whoever left this stream may fetch what it comes to
         return answer.status
 
+    async def _send(self, asked: _Asked, body: bytes) -> UpstreamAnswer:
+        request = asked.request
+        if asked.encoding is not None:
+            same = body == asked.chat.body
+            closed = partial(compressed.closed, body, asked.encoding)
+            body = asked.body if same else await self._work.run(closed, len(body))
+        headers = asked.upstream.headers_for(request.headers, len(body))
+        return await asked.upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
+
     def _tell_receipt(self, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
         """Of what the engine was not asked for it knows nothing; of a captured turn it hears, but later than the client
         may ask for the receipt.
         """
         if decision.scope is not None and not decision.searched:
-            told = decided(decision, status=answer.status, model=asked.chat.model)
+            told = decided(decision, status=answer.status, model=asked.chat.kept_model)
             request_id, now = asked.request.request_id, datetime.now(UTC)
             self._engine.notices.decided(ReceiptPart(request_id=request_id, scope=decision.scope, at=now, decided=told))
 
@@ -221,7 +272,8 @@ class ChatHandler:
         if not 200 <= answer.status < 300:
             return
         if refusal is Refusal.ROLES:
-            self._positions.refused(asked.upstream.name, asked.chat.model)
+            tenant = decision.scope.tenant if decision.scope is not None else ""
+            self._positions.refused(tenant, asked.upstream.name, asked.chat.kept_model)
         elif refusal is Refusal.LENGTH:
             self._decider.too_long(decision)
 
@@ -234,7 +286,8 @@ class ChatHandler:
             return None
         access = UpstreamAccess(
             base_url=asked.upstream.base_url,
-            model=asked.chat.model or "",
+            model=asked.chat.kept_model or "",
+            route=asked.upstream.route,
             api_key=client_key(asked.request.headers) if asked.upstream.takes_client_key else None,
         )
         return Exchange(
@@ -243,18 +296,9 @@ class ChatHandler:
             messages=asked.chat.new_messages(),
             request_id=asked.request.request_id,
             access=access,
-            decided=decided(decision, status=answer.status, model=asked.chat.model),
+            decided=decided(decision, status=answer.status, model=asked.chat.kept_model),
             block=block,
         )
-
-
-async def _send(asked: _Asked, body: bytes) -> UpstreamAnswer:
-    request = asked.request
-    if asked.encoding is not None:
-        same = body == asked.chat.body
-        body = asked.body if same else await asyncio.to_thread(compressed.closed, body, asked.encoding)
-    headers = asked.upstream.headers_for(request.headers, len(body))
-    return await asked.upstream.send(request.method, request.raw_path, headers, body)
 
 
 def _read(request: Request, body: bytes, wire: WireFormat) -> RequestBody:
@@ -274,6 +318,11 @@ def _read(request: Request, body: bytes, wire: WireFormat) -> RequestBody:
 
 def _model_in(body: bytes) -> str | None:
     """The model that a body names which is not read for memory: what any upstream's own parser finds there."""
+    try:
+        return _MODEL.decode(body).model
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if len(body) > MOST_PARSED:
+            return None
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

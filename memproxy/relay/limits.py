@@ -3,10 +3,10 @@ one; above every other limit it goes on without memory, and the header says so.
 """
 
 import logging
-from collections import OrderedDict
 from time import monotonic
 
 from memproxy.auth.limits import MEMORIES, TURNS, Rates
+from memproxy.core.bounded import BoundedCache
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, TooManyRequests
 from memproxy.metrics import metrics
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 FULL_SECONDS = 5.0
 """How long an answer about a memory quota counts: as long may turns still come in above it."""
 
-_MOST_KNOWN = 10_000
+_KNOWN_BYTES = 4 * 1024 * 1024
 
 
 class ChatLimits:
@@ -28,7 +28,7 @@ class ChatLimits:
         self._rates = rates
         self._engine = engine
         self._bounds_memories = bounds_memories
-        self._full: OrderedDict[tuple[str, str], tuple[float, str | None]] = OrderedDict()
+        self._full: BoundedCache[tuple[str, str], tuple[float, str | None]] = BoundedCache(_KNOWN_BYTES)
 
     @property
     def bounds_chat(self) -> bool:
@@ -69,9 +69,7 @@ class ChatLimits:
             whose = known[1]
         else:
             whose = await self._engine.full(scope)
-            self._full[scope.owner] = (monotonic(), whose)
-            while len(self._full) > _MOST_KNOWN:
-                self._full.popitem(last=False)
+            self._full.put(scope.owner, (monotonic(), whose))
         if whose is None:
             return None
         metrics().limits_reached.labels(limit=MEMORIES, of=whose).inc()

@@ -29,6 +29,7 @@ class Passthrough:
 
         Raises:
             UpstreamError: the upstream cannot be reached or broke off.
+            BodyTimeout, Overloaded: too many bodies are being sent at once.
             ClientGone: the client left.
         """
         length = _declared_length(request)
@@ -37,6 +38,7 @@ class Passthrough:
             return await self._relay(request, None, length, tap)
         if length is not None and length <= AT_ONCE:  # whole, it can be sent again when a connection turns out closed
             return await self._relay(request, await request.body(length), length, tap)
+        request.begin_upload()
         return await self._relay(request, request.chunks(), length, tap)
 
     async def send(self, request: Request, body: bytes, upstream: Upstream) -> int:

@@ -1,11 +1,15 @@
-"""Where blocks go in a request. ``auto`` is late, where caches want it, until an upstream's template refuses that."""
+"""Where blocks go in a request. ``auto`` is late, where caches want it, until an upstream's template refuses that.
+
+What a refusal teaches holds for the tenant whose request it was: an upstream's words can be brought about on purpose (a
+validator quotes what it refuses), and another tenant's prompt cache must not suffer from them.
+"""
 
 import asyncio
 import logging
-from collections import OrderedDict
 
 import msgspec
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import StateStore
@@ -14,36 +18,42 @@ from memproxy.wire.chat import Position
 
 log = logging.getLogger(__name__)
 
-MOST_REMEMBERED = 500
-"""Pairs of upstream and model; the one that was learned first is forgotten first."""
+REMEMBERED_BYTES = 1024 * 1024
+"""For what was learned: some 2,000 models of tenants; what was not used for longest is forgotten first."""
 
-_META_KEY = "inject.system_first"
-_PAIRS = msgspec.json.Decoder(list[tuple[str, str]])
+MOST_OF_A_TENANT = 16
+"""Models of one tenant, so that who makes up names displaces his own alone."""
+
+_META_KEY = "inject.system_first.tenants"
+_LEARNED = msgspec.json.Decoder(list[tuple[str, list[tuple[str, str]]]])
 
 
 class Positions:
-    """Knows the position for each upstream and model; what was learned is noted in the state for the next start."""
+    """Knows the position for each tenant's upstream and model; what was learned is noted in the state for the next
+    start.
+    """
 
     def __init__(self, configured: Position, state: StateStore, tasks: TaskOwner) -> None:
         self._configured = configured
         self._state = state
         self._tasks = tasks
-        self._system_first: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._system_first: BoundedCache[str, list[tuple[str, str]]] = BoundedCache(REMEMBERED_BYTES)
         self._writing = asyncio.Lock()
 
-    def of(self, upstream: str, model: str | None) -> Position:
+    def of(self, tenant: str, upstream: str, model: str | None) -> Position:
         """The position for a request to this model; ``upstream`` is its host and path, without a key."""
         if self._configured != "auto":
             return self._configured
-        return "system" if (upstream, model or "") in self._system_first else "before_last_user"
+        return "system" if (upstream, model or "") in (self._system_first.get(tenant) or ()) else "before_last_user"
 
-    def refused(self, upstream: str, model: str | None) -> None:
-        """This model's template wants system text first: from now on it gets it there."""
+    def refused(self, tenant: str, upstream: str, model: str | None) -> None:
+        """This model's template wants system text first: from now on this tenant's requests have it there."""
         pair = (upstream, model or "")
-        if self._configured != "auto" or pair in self._system_first:
+        known = self._system_first.get(tenant) or []
+        if self._configured != "auto" or pair in known:
             return
         log.info("model %r at %s takes system text at the beginning only; blocks go there now", pair[1], pair[0])
-        self._add([pair])
+        self._system_first.put(tenant, [*known, pair][-MOST_OF_A_TENANT:])
         self._tasks.start(self._note(), "note position")
 
     async def load(self) -> None:
@@ -52,12 +62,15 @@ class Positions:
         Raises:
             StateUnavailable: it does not answer.
         """
-        self._add(await self._stored())
+        for tenant, pairs in await self._stored():
+            known = self._system_first.get(tenant) or []
+            before = [pair for pair in pairs if pair not in known]
+            self._system_first.put(tenant, [*before, *known][-MOST_OF_A_TENANT:])
 
-    async def _stored(self) -> list[tuple[str, str]]:
+    async def _stored(self) -> list[tuple[str, list[tuple[str, str]]]]:
         stored = await self._state.get_meta(_META_KEY)
         try:
-            return _PAIRS.decode(stored) if stored else []
+            return _LEARNED.decode(stored) if stored else []
         except msgspec.MsgspecError:
             log.warning("what was learned of upstreams' templates cannot be read and is learned again")
             return []
@@ -65,13 +78,9 @@ class Positions:
     async def _note(self) -> None:
         async with self._writing:
             try:
-                self._add(await self._stored())  # another relay may have learned something meanwhile
-                await self._state.set_meta(_META_KEY, msgspec.json.encode(list(self._system_first)).decode())
+                await self.load()  # another relay may have learned something meanwhile
+                learned = [(tenant, self._system_first.get(tenant)) for tenant in list(self._system_first)]
+                await self._state.set_meta(_META_KEY, msgspec.json.encode(learned).decode())
             except StateUnavailable as error:
                 metrics().internal_errors.labels(where="relay.position").inc()
                 log.warning("a model's position could not be noted, a restart learns it again: %s", error.message)
-
-    def _add(self, pairs: list[tuple[str, str]]) -> None:
-        self._system_first.update(dict.fromkeys(pairs))
-        while len(self._system_first) > MOST_REMEMBERED:
-            self._system_first.popitem(last=False)

@@ -13,6 +13,7 @@ from memproxy.relay.engine import EngineClient
 from memproxy.relay.health import Health
 from memproxy.relay.position import Positions
 from memproxy.relay.upstreams import Upstreams
+from memproxy.relay.work import BodyWork
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,9 @@ class RelayProcess:
         positions: Positions,
         health: Health,
         tasks: TaskOwner,
+        work: BodyWork,
     ) -> None:
+        self._work = work
         self.app = app
         self._state = state
         self._engine = engine
@@ -89,3 +92,4 @@ class RelayProcess:
         await self._engine.close()
         await self._upstreams.close()
         await self._state.close()
+        self._work.close()

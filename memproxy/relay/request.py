@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from memproxy.auth import ALLOWED_ORIGIN, Headers
 from memproxy.core.request_id import HEADER, new_request_id
 from memproxy.errors import BodyTooLarge
+from memproxy.relay.intake import Intake, Share
 
 AsgiScope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -26,8 +27,10 @@ class Request:
     """Method, path, headers and body of one request, and where its answer goes."""
 
     __slots__ = (
+        "_intake",
         "_receive",
         "_request_id",
+        "_share",
         "for_pages",
         "has_host",
         "headers",
@@ -41,7 +44,7 @@ class Request:
         "told",
     )
 
-    def __init__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: AsgiScope, receive: Receive, send: Send, intake: Intake) -> None:
         self.method: str = scope["method"]
         query: bytes = scope.get("query_string", b"")
         path: bytes = scope["raw_path"]
@@ -55,6 +58,8 @@ class Request:
         self.has_host = scope.get("http_version") != "1.1" or self.headers.get(b"host") is not None
         """Whether it names the host that it is for, which HTTP/1.1 demands (RFC 9112, 3.2)."""
         self._receive = receive
+        self._intake = intake
+        self._share = Share()
         self.send = send
         self.received_all = False
         self.started_answer = False
@@ -83,41 +88,60 @@ class Request:
         return self._request_id
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives.
+        """The body as it arrives, after `begin_upload`.
 
         Raises:
             ClientGone: the client left before the end of its body.
         """
         while not self.received_all:
-            if chunk := await self._part():
+            chunk, ended = await self._part()
+            if ended:
+                self._intake.uploaded(self._share)
+            if chunk:
                 yield chunk
 
-    async def _part(self) -> bytes:
+    def begin_upload(self) -> None:
+        """The body is going to be read by its `chunks`.
+
+        Raises:
+            Overloaded: too many bodies are being sent at once.
+        """
+        self._intake.upload(self._share)
+
+    def hold(self, size: int) -> None:
+        """So many bytes are held in memory for this request, beside its body.
+
+        Raises:
+            Overloaded: there is no room for them.
+        """
+        self._intake.hold(self._share, size)
+
+    def release(self) -> None:
+        """It is over: nothing is held for it any more."""
+        self._intake.release(self._share)
+
+    async def _part(self) -> tuple[bytes, bool]:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         self.received_all = not message.get("more_body", False)
-        part: bytes = message.get("body", b"")
-        return part
+        return message.get("body", b""), self.received_all
 
     async def body(self, limit: int) -> bytes:
         """The whole body.
 
         Raises:
             BodyTooLarge: it is longer than ``limit`` bytes.
+            BodyTimeout: it does not come to its end, and others wait.
+            Overloaded: there is no room for it.
             ClientGone: the client left before the end of its body.
         """
         declared = self.headers.get(b"content-length")
         if declared is not None and declared.isdigit() and int(declared) > limit:
             raise _too_large(limit)
-        parts: list[bytes] = []
-        size = 0
-        while not self.received_all:
-            chunk = await self._part()
-            size += len(chunk)
-            if size > limit:
-                raise _too_large(limit)
-            parts.append(chunk)
+        parts = await self._intake.whole(self._share, self._part, limit)
+        if parts is None:
+            raise _too_large(limit)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def gone(self) -> None:

@@ -10,20 +10,20 @@ began alike.
 import functools
 import hashlib
 import uuid
-from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.errors import StateUnavailable
 from memproxy.ports import KnownSession, StateStore
 from memproxy.wire.responses import response_key
 
-CACHE_SIZE = 20_000
-"""Prefixes that one relay remembers in memory before it asks the state store."""
+CACHE_BYTES = 32 * 1024 * 1024
+"""For the prefixes that one relay remembers before it asks the state store: some 20,000."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class Sessions:
         """``shared``: other relays remember sessions too, so that the cache alone does not know."""
         self._state = state
         self._shared = shared
-        self._cache: OrderedDict[tuple[str, str, str], list[KnownSession]] = OrderedDict()
+        self._cache: BoundedCache[tuple[str, str, str], list[KnownSession]] = BoundedCache(CACHE_BYTES)
 
     async def find_chained(self, scope: Scope, chain: str, *, now: datetime) -> Conversation:
         """The session of a conversation that the upstream keeps, by what the request goes on from; else a new one.
@@ -141,7 +141,7 @@ class Sessions:
 
     async def _look_up(self, scope: Scope, keys: list[str]) -> dict[str, list[KnownSession]]:
         owner = scope.owner
-        found = {key: self._cache[*owner, key] for key in keys if (*owner, key) in self._cache}
+        found = {key: known for key in keys if (known := self._cache.get((*owner, key)))}
         if found and not self._shared:
             return found
         try:
@@ -170,10 +170,8 @@ class Sessions:
 
     def _note(self, scope: Scope, key: str, known: KnownSession) -> None:
         place = (*scope.owner, key)
-        others = [other for other in self._cache.pop(place, []) if other.session != known.session]
-        self._cache[place] = [known, *others[:3]]
-        while len(self._cache) > CACHE_SIZE:
-            self._cache.popitem(last=False)
+        others = [other for other in self._cache.get(place) or [] if other.session != known.session]
+        self._cache.put(place, [known, *others[:3]])
 
 
 def _choose(candidates: list[KnownSession], answer: str | None) -> KnownSession:

@@ -72,8 +72,11 @@ _NAME_NOTHING_MORE = (["keep-alive"], ["Keep-Alive"])
 class Upstream:
     """Sends requests to ``upstream.base_url`` and hands out its answers unread."""
 
-    def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
-        """``takes_client_key`` False: without a configured key none is sent, for the client's is another host's."""
+    def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True, route: int | None = None) -> None:
+        """``takes_client_key`` False: without a configured key none is sent, for the client's is another host's.
+        ``route`` is which of ``upstream.routes`` it is of; None: the default.
+        """
+        self.route = route
         self._settings = settings
         self._proxy = environment_proxy(settings.base_url) if settings.environment_proxy else None
         self._base = settings.base_url.rstrip("/")

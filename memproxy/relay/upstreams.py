@@ -1,8 +1,5 @@
 """Which upstream a request goes to: the first route whose patterns its model matches, else the default one."""
 
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
-
 from memproxy.relay.upstream import Upstream
 from memproxy.settings import UpstreamSettings
 
@@ -13,8 +10,10 @@ class Upstreams:
     def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
         """``takes_client_key`` False: the client's key is one of ours, which no upstream may see."""
         self.default = Upstream(settings, takes_client_key=takes_client_key)
-        self._routes: list[tuple[Sequence[str], Upstream]] = [
-            (route.models, Upstream(settings.of_route(route), takes_client_key=False)) for route in settings.routes
+        self._settings = settings
+        self._routes = [
+            Upstream(settings.of_route(route), takes_client_key=False, route=place)
+            for place, route in enumerate(settings.routes)
         ]
 
     @property
@@ -23,12 +22,9 @@ class Upstreams:
         return bool(self._routes)
 
     def of(self, model: str | None) -> Upstream:
-        """The upstream for this model (a pattern's ``*`` stands for any characters; upper and lower case differ)."""
-        if model is not None:
-            for patterns, upstream in self._routes:
-                if any(fnmatchcase(model, pattern) for pattern in patterns):
-                    return upstream
-        return self.default
+        """The upstream for this model."""
+        route = self._settings.route_of(model)
+        return self.default if route is None else self._routes[route]
 
     async def open(self) -> None:
         """Make the pools."""
@@ -41,4 +37,4 @@ class Upstreams:
             await upstream.close()
 
     def _all(self) -> list[Upstream]:
-        return [self.default, *(upstream for _, upstream in self._routes)]
+        return [self.default, *self._routes]

@@ -1,5 +1,6 @@
 """Sections about who calls and what is called: the server, the upstreams, identity."""
 
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -22,11 +23,16 @@ class ServerSettings(Section):
     workers: Positive = Field(1, le=64, description="Relay processes.")
     max_body_bytes: Positive = Field(64 * 1024 * 1024, description="Largest chat or API body in bytes (413 above).")
     max_concurrent_requests: Positive = Field(1024, description="Requests at once per relay (503 above).")
+    max_held_bytes: Positive = Field(
+        1024 * 1024 * 1024, description="Bodies of all requests together that a relay holds in memory (503 above)."
+    )
     headers_timeout_s: Seconds = Field(
-        20.0, description="Seconds that a client may take to send a request's headers; 500 bytes sent add one."
+        20.0, description="Seconds that a client may take to send a request's headers (408 after)."
     )
     body_timeout_s: Seconds = Field(
-        30.0, description="Seconds that a client may take to send a request's body; 500 bytes sent add one."
+        30.0,
+        description="In so many seconds of sending a body, its end or 1000 bytes for each of them must come (408 "
+        "else); after an hour it must be complete.",
     )
     shutdown_grace_s: Seconds = Field(10.0, description="Seconds that open streams get to finish at shutdown.")
     allowed_hosts: list[str] = Field([], description="Host names accepted in `Host`; empty means the bound names.")
@@ -84,6 +90,29 @@ class UpstreamSettings(Section):
         """``base_url`` as it may be shown and logged: without a user and password in it."""
         netloc = urlsplit(self.base_url).netloc
         return self.base_url.replace(netloc, netloc.rpartition("@")[2], 1)
+
+    def route_of(self, model: str | None) -> int | None:
+        """Which of the routes requests for this model take, the first that matches (a pattern's ``*`` stands for any
+        characters; upper and lower case differ); None: they go to ``base_url``.
+        """
+        if model is None:
+            return None
+        matching = (
+            place for place, route in enumerate(self.routes) if any(fnmatchcase(model, p) for p in route.models)
+        )
+        return next(matching, None)
+
+    def base_url_of(self, route: int | None) -> str:
+        """Where requests by this route go."""
+        return self.base_url if route is None else self.routes[route].base_url
+
+    def key_of(self, route: int | None, base_url: str) -> SecretStr | None:
+        """The configured key of requests that take this route to this address: of no other one's, should two lead to
+        one address, and none for an address that the route does not lead to.
+        """
+        if self.base_url_of(route).rstrip("/") != base_url.rstrip("/"):
+            return None
+        return self.api_key if route is None else self.routes[route].api_key
 
     def of_route(self, route: UpstreamRoute) -> "UpstreamSettings":
         """The settings of a route's upstream: its own, and for the rest these."""

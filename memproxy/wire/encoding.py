@@ -1,4 +1,4 @@
-"""Decode a copy of a compressed body for the capture; the body itself goes on compressed."""
+"""Decode compressed bodies, in time that grows with their bytes alone: in windows, of so many streams, to so much."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +9,20 @@ import brotli
 import zstandard
 
 MAX_DECODED = 64 * 1024 * 1024
+
+MOST_MEMBERS = 1_024
+"""Members of a gzip body, or frames of a zstd body, that are decoded. Each costs a decoder of its own, and a body of
+empty ones is nothing but that: 64 MiB would hold three million.
+"""
+
+WINDOW = 8 * 1024
+"""Compressed bytes that a decoder is given at once. zlib copies what a member leaves of them, and it gives at most a
+thousand times as much, so that neither takes long before the caller may stop.
+"""
+
+_PART = 1024 * 1024
+"""Decoded bytes that brotli, whose expansion has no bound, gives at once."""
+
 _AUTOMATIC = zlib.MAX_WBITS | 32  # gzip or zlib, told by the header
 _GZIP = b"\x1f\x8b"
 _ZSTD_SLICE = 1024
@@ -16,17 +30,24 @@ _ZSTD_SLICE = 1024
 128 KiB for every 4 bytes, RFC 8878 section 3.1.1.2).
 """
 
+_ZSTD_WINDOW = 8 * 1024 * 1024
+"""Memory that a zstd frame may ask its decoder for: what RFC 9659 allows in HTTP."""
+
+
+class TooManyMembers(Exception):
+    """A body has more than `MOST_MEMBERS`."""
+
 
 class Decoder(Protocol):
     """One compressed format. Raises one of `_ERRORS` for data that does not decode."""
 
-    def decode(self, chunk: bytes, room: int) -> Iterator[bytes]:
-        """What this piece gives, in parts of little more than ``room`` bytes; the caller stops when it has enough."""
+    def decode(self, window: bytes, room: int) -> Iterator[bytes]:
+        """What these bytes give, in parts of little more than ``room`` bytes; the caller stops when it has enough."""
 
 
 class _Identity:
-    def decode(self, chunk: bytes, room: int) -> Iterator[bytes]:  # noqa: ARG002 - as the protocol has it
-        yield chunk
+    def decode(self, window: bytes, room: int) -> Iterator[bytes]:  # noqa: ARG002 - as the protocol has it
+        yield window
 
 
 class _Inflate:
@@ -35,12 +56,13 @@ class _Inflate:
     def __init__(self, *, is_deflate: bool) -> None:
         self._header = b"" if is_deflate else None
         self._decoder = zlib.decompressobj(_AUTOMATIC)
+        self._members = 1
 
-    def decode(self, chunk: bytes, room: int) -> Iterator[bytes]:
+    def decode(self, window: bytes, room: int) -> Iterator[bytes]:
         if self._header is not None:
-            chunk = self._begin(self._header + chunk)
-        while chunk:
-            data, chunk = self._step(chunk, room)
+            window = self._begin(self._header + window)
+        while window:
+            data, window = self._step(window, room)
             yield data
 
     def _begin(self, body: bytes) -> bytes:
@@ -53,13 +75,14 @@ class _Inflate:
             self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)
         return body
 
-    def _step(self, chunk: bytes, room: int) -> tuple[bytes, bytes]:
-        """Decode at most one byte more than there is room for, and give what is left of the input."""
+    def _step(self, window: bytes, room: int) -> tuple[bytes, bytes]:
+        """Decode at most one byte more than there is room for, and give what is left of the window."""
         if self._decoder.eof:  # a gzip body may have several members, or padding at its end
-            if not _GZIP.startswith(chunk[:2]):
+            if not _GZIP.startswith(window[:2]):
                 return b"", b""
+            self._members = _one_more(self._members)
             self._decoder = zlib.decompressobj(_AUTOMATIC)
-        data = self._decoder.decompress(chunk, room + 1)
+        data = self._decoder.decompress(window, room + 1)
         return data, self._decoder.unused_data or self._decoder.unconsumed_tail
 
 
@@ -67,19 +90,34 @@ class _Brotli:
     def __init__(self) -> None:
         self._decoder = brotli.Decompressor()
 
-    def decode(self, chunk: bytes, room: int) -> Iterator[bytes]:
-        yield self._decoder.process(chunk, output_buffer_limit=room + 1)
+    def decode(self, window: bytes, room: int) -> Iterator[bytes]:
+        most = min(room, _PART) + 1
+        yield self._decoder.process(window, output_buffer_limit=most)
         while not self._decoder.can_accept_more_data():
-            yield self._decoder.process(b"", output_buffer_limit=room + 1)
+            yield self._decoder.process(b"", output_buffer_limit=most)
 
 
 class _Zstd:
     def __init__(self) -> None:
-        self._decoder = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        self._zstd = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        self._decoder = self._zstd.decompressobj()
+        self._frames = 1
 
-    def decode(self, chunk: bytes, room: int) -> Iterator[bytes]:  # noqa: ARG002 - as the protocol has it
-        for start in range(0, len(chunk), _ZSTD_SLICE):
-            yield self._decoder.decompress(chunk[start : start + _ZSTD_SLICE])
+    def decode(self, window: bytes, room: int) -> Iterator[bytes]:  # noqa: ARG002 - as the protocol has it
+        for start in range(0, len(window), _ZSTD_SLICE):
+            rest = window[start : start + _ZSTD_SLICE]
+            while rest:
+                if self._decoder.eof:
+                    self._frames = _one_more(self._frames)
+                    self._decoder = self._zstd.decompressobj()
+                yield self._decoder.decompress(rest)
+                rest = self._decoder.unused_data if self._decoder.eof else b""
+
+
+def _one_more(members: int) -> int:
+    if members >= MOST_MEMBERS:
+        raise TooManyMembers
+    return members + 1
 
 
 _DECODERS: Mapping[bytes, Callable[[], Decoder]] = MappingProxyType(
@@ -93,7 +131,7 @@ _DECODERS: Mapping[bytes, Callable[[], Decoder]] = MappingProxyType(
         b"zstd": _Zstd,
     }
 )
-_ERRORS = (zlib.error, brotli.error, zstandard.ZstdError)
+_ERRORS = (zlib.error, brotli.error, zstandard.ZstdError, TooManyMembers)
 
 
 class BodyDecoder:
@@ -120,18 +158,22 @@ class BodyDecoder:
 
     def feed(self, chunk: bytes) -> bytes:
         """The decoded bytes that this piece gives."""
-        if self._decoder is None or not self.usable:
-            return b""
-        parts = []
+        parts = list(self.parts(chunk))
+        return b"" if self.broken else parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def parts(self, chunk: bytes) -> Iterator[bytes]:
+        """The same in parts, each of which takes some milliseconds at the most: the caller may stop between two."""
+        if self._decoder is None:
+            return
+        window = len(chunk) if isinstance(self._decoder, _Identity) else WINDOW
         try:
-            for data in self._decoder.decode(chunk, self._left):
-                parts.append(self._take(data))
-                if self.truncated:
-                    break
+            for start in range(0, len(chunk), window or 1):
+                for data in self._decoder.decode(chunk[start : start + window], self._left):
+                    if not self.usable:
+                        return
+                    yield self._take(data)
         except _ERRORS:
             self.broken = True
-            return b""
-        return b"".join(parts)
 
     def _take(self, data: bytes) -> bytes:
         if len(data) > self._left:

@@ -4,6 +4,7 @@ import msgspec
 
 from memproxy.errors import (
     AuthUnavailable,
+    BodyTimeout,
     MemoryUnavailable,
     MemproxyError,
     Overloaded,
@@ -23,6 +24,8 @@ def error_response(error: MemproxyError) -> tuple[int, list[tuple[bytes, bytes]]
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
     if isinstance(error, TooManyRequests):
         headers.append((b"retry-after", b"%d" % error.retry_after_s))
+    if isinstance(error, BodyTimeout):
+        headers.append((b"connection", b"close"))
     if isinstance(error, Unauthenticated):
         headers.append((b"www-authenticate", b"Bearer"))
     return error.status, headers, body

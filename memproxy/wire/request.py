@@ -16,6 +16,16 @@ from memproxy.wire.splice import ObjectSpans, Unreadable, check_encoding, withou
 Position = Literal["auto", "before_last_user", "after_system", "system"]
 """Where a block goes; ``auto`` is ``before_last_user`` here (what an upstream takes is known to the relay)."""
 
+MOST_BYTES = 16 * 1024 * 1024
+MOST_MESSAGES = 5_000
+MOST_CHARACTERS = 1024 * 1024
+"""What is looked at for memory: a body of so many bytes, with so many messages of so many characters each (a quarter of
+a million tokens). Anything beyond goes on untouched.
+"""
+
+LONGEST_NAME = 256
+"""Characters of a model's name that memory keeps; providers' are a tenth of that."""
+
 _ANY = msgspec.json.Decoder()
 _FOLLOW_UPS = frozenset({"tool", "function"})
 _SAID = frozenset({"user", "assistant", "tool", "function"})
@@ -32,6 +42,8 @@ class RequestBody:
 
     __slots__ = (
         "_digests",
+        "_new",
+        "_present",
         "_text",
         "_texts",
         "_top",
@@ -63,7 +75,11 @@ class RequestBody:
         self._digests: list[str] | None = None
         self._user_indexes: list[int] | None = None
         self._user_texts: list[str] | None = None
+        self._new: list[Message] | None = None
+        self._present: list[str] | None = None
         self.messages = self._read_messages()
+        if len(self.messages) > MOST_MESSAGES or any(len(text) > MOST_CHARACTERS for text in self.texts):
+            raise Unreadable("too_long")
         self.model = self._string("model")
         self.stream = self._value("stream") is True
         self.n = self._count("n")
@@ -143,11 +159,25 @@ class RequestBody:
             self._digests = [text_digest(text) for text in self.texts]
         return self._digests
 
+    def look(self) -> None:
+        """Compute what is computed at first use: of a large body, where it keeps nobody waiting."""
+        _ = self.present, self.new_messages()
+
+    @property
+    def kept_model(self) -> str | None:
+        """The model's name as memory keeps it: None for what is too long to be one."""
+        return self.model if self.model is not None and len(self.model) <= LONGEST_NAME else None
+
     @property
     def present(self) -> list[str]:
         """Digests of all that the request says already: its messages, what stands in them by itself, and lines of
-        blocks that a client sent back.
+        blocks that a client sent back; computed at first use.
         """
+        if self._present is None:
+            self._present = self._all_present()
+        return self._present
+
+    def _all_present(self) -> list[str]:
         held = self.digests + quoted_digests(self._instructions(), self.user_texts)
         if not self._may_show_blocks():
             return held
@@ -167,8 +197,13 @@ class RequestBody:
 
         Within a tool loop that reaches back to the user's message. Instructions, an answer's beginning that the client
         wants continued (an assistant's message at the very end) and messages without text are left out, and so is any
-        injected block that a client sent back.
+        injected block that a client sent back. Computed at first use.
         """
+        if self._new is None:
+            self._new = self._all_new()
+        return self._new
+
+    def _all_new(self) -> list[Message]:
         found = []
         for message in self.messages[self._answered() :]:
             text = strip_blocks(message.text) if message.role in _SAID else ""
@@ -248,9 +283,11 @@ def readable(kind: type[AnyRequest], body: bytes) -> AnyRequest:
     """The body read as a request of this kind.
 
     Raises:
-        Unreadable: it is no JSON object that can be spliced safely (its ``reason`` says why).
+        Unreadable: it is no JSON object that can be spliced safely (its ``reason`` says why), or too large.
         RequestError: a field of ``memory_context`` or ``memory_config`` is wrong; the message names it.
     """
+    if len(body) > MOST_BYTES:
+        raise Unreadable("too_long")
     check_encoding(body)
     try:
         return _read(kind, body)

@@ -6,6 +6,7 @@ what the upstream keeps, where nobody can take it out again when its memory is e
 late, only where the client manages the conversation itself; else into ``instructions``, which no chain carries on.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +19,10 @@ from memproxy.wire.controls import OURS
 from memproxy.wire.request import Position, RequestBody, quoted, readable, system_message
 from memproxy.wire.splice import Edit, ObjectSpans, Unreadable, apply, decode_array, past_space
 
-__all__ = ["ResponsesRequest", "Unreadable", "background_key", "read_request", "response_key"]
+__all__ = ["ResponsesRequest", "Unreadable", "background_key", "kept_id", "read_request", "response_key"]
+
+LONGEST_ID = 256
+"""Characters of a response's or a conversation's id that is kept as it is."""
 
 _CALL, _OUTPUT = "_call", "_call_output"
 _COMMA = ord(",")
@@ -141,7 +145,7 @@ class ResponsesRequest(RequestBody):
             return response_key(former)
         conversation = self._value("conversation")
         name = conversation.get("id") if isinstance(conversation, dict) else conversation
-        return f"v:{name}" if isinstance(name, str) and name else None
+        return f"v:{kept_id(name)}" if isinstance(name, str) and name else None
 
     def _instructions(self) -> list[str]:
         said = self._string("instructions")
@@ -160,14 +164,21 @@ class ResponsesRequest(RequestBody):
         return _items(self._text, member.value_start, member.raw)
 
 
+def kept_id(given: str) -> str:
+    """An id of the upstream's as it is kept: itself, or a digest that stands for one that is longer than any is."""
+    if len(given) <= LONGEST_ID:
+        return given
+    return "#" + hashlib.blake2b(given.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def response_key(response_id: str) -> str:
     """What a request is known by that goes on from this response."""
-    return f"r:{response_id}"
+    return f"r:{kept_id(response_id)}"
 
 
 def background_key(response_id: str) -> str:
     """What a response is known by that is made in the background, until its answer was seen."""
-    return f"b:{response_id}"
+    return f"b:{kept_id(response_id)}"
 
 
 def _items(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessage]:

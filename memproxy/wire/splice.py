@@ -27,7 +27,7 @@ class Unreadable(Exception):
     """The body cannot be read (and so not be spliced) safely; it goes on untouched.
 
     An internal signal, never shown to a client. ``reason`` is one word for logs: ``json``, ``not_an_object``,
-    ``not_an_array``, ``duplicate_keys``, ``encoding``, ``too_deep``.
+    ``not_an_array``, ``duplicate_keys``, ``encoding``, ``too_deep``, ``too_long``.
     """
 
     def __init__(self, reason: str) -> None:

@@ -24,6 +24,7 @@ from memproxy.relay.process import RelayProcess
 from memproxy.relay.sessions import Sessions
 from memproxy.relay.sticky import Sticky
 from memproxy.relay.upstreams import Upstreams
+from memproxy.relay.work import BodyWork
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
@@ -37,12 +38,14 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
     upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
     authenticator = make_authenticator(settings.auth, settings.server, secret, state.proxy_key, state.news, tasks=tasks)
     guard = BrowserGuard(settings.server)
+    work = BodyWork()
     journal = Journal(
         state,
         sessions,
         engine,
         commit_timeout_s=settings.state.commit_timeout_ms / 1000,
         redact_kinds=frozenset(settings.privacy.redact),
+        work=work,
         shared=shared,
     )
     passthrough = Passthrough(upstreams.default, tasks)
@@ -72,6 +75,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         tasks=tasks,
         admission=admission,
         made=made,
+        work=work,
     )
     memory_api = MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=settings.server.max_body_bytes)
     health = Health(engine, journal, settings.telemetry)
@@ -90,6 +94,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         guard=guard,
         admission=admission,
         max_concurrent_requests=settings.server.max_concurrent_requests,
+        max_held_bytes=settings.server.max_held_bytes,
     )
     return RelayProcess(
         app=relay,
@@ -100,6 +105,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         positions=positions,
         health=health,
         tasks=tasks,
+        work=work,
     )
 
 

@@ -183,13 +183,13 @@ async def test_a_long_text_has_a_vector_for_each_part() -> None:
 
 
 def test_the_cache_forgets_what_was_not_asked_for_longest() -> None:
-    cache = QueryCache(size=2)
+    cache = QueryCache(most_bytes=9_000)
     for text in ("a", "b"):
-        cache.put(text, Question(vector=[1.0]))
+        cache.put(text, Question(vector=[1.0] * 100))
     cache.get("a")
-    cache.put("c", Question(vector=[2.0]))
+    cache.put("c", Question(vector=[2.0] * 100))
     assert cache.get("b") is None
-    assert [one.vector for text in "ac" if (one := cache.get(text))] == [[1.0], [2.0]]
+    assert [one.vector for text in "ac" if (one := cache.get(text))] == [[1.0] * 100, [2.0] * 100]
 
 
 @needs_model

@@ -86,23 +86,41 @@ async def test_a_route_without_a_key_never_gets_the_clients(
         await relay.chat("What is my budget?", model="local", headers=AUTHORIZED)
         (told,) = [one.access for one in await eventually(lambda: relay.engine.captured)]
     assert other.last.header("authorization") is None
-    assert told == UpstreamAccess(base_url=other.base_url, model="local", api_key=None)
+    assert told == UpstreamAccess(base_url=other.base_url, model="local", api_key=None, route=0)
 
 
-def test_learning_gives_each_host_its_own_key() -> None:
+def test_learning_gives_each_route_its_own_key_also_where_two_lead_to_one_address() -> None:
     routes = [
         {"models": ["a"], "base_url": "http://a/v1", "api_key": "sk-a"},
         {"models": ["b"], "base_url": "http://b/v1"},
+        {"models": ["c"], "base_url": "http://a/v1", "api_key": "sk-c"},
+        {"models": ["d"], "base_url": "http://default/v1"},
     ]
     upstream = {"base_url": "http://default/v1", "api_key": "sk-default", "routes": routes}
     settings = Settings.model_validate({"upstream": upstream})
     access = ModelAccess(settings)
     found = {}
-    for host in ("default", "a", "b"):
-        access.remember("acme", UpstreamAccess(base_url=f"http://{host}/v1", model="m"))
+    for route, host in ((None, "default"), (0, "a"), (1, "b"), (2, "a"), (3, "default"), (None, "a")):
+        access.remember("acme", UpstreamAccess(base_url=f"http://{host}/v1", model="m", route=route))
         credential = access.credential("acme", settings.models.extract)
-        found[host] = credential.api_key if credential else "none"
-    assert found == {"default": "sk-default", "a": "sk-a", "b": None}
+        found[route, host] = credential.api_key if credential else "none"
+    assert found == {
+        (None, "default"): "sk-default",
+        (0, "a"): "sk-a",
+        (1, "b"): None,
+        (2, "a"): "sk-c",
+        (3, "default"): None,
+        (None, "a"): None,  # no key goes where its route does not lead
+    }
+
+
+def test_a_model_that_was_noted_is_learned_with_by_the_route_that_its_requests_take() -> None:
+    routes = [{"models": ["local*"], "base_url": "http://local/v1", "api_key": "sk-local"}]
+    upstream = {"base_url": "http://default/v1", "api_key": "sk-default", "routes": routes}
+    settings = Settings.model_validate({"upstream": upstream})
+    found = ModelAccess(settings).credential("acme", settings.models.extract, "local-8b")
+    assert found is not None
+    assert (found.base_url, found.model, found.api_key) == ("http://local/v1", "local-8b", "sk-local")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""A cache that is bounded in bytes: what callers can name is of any length, so a number of entries bounds nothing."""
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+ENTRY_BYTES = 200
+"""What an entry takes in the table, beside its key and its value."""
+
+
+def footprint(value: Any) -> int:
+    """About how many bytes a value takes in memory, with all that it holds."""
+    size = sys.getsizeof(value)
+    if isinstance(value, dict):
+        return size + sum(footprint(key) + footprint(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return size + sum(map(footprint, value))
+    if isinstance(value, msgspec.Struct):
+        return size + sum(footprint(getattr(value, name)) for name in value.__struct_fields__)
+    return size
+
+
+class BoundedCache(Generic[Key, Value]):
+    """Forgets what was used least recently, as soon as all of it takes more than ``most_bytes``.
+
+    ``size_of`` says how many bytes a value takes; the key's own are added. What is larger than all that may be kept is
+    not kept at all. A value that changes after it was put in counts as it was then.
+    """
+
+    def __init__(self, most_bytes: int, size_of: Callable[[Value], int] = footprint) -> None:
+        self._most_bytes = most_bytes
+        self._size_of = size_of
+        self._kept: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._kept
+
+    def __iter__(self) -> Iterator[Key]:
+        """The keys, the one that was used least recently first."""
+        return iter(self._kept)
+
+    def get(self, key: Key) -> Value | None:
+        """What was kept under this name, if it still is; that counts as a use."""
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        self._kept.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Key, value: Value) -> None:
+        """Keep it, in the place of what had its name."""
+        self.pop(key)
+        size = ENTRY_BYTES + footprint(key) + self._size_of(value)
+        if size > self._most_bytes:
+            return
+        self._kept[key] = value, size
+        self.bytes += size
+        while self.bytes > self._most_bytes:
+            _, (_, gone) = self._kept.popitem(last=False)
+            self.bytes -= gone
+
+    def pop(self, key: Key) -> Value | None:
+        """Forget it; what it was."""
+        found = self._kept.pop(key, None)
+        if found is None:
+            return None
+        self.bytes -= found[1]
+        return found[0]

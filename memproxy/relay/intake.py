@@ -1,0 +1,129 @@
+"""The bodies of all requests together: how many are under way, and how many bytes of them are in memory.
+
+Whoever sends half a body, or sends slowly, holds a place among those that are under way. When all are taken, the one
+that was begun first gives way: an honest client's body is complete within moments of its first byte, so that slow ones
+meet slow ones alone.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from memproxy.errors import BodyTimeout, Overloaded
+
+Part = Callable[[], Awaitable[tuple[bytes, bool]]]
+"""Reads on: the next part of a body, and whether it was the last one."""
+
+
+class Share:
+    """What one request's bodies have of the memory; given back by `Intake.release`."""
+
+    __slots__ = ("bytes", "uploads")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.uploads = False
+
+
+class Intake:
+    """One for a relay.
+
+    Args:
+        most_bytes: Of bodies that are held in memory, together (``server.max_held_bytes``).
+        most_under_way: Bodies whose end has not come, those that are relayed as they come included.
+    """
+
+    def __init__(self, *, most_bytes: int, most_under_way: int) -> None:
+        self._most_bytes = most_bytes
+        self._most_under_way = most_under_way
+        self._reading: dict[asyncio.Timeout, None] = {}
+        self._uploads = 0
+        self._bytes = 0
+
+    async def whole(self, share: Share, part: Part, limit: int) -> list[bytes] | None:
+        """All parts of a body; None: they are more than ``limit`` bytes.
+
+        Raises:
+            BodyTimeout: it gave way to others that were begun later.
+            Overloaded: there is no room for it.
+        """
+        parts: list[bytes] = []
+        size, ended = 0, False
+        try:
+            async with asyncio.timeout(None) as turn:
+                self._begin(turn)
+                try:
+                    while not ended:
+                        data, ended = await part()
+                        size += len(data)
+                        if size > limit:
+                            return None
+                        self._take(share, len(data), turn)
+                        parts.append(data)
+                finally:
+                    self._reading.pop(turn, None)
+        except TimeoutError as error:
+            raise BodyTimeout(
+                "The end of the request's body did not come, and others wait: too many are being sent at once (half of "
+                "server.max_concurrent_requests). Send it again, as a whole."
+            ) from error
+        return parts
+
+    def _begin(self, turn: asyncio.Timeout) -> None:
+        self._reading[turn] = None
+        if len(self._reading) + self._uploads > self._most_under_way:
+            self._end_first()
+
+    def _end_first(self) -> None:
+        first = next(iter(self._reading))
+        del self._reading[first]
+        first.reschedule(0)
+
+    def upload(self, share: Share) -> None:
+        """A body that is relayed as it comes begins.
+
+        Raises:
+            Overloaded: too many are under way.
+        """
+        if len(self._reading) + self._uploads >= self._most_under_way:
+            raise Overloaded(
+                "Too many bodies are being sent at once (half of server.max_concurrent_requests). Try again."
+            )
+        share.uploads = True
+        self._uploads += 1
+
+    def uploaded(self, share: Share) -> None:
+        """All of it came, or nothing more will."""
+        self._uploads -= share.uploads
+        share.uploads = False
+
+    def hold(self, share: Share, size: int) -> None:
+        """So many bytes more are held for this request until it is over.
+
+        Raises:
+            Overloaded: there is no room for them.
+        """
+        if self._bytes + size > self._most_bytes:
+            raise Overloaded(
+                f"The bodies of all requests are more than {self._most_bytes} bytes (server.max_held_bytes). Try again."
+            )
+        self._add(share, size)
+
+    def _take(self, share: Share, size: int, turn: asyncio.Timeout) -> None:
+        """As `hold`, for a part that came: where there is no room, the body under way that was begun first goes, if
+        that is another one.
+        """
+        if self._bytes + size <= self._most_bytes or next(iter(self._reading), turn) is turn:
+            self.hold(share, size)
+        else:
+            self._end_first()
+            self._add(share, size)
+
+    def _add(self, share: Share, size: int) -> None:
+        self._bytes += size
+        share.bytes += size
+
+    def release(self, share: Share) -> None:
+        """The request is over."""
+        self._bytes -= share.bytes
+        share.bytes = 0
+        self.uploaded(share)
