@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from memproxy.relay.position import MOST_OF_A_TENANT
 from memproxy.relay.refusal import Refusal, judge
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT, Memories, numbered
@@ -55,6 +56,34 @@ async def test_another_model_keeps_the_late_position(relay: Rig, upstream: Scrip
     upstream.default = echo
     await relay.chat("my trip", "What is my budget?", model="another")
     assert [message["role"] for message in upstream.last.messages] == ["user", "assistant", "system", "user"]
+
+
+async def test_what_one_tenants_refusal_teaches_moves_nothing_in_anothers_requests(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    mallory, ann = {"authorization": "Bearer sk-mallory"}, {"authorization": "Bearer sk-ann"}
+    upstream.default = refusing_late_system
+    await relay.chat("my trip", "What is my budget?", headers=mallory)
+    upstream.default = echo
+    roles = []
+    for headers in (mallory, ann):
+        await relay.chat("my trip", "What is my budget?", headers=headers)
+        roles.append([message["role"] for message in upstream.last.messages])
+    assert roles == [["system", "user", "assistant", "user"], ["user", "assistant", "system", "user"]]
+
+
+async def test_made_up_models_displace_ones_own_alone(relay: Rig, upstream: ScriptedUpstream) -> None:
+    mallory, ann = {"authorization": "Bearer sk-mallory"}, {"authorization": "Bearer sk-ann"}
+    upstream.default = refusing_late_system
+    await relay.chat("my trip", "What is my budget?", headers=ann)
+    for number in range(MOST_OF_A_TENANT + 1):
+        await relay.chat("my trip", "What is my budget?", headers=mallory, model=f"m{number}")
+    upstream.default = echo
+    roles = []
+    for headers, model in ((mallory, "m0"), (mallory, "m1"), (ann, "test-model")):
+        await relay.chat("my trip", "What is my budget?", headers=headers, model=model)
+        roles.append(upstream.last.messages[0]["role"])
+    assert roles == ["user", "system", "system"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 import gzip
+import itertools
+import random
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import brotli
 import pytest
@@ -8,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.wire.encoding import BodyDecoder
+from memproxy.wire.encoding import MOST_MEMBERS, BodyDecoder
 from tests.wire.strategies import splits
 
 
@@ -92,3 +95,61 @@ def test_a_body_as_long_as_the_limit_is_whole(encoding: bytes) -> None:
     decoder = BodyDecoder(encoding, limit=1000)
     assert decoder.feed(WAYS[encoding](b"x" * 1000)) == b"x" * 1000
     assert decoder.usable
+
+
+class Counted:
+    """Stands for zlib's decoder: counts what it is handed and hands back: the bytes that are copied."""
+
+    def __init__(self, counts: list[int], *form: Any) -> None:
+        self._counts = counts
+        self._real = DECOMPRESSOBJ(*form)
+
+    def decompress(self, data: bytes, room: int) -> bytes:
+        decoded = self._real.decompress(data, room)
+        self._counts.append(len(data) + len(self._real.unused_data) + len(self._real.unconsumed_tail))
+        return decoded
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
+
+
+DECOMPRESSOBJ = zlib.decompressobj
+
+
+@pytest.mark.parametrize("longest", [1_000, 60_000])
+def test_the_work_of_many_gzip_members_grows_as_they_do(monkeypatch: pytest.MonkeyPatch, longest: int) -> None:
+    """Of incompressible members, so that each takes as many bytes as it holds."""
+    counts: list[int] = []
+    monkeypatch.setattr(zlib, "decompressobj", lambda *form: Counted(counts, *form))
+    handled = []
+    for members in (100, 200, 400, 800):
+        body = gzip.compress(random.Random(1).randbytes(longest)) * members
+        counts.clear()
+        decoder = BodyDecoder(b"gzip")
+        assert len(decoder.feed(body)) == longest * members
+        assert decoder.usable
+        handled.append(sum(counts))
+    assert all(more < 2.2 * less for less, more in itertools.pairwise(handled))
+    assert handled[-1] < 12 * len(body)
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"zstd"])
+def test_more_members_than_that_are_not_decoded(encoding: bytes) -> None:
+    for members, usable in ((MOST_MEMBERS, True), (MOST_MEMBERS + 1, False), (100_000, False)):
+        decoder = BodyDecoder(encoding)
+        decoder.feed(WAYS[encoding](b"") * members)
+        assert decoder.usable is usable
+
+
+def test_zstd_that_asks_for_more_memory_than_http_allows_is_not_decoded() -> None:
+    wide = zstandard.ZstdCompressionParameters(window_log=25)
+    packed = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    decoder = BodyDecoder(b"zstd")
+    assert decoder.feed(packed.compress(b"x" * 100) + packed.flush()) == b""
+    assert decoder.broken
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"br", b"zstd"])
+def test_a_body_comes_in_parts_between_which_one_may_stop(encoding: bytes) -> None:
+    parts = BodyDecoder(encoding).parts(WAYS[encoding](b"\0" * 50_000_000))
+    assert len(next(part for part in parts if part)) <= 34_000_000

@@ -1,0 +1,324 @@
+"""Bodies that cost more than they look like: half-sent, packed many times, of many megabytes, with endless names."""
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from memproxy.auth.headers import LONGEST_KEY
+from memproxy.errors import Overloaded
+from memproxy.relay.work import BodyWork, Stop
+from memproxy.server import Patience, Server, server_config
+from memproxy.stores.sqlite_state import SqliteState
+from memproxy.supervisor import bind
+from memproxy.tasks import TaskOwner
+from memproxy.wire.encoding import MOST_MEMBERS
+from memproxy.wire.request import LONGEST_NAME, MOST_BYTES, MOST_CHARACTERS, MOST_MESSAGES
+from tests.relay.rig import Rig, running_relay
+from tests.support.answers import Answer, completion
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+async def tasks() -> AsyncIterator[TaskOwner]:
+    """What a test begins beside itself; it ends with the test."""
+    owner = TaskOwner("test")
+    yield owner
+    await owner.cancel()
+
+
+QUESTION = {"role": "user", "content": "What is my budget?"}
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+HALF = HEAD + b'content-length: 1000\r\n\r\n{"messages":['
+UPLOAD = b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\nbegun"
+
+
+@asynccontextmanager
+async def connection(port: int, sent: bytes) -> AsyncIterator[asyncio.StreamReader]:
+    """What comes on a connection on which this was sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(sent)
+        await writer.drain()
+        yield reader
+    finally:
+        writer.close()
+
+
+async def all_of(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(20):
+        return await reader.read()
+
+
+def port_of(relay: Rig) -> int:
+    return int(relay.base_url.rsplit(":", 1)[1])
+
+
+def chat_of(messages: list[dict[str, Any]], **fields: Any) -> bytes:
+    return json.dumps({"model": "m", "messages": messages, **fields}).encode()
+
+
+async def posted(relay: Rig, body: bytes, *encodings: str) -> str:
+    """What memory did with this body."""
+    headers = [("content-type", "application/json"), *(("content-encoding", one) for one in encodings)]
+    answer = await relay.client.post("/v1/chat/completions", content=body, headers=headers)
+    assert answer.status_code == 200
+    return answer.headers["x-memproxy-recall"]
+
+
+async def test_half_sent_bodies_give_way_to_the_requests_of_others(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 8})
+    async with relaying as relay, AsyncExitStack() as held:
+        half_sent = [await held.enter_async_context(connection(port_of(relay), HALF)) for _ in range(12)]
+        told = [await all_of(reader) for reader in half_sent[:8]]
+        assert (await relay.chat("What is my budget?")).status_code == 200
+        assert {one.split(b" ")[1] for one in told} == {b"408"}
+        assert {b"body_timeout" in one and b"connection: close" in one for one in told} == {True}
+        assert not any(reader.at_eof() for reader in half_sent[9:])
+
+
+async def test_uploads_that_do_not_end_leave_room_for_chat(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, tasks: TaskOwner
+) -> None:
+    relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 8})
+    async with relaying as relay, AsyncExitStack() as held:
+        uploads = [await held.enter_async_context(connection(port_of(relay), UPLOAD)) for _ in range(8)]
+        refused = [tasks.start(reader.readuntil(b"\r\n\r\n"), "reading") for reader in uploads]
+        done = await eventually(lambda: [one for one in refused if one.done()][3:])
+        assert (await relay.chat("What is my budget?")).status_code == 200
+    assert {one.result().split(b" ")[1] for one in done} == {b"503"}
+    assert all(b"retry-after" in one.result() for one in done)
+
+
+async def test_a_body_for_which_there_is_no_room_displaces_a_half_sent_one_and_else_is_refused(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, tasks: TaskOwner
+) -> None:
+    body, hold = chat_of([{"role": "user", "content": "x" * 60_000}]), asyncio.Event()
+    half = HEAD + b"content-length: 95000\r\n\r\n" + b" " * 90_000
+    relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_held_bytes": 100_000})
+    async with relaying as relay, connection(port_of(relay), half) as reader:
+        upstream.default = lambda _received: completion("Ten.")
+        assert (await relay.client.get("/healthz")).status_code == 200
+        assert await posted(relay, body) == "empty"
+        assert (await all_of(reader)).startswith(b"HTTP/1.1 408 ")
+        upstream.script(Answer(completion("Ten.").parts, wait=hold))
+        waiting = tasks.start(posted(relay, body), "waiting")
+        await eventually(lambda: len(upstream.received) == 2)
+        refused = await relay.client.post("/v1/chat/completions", content=body)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert "max_held_bytes" in refused.json()["error"]["message"]
+        hold.set()
+        await waiting
+        assert await posted(relay, body) == "empty"
+
+
+@pytest.mark.parametrize(
+    ("patience", "sent", "closed"),
+    [
+        (Patience(60, 60, whole_body_s=0), [HALF], [b"408"]),
+        (Patience(60, 60, without_headers=2), [HEAD] * 5, [b"408"] * 3),
+    ],
+    ids=["a body that takes too long", "too many without headers"],
+)
+async def test_however_they_send_no_client_is_waited_for_without_end(
+    tasks: TaskOwner, patience: Patience, sent: list[bytes], closed: list[bytes]
+) -> None:
+    async def reads(_scope: Any, receive: Any, _send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    listening = bind("127.0.0.1", 0)
+    server = Server(server_config(reads), patience)
+    serving = tasks.start(server.serve(sockets=[listening]), "serving")
+    async with AsyncExitStack() as held:
+        port = listening.getsockname()[1]
+        readers = [await held.enter_async_context(connection(port, one)) for one in sent]
+        told = [tasks.start(all_of(reader), "reading") for reader in readers]
+        done = await eventually(lambda: [one for one in told if one.done()][len(closed) - 1 :] and told)
+        assert [one.result().split(b" ")[1] for one in done if one.done()] == closed
+        for one in told:
+            one.cancel()
+    server.leave()
+    server.force_exit = True
+    await serving
+
+
+def many(pack: Callable[[bytes], bytes], count: int, body: bytes) -> bytes:
+    """A packed body with so many empty members before it."""
+    return pack(b"") * count + pack(body)
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+async def test_a_body_of_too_many_members_goes_on_untouched(
+    relay: Rig, upstream: ScriptedUpstream, encoding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    assert await posted(relay, many(pack, MOST_MEMBERS - 1, chat_of([QUESTION])), encoding) == "injected"
+    body = many(pack, MOST_MEMBERS, chat_of([QUESTION]))
+    assert await posted(relay, body, encoding) == "skipped; reason=unreadable"
+    assert upstream.last.body == body
+
+
+async def test_a_body_that_unpacks_to_a_hundred_times_as_much_goes_on_untouched(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    body = gzip.compress(chat_of([QUESTION]) + b" " * 2_000_000)
+    assert await posted(relay, body, "gzip") == "skipped; reason=unreadable"
+    assert upstream.last.body == body
+
+
+async def test_a_body_packed_twice_is_not_opened_once(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    body = gzip.compress(chat_of([QUESTION]))
+    assert await posted(relay, body, "gzip", "br") == "skipped; reason=unreadable"
+    assert upstream.last.body == body
+
+
+async def test_work_that_nobody_waits_for_ends_or_never_begins(tasks: TaskOwner) -> None:
+    work, began, ended = BodyWork(threads=1), threading.Event(), threading.Event()
+    done: list[Stop] = []
+
+    def long(stop: Stop) -> None:
+        began.set()
+        try:
+            while True:
+                stop.check()
+        finally:
+            ended.set()
+
+    first, second = tasks.start(work.read(long), "first"), tasks.start(work.read(done.append), "second")
+    await eventually(began.is_set)
+    second.cancel()
+    first.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    await eventually(ended.is_set)
+    assert await work.run(lambda: 7, 10**9) == 7  # behind all that waited
+    work.close()
+    assert done == []
+
+
+async def test_work_that_takes_too_long_ends() -> None:
+    work, ended = BodyWork(threads=1, patience_s=0.01), threading.Event()
+
+    def long(stop: Stop) -> None:
+        try:
+            while True:
+                stop.check()
+        finally:
+            ended.set()
+
+    with pytest.raises(Overloaded):
+        await work.read(long)
+    await eventually(ended.is_set)
+    work.close()
+
+
+LARGE: dict[str, list[dict[str, Any]]] = {
+    "too many messages": [QUESTION] * (MOST_MESSAGES + 1),
+    "too long a message": [{"role": "user", "content": "x" * (MOST_CHARACTERS + 1)}, QUESTION],
+    "too long a part": [{"role": "user", "content": [{"type": "text", "text": "x" * (MOST_CHARACTERS + 1)}]}, QUESTION],
+    "too many bytes": [{"role": "user", "content": [{"type": "image_url", "url": "x" * MOST_BYTES}]}, QUESTION],
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+async def test_what_is_too_large_to_be_looked_at_goes_on_untouched(
+    relay: Rig, upstream: ScriptedUpstream, name: str
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    body = chat_of(LARGE[name])
+    assert await posted(relay, body) == "skipped; reason=unreadable"
+    assert upstream.last.body == body
+
+
+async def test_a_body_of_megabytes_carries_memory_and_is_read_beside_the_loop(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+
+    def threads() -> set[str]:
+        return {one.name for one in threading.enumerate() if one.name.startswith("bodies")}
+
+    before = threads()
+    await posted(relay, chat_of([QUESTION]))
+    assert threads() == before
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 3_000_000}}
+    first, said = {"role": "user", "content": [image, {"type": "text", "text": "y" * 500_000}]}, "z" * 500_000
+    body = chat_of([first, {"role": "assistant", "content": said}, QUESTION])
+    assert await posted(relay, body) == "injected"
+    assert threads() > before
+    sent = upstream.last.messages
+    assert [message for message in sent if message["role"] != "system"] == json.loads(body)["messages"]
+    assert len(sent) == 4
+
+
+async def test_what_is_asked_of_a_long_message_is_its_beginning_and_its_end(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    text = "What is this? " + "x" * 200_000 + " And what is my budget?"
+    await posted(relay, chat_of([{"role": "user", "content": text}]))
+    (query,) = relay.engine.asked[-1].queries
+    assert len(query) < 10_000
+    assert (query[:14], query[-23:]) == (text[:14], text[-23:])
+
+
+async def test_an_endless_response_id_is_known_again_by_a_digest(
+    relay: Rig, upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    upstream.default = lambda _received: Answer([b'{"object":"response","status":"completed","output":[]}'])
+    sessions = []
+    for field in ("previous_response_id", "conversation"):
+        for _ in range(2):
+            body = {"model": "m", "input": "What is my budget?", field: f"{field} " + "x" * 200_000}
+            answer = await relay.client.post("/v1/responses", json=body, headers={"x-memproxy-memory": "read"})
+            sessions.append(answer.headers["x-memproxy-session"])
+    assert len(set(sessions[:2])) == len(set(sessions[2:])) == 1
+    assert sessions[0] != sessions[2]
+    assert not [file for file in tmp_path.glob("state.db*") if b"x" * 1_000 in file.read_bytes()]
+
+
+async def test_an_endless_model_name_goes_upstream_and_is_not_kept(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    for length in (LONGEST_NAME, LONGEST_NAME + 1):
+        assert await posted(relay, chat_of([QUESTION], model="x" * length)) == "injected"
+        assert len(upstream.last.json["model"]) == length
+    await eventually(lambda: len(relay.engine.captured) == 2)
+    assert [one.access and len(one.access.model) for one in relay.engine.captured] == [LONGEST_NAME, 0]
+
+
+@pytest.mark.parametrize("name", ["x-memproxy-user", "x-memproxy-session", "x-memproxy-project", "x-memproxy-agent"])
+async def test_an_endless_name_is_refused(relay: Rig, upstream: ScriptedUpstream, name: str) -> None:
+    refused = await relay.chat("What is my budget?", headers={name: "x" * 257})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, name)
+    assert upstream.received == []
+
+
+@pytest.mark.parametrize("fields", [{"user": "x" * 257}, {"safety_identifier": "x" * 257}])
+async def test_an_endless_name_in_a_field_of_the_providers_costs_the_memory_alone(
+    relay: Rig, upstream: ScriptedUpstream, fields: dict[str, str]
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    assert await posted(relay, chat_of([QUESTION], **fields)) == "skipped; reason=unusable_user"
+
+
+async def test_an_endless_key_names_nobody(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    key = {"authorization": "Bearer " + "x" * (LONGEST_KEY + 1)}
+    answer = await relay.chat("What is my budget?", headers=key)
+    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=no_identity")
+    assert upstream.last.header("authorization") == key["authorization"]
+    refused = await relay.client.get("/v1/memory", headers=key)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert relay.engine.api_calls == []
