@@ -39,7 +39,7 @@ class Relay:
         guard: BrowserGuard,
         admission: Admission,
         max_concurrent_requests: int,
-        max_held_bytes: int,
+        intake: Intake,
     ) -> None:
         self._chat = chat
         self._passthrough = passthrough
@@ -49,7 +49,7 @@ class Relay:
         self._guard = guard
         self._admission = admission
         self._limit = max_concurrent_requests
-        self._intake = Intake(most_bytes=max_held_bytes, most_under_way=max(1, max_concurrent_requests // 2))
+        self._intake = intake
         self._running = 0
         self._idle = asyncio.Event()
         self._draining = False

@@ -7,8 +7,10 @@ meet slow ones alone.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from memproxy.errors import BodyTimeout, Overloaded
+from memproxy.relay.work import BodyWork
 
 Part = Callable[[], Awaitable[tuple[bytes, bool]]]
 """Reads on: the next part of a body, and whether it was the last one."""
@@ -30,17 +32,19 @@ class Intake:
     Args:
         most_bytes: Of bodies that are held in memory, together (``server.max_held_bytes``).
         most_under_way: Bodies whose end has not come, those that are relayed as they come included.
+        work: Puts the parts of large ones together.
     """
 
-    def __init__(self, *, most_bytes: int, most_under_way: int) -> None:
+    def __init__(self, *, most_bytes: int, most_under_way: int, work: BodyWork) -> None:
+        self._work = work
         self._most_bytes = most_bytes
         self._most_under_way = most_under_way
         self._reading: dict[asyncio.Timeout, None] = {}
         self._uploads = 0
         self._bytes = 0
 
-    async def whole(self, share: Share, part: Part, limit: int) -> list[bytes] | None:
-        """All parts of a body; None: they are more than ``limit`` bytes.
+    async def whole(self, share: Share, part: Part, limit: int) -> bytes | None:
+        """A body; None: it is more than ``limit`` bytes.
 
         Raises:
             BodyTimeout: it gave way to others that were begun later.
@@ -66,7 +70,7 @@ class Intake:
                 "The end of the request's body did not come, and others wait: too many are being sent at once (half of "
                 "server.max_concurrent_requests). Send it again, as a whole."
             ) from error
-        return parts
+        return parts[0] if len(parts) == 1 else await self._work.run(partial(b"".join, parts), size)
 
     def _begin(self, turn: asyncio.Timeout) -> None:
         self._reading[turn] = None

@@ -139,10 +139,10 @@ class Request:
         declared = self.headers.get(b"content-length")
         if declared is not None and declared.isdigit() and int(declared) > limit:
             raise _too_large(limit)
-        parts = await self._intake.whole(self._share, self._part, limit)
-        if parts is None:
+        body = await self._intake.whole(self._share, self._part, limit)
+        if body is None:
             raise _too_large(limit)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return body
 
     async def gone(self) -> None:
         """Returns when the client closes its connection; only after the body was read."""

@@ -16,11 +16,12 @@ from memproxy.wire.splice import ObjectSpans, Unreadable, check_encoding, withou
 Position = Literal["auto", "before_last_user", "after_system", "system"]
 """Where a block goes; ``auto`` is ``before_last_user`` here (what an upstream takes is known to the relay)."""
 
-MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 8 * 1024 * 1024
 MOST_MESSAGES = 5_000
 MOST_CHARACTERS = 1024 * 1024
 """What is looked at for memory: a body of so many bytes, with so many messages of so many characters each (a quarter of
-a million tokens). Anything beyond goes on untouched.
+a million tokens). Anything beyond goes on untouched: the parser holds Python's lock for a millisecond or two for each
+mebibyte, and all other requests wait for that.
 """
 
 LONGEST_NAME = 256

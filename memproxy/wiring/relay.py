@@ -16,6 +16,7 @@ from memproxy.relay.fetched import FetchedResponses
 from memproxy.relay.gate import Gate
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
+from memproxy.relay.intake import Intake
 from memproxy.relay.limits import ChatLimits
 from memproxy.relay.memory_api import MemoryApi
 from memproxy.relay.passthrough import Passthrough
@@ -94,7 +95,11 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         guard=guard,
         admission=admission,
         max_concurrent_requests=settings.server.max_concurrent_requests,
-        max_held_bytes=settings.server.max_held_bytes,
+        intake=Intake(
+            most_bytes=settings.server.max_held_bytes,
+            most_under_way=max(1, settings.server.max_concurrent_requests // 2),
+            work=work,
+        ),
     )
     return RelayProcess(
         app=relay,
