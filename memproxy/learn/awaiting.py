@@ -113,7 +113,8 @@ class Awaiting:
     def _note(self, row: JournalRow, error: ModelAwaited) -> None:
         wait = self._wait(row)
         self._leave(row.number, wait)
-        self._rows[row.number] = row, error.outage
+        lean = msgspec.structs.replace(row, entry=msgspec.structs.replace(row.entry, body=b""), plan=None)
+        self._rows[row.number] = lean, error.outage  # its text waits in the journal alone
         self._of.setdefault(error.outage, set()).add(row.number)
         wait.outage, wait.reason = error.outage, error.message
 
