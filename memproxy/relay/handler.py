@@ -234,7 +234,7 @@ class ChatHandler:
             closed = partial(compressed.closed, body, asked.encoding)
             body = asked.body if same else await self._work.run(closed, len(body))
         headers = asked.upstream.headers_for(request.headers, len(body))
-        return await asked.upstream.send(request.method, request.raw_path.removeprefix(b"/v1"), headers, body)
+        return await asked.upstream.send(request.method, request.raw_path, headers, body)
 
     def _tell_receipt(self, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
         """Of what the engine was not asked for it knows nothing; of a captured turn it hears, but later than the client

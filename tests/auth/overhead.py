@@ -17,7 +17,9 @@ from memproxy.auth import Authenticator, Headers, make_authenticator
 from memproxy.auth.hashing import hashed
 from memproxy.core.proxykey import KeyRecord, new_key
 from memproxy.relay.admission import Admission, MadeResponses
+from memproxy.relay.intake import Intake
 from memproxy.relay.request import Request
+from memproxy.relay.work import BodyWork
 from memproxy.relay.sessions import Sessions
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
@@ -51,7 +53,8 @@ def caller(auth: dict[str, object], token: str) -> Callable[[], Awaitable[object
     admission = Admission(settings, known, MadeResponses(sessions, TaskOwner("overhead")), "upstream")
     raw = [*OTHERS, (b"authorization", f"Bearer {token}".encode())]
     headers, path = Headers(raw), b"/v1/chat/completions"
-    request = Request({"method": "POST", "raw_path": path, "headers": raw}, unread, unsent)
+    intake = Intake(most_bytes=2**20, most_under_way=1, work=BodyWork())
+    request = Request({"method": "POST", "raw_path": path, "headers": raw}, unread, unsent, intake)
 
     async def asked() -> object:
         await admission.admit(request)
