@@ -1,15 +1,85 @@
-"""The injected block's delimiters: how text is kept from leaving the block, and how a block is recognised again."""
+"""The injected block's delimiters: how text is kept from leaving the block, and how a block is recognised again.
+
+A delimiter is looked for by plain scanning, in time linear in the text, and in what the text looks like rather than in
+its bytes: case, accents, invisible characters, full-width and other look-alike letters and brackets make no difference.
+"""
 
 import hashlib
-import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cache
+from itertools import accumulate
+from typing import NamedTuple
+
+from memproxy.core.late import SENTENCE, LatePattern
 
 NAME = "recalled-memory"
 OPEN = '<recalled-memory id="{nonce}">'
-CLOSE = "</recalled-memory>"
+CLOSE = '</recalled-memory id="{nonce}">'
+"""It names the block that it ends, so that nothing within, which cannot know the id, can seem to. Blocks of older
+versions end with ``</recalled-memory>``.
+"""
 
-_BLOCK = re.compile(r"<recalled-memory\b[^>]*>.*?(?:</recalled-memory\s*>|\Z)\s*", re.IGNORECASE | re.DOTALL)
-_LINE = re.compile(r"^- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]$", re.MULTILINE)
-_DELIMITER = re.compile(r"<(\s*/?\s*recalled-memory)", re.IGNORECASE)
+_LINE = LatePattern(r"- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]", most=SENTENCE)
+
+_QUOTED_BRACKET = "("
+"""Takes the place of a delimiter's bracket; no angle bracket, for those look like one another."""
+
+_LEAD = 16
+"""Characters between a delimiter's bracket and its name that are looked at."""
+
+_ATTRIBUTES = 200
+"""Characters of a delimiter behind its name: with more it is none."""
+
+_MOST_DELIMITERS = 2_000
+"""Of one text that is stripped; what is behind so many is no message, and is left out with the block before it."""
+
+_INVISIBLE = "\0"
+_LOOK_ALIKES = {
+    "<": "‹«〈⟨〈《⟪❮❰❬⧼˂ᐸᚲ≺⪡≪＜﹤",
+    ">": "›»〉⟩〉》⟫❯❱❭⧽˃ᐳ≻⪢≫＞﹥",
+    "/": "∕⁄⧸╱⟋ⳇ／",
+    "-": "‐‑‒–—―−⁃﹘﹣－ー➖",
+    "r": "гᴦꭇꭈ",
+    "e": "еҽєε℮",
+    "c": "сϲᴄ",
+    "a": "аɑα",
+    "l": "ӏוا|∣",
+    "d": "ԁɗ",
+    "m": "мᴍ",
+    "o": "оοᴏσ",
+    "y": "уүγʏ",
+}
+"""What has no compatibility form in Unicode and still reads as one of the delimiter's characters."""
+
+_COMPATIBLE = (
+    *(range(0xA0, 0x250), range(0x2B0, 0x300), range(0x1D2C, 0x1D6B), range(0x1E00, 0x1F00), range(0x2070, 0x20A0)),
+    *(range(0x2100, 0x2190), range(0x2460, 0x2500), range(0xFE50, 0xFE70), range(0xFF01, 0xFF5F)),
+    *(range(0x1D400, 0x1D800), range(0x1F110, 0x1F170)),
+)
+"""Where Unicode has letters, digits and marks that stand for others."""
+
+_UNSEEN = (
+    *(range(0x09), range(0x0E, 0x1C), range(0x7F, 0x85), range(0x86, 0xA0), range(0xAD, 0xAE)),
+    *(range(0x300, 0x370), range(0x483, 0x48A), range(0x61C, 0x61D), range(0x115F, 0x1161), range(0x17B4, 0x17B6)),
+    *(range(0x180B, 0x1810), range(0x1AB0, 0x1B00), range(0x1DC0, 0x1E00), range(0x200B, 0x2010)),
+    *(range(0x202A, 0x202F), range(0x2060, 0x2070), range(0x20D0, 0x2100), range(0x2800, 0x2801)),
+    *(range(0x3164, 0x3165), range(0xFE00, 0xFE10), range(0xFE20, 0xFE30), range(0xFEFF, 0xFF00)),
+    *(range(0xFFA0, 0xFFA1), range(0xFFF9, 0xFFFC), range(0x1D173, 0x1D17B), range(0xE0000, 0xE1000)),
+)
+"""Format characters, variation selectors, controls, marks above and below letters: nothing to see, or part of another
+character.
+"""
+
+
+class _Delimiter(NamedTuple):
+    """Where one stands in a text; ``end`` None: it has no closing bracket, and is none but to `quote`."""
+
+    start: int
+    end: int | None
+    closes: bool
+    nonce: str
 
 
 def session_nonce(secret: bytes, tenant: str, user: str, session: str) -> str:
@@ -20,16 +90,96 @@ def session_nonce(secret: bytes, tenant: str, user: str, session: str) -> str:
 
 def quote(text: str) -> str:
     """Text on one line that cannot open or close a block: anything that looks like our delimiter loses its bracket."""
-    return _DELIMITER.sub(r"‹\1", " ".join(text.split()))
+    line = " ".join(text.split())
+    pieces, done = [], 0
+    for found in _delimiters(line):
+        pieces += [line[done : found.start], _QUOTED_BRACKET]
+        done = found.start + 1
+    return "".join([*pieces, line[done:]]) if pieces else line
 
 
 def shown_texts(text: str) -> list[str]:
     """What the lines of injected blocks in a text say, without date, speaker and citation."""
-    if NAME not in text.lower():
-        return []
-    return [line[1] for found in _BLOCK.finditer(text) for line in _LINE.finditer(found[0])]
+    lines = (line for start, end in _blocks(text) for line in text[start:end].split("\n"))
+    return [found[1] for line in lines if (found := _LINE.fullmatch(line)) is not None]
 
 
 def strip_blocks(text: str) -> str:
     """The text without any injected block, however it came back (no echo)."""
-    return _BLOCK.sub("", text) if NAME in text.lower() else text
+    kept, done = [], 0
+    for start, end in _blocks(text):
+        kept.append(text[done:start].lstrip() if done else text[:start])
+        done = end
+    return "".join([*kept, text[done:].lstrip()]) if done else text
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """From where to where blocks stand: up to the delimiter that closes this very block, else (of an older version) to
+    the first that closes any, else to the next block or the end.
+    """
+    opening: _Delimiter | None = None
+    end: int | None = None
+    is_own = False
+    for number, found in enumerate(one for one in _delimiters(text) if one.end is not None):
+        if number == _MOST_DELIMITERS:
+            end = None
+            break
+        if not found.closes:
+            if opening is not None:
+                yield opening.start, found.start if end is None else end
+            opening, end, is_own = found, None, False
+        elif opening is not None and not is_own:
+            is_own = bool(found.nonce) and found.nonce == opening.nonce
+            end = found.end if is_own or (end is None and not found.nonce) else end
+    if opening is not None:
+        yield opening.start, len(text) if end is None else end
+
+
+def _delimiters(text: str) -> Iterator[_Delimiter]:
+    """What looks like an opening or closing delimiter, in order."""
+    if "<" not in text and (text.isascii() or _brackets().isdisjoint(text)):
+        return
+    parts = text.translate(_folding()).split(_INVISIBLE)
+    seen = "".join(parts)
+    starts = list(accumulate((len(part) for part in parts[:-1]), initial=0))
+    at = seen.find(NAME)
+    while at >= 0:
+        behind = at + len(NAME)
+        before = seen[max(0, at - _LEAD) : at].rstrip()
+        closes = before.endswith("/")
+        before = before[:-1].rstrip() if closes else before
+        if before.endswith("<"):
+            start = max(0, at - _LEAD) + len(before) - 1
+            bracket = seen.find(">", behind, behind + _ATTRIBUTES)
+            end = None if bracket < 0 or seen[behind].isalnum() else _place(bracket, starts) + 1
+            yield _Delimiter(_place(start, starts), end, closes, _nonce(seen[behind:bracket]) if end else "")
+        at = seen.find(NAME, behind)
+
+
+def _place(index: int, starts: list[int]) -> int:
+    """Where in a text a character stands that is at ``index`` without the invisible ones, which begin its parts."""
+    return index + bisect_right(starts, index) - 1
+
+
+def _nonce(attributes: str) -> str:
+    """The id that a delimiter names, however it is quoted or escaped."""
+    return attributes.partition("=")[2].strip(" \t\r\n\"'“”„‘’`\\/")
+
+
+@cache
+def _brackets() -> frozenset[str]:
+    return frozenset(_LOOK_ALIKES["<"])
+
+
+@cache
+def _folding() -> dict[int, str]:
+    """For `str.translate`: a text of the same length in what it looks like, as far as a delimiter may be in it."""
+    found = {code: _INVISIBLE for unseen in _UNSEEN for code in unseen}
+    for code in (code for codes in _COMPATIBLE for code in codes if code not in found):
+        plain = [one for one in unicodedata.normalize("NFKD", chr(code)).lower() if not unicodedata.combining(one)]
+        if len(plain) == 1 and plain[0] != chr(code):
+            found[code] = plain[0]
+    found |= {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
+    for seen, others in _LOOK_ALIKES.items():
+        found |= {ord(form): seen for other in others for form in (other, other.upper()) if len(form) == 1}
+    return found

@@ -128,7 +128,7 @@ _NOT_MEANT = re.compile(
 )
 """What stands beside the order where it is a text to work on, somebody else's words, or a joke."""
 
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|‹[^›]*›|(?<!\w)'[^'\n]{8,}'(?!\w)")
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|‹[^‹›]*›|(?<!\w)'[^'\n]{8,}'(?!\w)")
 _MARKS = str.maketrans({"’": "'", "‘": "'"})
 
 

@@ -33,7 +33,6 @@ COMMAND_CHARACTERS = 160
 """Tool commands and small talk are short; a longer message has something else in it."""
 
 _FACT_CHARACTERS = 240
-_HOUSEKEEPING_CHARACTERS = 6000
 _REPLY_WORDS = 14
 _GREETINGS = 3
 """Messages that may stand before a conversation's first question."""
@@ -216,7 +215,7 @@ def is_housekeeping(text: str) -> bool:
     Recognised by how such prompts are made (about "the conversation", with demands on the form of the answer), not by
     the word alone: "Suggest a title for my essay" is a user's request.
     """
-    head = " ".join(text[:_HOUSEKEEPING_CHARACTERS].lower().split())
+    head = " ".join(text[: patterns.HOUSEKEEPING_CHARACTERS].lower().split())
     if not any(cue in head for cue in patterns.HOUSEKEEPING_CUES):
         return False
     return patterns.HOUSEKEEPING.search(head) is not None

@@ -13,6 +13,9 @@ from memproxy.core.late import LatePattern
 DIGITS = "#"
 """The cue of a pattern that needs a digit."""
 
+MOST_READ = 300
+"""Characters of a message that a pattern reads; the gate keeps fewer of it."""
+
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 _DIGIT = re.compile(r"\d")
 
@@ -24,14 +27,14 @@ class Cued(NamedTuple):
     pattern: LatePattern
 
 
-def any_of(*alternatives: str) -> LatePattern:
+def any_of(*alternatives: str, most: int = MOST_READ) -> LatePattern:
     """One pattern that fits where one of the alternatives does."""
-    return LatePattern("|".join(f"(?:{alternative})" for alternative in alternatives))
+    return LatePattern("|".join(f"(?:{alternative})" for alternative in alternatives), most=most)
 
 
 def cued(cues: str, pattern: str) -> Cued:
     """``cues`` are words with spaces between them; `DIGITS` among them means any digit."""
-    return Cued(frozenset(cues.split()), LatePattern(pattern))
+    return Cued(frozenset(cues.split()), LatePattern(pattern, most=MOST_READ))
 
 
 def words_of(plain: str) -> list[str]:

@@ -9,9 +9,10 @@ of all ("the price of gold", "the dosage for aspirin"), no extreme, no mechanism
 import re
 
 from memproxy.core.gate_earlier import HISTORY
-from memproxy.core.gate_match import any_of, words_of
+from memproxy.core.gate_match import MOST_READ, any_of, words_of
 from memproxy.core.gate_names import KNOWN_PLACES
 from memproxy.core.gate_words import FAMOUS, IRREGULAR, STATES
+from memproxy.core.late import LatePattern
 
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _MONTH = r"(?:january|february|march|april|june|july|august|september|october|november|december)"
@@ -136,9 +137,10 @@ _PERSON = any_of(
 _PERSON_PLACES = re.compile(r"who (?:speaks|lives|works|studies|comes|moved|went|goes|is|was) \w+ ?\w*")
 
 _HOW_WAS = re.compile(r"how (?:was|were) (?!it\b|you\b)(?:the )?\w|how(?:'s| is| are) the \w+(?: \w+)?$")
-_PASSIVE = re.compile(
+_PASSIVE = LatePattern(
     rf"(?:\w+ed|{'|'.join(sorted(IRREGULAR))}|able|possible|it|began|born|formed|different|similar|important"
-    rf"|\w*\d{{2,}})\b"
+    rf"|\w*\d{{2,}})\b",
+    most=MOST_READ,
 )
 """How was something done, made or found: the world knows. How it was, only who was there."""
 

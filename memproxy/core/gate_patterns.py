@@ -131,6 +131,8 @@ HOUSEKEEPING_CUES = (
 )
 """One of these stands in all that `HOUSEKEEPING` fits: most messages have none, and looking for it takes longest."""
 
+HOUSEKEEPING_CHARACTERS = 6000
+
 HOUSEKEEPING = any_of(
     r"^#{1,4} ?task:? ?(?:generate|create|suggest|write|provide|analy[sz]e|determine|you are an "
     r"autocompletion|summari[sz]e|categori[sz]e)\b.{0,300}"
@@ -145,7 +147,7 @@ HOUSEKEEPING = any_of(
     rf"\b(?:name|title) (?:this|the|our) {_TALK}\b.{{0,60}}\b(?:based on|chat (?:history|records)|words"
     rf"|characters|short)\b",
     rf"\bgive (?:this|the|our) {_TALK} (?:a )?(?:short )?(?:name|title)\b",
-    rf"\b(?:concise|short|brief)(?:,? \w+[ -]?\w*){{0,4}} "
+    rf"\b(?:concise|short|brief)(?:,? \w+(?:[ -]\w+)?){{0,4}} "
     rf"title\b.{{0,80}}\b{_TALK}\b.{{0,200}}\b(?:words|punctuation|quotation|quotes|only the title"
     rf"|characters)\b",
     rf"\b{_TALK}\b.{{0,200}}\btitle\b.{{0,60}}\b(?:\d+|three|four|five|six|seven|ten) words or (?:less|fewer)\b",
@@ -166,4 +168,5 @@ HOUSEKEEPING = any_of(
     r"\bfitting emoji\b.{0,200}\bspeaker's\b|\bspeaker's likely facial expression\b",
     r"\bindicates a new conversation topic\b",
     r"(?:总结|概括|归纳).{0,30}(?:标题|题目)|(?:生成|起).{0,20}(?:对话|会话|聊天).{0,12}(?:标题|题目|名)",
+    most=HOUSEKEEPING_CHARACTERS,
 )

@@ -115,6 +115,11 @@ TEXT_FIELDS = frozenset(
 )
 """Fields that hold what somebody wrote, or are named after it; the others are ids, times, numbers and fixed words."""
 
+PLANTED = "planted"
+"""Key in the metadata of a turn that gives instructions to a model, as injections do. Recall gives it to nobody, unless
+the user said it himself; the name is also that reason in a receipt.
+"""
+
 INTERNAL_FIELDS = frozenset({"tenant", "slot", "schema"})
 """Fields of the stored form that no API answer shows."""
 

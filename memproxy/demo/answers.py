@@ -11,7 +11,7 @@ GREETING = "Hello. I am a script, not a model: I answer only from what my prompt
 
 _WORD = re.compile(r"\$?[a-z0-9]+(?:[-.,][a-z0-9]+)*")
 _PREFIX = re.compile(r"^(?:[-*•]\s*|\[[^\]]*\]\s*|\([^)]*\)\s*|\d{4}-\d{2}-\d{2}\S*\s*|[#·:|—]\s*)+")
-_SUFFIX = re.compile(r"(?:\s*\[m:[0-9a-f]+\])+$")
+_SUFFIX = re.compile(r"(?:\s?\[m:[0-9a-f]{1,8}\]){1,9}$")
 """The short id at the end of a recalled line; it names the memory and is no part of what it says."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _QUESTION = re.compile(r"^(?:what|who|where|when|which|how|why|do|does|is|are|can|could|tell me|remind me)\b", re.I)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from memproxy.core.late import SENTENCE, LatePattern
 from memproxy.demo.answers import is_question, sentences
 
 Candidate = dict[str, Any]
@@ -96,7 +97,7 @@ _COMMON_FIELDS: Candidate = {
 def _bare(phrase: str) -> str:
     """A noun phrase without its article, final stop or trailing adverb."""
     trimmed = re.sub(r"^(?:the|my|our|a|an)\s+", "", phrase.strip(" .!,;"), flags=re.I)
-    return re.sub(r"\s+(?:now|instead|today)$", "", trimmed)
+    return re.sub(r"(?<!\s)\s+(?:now|instead|today)$", "", trimmed)
 
 
 def _budget(match: re.Match[str]) -> Candidate:
@@ -159,52 +160,56 @@ def _preference(match: re.Match[str]) -> Candidate:
     }
 
 
-_DEPLOY = re.compile(
+_DEPLOY = LatePattern(
     r"(?:\bto deploy|\bdeploy(?:ment)? steps (?:of|for))\s+(?P<service>[\w`.-]*[\w`])"
     r"\s*(?::|,|are:?|is:?|we)\s+(?P<steps>.+)",
     re.I | re.S,
+    most=20 * SENTENCE,
 )
-_RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Candidate]], ...] = (
+_RULES: tuple[tuple[LatePattern, Callable[[re.Match[str]], Candidate]], ...] = (
     (_DEPLOY, _deploy),
     (
-        re.compile(
+        LatePattern(
             rf"\bbudget of (?P<amount>{_AMOUNT})(?: for (?P<purpose>(?:the |my |our )?[\w' -]+?))?(?=[.,;!]|$| and )",
             re.I,
+            most=SENTENCE,
         ),
         _budget,
     ),
     (
-        re.compile(
+        LatePattern(
             rf"\b(?:my|our|the) (?P<purpose>[\w' -]+?) budget (?:is|changed|went up)(?: now)?(?: to| at)?"
             rf" (?P<amount>{_AMOUNT})",
             re.I,
+            most=SENTENCE,
         ),
         _budget,
     ),
     (
-        re.compile(
+        LatePattern(
             rf"\bbudget(?: for (?P<purpose>(?:the |my |our )?[\w' -]+?))? (?:is|was raised|has grown|went up|changed)"
             rf"(?: now| up)?(?: to| at)? (?P<amount>{_AMOUNT})",
             re.I,
+            most=SENTENCE,
         ),
         _budget,
     ),
-    (re.compile(rf"\b(?P<animal>{_ANIMAL})(?: is)? (?:named|called) (?P<name>[A-Z]\w+)"), _pet),
-    (re.compile(rf"\b(?P<animal>{_ANIMAL})'s name is (?P<name>[A-Z]\w+)"), _pet),
+    (LatePattern(rf"\b(?P<animal>{_ANIMAL})(?: is)? (?:named|called) (?P<name>[A-Z]\w+)", most=SENTENCE), _pet),
+    (LatePattern(rf"\b(?P<animal>{_ANIMAL})'s name is (?P<name>[A-Z]\w+)", most=SENTENCE), _pet),
     (
-        re.compile(r"\bmy name is (?P<value>[A-Z]\w+(?: [A-Z]\w+)*)", re.I),
+        LatePattern(r"\bmy name is (?P<value>[A-Z]\w+(?: [A-Z]\w+)*)", re.I, most=SENTENCE),
         _plain("name", "The user's name is {}", "personal/name"),
     ),
     (
-        re.compile(r"\bI (?:live in|(?:have )?moved to) (?P<value>[A-Z][\w' -]*)"),
+        LatePattern(r"\bI (?:live in|(?:have )?moved to) (?P<value>[A-Z][\w' -]*)", most=SENTENCE),
         _plain("lives in", "The user lives in {}", "personal/location"),
     ),
     (
-        re.compile(r"\bI work (?:at|for) (?P<value>[A-Z][\w&' .-]*)"),
+        LatePattern(r"\bI work (?:at|for) (?P<value>[A-Z][\w&' .-]*)", most=SENTENCE),
         _plain("works at", "The user works at {}", "work/employer"),
     ),
     (
-        re.compile(r"\bI (?:really |also )?(?P<verb>like|love|prefer|enjoy) (?P<value>[^.!?]+)", re.I),
+        LatePattern(r"\bI (?:really |also )?(?P<verb>like|love|prefer|enjoy) (?P<value>[^.!?]+)", re.I, most=SENTENCE),
         _preference,
     ),
 )

@@ -20,11 +20,14 @@ loses no more than that it was said once more.
 _REPLY = 3
 """Words of a message that may do no more than agree to what it was asked."""
 
-_LEFT = (
+_LEFT = re.compile(
     r"\b(?:from|instead of|rather than|not|no longer|never|left|quit|leaving|used to \w+(?: \w+)?|over|than|was|were"
-    r"|formerly|previously)\s+(?:in |at |for |the |my |our |a |an )*"
+    r"|formerly|previously)\s{1,9}(?:in |at |for |the |my |our |a |an ){0,6}$"
 )
 """Before a value: it is what the message leaves behind ("from Berlin", "instead of Vim")."""
+
+_BEFORE = 80
+"""Characters before a value that are read for it."""
 
 _RETURNS = re.compile(
     r"\b(?:back|again|return\w*|revert\w*|undo|undone|after all|as (?:it was|before|planned)|once more|still|old"
@@ -129,5 +132,14 @@ def _rival(one: Grounded, other: Grounded) -> bool:
 
 def _last_word(found: Grounded) -> tuple[bool, bool, int]:
     said, value = strip_blocks(found.turn.content).casefold(), (found.candidate.object or "").casefold()
-    left = bool(value) and re.search(_LEFT + re.escape(value), said) is not None
-    return (found.candidate.intent is Intent.CORRECT, not left, said.rfind(value) if value else -1)
+    return (found.candidate.intent is Intent.CORRECT, not _is_left(said, value), said.rfind(value) if value else -1)
+
+
+def _is_left(said: str, value: str) -> bool:
+    """Whether a message leaves a value behind, wherever it names it."""
+    place = said.find(value) if value else -1
+    while place >= 0:
+        if _LEFT.search(said, max(0, place - _BEFORE), place) is not None:
+            return True
+        place = said.find(value, place + 1)
+    return False

@@ -2,11 +2,12 @@
 
 import asyncio
 import re
+from itertools import pairwise
 
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.memory import Memory, Trust
+from memproxy.core.memory import PLANTED, Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import sentences
 from memproxy.learn.candidates import Extracted, Grounded, Intent
@@ -18,8 +19,7 @@ _PASTED = 600
 _IMPERSONAL = 300
 """Characters above which a user's message without a word about its writer says nothing about its writer."""
 
-_ACTING_MARKUP = re.compile(r"<(?:a|img|script|iframe)\s[^>]*=|!\[[^\]]*\]\(", re.IGNORECASE)
-"""Links and images act where a text is shown; no fact needs them."""
+_ACTING_TAG = re.compile(r"<(?:a|img|script|iframe)\s", re.IGNORECASE)
 
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|me|my|mine|myself|we|us|our|ours)\b", re.IGNORECASE)
 _WRITER = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|myself)\b", re.IGNORECASE)
@@ -34,7 +34,7 @@ async def marked(turn: Memory) -> Memory:
     text = strip_blocks(turn.content)
     if not (plants(text) if len(text) <= PIECE else await _plants_somewhere(text)):
         return turn
-    return msgspec.structs.replace(turn, metadata={**turn.metadata, "planted": True})
+    return msgspec.structs.replace(turn, metadata={**turn.metadata, PLANTED: True})
 
 
 async def _plants_somewhere(text: str) -> bool:
@@ -54,7 +54,7 @@ def rejection(candidate: Extracted) -> str | None:
     text = " ".join(part for part in (candidate.content, candidate.object or "", *candidate.evidence) if part)
     if candidate.intent is not Intent.FORGET and plants(text):
         return "instructions"
-    if _ACTING_MARKUP.search(text):
+    if _acts(text):
         return "markup"
     if candidate.evidence and all(is_request(quote) for quote in candidate.evidence):
         return "request"
@@ -79,6 +79,15 @@ def admitted(found: Grounded, min_trust: Trust) -> Grounded | str:
     if found.turn.trust.level < min_trust.level or (about_user and not by_user):
         return msgspec.structs.replace(found, quarantined=True)
     return found
+
+
+def _acts(text: str) -> bool:
+    """Whether it holds links or images, which act where a text is shown; no fact needs them."""
+    tags = ((tag, _ACTING_TAG.search(tag)) for tag in text.split(">") if "=" in tag)
+    if any(begun is not None and "=" in tag[begun.end() :] for tag, begun in tags):
+        return True
+    labels = text.split("]")
+    return any("![" in label and behind.startswith("(") for label, behind in pairwise(labels))
 
 
 def is_about_user(candidate: Extracted) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from memproxy.core.late import LatePattern
 
 _ORDER = (
-    r"(?:^|[.!?:;,\"'(\[>*\n-]\s*"
-    r"|\b(?:and|then|now|please|must|should|will|shall|just|you|so|want you to)\s+)"
+    r"(?:^|[.!?:;,\"'(\[>*\n-]\s?"
+    r"|\b(?:and|then|now|please|must|should|will|shall|just|you|so|want you to)\s)"
 )
 _RULES = (
     r"(?:instructions?|prompts?|rules?|guidelines?|directives?|programming|restrictions?|constraints?|safeguards?"
@@ -57,13 +57,13 @@ _ANOTHER_IDENTITY = (
 )
 _ORDERED_ANSWER = (
     r"print the words?\b",
-    r"repeat <[^>]*>",
+    r"repeat <[^<>]*>",
     r"stop everything\b",
     r"prefix your (?:answers|responses)\b",
     r"if (?:you are |you're )?asked\b.{0,80}\b(?:respond|reply|answer|say)\b",
     r"you may not deviate\b",
     r"note to (?:the )?(?:automated|ai|llm|language|screening|assistant|any)\b.{0,40}:",
-    r"(?:ai|llm|language) (?:assistants?|models?|agents?)\s*[:,]\s*(?:remember|store|save|note|assume|you)\b",
+    r"(?:ai|llm|language) (?:assistants?|models?|agents?)\s?[:,]\s?(?:remember|store|save|note|assume|you)\b",
     (
         rf"(?:the |any )?{_MODEL} (?:must|should|shall|has to|have to|needs? to|will|is to) "
         r"(?:always|never|now|immediately)\b"
@@ -78,14 +78,15 @@ _ORDERED_ANSWER = (
     ),
 )
 _MARKS = (
-    r"[<‹]\s*/?\s*recalled-memory\b|</?\s*(?:system|instructions?)\b|\[/?inst\]|<\|(?:im_(?:start|end)|system|user|assistant)\|>",
-    r"#{2,}\s*(?:human|instructions?|system|assistant|response)\s*:",
-    r"\n\s*assistant\s*:.{0,400}\n\s*(?:user|human)\s*:",
+    r"[(<‹]\s?/?\s?recalled-memory\b|</?\s?(?:system|instructions?)\b|\[/?inst\]|<\|(?:im_(?:start|end)|system|user|assistant)\|>",
+    r"##\s?(?:human|instructions?|system|assistant|response)\s?:",
+    r"\n\s?assistant\s?:.{0,400}\n\s?(?:user|human)\s?:",
 )
 _WORDED = "|".join((*_DROPPED_RULES, *_ANOTHER_IDENTITY, *_ORDERED_ANSWER))
 _PLANTED = LatePattern(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
-"""Of a text in lower case (`_low`): where letters are compared as they are, most of the pattern is passed over by a
-text's first letters, and it is looked for at the beginnings of words alone. Every turn is read for it.
+"""Of a text as `_folded` has it: where letters are compared as they are, most of the pattern is passed over by a text's
+first letters, and it is looked for at the beginnings of words alone. Every turn is read for it. Nothing in it is
+repeated without an end but words and what stands in one tag, so its time is linear in the text.
 """
 
 PIECE = 16_000
@@ -95,9 +96,10 @@ _KEPT = 200
 _LONGEST = 4_000
 """More than the longest match takes, its runs shortened to twice `_KEPT`."""
 
-_LONG_RUN = re.compile(rf"\s{{{2 * _KEPT},}}|[\w-]{{{2 * _KEPT},}}")
-_TAGGED = re.compile(r"\brepeat <[^>]*>")
-"""What has no bound and no run."""
+_BLANKS = re.compile(r"\s{2,}")
+_LONG_WORD = re.compile(rf"[\w-]{{{2 * _KEPT},}}")
+_TAGGED = re.compile(r"\brepeat <[^<>]*>")
+"""What has no bound and is no word."""
 
 _OTHER_LETTERS = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
 """What is one of ASCII's letters where case does not count, and is none in lower case."""
@@ -120,20 +122,20 @@ _LASTING = re.compile(
     r"\b(?:always|never|from now on|prefer\w*|call me|whenever|every time|in (?:the )?future|by default|remember)\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”")
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^“”]*”")
 _GIVEN = re.compile(r"[:\n]")
 
 
 def plants(text: str) -> bool:
     """Whether the text gives instructions to a model, as injections do."""
-    return _PLANTED.search(_low(text)) is not None
+    return _PLANTED.search(_folded(text)) is not None
 
 
 def planting(text: str) -> Iterator[bool]:
     """`plants` of a long text, answered again and again until it is True or the text is at its end: a megabyte takes
     0.2 seconds, in which nobody else would be served.
     """
-    low = _LONG_RUN.sub(_shortened, _low(text))
+    low = _LONG_WORD.sub(_shortened, _folded(text))
     yield _TAGGED.search(low) is not None
     for start in range(0, len(low), PIECE):
         yield _begins_in(low, start, start + PIECE)
@@ -150,14 +152,18 @@ def _begins_in(low: str, start: int, end: int) -> bool:
 
 
 def _shortened(run: re.Match[str]) -> str:
-    """A run of spaces, or of letters, to which a pattern sets no bound, in a length that it has one in."""
-    line = "\n" if "\n" in run[0] else ""
-    return f"{run[0][:_KEPT]}{line}{run[0][-_KEPT:]}"
+    """A word, to which a pattern sets no bound, in a length that it has one in."""
+    return f"{run[0][:_KEPT]}{run[0][-_KEPT:]}"
 
 
-def _low(text: str) -> str:
-    """The text in lower case, letter by letter."""
-    return (text if text.isascii() else text.translate(_OTHER_LETTERS)).lower()
+def _folded(text: str) -> str:
+    """The text in lower case, letter by letter, with one blank or line break where it has several."""
+    low = (text if text.isascii() else text.translate(_OTHER_LETTERS)).lower()
+    return _BLANKS.sub(_one_blank, low)
+
+
+def _one_blank(run: re.Match[str]) -> str:
+    return "\n" if "\n" in run[0] else " "
 
 
 def is_request(quote: str) -> bool:

@@ -84,7 +84,8 @@ _WHEN = re.compile(
     rf"\b(?:in|on|next|this) (?:early |mid |late )?({_MONTH}|[a-z]{{3,6}}day|spring|summer|autumn|winter)\b"
 )
 _MEASURED = re.compile(
-    r"\b\d[\d.,]* ?(?:(?:mg|mcg|ml|g|kg|iu) (?:of |for |on )?|(?:dollars?|euros?|hours?|minutes?|%) (?:of|for|on) )"
+    r"\b\d[\d.,]{0,20} ?"
+    r"(?:(?:mg|mcg|ml|g|kg|iu) (?:of |for |on )?|(?:dollars?|euros?|hours?|minutes?|%) (?:of|for|on) )"
     r"(?!(?:every|each|daily|weekly|monthly|twice|once|before|after|with|from|when|until|this|that|them|about)\b)"
     r"(?P<of>[a-z]{4,})"
 )

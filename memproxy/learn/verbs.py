@@ -6,7 +6,7 @@ from memproxy.core.slots import predicate_name, value_name, words
 from memproxy.learn.candidates import Extracted
 
 _USER_FIRST = re.compile(r"(?:(?:the )?user(?:['’]s)?|i)\s+", re.IGNORECASE)
-_NOW = r"(?:(?:now|currently|still|again|also|since \w+) )*"
+_NOW = r"(?:(?:now|currently|still|again|also|since \w+) ){0,4}"
 _VERBS = (
     (re.compile(rf"{_NOW}(?:lives?|resides?|is {_NOW}(?:living|based)) {_NOW}in (?P<v>[A-Z].*)"), "lives_in"),
     (re.compile(rf"{_NOW}works? {_NOW}(?:at|for) (?P<v>[A-Z].*)"), "works_at"),

@@ -38,13 +38,14 @@ class AnyCase:
     letters, which takes half the time.
     """
 
-    def __init__(self, pattern: str, *, plain: str = "", having: Sequence[str] = ()) -> None:
+    def __init__(self, pattern: str, *, plain: str = "", having: Sequence[str] = (), most: int | None = None) -> None:
         """``plain`` finds in small letters of ASCII what ``pattern`` does, where there is a shorter way to say it; one
-        of the parts ``having`` is then in every text in which anything is found (none: not known).
+        of the parts ``having`` is then in every text in which anything is found (none: not known). ``most`` is as of
+        a `LatePattern`.
         """
         self.pattern = pattern
-        self._any = LatePattern(pattern, re.IGNORECASE)
-        self._plain = LatePattern(plain or pattern)
+        self._any = LatePattern(pattern, re.IGNORECASE, most=most)
+        self._plain = LatePattern(plain or pattern, most=most)
         self._having = having
 
     @property

@@ -1,7 +1,6 @@
 """The block of text that is injected: delimited, quoted, dated, within its budget."""
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -32,7 +31,7 @@ _MESSAGE_OVERHEAD = 4
 
 
 _FRAMES = 16
-"""Texts around blocks whose tokens are kept: there is one heading and one end, unless the settings change."""
+"""Texts around blocks whose tokens are kept: there is one heading, unless the settings change."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +64,8 @@ def assemble(
     """The block for these memories, best first; what does not fit into ``max_tokens`` is left out, and which of them
     that is goes by the ``shares`` of their tiers.
     """
-    frame = (block.OPEN.format(nonce=nonce), (heading or HEADING).strip(), block.CLOSE)
-    tokens = _MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + _estimated(frame[2]) + len(frame)
+    frame = (block.OPEN.format(nonce=nonce), (heading or HEADING).strip(), block.CLOSE.format(nonce=nonce))
+    tokens = _MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + estimate(frame[2]) + len(frame)
     terms = frozenset(key_terms(query, limit=24))
     lines = [_made(scored, terms) for scored in chosen]
     fitting = within([(tier(one.scored.memory), one.cost) for one in lines], max_tokens - tokens, shares)
@@ -119,7 +118,7 @@ def _citation(scored: Scored, text: str) -> Citation:
 
 def short_id(memory_id: str) -> str:
     """Eight plain characters that stand for a memory in the block (ids of turns may be any text)."""
-    return re.sub(r"[^A-Za-z0-9]", "", memory_id)[:SHORT_ID]
+    return "".join(one for one in memory_id if one.isascii() and one.isalnum())[:SHORT_ID]
 
 
 def trim(text: str, terms: frozenset[str], limit: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from memproxy.core.late import LatePattern
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms, words
@@ -41,9 +42,9 @@ _STEM = 4
 
 _NAME = r"(?:[A-Z][\w.-]* )*[A-Z][\w-]*|[\w-]+"
 _PHRASES = (
-    re.compile(r"\b(?:my|our|the user['’]s) (?P<role>[\w-]+)", re.IGNORECASE),
-    re.compile(rf"\b(?:(?:the|an?) )?(?P<name>{_NAME})['’]s (?P<role>[\w-]+)"),
-    re.compile(rf"\b[Tt]he (?P<role>[\w-]+) of (?:the )?(?P<name>{_NAME})"),
+    LatePattern(r"\b(?:my|our|the user['’]s) (?P<role>[\w-]+)", re.IGNORECASE, most=_READ),
+    LatePattern(rf"\b(?:(?:the|an?) )?(?P<name>{_NAME})['’]s (?P<role>[\w-]+)", most=_READ),
+    LatePattern(rf"\b[Tt]he (?P<role>[\w-]+) of (?:the )?(?P<name>{_NAME})", most=_READ),
 )
 _OWNERS = ("owner", "keeper")
 _SIBLINGS = ("brother", "sister", "sibling", "twin")

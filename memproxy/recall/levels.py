@@ -61,6 +61,7 @@ _MANY = AnyCase(
     r"|\b(?:list|name|all)\s+(?:all\s+|of\s+)*(?:the|my|our)\b|\beverything\b|\bwhat\s+all\b|\bnames\s+of\b"
     r"|\bwie\s+hei(?:ß|ss)en\b|\b(?:was|wer|wo|welche\s+\w+)\s+sind\b|\balle\s+meine\b"
     r"|\bqu[ée]\s+\w{2,}s\b|\bcu[aá]les\b|\bquel(?:le)?s\b|\b(?:quand|qui|o[uù])\s+sont\b|哪些|哪几)",
+    most=_READ,
 )
 """A question by whose form several memories may answer together: "Which countries", "How old are my kids"."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from memproxy.core.block import quote, strip_blocks
 from memproxy.core.gate import is_vague
+from memproxy.core.late import LatePattern
 from memproxy.core.redact import redact
 from memproxy.core.text import STOPWORDS, key_terms, spaced, words
 from memproxy.errors import ModelError, ModelUnreadable
@@ -89,7 +90,10 @@ _POINTING_CHARACTERS = 200
 _PRONOUN = re.compile(
     r"\b(?:he|she|him|her|hers|his|they|them|their|it|its|there(?! (?:is|are|was|were|any)\b))\b", re.IGNORECASE
 )
-_NAMED = re.compile(r"\b(?:[Mm]y|[Oo]ur)\s+\w{3,}|\b[Tt]he\s+\w{3,}.*?(?:[,.;?!]|\band\b)|(?<=[\w,] )[A-Z][a-z]{2,}")
+_NAMED = LatePattern(
+    r"\b(?:[Mm]y|[Oo]ur)\s+\w{3,}|\b[Tt]he\s+\w{3,}.*?(?:[,.;?!]|\band\b)|(?<=[\w,] )[A-Z][a-z]{2,}",
+    most=_POINTING_CHARACTERS,
+)
 """What a pronoun behind it may stand for: something of the user's, or a name."""
 
 

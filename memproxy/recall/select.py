@@ -8,7 +8,7 @@ from typing import overload
 import msgspec
 
 from memproxy.core.fusion import log_odds
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import PLANTED, Kind, Memory, Trust
 from memproxy.core.protocol import RecallLimits
 from memproxy.core.text import key_terms
 from memproxy.core.turn import text_digest
@@ -374,6 +374,8 @@ def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str |
         return "kind"
     if memory.trust not in trusted:
         return "trust"
+    if memory.trust is not Trust.USER and memory.metadata.get(PLANTED):
+        return PLANTED
     if memory.confidence < limits.min_confidence:
         return "confidence"
     if REPLACED in one.signals:

@@ -2,13 +2,14 @@
 
 import re
 
+from memproxy.core.late import LatePattern
 from memproxy.recall.asking import BEGINS, asking
 from memproxy.recall.constraints import whose
 from memproxy.recall.levels import asks_for_many
 
 _READ = 600
 
-_LIST = re.compile(
+_LIST = LatePattern(
     rf"{BEGINS}(?:"
     r"\b(?:my|our) (?:[\w'-]+ ){0,3}(?:list|wishlist|to-?dos?|backlog|collection)\b"
     r"|\bhow many (?:[\w'-]+ ){1,4}(?:do|have) (?:i|we)\b"
@@ -18,6 +19,7 @@ _LIST = re.compile(
     r"|\b(?:ma|notre) liste\b|\bque (?:dois-je|devons-nous)\b"
     r"|清单)",
     re.IGNORECASE,
+    most=_READ,
 )
 
 

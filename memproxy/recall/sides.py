@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from memproxy.core.fusion import log_odds
+from memproxy.core.late import LatePattern
 from memproxy.recall.asking import asking
 from memproxy.recall.hops import id_of
 from memproxy.recall.scores import REPLACED
@@ -36,27 +37,31 @@ _MORE = (
     r"|primero|antes|después|más|mejor|mayor|menor|premier|première|avant|après|plus|mieux"
 )
 _ASKS = r"which|what|who|whom|did|do|does|was|is|were|are|wer|was|welche\w*|qu[eéi]\w*|quel\w*|cu[aá]l\w*"
-_EITHER = re.compile(
+_EITHER = LatePattern(
     rf"(?:^|[\s¿])(?:{_ASKS})\b[^?]*?\b(?:{_MORE})\b[^,:?]*[,:] "
     r"(?P<one>[^?]+?),? (?:or|oder|o|ou) (?P<two>[^?]+?)\s?\?*$",
     re.IGNORECASE,
+    most=MOST_CHARACTERS,
 )
-_BETWEEN = re.compile(
+_BETWEEN = LatePattern(
     r"\b(?:between|zwischen|entre) (?P<one>[^?]{4,}?) (?:and|und|y|et) "
     r"(?P<two>(?:the|my|our|when|d\w\w|mein\w*|mi|la|el|ma|mon|le)\b[^?]+?)\s?\?*$",
     re.IGNORECASE,
+    most=MOST_CHARACTERS,
 )
-_MEANWHILE = re.compile(
+_MEANWHILE = LatePattern(
     r"(?:^|\s)(?P<one>how (?:long|many (?:days|weeks|months|years)) (?:had|have|did|was|were)\b[^?]+?) "
     r"(?:when|before|after|until|by the time) (?P<two>(?:i|we|my|our|the)\b[^?]+)\?*$",
     re.IGNORECASE,
+    most=MOST_CHARACTERS,
 )
-_TOGETHER = re.compile(
+_TOGETHER = LatePattern(
     r"(?:^|\s)(?:how much|how many|what)\b[^?]*"
     r"\b(?:total|altogether|combined|together|sum|more|less|difference)\b[^?]*?"
     r"\b(?:on|for|of|by|from|in|at|than|was|is|were|do|did) (?P<one>(?:the|my|our|an?)\b[^?]+?) "
     r"(?:and|than) (?P<two>[^?]+)\?*$",
     re.IGNORECASE,
+    most=MOST_CHARACTERS,
 )
 _HEAD = re.compile(r"\b(?:which|what) (?P<head>\w+)", re.IGNORECASE)
 _ONE = re.compile(r"^the one\b", re.IGNORECASE)

@@ -4,6 +4,7 @@ for by itself, because a text about one of them has few of the words of both.
 
 import re
 
+from memproxy.core.late import LatePattern
 from memproxy.core.text import key_terms
 
 MOST_PARTS = 3
@@ -14,10 +15,11 @@ MOST_CHARACTERS = 300
 
 _ASKING = r"(?:what|when|where|who|whom|whose|which|why|how)\b"
 _ASKING_OF_ME = r"(?:do|does|did|am|is|are|was|were|have|has|had|can|will|should) (?:i|we|my|our)\b"
-_NEXT_QUESTION = re.compile(
+_NEXT_QUESTION = LatePattern(
     r"(?:\?\s+(?:(?:and|also|or|but)[ ,]\s*)?|[,;]?\s+(?:and|also|or|but)\s+(?:also\s+)?)"
     rf"(?={_ASKING}|{_ASKING_OF_ME})",
     re.IGNORECASE,
+    most=MOST_CHARACTERS,
 )
 _BEGINS_BY_ASKING = re.compile(
     rf"\W*(?:(?:please|hey|hi|so|and|ok|okay)\W+)*(?:(?:can|could|would) you )?(?:please )?"
@@ -37,8 +39,10 @@ def parts_of(query: str) -> list[str]:
     It is divided only where every part is a whole question: it asks by itself, names its own matter and whom it is
     about, and points back at nothing in the one before ("... and when did it start?").
     """
+    if len(query) > MOST_CHARACTERS:
+        return [query]
     parts = [part.strip() for part in _NEXT_QUESTION.split(query, MOST_PARTS - 1)]
-    if len(query) > MOST_CHARACTERS or len(parts) < 2:
+    if len(parts) < 2:
         return [query]
     whole = all(map(_is_whole, parts)) and not any(map(_POINTS_BACK.search, parts[1:]))
     return parts if whole else [query]

@@ -19,7 +19,7 @@ PATIENCE_S = 2.0
 
 _LENGTH = re.compile(
     r"context[ _](?:length|window|size)|maximum[ _]context|max_?(?:model_?len|context)"
-    r"|too[ _](?:long|large|many tokens)|exceed\w* .{0,40}\b(?:tokens|context|length)|tokens?_limit"
+    r"|too[ _](?:long|large|many tokens)|exceed\w{0,4} .{0,40}\b(?:tokens|context|length)|tokens?_limit"
     r"|reduce the length",
     re.IGNORECASE,
 )

@@ -1,0 +1,111 @@
+"""Time of every regular expression of the package on texts that were made for it: it grows as the text does, or the
+pattern reads no more than so much (`core.late`). Nothing here is asserted in seconds: times are compared with times.
+"""
+
+import re
+import time
+from functools import cache
+
+import pytest
+
+from tests.support.patterns import Found, all_patterns, fragments, unknown_patterns
+
+SIZES = (10_000, 20_000, 40_000)
+FACTOR = 8
+"""Times as long for a text four times as long: what is linear takes 4, what is quadratic 16."""
+
+TINY_S = 0.00015
+"""What is quicker than that for the shortest text is not measured: noise would be most of it."""
+
+SHORT = tuple(round(20 * 1.3**step) for step in range(16))
+HOPELESS_S = 0.2
+"""What takes that long for a text of up to a thousand characters is not tried on a longer one."""
+
+REPEATS = 4
+
+
+def cost(found: Found, text: str) -> float:
+    """Processor seconds of this thread, so that a busy machine changes little."""
+    began = time.thread_time()
+    found.run(text)
+    return time.thread_time() - began
+
+
+def repeated(fragment: str, size: int) -> str:
+    return (fragment * (size // len(fragment) + 1))[:size]
+
+
+@cache
+def a_megabyte() -> float:
+    """What it takes to look for a word in a megabyte once."""
+    word = Found("", re.compile(r"\b(?:x|y)z"))
+    return min(cost(word, " a" * 500_000) for _ in range(REPEATS))
+
+
+def trouble(found: Found) -> str | None:
+    """What is wrong with a pattern's time, and by which text, or None."""
+    return next((why for one in fragments(found.compiled) if (why := trouble_with(found, one)) is not None), None)
+
+
+def trouble_with(found: Found, fragment: str) -> str | None:
+    if any(cost(found, repeated(fragment, size)) > HOPELESS_S for size in SHORT):
+        return f"never ends: {fragment[:80]!r}"
+    if found.most is not None:
+        text = repeated(fragment, SIZES[-1])
+        dear = min(cost(found, text) for _ in range(1 if cost(found, text) < a_megabyte() else REPEATS)) > a_megabyte()
+        return f"costs more than a megabyte that is read once: {fragment[:80]!r}" if dear else None
+    return f"grows faster than the text: {fragment[:80]!r}" if grows(found, fragment) else None
+
+
+def grows(found: Found, fragment: str) -> bool:
+    """Whether time grows faster than the text, each time that it is measured."""
+    texts = [repeated(fragment, size) for size in SIZES]
+    if cost(found, texts[0]) < TINY_S:
+        return False
+    for _ in range(REPEATS):
+        first, *_, last = times = [cost(found, text) for text in texts]
+        if last < max(first, TINY_S) * FACTOR or times[1] < max(first, TINY_S) * FACTOR / 4:
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "memproxy.core.block._LINE",
+        "memproxy.core.redact._FORMATS",
+        "memproxy.core.timerange._PATTERNS",
+        "memproxy.core.gate._TOOL",
+        "memproxy.recall.levels._MANY",
+        "memproxy.recall.hops._PHRASES",
+    ],
+)
+def test_patterns_are_found_wherever_a_module_holds_them(where: str) -> None:
+    assert where in {found.where for found in all_patterns()}
+
+
+def test_patterns_within_functions_are_found_and_none_is_put_together_of_what_only_the_call_knows() -> None:
+    assert any(found.where.startswith("memproxy.core.slots:") for found in all_patterns())
+    assert {(one.where.partition(":")[0], one.source) for one in unknown_patterns()} == {
+        ("memproxy.core.late", "self.pattern"),  # of those that are found as `LatePattern`
+        ("memproxy.core.redact", "f'{left}(?:{pattern})(?![A-Za-z0-9])'"),  # held by `_FORMATS`
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_slow"),
+    [
+        (r"\s+$", True),
+        (r"<a\b[^>]*>", True),
+        (r"(?:a|aa)+$", True),
+        (r"x(?: \w+-?\w*){4} y", True),
+        (r"\b\w+\b", False),
+    ],
+)
+def test_a_pattern_whose_time_explodes_is_known_by_texts_made_of_it(pattern: str, is_slow: bool) -> None:
+    assert (trouble(Found("here", re.compile(pattern))) is not None) is is_slow
+
+
+def test_no_pattern_takes_longer_than_its_text_grows() -> None:
+    slow = {found.where: why for found in all_patterns() if (why := trouble(found)) is not None}
+    assert slow == {}
