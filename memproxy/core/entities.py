@@ -13,6 +13,7 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core.gate_names import KNOWN_PLACES
+from memproxy.core.late import LatePattern
 from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.palace import USER, slug, subject_name
 from memproxy.core.slots import predicate_name
@@ -103,8 +104,11 @@ _NOT_NAMES = frozenset(
 )
 _NAME = re.compile(r"[A-Z][\w’'-]*(?:[ ](?:of[ ]|de[ ]|van[ ]|von[ ])?[A-Z0-9][\w’'-]*){0,3}")
 _POSSESSIVE = re.compile(r"['’]s?$")
-_SENTENCE = re.compile(r"(?:^|[.!?:;\n]\s*|[\"“(]\s*)$")
-_WORD_BEFORE = re.compile(r"([^\W\d_]+)\W*$")
+_BEFORE = 30
+"""Characters before a name that are looked at."""
+
+_SENTENCE = LatePattern(r"(?:^|[.!?:;\n]\s*|[\"“(]\s*)$", most=_BEFORE)
+_WORD_BEFORE = LatePattern(r"([^\W\d_]+)\W*$", most=_BEFORE)
 
 
 def mentions(memory: Memory) -> list[Mention]:
@@ -160,7 +164,7 @@ def _in_text(text: str) -> Iterator[Mention]:
             begins.append(name)
             continue
         inside.add(name)
-        before = _WORD_BEFORE.search(text[max(0, match.start() - 30) : match.start()])
+        before = _WORD_BEFORE.search(text[max(0, match.start() - _BEFORE) : match.start()])
         yield _looked_at(name, before.group(1) if before else "")
     for name in begins:
         if name in inside:

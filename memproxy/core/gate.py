@@ -20,7 +20,7 @@ from memproxy.core.gate_match import Patterns, words_of
 from memproxy.core.gate_names import names_somebody
 from memproxy.core.gate_own import asks_of_own_life, told_to_bot
 from memproxy.core.gate_tools import OfferedTool, asks_for_tool
-from memproxy.core.late import LatePattern
+from memproxy.core.late import AT_ONCE, LatePattern
 from memproxy.core.text import STOPWORDS, is_unspaced, key_terms
 
 GREETING_CHARACTERS = 20
@@ -71,6 +71,7 @@ def judge(
     user's messages before this one, oldest first: a ``fact`` that leans on them ("how long does it take from there") is
     searched if the one that it leans on is.
     """
+    text = text[:AT_ONCE]
     plain = _plain(text)
     if not any(character.isalnum() for character in plain):
         return Verdict(searched=False, reason="empty")
@@ -195,6 +196,7 @@ def is_personal(text: str) -> bool:
 
 def is_vague(text: str) -> bool:
     """Whether the query leans on earlier messages ("How much?", "And that one?") rather than standing by itself."""
+    text = text[:AT_ONCE]
     plain = _plain(text)
     weight = sum(_term_weight(term) for term in key_terms(text, limit=4))
     if weight == 0:

@@ -7,8 +7,10 @@ replaced by its name, ``[redacted:github-token]``; redacting twice changes nothi
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
+from memproxy.core.late import AT_ONCE
 from memproxy.core.memory import TEXT_FIELDS
 
 KINDS = frozenset({"secrets", "cards", "emails", "phones"})
@@ -83,7 +85,10 @@ _FORMATS = (
     _token("telegram-token", ":AA", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", left=r"(?<![0-9])"),
 )
 
-_ANY_HINT = re.compile("|".join(sorted({re.escape(hint) for form in _FORMATS for hint in form.hints})))
+_HINTS = tuple(sorted({hint for form in _FORMATS for hint in form.hints}))
+
+_LONGEST = 16_384
+"""Characters of the longest that is recognised, which is a private key of 16,384 bits."""
 
 _DIGITS_OF_CARD = re.compile(
     r"\d(?<![\w.+-]\d)(?:\d{3}([ -]?)\d{4}\1\d{4}\1\d{1,7}|\d{3}([ -]?)\d{6}\2\d{4,5}|\d{12,18})(?![\w-]|\.\d)"
@@ -145,18 +150,36 @@ def _without_secrets(text: str) -> str:
     if len(text) < _SHORTEST_TOKEN:
         return text
     long_words = " ".join(word for word in text.split() if len(word) >= _SHORTEST_TOKEN)
-    if not long_words or not _ANY_HINT.search(text):
+    if not long_words or not any(hint in text for hint in _HINTS):
         return text
     for form in _FORMATS:
         searched = text if form.in_context else long_words
         if any(hint in searched for hint in form.hints):
-            replacement = f"[redacted:{form.name}]"
-            text = form.pattern.sub(rf"\g<1>{replacement}" if form.pattern.groups else replacement, text)
+            text = _replaced(form.pattern, partial(_named, form.name), text)
     return text
 
 
+def _named(name: str, match: re.Match[str]) -> str:
+    return f"{match[1] if match.re.groups else ''}[redacted:{name}]"
+
+
+def _replaced(pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str], text: str) -> str:
+    """As ``pattern.sub``; a long text is looked through by pieces of `AT_ONCE`, which overlap by the longest match."""
+    if len(text) <= AT_ONCE:
+        return pattern.sub(replacement, text)
+    pieces, done, begin = [], 0, 0
+    while begin < len(text):
+        found = pattern.search(text, begin, begin + AT_ONCE)
+        if found is None or found.start() >= begin + AT_ONCE - _LONGEST:
+            begin += AT_ONCE - _LONGEST  # what begins further on, the next piece shows whole
+            continue
+        pieces += [text[done : found.start()], replacement(found)]
+        done = begin = found.end()
+    return "".join([*pieces, text[done:]])
+
+
 def _without_cards(text: str) -> str:
-    return _DIGITS_OF_CARD.sub(_card_or_not, text)
+    return _replaced(_DIGITS_OF_CARD, _card_or_not, text)
 
 
 def _card_or_not(match: re.Match[str]) -> str:
@@ -174,7 +197,7 @@ def _passes_luhn(digits: str) -> bool:
 
 
 def _without_emails(text: str) -> str:
-    return _EMAIL.sub(_email_or_file, text) if "@" in text else text
+    return _replaced(_EMAIL, _email_or_file, text) if "@" in text else text
 
 
 def _email_or_file(match: re.Match[str]) -> str:
@@ -182,7 +205,7 @@ def _email_or_file(match: re.Match[str]) -> str:
 
 
 def _without_phones(text: str) -> str:
-    return _PHONE.sub("[redacted:phone]", text)
+    return _replaced(_PHONE, lambda _: "[redacted:phone]", text)
 
 
 _PERSONAL: tuple[tuple[str, Callable[[str], str]], ...] = (
