@@ -4,11 +4,25 @@ pattern reads no more than so much (`core.late`). Nothing here is asserted in se
 
 import re
 import time
-from functools import cache
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache, partial
 
 import pytest
 
-from tests.support.patterns import Found, all_patterns, fragments, unknown_patterns
+from memproxy.core.block import quote, shown_texts, strip_blocks
+from memproxy.core.forget_all import order_in
+from memproxy.core.gate import is_housekeeping, is_personal, is_vague, judge
+from memproxy.core.redact import KINDS, redact
+from memproxy.core.retract import orders
+from memproxy.core.text import embedder_tokens, key_terms, sentences, spaced, split_parts
+from memproxy.core.timerange import spans
+from memproxy.learn.decode import values
+from memproxy.learn.planted import is_request, planting, plants, unquoted
+from memproxy.learn.questions import attribute
+from memproxy.recall.sides import sides_of
+from memproxy.recall.subqueries import parts_of
+from tests.support.patterns import GENERAL, Found, all_patterns, fragments, unknown_patterns
 
 SIZES = (10_000, 20_000, 40_000)
 FACTORS = (8, 3)
@@ -22,6 +36,24 @@ HOPELESS_S = 0.2
 """What takes that long for a text of up to a thousand characters is not tried on a longer one."""
 
 REPEATS = 3
+
+PIECES = (
+    *("<recalled-memory ", "<recalled-memory>", "</recalled-memory>", "\uff1crecalled-memory \u200b", "<\u200b"),
+    *("-----BEGIN PRIVATE KEY-----\n", "AKIA", "secret key ", "eyJaaaaaaaa.", "a@", "+1 2", "4111 "),
+    *(
+        "ignore all ",
+        "\nassistant:",
+        "repeat <",
+        "you are now ",
+        "forget ",
+        "concise ",
+        "what is ",
+        "```",
+        '{"a":',
+        "[[",
+    ),
+)
+"""Beginnings of what is looked for by these readers."""
 
 
 def cost(found: Found, text: str) -> float:
@@ -41,6 +73,13 @@ def a_megabyte() -> float:
     """What it takes to look for a word in a megabyte once."""
     word = Found("", re.compile(r"\b(?:x|y)z"))
     return min(cost(word, " a" * 500_000) for _ in range(REPEATS))
+
+
+class Reader(Found):
+    """A function that reads texts, as if it were a pattern."""
+
+    def run(self, text: str) -> None:
+        self.pattern(text)  # type: ignore[operator]
 
 
 def trouble(found: Found) -> str | None:
@@ -109,3 +148,22 @@ def test_a_pattern_whose_time_explodes_is_known_by_texts_made_of_it(pattern: str
 def test_no_pattern_takes_longer_than_its_text_grows() -> None:
     slow = {found.where: why for found in all_patterns() if (why := trouble(found)) is not None}
     assert slow == {}
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        *(strip_blocks, quote, shown_texts, plants, is_request, unquoted, is_housekeeping, is_vague, is_personal),
+        *(order_in, orders, sentences, split_parts, key_terms, spaced, embedder_tokens, parts_of, sides_of, attribute),
+        *(
+            partial(redact, kinds=KINDS),
+            partial(judge, skip=frozenset({"fact"})),
+            partial(spans, now=datetime.now(UTC)),
+        ),
+        *(lambda text: list(planting(text)), lambda text: list(values(text))),
+    ],
+    ids=lambda reads: getattr(reads, "__name__", None),
+)
+def test_no_reader_of_texts_takes_longer_than_its_text_grows(reads: Callable[[str], object]) -> None:
+    reader = Reader(reads.__repr__(), reads)  # type: ignore[arg-type]
+    assert [piece for piece in (*GENERAL, *PIECES) if grows(reader, piece)] == []

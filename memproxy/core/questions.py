@@ -9,11 +9,15 @@ import re
 
 import msgspec
 
+from memproxy.core.late import LatePattern
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.text import key_terms
 
 VERSION = 1
 """Of `tells_nothing`, noted by a store beside its memories: with another one all of its turns are looked at again."""
+
+_LONGEST = 300
+"""Characters of a question; `_QUESTION` fits no longer one."""
 
 _QUESTION = re.compile(
     r"(?:and |so |but )?(?:what|when|where|who|whom|whose|which|why|how|is|are|was|were|do|does|did|can|could|will"
@@ -25,11 +29,12 @@ _QUESTION = re.compile(
 _LEAD = re.compile(r"[^.!?;:,\n\d]{1,40}:\s*")
 """What announces somebody's words: "You asked:"."""
 
-_OWN_MATTER = re.compile(
+_OWN_MATTER = LatePattern(
     r"(?:(?:and|so|but) )?(?:what|when|where|who|whom|whose|which|how (?:much|many|old|long|often|far|big|tall))\b"
     r"[^?]*?(?:'s|’s|\b(?:is|am|are|was|were|do|does|did|have|has))\b"
     r"(?:\s+[^\s?]+){0,6}?\s+(?:my|our|i|we)\b",
     re.IGNORECASE,
+    most=_LONGEST,
 )
 _ADVICE = re.compile(r"\b(?:can|could|should|shall|would|will|may|might|to(?!\s*\?)|some)\b", re.IGNORECASE)
 """A question for something of the user's own that is known ("How much did I pay?"), not for advice ("What are some tips

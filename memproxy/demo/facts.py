@@ -13,7 +13,9 @@ _MOST_EVIDENCE = 200
 """Characters of a quote; what the extraction prompt allows."""
 _AMOUNT = r"\$\s?\d+(?:,\d{3})*(?:\.\d+)?(?:\s?[kKmM]\b)?"
 _ANIMAL = r"dog|cat|parrot|horse|rabbit|hamster|turtle"
-_LABELLED = re.compile(r"^\W*(?:\S+\s+)??(?P<role>user|assistant|tool|system)\b[^:\n]{0,60}:\s*(?P<content>.+)$", re.I)
+_LABELLED = re.compile(
+    r"^\W{0,9}(?:\S{1,60}\s{1,9})??(?P<role>user|assistant|tool|system)\b[^:\n]{0,60}:\s*(?P<content>.+)$", re.I
+)
 
 
 def extract(prompt: str) -> list[Candidate]:

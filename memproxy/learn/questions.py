@@ -74,7 +74,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _COUNTS = frozenset("one two three four five six seven eight nine ten eleven twelve twice once none".split())  # noqa: SIM905
-_NUMBER = re.compile(rf"[$€£¥]?\d[\d.,:]*k?\b|\b(?:{'|'.join(sorted(_COUNTS))})\b", re.IGNORECASE)
+_NUMBER = re.compile(rf"[$€£¥]?\d[\d.,:]{0, 20}k?\b|\b(?:{'|'.join(sorted(_COUNTS))})\b", re.IGNORECASE)
 _EVENTS = frozenset(
     """
     trip vacation holiday travel visit flight appointment meeting event exam concert conference party interview

@@ -87,7 +87,7 @@ class Watch:
             self.leaks.append(f"{what} holds words of {names}")
         if "<recalled-memory" in text:
             self.counts["blocks injected"] += 1
-            block = text[text.index("<recalled-memory") : text.rindex("</recalled-memory>")]
+            block = text[text.index("<recalled-memory") : text.rindex("</recalled-memory")]
             self.counts["blocks with own words"] += bool(canaries(block))
 
     def differs(self, theirs: httpx.Response, nobodys: httpx.Response, names: tuple[str, str]) -> str:

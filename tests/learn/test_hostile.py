@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
+from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory, Trust
+from memproxy.core.protocol import RecallLimits
 from memproxy.core.scope import Scope
-from memproxy.core.turn import Message
+from memproxy.core.turn import Message, make_turns
+from memproxy.learn.guard import marked
+from memproxy.learn.planted import plants
 from memproxy.recall.assemble import assemble
 from memproxy.recall.search import Scored
-from tests.learn.rig import PATIENCE_S, Rig, fact, rig
+from memproxy.recall.select import Limits, select
+from memproxy.settings import Settings
+from tests.learn.rig import NOON, PATIENCE_S, Rig, fact, rig
 from tests.support.engine import Api, make_engine, serve_engine
 from tests.support.shared import EVAL
 
@@ -37,6 +43,9 @@ OWN = (
 
 ROLES = ("user", "assistant", "tool")
 NOTHING: dict[str, list[str]] = {role: [] for role in ROLES}
+MOST_UNKNOWN = 12
+"""Attacks that give no order to a model: most ask for a text that nobody should want."""
+
 NOT_AN_ORDER = frozenset({OWN[-1]})
 """It forges lines of a block, but gives no order and says nothing of the user: as a message it is merely odd."""
 
@@ -139,6 +148,22 @@ def test_however_it_is_worded_no_line_of_a_block_is_left() -> None:
         assert_closed(block.text)
 
 
+@pytest.mark.parametrize("role", ROLES)
+async def test_what_plants_instructions_is_recalled_only_where_the_user_said_it(role: str) -> None:
+    scope = Scope(tenant="acme", user="ann", session="s1")
+    said = make_turns(scope, [Message(role=role, content=text) for text in ATTACKS], now=NOON)
+    turns = [await marked(turn) for turn in said]
+    limits = Limits.of(Settings(), RecallLimits())
+    given = [
+        turn.content
+        for turn in turns
+        if select([Scored(memory=turn, score=0.9, signals={})], limits, present=frozenset(), now=NOON).kept
+    ]
+    unknown = [text for text in ATTACKS if not plants(strip_blocks(text))]
+    assert given == (list(ATTACKS) if role == "user" else unknown)
+    assert len(unknown) <= MOST_UNKNOWN
+
+
 def planted_as(text: str, place: int, trust: Trust) -> Memory:
     return fact(f"memory-{place}", trust=trust, content=text)
 
@@ -158,7 +183,7 @@ def assert_closed(block: str) -> None:
     lines = block.splitlines()
     nonce = re.fullmatch(r'<recalled-memory id="([0-9a-f]{12})">', lines[0])
     assert nonce is not None, lines[0]
-    assert lines[-1] == "</recalled-memory>"
+    assert lines[-1] == f'</recalled-memory id="{nonce[1]}">'
     assert len(re.findall(r"<\s*/?\s*recalled-memory", block, re.IGNORECASE)) == 2
-    assert block.count(nonce[1]) == 1
+    assert block.count(nonce[1]) == 2
     assert all(re.match(r"- \[\d{4}-\d\d-\d\d\]", line) for line in lines[2:-1]), lines

@@ -30,7 +30,7 @@ def test_a_line_has_a_date_who_said_it_the_text_and_a_short_id() -> None:
     assert lines[3] == "- [2026-11-21] (user said) I have a dog [m:D112]"
     assert lines[4].startswith("- [2026-11-21] (assistant said) Nice!")
     assert lines[5].startswith("- [2026-11-21] (fact, by tool) Rate limit is 5")
-    assert lines[6] == "</recalled-memory>"
+    assert lines[6] == lines[0].replace("<", "</", 1)
 
 
 def test_nothing_chosen_is_no_block() -> None:
