@@ -5,11 +5,11 @@ import importlib
 import pkgutil
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from re import _constants as sre  # type: ignore[attr-defined]
-from re import _parser  # type: ignore[attr-defined]
+from re import _constants as sre
+from re import _parser
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -331,7 +331,7 @@ def _fits(node: tuple[Any, Any], character: str) -> bool:
     return found is positive
 
 
-_CATEGORIES = {
+_CATEGORIES: dict[Any, Callable[[str], bool]] = {
     sre.CATEGORY_DIGIT: str.isdigit,
     sre.CATEGORY_NOT_DIGIT: lambda one: not one.isdigit(),
     sre.CATEGORY_SPACE: str.isspace,
