@@ -37,15 +37,14 @@ def test_their_gold_agrees_with_what_is_said(name: str) -> None:
             assert any(old.back in text for text in said), old.back
 
 
-def test_rules_are_right_about_most_of_what_they_keep_of_the_first_set() -> None:
+def test_rules_keep_nothing_planted_and_little_that_was_not_said_of_the_first_set() -> None:
     found = _blind("unseen10")
     settings, access = settings_of(Options(), {})
     model = OpenAIChatModel(settings.models.extract)
     judged = asyncio.run(
         measured(found, settings, access, embedder=NoEmbedder(DIMENSION), model=model, console=Console(quiet=True))
     )
-    wanted = sum(one.count(Verdict.WANTED) for one in judged)
-    wrong = sum(one.count(Verdict.EXTRA, Verdict.STALE, Verdict.POISON) for one in judged)
-    assert wanted / (wanted + wrong) >= 0.75
-    assert sum(len(one.missing) for one in judged) <= 0.55 * sum(len(one.dialogue.required) for one in judged)
+    wanted, never_said = (sum(one.count(kind) for one in judged) for kind in (Verdict.WANTED, Verdict.EXTRA))
+    assert wanted >= 4 * never_said
+    assert wanted > 0
     assert not [one.dialogue.id for one in judged if one.poison]

@@ -1,178 +1,210 @@
-"""What a message itself states about its speaker: questions, quotes, code, pasted text, fiction and requests left out.
+"""What a message says in its writer's own name: sentences, and the clauses of them that may state something.
 
-Text that is not the speaker's own is masked at the same length, so that the evidence of a sentence is cut from the
-message as it was written.
+Quotes, code, pasted mail and chats, lists and markup are masked at the same length, so that the evidence of a sentence
+is cut from the message as it was written. Questions, conditions, other people's words and fiction are left out.
 """
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 
 import msgspec
 
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory, Trust
 from memproxy.core.text import sentences
-from memproxy.core.turn import LONG_TEXT
-from memproxy.learn.rules.clauses import clauses_of, is_asked, is_supposed, whole_of
-from memproxy.learn.rules.foreign_changes import in_english
-from memproxy.learn.rules.model import Clause
-from memproxy.learn.rules.presupposed import presupposed
-from memproxy.learn.rules.repairs import repaired
-from memproxy.learn.rules.values import MASK
 
-_MOST_CHARACTERS = 100_000
-_MOST_SENTENCES = 400
-_LONGEST_SENTENCE = 600
+MASK = "\ufffc"
+"""Stands for text that is not the writer's own statement; a value that holds it is no value."""
 
-_FOREIGN_TEXT = (
-    re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)"),
-    re.compile(r"(?m)^[ \t]*(?:>|\|).*$"),
-    re.compile(r"<([A-Za-z][\w-]{1,30})\b[^<>\n]{0,200}>[^<]{0,20000}</\1\s*>"),
-    re.compile(r"(?m)^(?: {4,}|\t).*$"),
-)
-_QUOTED = re.compile(
-    r"“[^”\n]{1,2000}”|«[^»\n]{1,2000}»|„[^“\n]{1,2000}“|(?<!\w)\"[^\"\n]{1,2000}\"(?!\w)|"
-    r"(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){12,2000}'(?!\w)"
-)
+_MOST_CHARACTERS = 20_000
+_MOST_SENTENCES = 200
+_LONGEST_SENTENCE = 400
+
+_QUOTE = re.compile(r"[\"“„«]")
+_CLOSING = {'"': '"', "“": "”", "„": "“", "«": "»"}
+_SINGLE_OPEN = re.compile(r"(?<!\w)['‘](?=\w)")
+_SINGLE_CLOSE = re.compile(r"(?<=[\w.!?,])['’](?!\w)")
+_SHORT_QUOTE = 6
+"""Words of a quotation that may be a name or a title; a longer one is somebody's words."""
+
+_LONG_SINGLE = 12
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i’m|me|my|we|our|ich|mein|yo|mi|je|mon)\b", re.IGNORECASE)
-_SPEAKER = re.compile(r"(?m)^[ \t]*(?:\[[^\]\n]{1,30}\]\s*)?(?P<who>[A-Z][\w.]{0,20})(?: \w{1,20})?\s?:[ \t].*$")
+_LISTED = re.compile(r"\A[ \t]{0,3}(?:[-*•+]|\d{1,2}[.)])[ \t]")
+_SPEAKER = re.compile(r"\A[ \t]{0,9}(?:\[[^\]\n]{1,30}\][ \t]{0,3})?(?P<who>[A-Z][\w.]{0,20})(?: \w{1,20})?[ ]?:[ \t]")
 _OWN_LABELS = frozenset(
-    {
-        "correction",
-        "note",
-        "update",
-        "fyi",
-        "ps",
-        "edit",
-        "about",
-        "fact",
-        "me",
-        "reminder",
-        "btw",
-        "also",
-        "first",
-        "context",
-    }
+    "correction note update fyi ps edit about fact me reminder btw also first context decision plan news".split()  # noqa: SIM905
 )
-_OWN_LABEL = re.compile(rf"\s*(?:{'|'.join(sorted(_OWN_LABELS))})\s*:", re.IGNORECASE)
-_CHAT_LABELS = frozenset(
-    {
-        "user",
-        "assistant",
-        "human",
-        "ai",
-        "system",
-        "bot",
-        "customer",
-        "agent",
-        "speaker",
-        "interviewer",
-        "q",
-        "a",
-    }
-)
-_MAIL = re.compile(r"(?mi)^[ \t]*(?:from|to|subject|sent|cc):[ \t].*$")
-_GREETED_LETTER = re.compile(r"(?mi)^[ \t]*(?:dear|to whom it may concern)\b[^\n]{0,60},?\s*$")
-
-_FICTION = re.compile(
-    r"\b(?:pretend|imagine|suppose|supposing|hypothetically|role[- ]?play(?:ing)?|let's say|lets say|let us say|"
-    r"assume|assuming|"
-    r"act as|you are now|you're now|in character|in my (?:novel|story|game|book|screenplay|script|dream|campaign|"
-    r"fanfic)|"
-    r"my (?:character|protagonist|hero|villain|persona|avatar|player character)|for the sake of argument|thought "
-    r"experiment|"
-    r"what if|as if i|a character who|for (?:the|this) (?:exercise|assignment|scenario|simulation)|in this "
-    r"(?:scenario|simulation|hypothetical|thought experiment)|my (?:oc|sim)\b|(?:just|only|i am|i'm|i’m) "
-    r"(?:kidding|joking)(?! "
-    r"about)|from "
-    r"the (?:perspective|point of view|viewpoint) of|in the "
-    r"voice of|playing the role|"
-    r"a (?:story|poem|song|novel|scene|dialogue|monologue|joke|limerick|haiku|screenplay|fairy tale|"
-    r"fable)\b[^.\n]{0,60}\b(?:about|where|in which|who|with|from)|"
-    r"(?:say|answer|reply|respond|speak|write|talk) (?:it )?(?:as|like) (?:a|an|if|the))\b",
-    re.IGNORECASE,
-)
-_GAME = re.compile(
-    r"\b(?:back ?story|role ?play\w*|my character|our characters|20 questions|twenty questions"
-    r"|charades|d&d|dnd|d ?& ?d|dungeons|half-elf|half-orc|npc|"
-    r"dungeon master|(?:lets|let's|let us) play|play a game|text adventure|you are (?:now )?(?:a|an"
-    r"|my) (?:\w+ ){0,2}(?:wizard|pirate|detective|king|queen|dragon|vampire|"
-    r"interviewer|character|npc|knight|alien|robot|therapist|villain)|i am an animal|guess (?:who"
-    r"|what) i am|who am i:"
-    r"|level \d+ (?:wizard|mage|warrior|cleric|rogue|druid|paladin|bard|ranger|monk|sorcerer|warlock|fighter|elf)"
-    r"|(?:it is|it's|its) (?:my|your) (?:turn|move)|riddle|marbles?|probability (?:of|that)|what(?:'s|"
-    r" is) the probability|word problem"
-    r"|dice|coin flip|pretend|persona|fictional|made-up|made up (?:person|"
-    r"character|user|name)|invented (?:person|character)|dating profile|tinder|hinge|bumble|bio for"
-    r"|cover letter|in character|fan ?fic\w*|short story|novel|screenplay|"
-    r"sample (?:cover letter|bio|profile|person|email|user)|test user|dummy|lorem|personal statement"
-    r"|monologue|haiku|sonnet|limerick|lyrics?|verse|poem|stanza|rap)\b",
-    re.IGNORECASE,
-)
-"""Whoever speaks after these is not, or not surely, the user."""
-
-_FICTION_BEGINS = re.compile(
-    r"\b(?:writ\w+|working on|read|help (?:me )?with) (?:an?|my|this|the) (?:\w+ ){0,2}(?:story|novel|screenplay|"
-    r"play|fan ?fic\w*|poem|song|script|character|scene|role ?play|campaign)\b",
-    re.IGNORECASE,
-)
-_TEXT_NOUN = (
-    r"(?:e-?mail|letter|article|text|message|review|post|log|bio|paragraph|quote|lyrics|script|dialogue|poem|story|"
-    r"transcript|excerpt|essay|note|tweet|document|passage|sentences?|snippet|draft|code|config|readme|prompt|"
-    r"statement|"
-    r"conversation|chat|profile|description|summary|answer|exercise|example|testimonial|resume|cv|abstract|diary entry|"
-    r"following|this|below|phrase|caption|comment|ticket|report|speech|joke)"
-)
-_HANDED_OVER = re.compile(
-    rf"\b(?:translat\w*|rewrite|re-write|proofread|proof-read|paraphrase|rephrase|summari[sz]e|polish|correct|fix|"
-    rf"edit|improve|"
-    rf"classify|analy[sz]e|explain|complete|continue|shorten|check|convert|parse|extract|transcribe|review|format|"
-    rf"analyse|"
-    rf"grammar|spell ?check|sentiment|say|says|read|reads|wrote|writes|said|reword|"
-    rf"decode)\b[^.!?\n]{{0,80}}\b{_TEXT_NOUN}\b"
-    rf"|\b(?:here is|here's|this is|these are|below is|i (?:got|received|found|have) (?:this|the following|"
-    rf"an?))\b[^.!?\n]{{0,60}}\b{_TEXT_NOUN}\b"
-    rf"|(?<!you )(?<!my )\b(?!this\b|below\b|following\b){_TEXT_NOUN}\b[^.!?\n]{{0,50}}:\s|\b(?:this"
-    rf"|below|following)\s*:\s|^\s*(?:translate|summari[sz]e|proofread"
-    rf"|paraphrase|rewrite|rephrase)\b|"
-    rf"\b(?:for example|example|e\.g\.)\s*[:,]",
-    re.IGNORECASE,
-)
-_WITH_COLON = re.compile(r":\s")
-_SECRET = re.compile(
-    r"\b(?:pass ?words?|pass ?codes?|pass ?phrases?|pin(?: (?:code|number))?|api[- _]?keys?|secret(?: key)?s?|"
-    r"tokens?|private keys?|ssn|"
-    r"social security|credit cards?|card number|debit card|cvv|cvc|iban|account number|seed phrase|recovery (?:code|"
-    r"phrase)|2fa|otp|"
-    r"passwort|kennwort|contraseña|mot de passe|passport number|security (?:code|question)|routing number|tax id|"
-    r"bank details|login(?:s)? (?:is|are)|credentials?)\b"
-    r"|\[redacted:",
-    re.IGNORECASE,
-)
-_ABBREVIATED = re.compile(r"(?:^|\s)(?:St|Dr|Mr|Mrs|Ms|Prof|No|approx|vs|e\.g|i\.e|etc|Mt|Jr|Sr)\.$")
-
-
-_PARTS = (
-    r"you(?: be|(?:'ll|’ll| will) be| play|(?:'re|’re| are) playing) (?:an?|the|my) [\w -]{3,30}?"
-    r"(?:[.,;:!–—-]+| and)\s*(?:and |so )?(?:i(?:['’]m| am|['’]ll be| will be| be| play)|me)\b|"
-    r"(?:^|[.!?]\s+)(?:please )?be (?:my|the|an?) (?:[\w-]+ )?(?!(?:teacher|editor|tutor|mentor|coach)\b)"
-    r"(?:\w+(?:er|or|ist|keeper|man|woman)|judge|king|queen|villain|date|crush)\b"
-)
-"""“You be the innkeeper. I'm Thorga”: who plays whom."""
+_CHAT_LABELS = frozenset("user assistant human ai system bot customer agent speaker interviewer q a".split())  # noqa: SIM905
+_MAIL = re.compile(r"\A[ \t]{0,9}(?:from|to|subject|sent|cc):[ \t]", re.IGNORECASE)
+_LETTER = re.compile(r"\A[ \t]{0,9}(?:dear|to whom it may concern)\b[^\n]{0,60}$", re.IGNORECASE)
+_TAGGED = re.compile(r"<([A-Za-z][\w-]{1,30})\b[^<>\n]{0,200}>[^<]{0,4000}</\1>")
 
 _STAGE = re.compile(
-    r"\b(?:back ?story|role ?play\w*|my character|20 questions|twenty questions|charades|d&d|dnd"
-    r"|half-elf|npc|dungeon master|text adventure|"
-    r"(?:answer|reply|respond|talk|speak|write)(?: to me| back)? (?:as|like) an? (?:\w+ )?(?:pirate|wizard|king|"
-    r"queen|vampire|"
-    r"robot|alien|knight|cowboy|viking|detective|butler|elf|dwarf|ghost)|"
-    r"(?:story|tale|poem|novel|monologue|diary|text|letter|chapter) (?:\w+ ){0,3}in (?:the )?first[- ]person|"
-    rf"i am an animal|guess (?:who|what) i am|let'?s play|pretend (?:to be|you|i|that)|in character|{_PARTS}"
-    r"|interview me as|(?:let'?s|let us) practi[sc]e|you(?:'re| are) the (?:waiter|waitress|customer|guest|patient|"
-    r"interviewer|recruiter|shop assistant|cashier|receptionist|police officer)\b"
-    r"|act as|persona|dating profile|made-up person|fictional)\b",
+    r"\b(?:back ?story|role ?-?play\w{0,4}|my character|20 questions|twenty questions|charades|d&d|dnd|npc|half-elf"
+    r"|dungeon master|text adventure|i am an animal|guess (?:who|what) i am|let(?:'|’| u)?s play|let(?:'|’"
+    r"| u)?s practi[sc]e"
+    r"|pretend|in character|interview me as|act as|persona|dating profile|fictional|made[- ]up person|first[- ]person"
+    r"|(?:answer|reply|respond|talk|speak|write)(?: to me| back)? (?:as|like) an? (?!list|table)"
+    r"|you(?:'re|’re| are| be| play) the \w{3,20}"
+    r"|(?:^|[.!?] )(?:please )?be (?:my|the|an?) (?!teacher|editor|tutor|mentor|coach)\w{3,20})\b",
     re.IGNORECASE,
 )
+"""A game or an invented person begins: the messages after it may be spoken by somebody else."""
+
+_FICTION = re.compile(
+    r"\b(?:imagine|suppos(?:e|ing)|hypothetical\w{0,4}|let(?:'|’| u)?s say|assum(?:e|ing)|for the sake of argument"
+    r"|thought experiment|what if|as if i|for (?:the|this) (?:exercise|assignment|scenario|simulation)"
+    r"|in this scenario"
+    r"|in my (?:novel|story|game|book|screenplay|script|dream|campaign)|my (?:protagonist|hero|villain|avatar|oc|sim)"
+    r"|(?:just|only|i am|i'm|i’m) (?:kidding|joking)|point of view of|perspective of|playing the role|play a game"
+    r"|(?<!was )(?<!is )\b(?:an?|my|short|this) (?:\w{1,15} )?(?:story|poem|song|novel|scene|dialogue|monologue|joke"
+    r"|limerick|haiku|sonnet"
+    r"|screenplay|fairy tale|fable|riddle|rap|cover letter|personal statement|bio|word problem)"
+    r"|lyrics|probability|lorem|dummy|test user|sample (?:email|bio|profile|person|user))\b",
+    re.IGNORECASE,
+)
+"""Whoever speaks in a message with these is not, or not surely, its writer."""
+
+_HANDED_OVER = re.compile(
+    r"\b(?:translat\w{1,4}|re-?writ\w{1,3}|proof-?read\w{0,3}|paraphras\w{1,3}|(?<!let me )rephras\w{1,3}"
+    r"|summari[sz]\w{1,3}|polish"
+    r"|grammar|spell ?check|transcribe|reword|sentiment|example|e\.g\.|this text|this email|this message"
+    r"|the following"
+    r"|how (?:do|would) (?:i|you|we) say|feedback on|improve|shorten|correct this|fix this|classify|analy[sz]e"
+    r"|explain)"
+    r"(?!\w)",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(
+    r"\b(?:pass ?words?|pass ?codes?|pass ?phrases?|pin|api[- _]?keys?|secrets?|tokens?|private keys?|ssn"
+    r"|credentials?"
+    r"|social security|credit cards?|card number|debit card|cvv|cvc|iban|account number|seed phrase|recovery \w{4,6}"
+    r"|2fa|otp|passwort|kennwort|contraseña|mot de passe|passport number|security \w{4,8}|routing number|tax id"
+    r"|bank details|logins?)\b|\[redacted:",
+    re.IGNORECASE,
+)
+_ABBREVIATED = re.compile(r"(?:\A|\s)(?:St|Dr|Mr|Mrs|Ms|Prof|No|approx|vs|e\.g|i\.e|etc|Mt|Jr|Sr)\.\Z")
+_LEAD = re.compile(
+    r"\A(?:(?:hi there|hi|hello|hey|well|so|and|but|also|oh|ah|ugh|ok|okay|yes|yeah|yep|nah|nope|no(?! longer\b"
+    r"| more\b)"
+    r"|actually|btw|by the way|fyi|just so you know|for the record|for context|for reference|please note|note"
+    r"|remember"
+    r"|don't forget|honestly|personally|in fact|basically|anyway|unfortunately|sadly|luckily|thankfully|finally"
+    r"|correction|small correction|quick correction|sorry|update|small update|quick update|quick note|edit|ps"
+    r"|good news|bad news|big news|guess what|my bad|my mistake|oops|whoops|typo|i misspoke|let me rephrase"
+    r"|hang on|hold on|wait"
+    r"|haha|lol|hm{1,5}|it turns out|turns out|sure|thanks|thank you|great|nice|cool|perfect"
+    r"|awesome|like i said|as i said|to be honest|tbh|first of all|good morning|good evening|morning|about me"
+    r"|change of plans?|plot twist|now|currently|plus|then|since|because|as of (?:today|now)|as you know|yup"
+    r"|quick one"
+    r"|from (?:today|now) on|nowadays|these days|i should mention|i forgot to mention|one more thing|fun fact)"
+    r"(?: that)?(?:[ ,.!:;…–—-]{1,4}|\Z)){1,5}",
+    re.IGNORECASE,
+)
+_CORRECTS = re.compile(
+    r"\b(?:no|nope|nah|actually|correction|sorry|wait|update|my bad|my mistake|oops|whoops|edit|typo|misspoke"
+    r"|rephrase|hang on"
+    r"|hold on|scratch that|strike that|turns out|change of plans?|plot twist)\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\A(?:should|can|could|do(?! not)|does|did|is|are|was|were|what|what's|who|who's|where|when (?:is|was|did|do"
+    r"|does|are"
+    r"|will|can|should)|why|how|which|whose|would|will|am i|have (?:i|you|we)|has|shall|may i|might|tell me|show me"
+    r"|give me|remind me|guess|isn't|aren't|don't you|any (?:tips|ideas|advice)|please (?!note|remember|forget"
+    r"|always|never|call|no))\b",
+    re.IGNORECASE,
+)
+_UNSURE = re.compile(
+    r"\b(?:if|unless|would|wouldn't|could|couldn't|should|might|maybe|perhaps|probably|wish|hope|hoping|almost|nearly"
+    r"|considering|thinking (?:of|about)|not sure|unsure|i think|i guess|kidding|joking|supposedly|in theory|whether"
+    r"|either|as a (?:kid|child|teenager)|growing up|used to|when (?:i|we) (?:was|were)|back when|years ago|one day"
+    r"|some ?day|i'd|we'd|or so|allegedly|yeah,? right|oh sure|as if|apparently everyone|i feel like|tempted"
+    r"|until)\b",
+    re.IGNORECASE,
+)
+"""What is supposed, wished, past or doubted says nothing of now."""
+
+_SARCASTIC = re.compile(
+    r"\A(?:(?:oh|yeah|wow|well),? (?:great|sure|joy|yes|wonderful|fantastic|perfect|right|lovely|brilliant)\b"
+    r"|just what i needed"
+    r"|(?:sure|right|yeah|yes|ok|of course),? and (?:i am|i'm|pigs|my)\b|because (?:clearly|obviously))",
+    re.IGNORECASE,
+)
+_REPORTED = re.compile(
+    r"\b(?<!\bi )(?:says|said|tell|tells|told|thinks|thought|believes|claims|asked|asks|wrote|writes|heard"
+    r"|reads|quote|according"
+    r"|replied|answered|texted|called me|joked)\b",
+    re.IGNORECASE,
+)
+_SPLIT = re.compile(
+    r"(?:[,;:]| [-–—])(?: (?:and|but|so|because|since|also|now|though|yet)){0,2} (?=(?:i|we|my|our|i'm|we're"
+    r"|i've|the|it|it's)\b)"
+    r"|[;] | (?:and|but|so|because|since|yet)(?: also| now)? (?=(?:i|we|my|our|i'm|we're|i've|we've)\b)",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"(?:[,;]| [-–—])(?: (?:and|so|but))? (?=(?:what|which|how|where|who|why|when|can|could|should|is|are|do"
+    r"|does|would|will|any"
+    r"|tips|ideas|recommend|suggest)\b)",
+    re.IGNORECASE,
+)
+"""Where a question begins behind what is told ("I live in Utrecht, which gym is open late?")."""
+
+_SHARED = re.compile(
+    r" and (?=(?:work|live|love|like|hate|have|drive|speak|own|am|prefer|use|play|study|weigh|do not|don't|can't)\b)",
+    re.IGNORECASE,
+)
+_PLACED = re.compile(r"(?<=\w),? (?:and )?(?=(?:currently )?(?:based|living) in )", re.IGNORECASE)
+_TAIL = re.compile(
+    r"(?:[ ,]{1,2}(?:now|btw|by the way|too|as well|though|these days|nowadays|at the moment|right now"
+    r"|currently|haha|lol"
+    r"|thanks|thx|thank you|please|again|anyway|actually|instead|sorry|here|already|of course|tbh|in case it matters"
+    r"|since (?:last )?\w{3,10}|i swear|with a passion|:\)|;\)|:\())\Z",
+    re.IGNORECASE,
+)
+_DAY = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w{0,6} \d|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_PLAIN = (
+    ("I am", re.compile(r"\b(?:i'm|im)(?= )", re.IGNORECASE)),
+    ("I have", re.compile(r"\b(?:i've|ive)(?= )", re.IGNORECASE)),
+    ("we are", re.compile(r"\bwe're\b", re.IGNORECASE)),
+    ("we have", re.compile(r"\bwe've\b", re.IGNORECASE)),
+    ("it is", re.compile(rf"\b(?:it's|its(?= (?:now|not|actually|called|named|\d|{_DAY})))", re.IGNORECASE)),
+    ("it is", re.compile(r"\bit should (?:be|say|read)\b", re.IGNORECASE)),
+    ("that is", re.compile(r"\bthat's\b", re.IGNORECASE)),
+    ("cannot", re.compile(r"\b(?:can't|cant|can not)\b", re.IGNORECASE)),
+    ("do not", re.compile(r"\b(?:don't|dont)\b", re.IGNORECASE)),
+    (r"\1 not", re.compile(r"\b(does|did|is|are|was|were|has|have)n'?t\b", re.IGNORECASE)),
+    ("anymore", re.compile(r"\b(?:any more|any longer)\b", re.IGNORECASE)),
+    (r"\1 have", re.compile(r"\b(I|we) have got\b", re.IGNORECASE)),
+    (r"\1 birthday", re.compile(r"\b(my|our|'s) b-?day\b", re.IGNORECASE)),
+    (r"\1", re.compile(r"\b((?:I|we|am|are|is|have|has|do|not) )(?:(?:really|actually|currently|just|absolutely|totally"
+                       r"|also|definitely|mostly|recently|finally|still|basically|officially|honestly|simply|mainly|very"
+                       r"|quite|kinda|literally|usually) ){1,3}", re.IGNORECASE)),
+)  # fmt: skip
+"""Contractions written out, and adverbs that change nothing left out."""
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """A clause of what the user says, in plain form; ``corrects``: words like "no," or "actually" stand before it."""
+
+    text: str
+    corrects: bool = False
+
+
+class Sentence(msgspec.Struct, frozen=True):
+    """A sentence: plain and whole, as it was written, when it was said, and the clauses that may state something.
+
+    ``asks``: as a whole it is a question or a condition; of that only an order to forget is read, and the clauses that
+    tell something before the question.
+    """
+
+    whole: Clause
+    evidence: str
+    said_at: datetime
+    clauses: tuple[Clause, ...] = ()
+    asks: bool = False
 
 
 def sets_a_stage(turn: Memory) -> bool:
@@ -180,169 +212,136 @@ def sets_a_stage(turn: Memory) -> bool:
     return turn.trust is Trust.USER and _STAGE.search(mask(turn.content[:_MOST_CHARACTERS])) is not None
 
 
-_SARCASTIC = re.compile(
-    r"\W*(?:oh,? (?:sure|great|joy|yeah|yes|wonderful|fantastic|perfect)\b|yeah,? right|as if\b|because (?:clearly|"
-    r"obviously)|"
-    r"(?:sure|right|yeah|yes|ok|okay|of course),? and (?:I am|I'm|pigs|my (?:cat|dog|grandma))\b|(?:.{0,20}\b)?I(?: "
-    r"a|')m (?:the )?"
-    r"(?:(?:queen|king|emperor|empress|tsar) of|pope\b|easter bunny|santa\b|tooth fairy)|"
-    r"sure,? because|wow,? (?:thanks|great)|just what I (?:needed|wanted))",
-    re.IGNORECASE,
-)
-_ADMITS = re.compile(
-    r"\b(?:typo|mistake|mistaken|misspoke|mistyped|misremembered|correction|oops|whoops|my bad|(?:need|have|want|"
-    r"like) to "
-    r"(?:correct|update|fix)|must correct|got (?:that|it|the \w+) wrong|mixed (?:that|it|them|up)|was wrong|quick "
-    r"update|"
-    r"slight (?:change|correction)|change of plans?|small (?:change|update|correction)|wait|hold on|scratch that|"
-    r"strike "
-    r"that)\b",
-    re.IGNORECASE,
-)
-_SHORT = 90
-"""Characters up to which a sentence that admits a mistake only leads to the next one, which says what is right."""
-
-
-class Sentence(msgspec.Struct, frozen=True):
-    """A sentence as a whole, and the clauses of it that may state something: none of a question."""
-
-    whole: Clause
-    clauses: tuple[Clause, ...]
-
-
 def sentences_said(turn: Memory) -> Iterator[Sentence]:
-    """The sentences in which the user may state something, in order; none of other roles."""
+    """The sentences in which the user speaks in his own name, in order; none of other roles."""
     if turn.trust is not Trust.USER or turn.metadata.get("role", "user") != "user":
         return
-    admitted = False
-    for sentence, evidence in _statements(turn):
-        whole = whole_of(repaired(in_english(sentence)), evidence, turn.created_at)
-        if whole is None or is_supposed(whole) or _SARCASTIC.match(whole.text):
+    corrects = False
+    for text, evidence in _own_sentences(strip_blocks(turn.content)[:_MOST_CHARACTERS]):
+        rest = _LEAD.sub("", f"{text} ", count=1).strip() if _LEAD.match(text) else text
+        corrects = corrects or _CORRECTS.search(text[: len(text) - len(rest)]) is not None
+        if not rest:
+            continue  # "Sorry, wait." leads to the next sentence
+        if _SARCASTIC.match(text):
             continue
-        clauses = tuple(clauses_of(whole)) if not is_asked(whole) else _beside_question(whole)
-        if not clauses and whole.text.endswith("?"):
-            clauses = _granted(whole)
-        if admitted:
-            clauses = tuple(msgspec.structs.replace(one, is_correction=True) for one in clauses)
-        admitted = len(sentence) <= _SHORT and _ADMITS.search(whole.text) is not None
-        yield Sentence(whole, clauses)
+        asks = text.endswith("?") or _ASKS.match(rest) is not None or _is_not_his(plain(rest))
+        whole = Clause(plain(rest), corrects)
+        yield Sentence(whole, evidence, turn.created_at, tuple(_clauses(_told(rest, corrects))), asks)
+        corrects = False
 
 
-def _beside_question(whole: Clause) -> tuple[Clause, ...]:
-    """What is told behind a semicolon ("remind me how to say sorry in Welsh; my mother-in-law is Welsh")."""
-    _, _, told = whole.text.partition("; ")
-    beside = msgspec.structs.replace(whole, text=told)
-    if told and not told.endswith("?") and not is_asked(beside):
-        return tuple(clauses_of(beside))
-    return _granted(whole)
+def _told(text: str, corrects: bool) -> Clause:
+    """What a sentence tells: all of it, or what stands before its question; nothing of what is not told for sure."""
+    told = _QUESTION.split(text, maxsplit=1)[0] if text.endswith("?") else text
+    is_told = not told.endswith("?") and _ASKS.match(told) is None and not _is_not_his(plain(told))
+    return Clause(plain(told) if is_told else "", corrects)
 
 
-def _granted(whole: Clause) -> tuple[Clause, ...]:
-    """What a question takes for granted."""
-    return tuple(
-        clause for text in presupposed(whole.text) for clause in clauses_of(msgspec.structs.replace(whole, text=text))
-    )
+def _is_not_his(text: str) -> bool:
+    return _UNSURE.search(text) is not None or _REPORTED.search(text) is not None
 
 
-def _statements(turn: Memory) -> Iterator[tuple[str, str]]:
-    """Sentences that may state something, masked and as written."""
-    original = turn.content[:_MOST_CHARACTERS]
-    if "recalled-memory" in original.lower():
-        original = strip_blocks(original)
+def _own_sentences(original: str) -> Iterator[tuple[str, str]]:
+    """Sentences, masked and as written, up to where a text is handed over to be worked on."""
     masked = mask(original)
-    if _FICTION.search(masked) or _GAME.search(masked):
+    if _FICTION.search(masked) or _STAGE.search(masked):
         return
-    is_pasted = len(original) > LONG_TEXT
     for count, (begin, end) in enumerate(_spans(masked)):
-        if count >= _MOST_SENTENCES:
+        sentence = masked[begin:end]
+        if count >= _MOST_SENTENCES or _HANDED_OVER.search(sentence):
             return
-        sentence, evidence = masked[begin:end], original[begin:end]
-        handed = _HANDED_OVER.search(sentence)
-        if handed is not None and not _OWN_LABEL.match(sentence) and _hands_over(sentence, handed):
-            return
-        if len(sentence) > _LONGEST_SENTENCE or _SECRET.search(sentence):
-            continue
-        if not is_pasted or _FIRST_PERSON.search(sentence):
-            yield sentence, evidence
-        if _FICTION_BEGINS.search(sentence):
-            return
-
-
-def _hands_over(sentence: str, handed: re.Match[str]) -> bool:
-    """Whether what follows in the message is a text handed over, not said: after a colon, or "translate this"."""
-    ends_open = sentence.rstrip().endswith(":") or _WITH_COLON.search(sentence, handed.start()) is not None
-    told = re.match(
-        r"\s*(?:please |can you |could you |now )*(?:translat|summari|proofread|paraphras|rewrit|rephras)",
-        sentence,
-        re.IGNORECASE,
-    )
-    return ends_open or told is not None
+        if len(sentence) <= _LONGEST_SENTENCE and not _SECRET.search(sentence) and sentence.strip(MASK + " "):
+            yield " ".join(sentence.replace("’", "'").split()), original[begin:end]
 
 
 def _spans(masked: str) -> Iterator[tuple[int, int]]:
     """Where the sentences are; one that an abbreviation cut is put together again."""
-    place = 0
-    open_at: int | None = None
+    place, open_at = 0, None
     for sentence in sentences(masked):
         begin = masked.find(sentence, place)
         place = begin + len(sentence)
         begin = begin if open_at is None else open_at
-        open_at = begin if _ABBREVIATED.search(sentence) and place - begin < _LONGEST_SENTENCE else None
+        open_at = begin if _ABBREVIATED.search(sentence[-8:]) and place - begin < _LONGEST_SENTENCE else None
         if open_at is None:
             yield begin, place
     if open_at is not None:
         yield open_at, place
 
 
-_WRONG_AFTER = re.compile(r"(?<=\w)[.!](?= not (?:[\w$€£:-]+ ?){1,3}(?:[.!](?:\s|$)|\s*(?:$|\n)))", re.IGNORECASE)
-"""“35! not 53”: what is wrong, said in a sentence of its own."""
-
-_RIGHT_AFTER = re.compile(
-    r"(?P<wrong>\b(?:not|isn[’']?t|wasn[’']?t|aren[’']?t) [\w' -]{2,30}?(?: at all)?)(?P<stop>[.!]{1,3})"
-    r"(?= (?:it|that|they)(?:[’']?s| is|[’']?re| are) (?!not\b|n))",
-    re.IGNORECASE,
-)
-"""“It's not cats! It's dust mites”: what is right, said in a sentence of its own."""
-
-_OPENS_RIGHT = tuple(f"{stop} {word}" for stop in ".!" for word in ("it", "It", "that", "That", "they", "They"))
+def _clauses(whole: Clause) -> Iterator[Clause]:
+    for place, part in enumerate(_SPLIT.split(whole.text)):
+        first, *shared = _SHARED.split(part) if re.match(r"(?:i|we)\b", part, re.IGNORECASE) else [part]
+        first, *placed = _PLACED.split(first, maxsplit=1)
+        for text in (first, *(f"I {one}" for one in shared), *(f"I am {one}" for one in placed)):
+            bare = plain(_LEAD.sub("", text, count=1) if _LEAD.match(text) and place else text)
+            if bare:
+                yield Clause(bare, whole.corrects or (place > 0 and _CORRECTS.match(text) is not None))
 
 
-def mask(text: str) -> str:
-    """The text with everything in it that is not the speaker's own prose masked, at the same length."""
-    for pattern in _FOREIGN_TEXT:
-        text = pattern.sub(_blank, text)
-    text = _WRONG_AFTER.sub(",", _mask_speakers(_mask_letters(text)))
-    if any(opening in text for opening in _OPENS_RIGHT):
-        text = _RIGHT_AFTER.sub(lambda found: f"{found['wrong']}{',':<{len(found['stop'])}}", text)
-    return _QUOTED.sub(_blank_quote, text)
-
-
-def _blank(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", MASK, match.group())
-
-
-def _blank_quote(match: re.Match[str]) -> str:
-    """A quotation is masked unless it is a name or a title."""
-    quoted = match.group()
-    if len(quoted.split()) > 6 or _FIRST_PERSON.search(quoted):
-        return MASK * len(quoted)
-    return f" {quoted[1:-1]} "
-
-
-def _mask_speakers(text: str) -> str:
-    """Lines of a pasted chat ("Bob: I live in Rome")."""
-    lines = [found for found in _SPEAKER.finditer(text) if found["who"].lower() not in _OWN_LABELS]
-    pasted = len(lines) > 1 or any(found["who"].lower() in _CHAT_LABELS for found in lines)
-    for found in lines if pasted else ():
-        text = text[: found.start()] + _blank(found) + text[found.end() :]
+def plain(text: str) -> str:
+    """The text with contractions written out, without what closes it ("now", "btw") and without its full stop."""
+    text = text.strip(" .!,;:…")
+    for instead, pattern in _PLAIN:
+        text = pattern.sub(instead, text)
+    for _ in range(3):
+        shorter = _TAIL.sub("", text[-60:])
+        text = (text[:-60] + shorter).rstrip(" .!,;")
     return text
 
 
-def _mask_letters(text: str) -> str:
-    """From the head of a pasted mail or letter on."""
-    heads = list(_MAIL.finditer(text))
-    start = heads[0].start() if len(heads) > 1 else None
-    letter = _GREETED_LETTER.search(text)
-    if letter is not None and (start is None or letter.start() < start):
-        start = letter.start()
-    return text if start is None else text[:start] + re.sub(r"[^\n]", MASK, text[start:])
+def mask(text: str) -> str:
+    """The text with everything in it that is not its writer's own prose masked, at the same length."""
+    text = _TAGGED.sub(lambda found: _blank(found[0]), text)
+    lines = text.split("\n")
+    speakers = {place: found["who"].lower() for place, line in enumerate(lines) if (found := _SPEAKER.match(line))}
+    others = {place: who for place, who in speakers.items() if who not in _OWN_LABELS}
+    is_chat = len(others) > 1 or any(who in _CHAT_LABELS for who in others.values())
+    headed = sum(_MAIL.match(line) is not None for line in lines) > 1
+    fence, pasted, masked = "", False, []
+    for place, line in enumerate(lines):
+        begins = line.lstrip(" \t")[:3]
+        is_fence = begins in ("```", "~~~") and fence in ("", begins)
+        pasted = pasted or (headed and _MAIL.match(line) is not None) or _LETTER.match(line) is not None
+        hidden = is_fence or bool(fence) or pasted or (is_chat and place in others) or _is_set_apart(line)
+        fence = ("" if fence else begins) if is_fence else fence
+        masked.append(_blank(line) if hidden else _without_quotes(line))
+    return "\n".join(masked)
+
+
+def _is_set_apart(line: str) -> bool:
+    """Whether a line is quoted, a row of a table, indented as code or an item of a list."""
+    return line.startswith(("    ", "\t")) or line.lstrip()[:1] in (">", "|") or _LISTED.match(line) is not None
+
+
+def _blank(text: str) -> str:
+    return "".join(one if one == "\n" else MASK for one in text)
+
+
+def _without_quotes(line: str) -> str:
+    """A line with its quotations masked, unless one is a name or a title."""
+    place, kept = 0, []
+    while (found := _QUOTE.search(line, place)) is not None:
+        end = line.find(_CLOSING[found[0]], found.end())
+        if end < 0:
+            break
+        kept += [line[place : found.start()], _quoted(line[found.start() : end + 1])]
+        place = end + 1
+    return _without_single_quotes("".join([*kept, line[place:]]))
+
+
+def _without_single_quotes(line: str) -> str:
+    place, kept = 0, []
+    while (found := _SINGLE_OPEN.search(line, place)) is not None:
+        end = _SINGLE_CLOSE.search(line, found.end())
+        if end is None:
+            break
+        quote = line[found.start() : end.end()]
+        kept += [line[place : found.start()], _blank(quote) if len(quote) > _LONG_SINGLE else quote]
+        place = end.end()
+    return "".join([*kept, line[place:]])
+
+
+def _quoted(text: str) -> str:
+    if len(text.split()) > _SHORT_QUOTE or _FIRST_PERSON.search(text):
+        return _blank(text)
+    return f" {text[1:-1]} "
