@@ -19,8 +19,8 @@ from memproxy.core.proxykey import KeyRecord, new_key
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.intake import Intake
 from memproxy.relay.request import Request
-from memproxy.relay.work import BodyWork
 from memproxy.relay.sessions import Sessions
+from memproxy.relay.work import BodyWork
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
