@@ -241,3 +241,28 @@ def chats(
         cache=cache,
     )
     command.chats(data, options, json_out)
+
+
+@app.command()
+def lived(
+    *,
+    data: Annotated[list[Path], typer.Option(help="A file of people; may be given several times.", metavar="FILE")],
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration whose gate, recall and dedup are measured.", metavar="FILE")
+    ] = None,
+    tenant: Tenant = None,  # noqa: ARG001 - every command takes one
+    json_out: JsonOut = None,
+    model_path: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a local ONNX embedding model. Default: words alone.", metavar="DIR"),
+    ] = None,
+    cache: Cache = DEFAULT_CACHE,
+) -> None:
+    """Weeks of everyday life: are questions answered, fresh and after they were asked before?"""
+    from memproxy.evals import lived as life  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.evals.unseen_chats.command import Options  # noqa: PLC0415
+
+    options = Options(
+        recipes=[DEFAULT_RECIPE], learn=("off", "model"), config=config, model_path=model_path, cache=cache
+    )
+    life.lived(data, options, json_out)

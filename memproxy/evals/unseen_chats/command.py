@@ -77,7 +77,7 @@ def chats(path: Path | None, options: Options, json_out: Path | None) -> None:
 async def _measured(found: Sequence[Chats], settings: Settings, options: Options) -> dict[str, Any]:
     console = Console(stderr=True)
     runs: dict[str, Any] = {}
-    async with _embedder(options) as embedder:
+    async with opened_embedder(options) as embedder:
         for learn in options.learn:
             async with chat_memory(settings, embedder, options.recipes, learn) as memory:
                 outcomes = await _run(found, memory, options.recipes, learn, console)
@@ -128,7 +128,8 @@ def _report(found: Sequence[Chats], outcomes: Sequence[Outcome], facts: int) -> 
 
 
 @asynccontextmanager
-async def _embedder(options: Options) -> AsyncIterator[Embedder]:
+async def opened_embedder(options: Options) -> AsyncIterator[Embedder]:
+    """The embedder of these options with its cache, closed afterwards."""
     if options.model_path is None:
         yield NoEmbedder(DIMENSION)
         return

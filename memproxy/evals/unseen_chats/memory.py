@@ -11,7 +11,7 @@ import msgspec
 from memproxy.core import gate
 from memproxy.core.gate_earlier import EARLIER_MESSAGES
 from memproxy.core.memory import Kind
-from memproxy.core.protocol import RecallAnswer, RecallRequest, TurnsBody
+from memproxy.core.protocol import RecallAnswer, RecallRequest, TurnsBody, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.errors import StoreUnavailable
@@ -23,13 +23,13 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
+from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import named
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
 
-Learn = Literal["off", "verbatim"]
+Learn = Literal["off", "verbatim", "model"]
 
 TENANT = "evaluation"
 EXPLAINED = 60
@@ -173,7 +173,8 @@ class ChatMemory:
 
 def settings_for(settings: Settings, learn: Learn) -> Settings:
     """These settings, with learning as asked at a session's end, and no deadline that a busy machine would miss."""
-    learning = {"enabled": learn != "off", "mode": "verbatim", "every_turns": _NEVER, "idle_s": float(_NEVER)}
+    mode = "model" if learn == "model" else "verbatim"
+    learning = {"enabled": learn != "off", "mode": mode, "every_turns": _NEVER, "idle_s": float(_NEVER)}
     return settings.model_copy(
         update={
             "learn": settings.learn.model_copy(update=learning),
@@ -184,9 +185,10 @@ def settings_for(settings: Settings, learn: Learn) -> Settings:
 
 @asynccontextmanager
 async def chat_memory(
-    settings: Settings, embedder: Embedder, recipes: Sequence[str], learn: Learn
+    settings: Settings, embedder: Embedder, recipes: Sequence[str], learn: Learn, *, model: ChatModel | None = None
 ) -> AsyncIterator[ChatMemory]:
-    """A memory in a temporary folder, gone afterwards. The embedder is started already and stays open.
+    """A memory in a temporary folder, gone afterwards. The embedder is started already and stays open. ``model``
+    extracts where ``learn`` is model; None: that of the settings.
 
     Raises:
         ConfigError: there is no recipe of such a name.
@@ -196,10 +198,12 @@ async def chat_memory(
         store = EvaluationStore(Path(folder, "store"), embedder)
         parts: dict[str, Any] = {"settings": settings, "store": store, "embedder": embedder, "lexical": lexical}
         state = SqliteState(Path(folder, "state.db"), sync="normal")
-        model = OpenAIChatModel(settings.models.extract)
+        model = model or OpenAIChatModel(settings.models.extract)
+        access = ModelAccess(settings)
+        access.remember(TENANT, UpstreamAccess(base_url="http://127.0.0.1:9/v1", model="scripted", api_key="scripted"))
         clocks = Clocks()
         recalls = {recipe: Recall(**parts, clock=clocks.recall, recipe=named(recipe)) for recipe in recipes}
-        worker = Worker(state=state, model=model, access=ModelAccess(settings), clock=clocks.worker, **parts)
+        worker = Worker(state=state, model=model, access=access, clock=clocks.worker, **parts)
         memory = ChatMemory(settings, worker, store, recalls, clocks)
         await state.open()
         await store.open(None)
