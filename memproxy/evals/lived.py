@@ -1,4 +1,4 @@
-"""`memproxy eval lived`: do questions of everyday life get what they need, fresh and after the same questions were asked?
+"""`memproxy eval lived`: do questions of everyday life get what they need, fresh and after they were asked before?
 
 People tell things over weeks, and ask in new sessions. Four states are measured: learning off and a perfect extractor
 (the facts of the file, word for word), each with a fresh memory and after one round in which every question was asked
@@ -24,7 +24,7 @@ from memproxy.evals.dataset import Session
 from memproxy.evals.progress import Step, progress
 from memproxy.evals.unseen_chats.command import Options, opened_embedder
 from memproxy.evals.unseen_chats.data import Chats, Probe
-from memproxy.evals.unseen_chats.memory import ChatMemory, Given, chat_memory
+from memproxy.evals.unseen_chats.memory import ChatMemory, Given, Learn, chat_memory
 from memproxy.learn.extract import EXTRACT_MARK
 from memproxy.ports import Credential, Embedder, ModelReply
 from memproxy.settings import Settings
@@ -101,7 +101,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PerfectExtractor:
-    """A chat model that answers an extraction with the facts whose evidence the new messages hold, and sums up nothing."""
+    """A chat model that extracts the facts whose evidence the new messages hold, and sums up nothing."""
 
     def __init__(self, lives: Sequence[Life]) -> None:
         self._facts = [fact for life in lives for fact in life.facts]
@@ -255,19 +255,18 @@ def lived(paths: Sequence[Path], options: Options, json_out: Path | None) -> Non
 
 async def _measured(lives: Sequence[Life], settings: Settings, options: Options) -> dict[str, Any]:
     states: dict[str, Any] = {}
-    model = PerfectExtractor(lives)
     async with opened_embedder(options) as embedder:
         for learn in options.learn:
-            fresh, after = await _rounds(lives, settings, embedder, options, learn, model)
+            fresh, after = await _rounds(lives, settings, embedder, options.recipes[0], learn)
             name = "off" if learn == "off" else "perfect extractor"
             states |= {f"{name}, fresh": fresh, f"{name}, after a round": after}
         return {"embedder": embedder.name, "people": len(lives), "states": states}
 
 
 async def _rounds(
-    lives: Sequence[Life], settings: Settings, embedder: Embedder, options: Options, learn: Any, model: PerfectExtractor
+    lives: Sequence[Life], settings: Settings, embedder: Embedder, recipe: str, learn: Learn
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    recipe = options.recipes[0]
+    model = PerfectExtractor(lives)
     total = sum(len(life.chats.sessions) + 3 * len(life.asked) for life in lives)
     async with chat_memory(settings, embedder, [recipe], learn, model=model) as memory:
         with progress(Console(stderr=True), f"lives (learn {learn})", total) as step:
