@@ -1,8 +1,8 @@
 """The bodies of all requests together: how many are under way, and how many bytes of them are in memory.
 
 Whoever sends half a body, or sends slowly, holds a place among those that are under way. When all are taken, the one
-that was begun first gives way: an honest client's body is complete within moments of its first byte, so that slow ones
-meet slow ones alone.
+that was begun first gives way, unless it ends within `GRACE_S` of its beginning: an honest client's body is complete
+within moments of its first byte, so that slow ones meet slow ones alone, and many requests at once meet nobody.
 """
 
 import asyncio
@@ -11,6 +11,9 @@ from functools import partial
 
 from memproxy.errors import BodyTimeout, Overloaded
 from memproxy.relay.work import BodyWork
+
+GRACE_S = 3.0
+"""So long after its beginning no body gives way to later ones."""
 
 Part = Callable[[], Awaitable[tuple[bytes, bool]]]
 """Reads on: the next part of a body, and whether it was the last one."""
@@ -39,7 +42,7 @@ class Intake:
         self._work = work
         self._most_bytes = most_bytes
         self._most_under_way = most_under_way
-        self._reading: dict[asyncio.Timeout, None] = {}
+        self._reading: dict[asyncio.Timeout, float] = {}
         self._uploads = 0
         self._bytes = 0
 
@@ -73,14 +76,14 @@ class Intake:
         return parts[0] if len(parts) == 1 else await self._work.run(partial(b"".join, parts), size)
 
     def _begin(self, turn: asyncio.Timeout) -> None:
-        self._reading[turn] = None
+        self._reading[turn] = asyncio.get_running_loop().time()
         if len(self._reading) + self._uploads > self._most_under_way:
-            self._end_first()
+            self._end_first(after_s=GRACE_S)
 
-    def _end_first(self) -> None:
+    def _end_first(self, *, after_s: float = 0.0) -> None:
+        """End the body that was begun first, so long after its beginning."""
         first = next(iter(self._reading))
-        del self._reading[first]
-        first.reschedule(0)
+        first.reschedule(self._reading.pop(first) + after_s)
 
     def upload(self, share: Share) -> None:
         """A body that is relayed as it comes begins.

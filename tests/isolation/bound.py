@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 from tests.isolation.calling import Caller, Pairs, must
-from tests.isolation.operations import LINES, memory_line, session_of
+from tests.isolation.operations import LINES, memory_line
 from tests.isolation.people import Person
 from tests.isolation.watching import Leak
 
@@ -16,8 +16,11 @@ def _bound(caller: Caller, person: Person) -> Pairs | None:
 
 
 async def _theirs(caller: Caller, person: Person) -> dict[str, Any] | None:
-    """A memory that the person stores in another project; None when that was queued."""
-    body = {"content": person.says(caller.random), "project_id": "zeus", "session_id": session_of(caller, person)}
+    """A memory that the person stores in another project, in a session of its own: undoing a session takes what has no
+    project, too, and the person's memories are looked for in the end. None when it was queued.
+    """
+    session = f"zeus-{uuid.uuid4().hex}"
+    body = {"content": person.says(caller.random), "project_id": "zeus", "session_id": session}
     stored = must(await caller.call("store in a project", person, "POST", "/v1/memory", json=body), 201, 202, 429)
     memory: dict[str, Any] | None = stored.json() if stored.status_code == 201 else None
     return memory

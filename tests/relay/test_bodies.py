@@ -79,12 +79,33 @@ async def test_half_sent_bodies_give_way_to_the_requests_of_others(
 ) -> None:
     relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 8})
     async with relaying as relay, AsyncExitStack() as held:
-        half_sent = [await held.enter_async_context(connection(port_of(relay), HALF)) for _ in range(12)]
-        told = [await all_of(reader) for reader in half_sent[:8]]
+        half_sent = [await held.enter_async_context(connection(port_of(relay), HALF)) for _ in range(8)]
+        told = [await all_of(reader) for reader in half_sent[:4]]
         assert (await relay.chat("What is my budget?")).status_code == 200
         assert {one.split(b" ")[1] for one in told} == {b"408"}
         assert {b"body_timeout" in one and b"connection: close" in one for one in told} == {True}
-        assert not any(reader.at_eof() for reader in half_sent[9:])
+        assert not any(reader.at_eof() for reader in half_sent[5:])
+
+
+async def test_requests_that_come_together_do_not_give_way_to_each_other(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    together = asyncio.Barrier(8)
+
+    async def in_two(body: bytes) -> AsyncIterator[bytes]:
+        yield body[:10]
+        await together.wait()
+        yield body[10:]
+
+    relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 8})
+    async with relaying as relay:
+        body, headers = (
+            chat_of([{"role": "user", "content": "What is my budget?"}]),
+            {"content-type": "application/json"},
+        )
+        asked = (relay.client.post("/v1/chat/completions", content=in_two(body), headers=headers) for _ in range(8))
+        assert [answer.status_code for answer in await asyncio.gather(*asked)] == [200] * 8
 
 
 async def test_uploads_that_do_not_end_leave_room_for_chat(
