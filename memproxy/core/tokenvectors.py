@@ -68,6 +68,15 @@ def unpack(packed: bytes) -> Vectors:
     return signs
 
 
+def mean_direction(packed: bytes) -> Vectors | None:
+    """About where the text's one vector lies, which is the mean of its tokens': a unit vector. None without tokens."""
+    tokens = unpack(packed)
+    if not len(tokens):
+        return None
+    mean: Vectors = tokens.mean(axis=0)
+    return mean / np.float32(max(float(np.linalg.norm(mean)), 1e-9))
+
+
 def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float64]:
     """For each text (row) and each token of the question (column) the cosine of the nearest token of the text, in
     [-1, 1]. ``question`` has a unit vector in each row. NaN where a text has no tokens, or those of another format or

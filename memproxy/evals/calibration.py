@@ -34,6 +34,7 @@ import numpy as np
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
+from memproxy.core.telling import only_asks
 from memproxy.core.tokenvectors import pack
 from memproxy.core.turn import Message, make_turns
 from memproxy.evals import locomo, logistic
@@ -47,6 +48,7 @@ from memproxy.recall.recipes import BIAS, DEFAULT, Recipe, Weights
 from memproxy.recall.scores import weighted
 from memproxy.recall.search import Ranker
 from memproxy.recall.stages import Columns
+from memproxy.recall.topics import shipped
 from memproxy.settings import EmbeddingSettings
 
 POSITIVE_WEIGHT = {"hybrid": 3.4, "late": 4.8, "lexical": 4.2}
@@ -103,6 +105,9 @@ class Workshop:
         self._question = functools.lru_cache(_QUESTIONS)(lambda text: self._encode([text])[0])
         self._lexical = Bm25Encoder()
         self._ranker = Ranker(self._lexical, DEFAULT)
+        topics = shipped()
+        texts = [text for topic in topics.values() for text in (*topic.asks, *topic.tells)]
+        self._ranker.topics.take(topics, dict(zip(texts, self.embed(texts), strict=True)))
 
     def document(
         self, memory: Memory, sources: frozenset[str], before: Memory | None, after: Memory | None
@@ -205,13 +210,14 @@ def _person(workshop: Workshop, conversation: locomo.Conversation, raw: dict[str
 
 
 def _turns(workshop: Workshop, conversation: locomo.Conversation, *, named: bool) -> list[Document]:
-    documents = []
+    documents: list[Document] = []
     for session in conversation.sessions:
         messages = [
             Message(role="user", id=turn.dia_id, content=turn.text, name=turn.speaker if named else None)
             for turn in session.turns
         ]
-        documents += session_turns(workshop, session.name, messages, session.date)
+        turns = session_turns(workshop, session.name, messages, session.date)
+        documents += [turn for turn in turns if not only_asks(turn.memory)]  # no others are candidates
     return documents
 
 
@@ -259,12 +265,14 @@ def in_first_person(question: str, name: str) -> str:
     return question
 
 
-def situations(workshop: Workshop, everybody: Sequence[Person], recipe: Recipe, *, dense: bool) -> Situations:
-    """All examples, by situation, of as many candidates as the recipe has."""
+def situations(
+    workshop: Workshop, everybody: Sequence[Person], recipe: Recipe, *, dense: bool, every: int = 1
+) -> Situations:
+    """All examples, by situation, of as many candidates as the recipe has; of ``every`` so many questions one."""
     chance = random.Random(_SEED)  # noqa: S311 - reproducible samples
     examples: Situations = defaultdict(list)
     for person, other in zip(everybody, [*everybody[1:], everybody[0]], strict=True):
-        for question in person.conversation.questions:
+        for question in person.conversation.questions[::every]:
             if question.category not in locomo.SCORED_CATEGORIES:
                 continue
             for name, corpus, query, gold in _cases(person, other, question, chance):

@@ -10,7 +10,7 @@ from memproxy.evals import logistic
 from memproxy.evals.calibration import Example, Situations
 from memproxy.recall.batch import Array
 from memproxy.recall.levels import features, in_order
-from memproxy.recall.recipes import BIAS, DEFAULT, LEVEL_BY_HAND, Weights
+from memproxy.recall.recipes import BIAS, DEFAULT, Weights
 from memproxy.recall.scores import free, weighted
 from memproxy.recall.stages import Columns
 
@@ -21,42 +21,23 @@ LEVEL: Mapping[str, Weights] = {
     "lexical": DEFAULT.lexical_level,
 }
 
-SITUATION_WEIGHT = {
-    "chat": 4.0,
-    "turns": 3.0,
-    "chat statements": 3.0,
-    "few others": 3.0,
-    "others": 3.0,
-    "large": 3.0,
-    "general in long": 3.0,
-}
-"""The others weigh 1."""
+LIVED = ("lived", "unseen chats")
+"""How the names of their situations begin."""
 
-POSITIVE_WEIGHT = {"hybrid": 2.2, "late": 2.75, "lexical": 2.2}
-_OF_LONG = {"turns": 4.0, "turns and facts": 3.5}
-POSITIVE_WEIGHT_IN: Mapping[str, Mapping[str, float]] = {
-    "hybrid": {
-        **_OF_LONG,
-        "few": 4.0,
-        "few, other words": 5.0,
-        "chat statements": 3.6,
-        "chat facts": 3.0,
-        "alike statements": 2.5,
-    },
-    "late": _OF_LONG | {"turns": 5.0},
-    "lexical": _OF_LONG,
-}
-"""What a right candidate weighs beside a wrong one, and where it is another number. LoCoMo's evidence is sparse (what
-else would help counts as wrong), and of a few facts one too many does little harm."""
+LIVED_WEIGHT = 4.0
+"""What a situation of lives or of unseen chats counts; the others weigh 1."""
 
-MANY_WEIGHT = 2.0
-"""The same times this where several memories are asked for: one that is missing makes the answer wrong."""
+RIGHT = 1.5
+"""What a right candidate weighs beside a wrong one: with it a score of 0.6 is where both are as likely."""
+
+SPARSE = 2.5
+"""The same where the evidence is sparse: what else would help counts as wrong in LoCoMo."""
 
 LOOKED_AT = 8
 """Candidates of each question, best first: as many as a block has."""
 
-ELBOW, MOST = 1.5, 8
-"""As in `recall.select`."""
+MOST = 8
+"""As many as a block has."""
 
 
 class Seen(msgspec.Struct):
@@ -81,19 +62,19 @@ def seen(example: Example, kind: str) -> Seen | None:
 
 def fit(examples: Situations, kind: str) -> dict[str, float]:
     """The weights ``level`` of one kind (``hybrid``, ``late``, ``lexical``)."""
-    names = [name for name in LEVEL[kind] if name != BIAS and name not in LEVEL_BY_HAND]
+    names = [name for name in LEVEL[kind] if name != BIAS]
     rows, labels, weights = [], [], []
     for situation, group in examples.items():
         known = [(example, found) for example in group if (found := seen(example, kind)) is not None]
-        right = POSITIVE_WEIGHT_IN[kind].get(situation, POSITIVE_WEIGHT[kind])
+        is_lived = situation.startswith(LIVED)
+        right = RIGHT if is_lived else SPARSE
         for example, found in known:
             places = np.flatnonzero(found.members)
             places = places[np.argsort(-found.order[places], kind="stable")][:LOOKED_AT]
             rows.append(np.stack([found.columns[name][places] for name in names], axis=1))
             labels.append(example.labels[places])
-            positive = right * (MANY_WEIGHT if example.asked.many else 1.0)
-            share = 1000 * SITUATION_WEIGHT.get(situation, 1.0) / len(known)
-            weights.append(np.where(labels[-1] > 0, positive, 1.0) * share)
+            share = 1000 * (LIVED_WEIGHT if is_lived else 1.0) / len(known)
+            weights.append(np.where(labels[-1] > 0, right, 1.0) * share)
     fitted = logistic.fit(np.concatenate(rows), np.concatenate(labels), np.concatenate(weights))
     return {name: round(float(value), 3) for name, value in zip((BIAS, *names), fitted, strict=True)}
 
@@ -109,8 +90,8 @@ def told(example: Example, models: Mapping[str, Weights]) -> Array:
     return odds
 
 
-def quality(group: Sequence[Example], odds_of: Callable[[Example], Array], floor: float = 0.6) -> dict[str, float]:
-    """At the floor and with the elbow: memories given per question, the part of them that is right, the part of the
+def quality(group: Sequence[Example], odds_of: Callable[[Example], Array], floor: float = 0.3) -> dict[str, float]:
+    """At the floor: memories given per question, the part of them that is right, the part of the
     questions whose right ones are all given, and of those without any to which something is given.
     """
     given = right = 0.0
@@ -134,7 +115,7 @@ def given_of(odds: Array, floor: float) -> list[int]:
     """The places that would be injected."""
     kept: list[int] = []
     for place in np.argsort(-odds, kind="stable")[:MOST].tolist():
-        if odds[place] < np.log(floor / (1 - floor)) or (kept and odds[place] < odds[kept[-1]] - ELBOW):
+        if odds[place] < np.log(floor / (1 - floor)):
             break
         kept.append(place)
     return kept

@@ -42,7 +42,7 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     ``active`` None is both. ``as_of`` keeps what held at that instant (validity interval around it, learned by then is
     not required). Expired memories (``expires_at`` before ``now``) are never returned when ``now`` is given.
-    ``telling`` leaves out turns that only ask for what is the user's own, or suppose something (`core.questions`); a
+    ``telling`` leaves out turns that only ask for what is the user's own, or suppose something (`core.telling`); a
     search does not count them in its IDF either.
     """
 

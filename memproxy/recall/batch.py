@@ -1,6 +1,6 @@
 """The candidates of one query among each other, as arrays: what the ranking stages work on."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from itertools import compress
 from typing import TypeVar
 
@@ -15,7 +15,6 @@ from memproxy.recall.lazy import lazy
 
 Array = NDArray[np.float64]
 Row = TypeVar("Row", bound=np.generic)
-Read = TypeVar("Read")
 
 NOBODY = -1
 """Where a turn has no neighbour among the candidates."""
@@ -52,11 +51,6 @@ class Batch:
         if counted is not None and (counted.all() or not counted.any()):
             counted = None
         return Batch(self.each, None if len(places) == len(self.each.memories) else places, counted)
-
-    def counting(self) -> "Batch":
-        """Those that count by themselves."""
-        rows = range(len(self.memories)) if self.counted is None else self.counted.nonzero()[0].tolist()
-        return Batch(self.each, [self.whole[row] for row in rows])
 
     def among_counted(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Those of the rows that count."""
@@ -96,17 +90,6 @@ class Batch:
     def tokens(self, places: Sequence[int]) -> list[bytes]:
         """`Candidate.tokens` of those at some places."""
         return [self.each.packed[self.whole[place]] for place in places]
-
-    def of_memory(self, read: Callable[[Each, int], Read], place: int) -> Read:
-        """`Each.of_memory` of the candidate at this place."""
-        return self.each.of_memory(read, self.whole[place])
-
-    @lazy
-    def is_learned(self) -> NDArray[np.bool_]:
-        """Which were learned from a message that is a candidate too."""
-        sources = np.array(self.each.sources, np.int64)
-        learned: NDArray[np.bool_] = np.not_equal(sources, np.arange(len(sources)))
-        return self._of(learned)
 
     @lazy
     def whole(self) -> Sequence[int]:
@@ -185,10 +168,9 @@ class Batch:
         return self._of(self.each.created)
 
     @lazy
-    def tells_preference(self) -> Array | None:
-        """`Each.tells_preference`."""
-        told = self.each.tells_preference
-        return None if told is None else self._of(told)
+    def topic(self) -> Array:
+        """`Each.topic`."""
+        return self._of(self.each.topic)
 
     @lazy
     def asked_speakers(self) -> frozenset[str]:
@@ -197,12 +179,6 @@ class Batch:
         if not asked:
             return asked
         return asked.intersection(self._speakers if self.counted is None else compress(self._speakers, self.counted))
-
-    @lazy
-    def asks_of_speaker(self) -> bool:
-        """Whether the query names somebody who said one of these himself."""
-        turns = self.among_counted(self.is_turn > 0)
-        return any(self.said_by(name)[turns].any() for name in self.asked_speakers)
 
     @lazy
     def _speakers(self) -> list[str]:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.questions import tells_nothing
+from memproxy.core.telling import only_asks
 
 OWN_WEIGHT = 3
 """How often a turn's own words count against one time for its neighbours' (see docs/decisions on recall)."""
@@ -31,7 +31,7 @@ def bm25_text(memory: Memory, before: Memory | None, after: Memory | None) -> st
     A turn is often found by what stands next to it: the question before an answer, the remark after a picture. But what
     only asks for something of the user's own lends nothing: asked often, its words would be those of many turns.
     """
-    near = [one for one in (before, after) if one is not None and not tells_nothing(one)]
+    near = [one for one in (before, after) if one is not None and not only_asks(one)]
     own = [dense_text(memory)] * (OWN_WEIGHT if near else 1)
     labels = [*memory.tags, *memory.entities, (memory.category or "").replace("/", " "), _date(memory)]
     around = [dense_text(one)[:_NEIGHBOUR_CHARACTERS] for one in near]

@@ -9,22 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import timerange
-from memproxy.core.text import GENERIC_WORDS, key_terms
 from memproxy.core.tokenvectors import similarities
-from memproxy.core.topics import asks_advice, topics_of
 from memproxy.ports import Candidate
-from memproxy.recall import constraints, matters
 from memproxy.recall.asking import Asking, names_in
 from memproxy.recall.lazy import lazy
 from memproxy.recall.letters import Letters
-from memproxy.recall.preferences import is_preference
 from memproxy.recall.query import Query
 from memproxy.recall.reading import (
     BY_ASSISTANT,
     BY_USER,
     CREATED,
     MICROSECOND,
-    OF_OTHERS,
     PLACE,
     SESSION,
     SIGN_PLACES,
@@ -34,19 +29,18 @@ from memproxy.recall.reading import (
     phrases,
     single_words,
 )
+from memproxy.recall.topics import Topics
 
 Array = NDArray[np.float64]
 Read = TypeVar("Read")
-
-_NAMING = 3
-"""Letters of a word that may name somebody."""
 
 
 class Each:
     """The query, and its candidates side by side. All arrays have one value for each candidate.
 
     ``terms`` are the query's, ``held`` says which of them (rows) each candidate's own text has (columns); ``tokens``
-    and ``words`` are the query's as in `HybridQuery`. ``session`` is which of so many ``sessions`` each is from,
+    and ``words`` are the query's as in `HybridQuery`, ``vector`` its one vector.
+    ``session`` is which of so many ``sessions`` each is from,
     ``microsecond`` when it was learned or said, and ``place_in_call`` where each turn stood among those that came in
     with it.
     """
@@ -63,6 +57,8 @@ class Each:
         tokens: NDArray[np.float32] | None = None,
         words: Sequence[str] = (),
         letters: Letters | None = None,
+        topics: Topics | None = None,
+        vector: Sequence[float] | None = None,
     ) -> None:
         self.query = query
         self.text = query.text
@@ -72,9 +68,10 @@ class Each:
         self.words = words
         self.letters = letters or Letters([reading.letters for reading in readings])
         self._tokens = tokens
+        self._topics = topics if topics is not None and topics.known else None
+        self._vector = vector
         self._readings = readings
         self._read: dict[Callable[[str], Any], Any] = {}
-        self._read_each: dict[tuple[Callable[[Each, int], Any], int], Any] = {}
         numbers = numbers_of(readings)
         self._numbers: list[Array] = list(numbers)
         self.session, self.sessions = _numbered(numbers[SESSION].view(np.int64))
@@ -93,14 +90,6 @@ class Each:
         found: Read = self._read[read]
         return found
 
-    def of_memory(self, read: Callable[["Each", int], Read], place: int) -> Read:
-        """What a function reads in the candidate at this place: it is called once for all rankings."""
-        key = (read, place)
-        if key not in self._read_each:
-            self._read_each[key] = read(self, place)
-        found: Read = self._read_each[key]
-        return found
-
     @lazy
     def asking(self) -> Asking:
         """The query, read."""
@@ -110,48 +99,6 @@ class Each:
     def spans(self) -> list[timerange.Span]:
         """The times that the query names."""
         return self.query.spans
-
-    @lazy
-    def advice_fields(self) -> frozenset[str]:
-        """The fields that the query asks advice on (`constraints.asked_for`)."""
-        return self.query.advice_fields
-
-    @lazy
-    def asked_about(self) -> matters.AskedMatters:
-        """The everyday matters that the query asks for."""
-        return self.query.asked_about
-
-    @lazy
-    def bearers(self) -> frozenset[str]:
-        """Whom of kin the query is about (`constraints.whose`)."""
-        return constraints.whose(self.text)
-
-    @lazy
-    def naming(self) -> frozenset[str]:
-        """The query's terms that may name somebody: not those by which it asks for its matters."""
-        rest = self.asked_about.rest(self.text)
-        return frozenset(term for term in key_terms(rest) if len(term) >= _NAMING)
-
-    @lazy
-    def asks_more(self) -> bool:
-        """Whether the query has a topic beside the words by which it asks for its matters."""
-        return any(term not in GENERIC_WORDS for term in key_terms(self.asked_about.rest(self.text)))
-
-    def told(self, place: int) -> frozenset[str]:
-        """Which of the matters that are asked for the candidate at this place tells of, of whom the query is about."""
-        return self.of_memory(_told, place)
-
-    def said(self, place: int) -> matters.Said:
-        """The candidate at this place, as far as it may tell of the matters that are asked for."""
-        return self.of_memory(_said, place)
-
-    def named_by(self, place: int) -> frozenset[str]:
-        """Those of them that the candidate says it is of, where it is a fact (`AskedMatters.named_by`)."""
-        return self.of_memory(_named_by, place)
-
-    def begins(self, place: int) -> frozenset[str]:
-        """Those of them that the candidate tells of at its beginning, where it is a fact (`AskedMatters.begins`)."""
-        return self.of_memory(_begins, place)
 
     @lazy
     def asks_for_latest(self) -> bool:
@@ -209,6 +156,21 @@ class Each:
         return similarities(self._tokens, self.packed)
 
     @lazy
+    def topic(self) -> Array:
+        """How near question and candidate are to one topic, by its examples: the product, in the best of the topics."""
+        topics = self._topics
+        if topics is None or self._vector is None:
+            return np.zeros(len(self.memories))
+        for reading, tokens in zip(self._readings, self.packed, strict=True):
+            if reading.topics is None and tokens:
+                reading.topics = topics.told(tokens)
+        asked = topics.asked(self._vector)
+        nothing = bytes(4 * len(asked))
+        told = np.frombuffer(b"".join(reading.topics or nothing for reading in self._readings), np.float32)
+        found: Array = (told.reshape(-1, len(asked)) * asked).max(axis=1).astype(float)
+        return found
+
+    @lazy
     def speakers(self) -> list[str]:
         """Who said each turn, whom each fact is about; empty where that is not known."""
         return [reading.speaker for reading in self._readings]
@@ -223,29 +185,6 @@ class Each:
     def created(self) -> Array:
         """When each was learned or said, in seconds."""
         return self._numbers[CREATED]
-
-    @lazy
-    def tells_preference(self) -> Array | None:
-        """1 for what tells of the user's tastes in the matter that he asks advice on; None when he asks for none."""
-        wanted = asks_advice(self.text) and not self.asking.assistant_said  # that was given: which one, is asked
-        topics = topics_of(self.text) if wanted else frozenset[str]()
-        return np.array([float(is_preference(memory, topics)) for memory in self.memories]) if topics else None
-
-    @lazy
-    def sources(self) -> list[int]:
-        """The place of the last of the user's messages that each was learned from; its own where none is there."""
-        found = list(range(len(self.memories)))
-        others: list[int] = self._numbers[OF_OTHERS].nonzero()[0].tolist()
-        if len({memory.id for memory in self.memories}) < len(found):
-            others = found.copy()  # clients may use one id in several sessions
-        if not others:
-            return found
-        turns = {self.memories[place].id: place for place in np.flatnonzero(self.by_user).tolist()}
-        created = self.created
-        for place in others:
-            known = [turns[turn] for turn in self.memories[place].turn_ids if turn in turns]
-            found[place] = max(known, key=created.__getitem__, default=place)
-        return found
 
     @lazy
     def turns_in_order(self) -> NDArray[np.intp]:
@@ -269,20 +208,3 @@ def _numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     found = np.empty(len(values), np.int64)
     found[order] = new.cumsum()
     return found, int(found.max(initial=-1)) + 1
-
-
-def _said(each: Each, place: int) -> matters.Said:
-    return each.asked_about.read(each.memories[place].content)
-
-
-def _told(each: Each, place: int) -> frozenset[str]:
-    told = each.asked_about.told(each.said(place), each.bearers)
-    return told if each.is_turn[place] else told | each.named_by(place)
-
-
-def _named_by(each: Each, place: int) -> frozenset[str]:
-    return each.asked_about.named_by(each.memories[place], each.bearers)
-
-
-def _begins(each: Each, place: int) -> frozenset[str]:
-    return each.asked_about.begins(each.memories[place], each.bearers)

@@ -31,7 +31,7 @@ before it, or likelier."""
 
 _TAKEN = (
     *("coverage", "cosine", "cosine_standing", "other_words", "other_words_cosine", "late", "late_window", "by_vector"),
-    *("phrases", "speaker", "turn", "preference", "told_preference"),
+    *("phrases", "speaker", "turn", "topic"),
 )
 """Columns that are looked at as they are."""
 
@@ -103,6 +103,7 @@ def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
         "coverage_cosine": coverage * cosine,
         "coverage_late": nothing,
         "coverage_squared": coverage**2,
+        "topic_squared": columns.get("topic", nothing) ** 2,
         "late_squared": nothing,
         "late_crowd": nothing,
         "mine": nothing + mine if mine else nothing,

@@ -4,17 +4,16 @@ One deadline for all of it but the models' parts (rewrite, rerank): what a model
 """
 
 import asyncio
-import math
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
+import numpy as np
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.payer import paid_by
 from memproxy.core.protocol import RecallAnswer, RecallRequest
-from memproxy.core.questions import about_questions
 from memproxy.core.scope import Scope
+from memproxy.core.telling import about_questions
 from memproxy.core.text import key_terms
 from memproxy.errors import EmbedderUnavailable, ModelError, StoreUnavailable
 from memproxy.ports import (
@@ -29,26 +28,23 @@ from memproxy.ports import (
     Question,
     Reranker,
 )
-from memproxy.recall import days, hops, preferences
+from memproxy.recall import echoes, hops
 from memproxy.recall.answering import answered, note, without
-from memproxy.recall.aside import Aside
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.both import averaged
 from memproxy.recall.candidates import looked_at, wanted
 from memproxy.recall.course import Course
 from memproxy.recall.earlier import with_earlier
 from memproxy.recall.first_turn import stable_facts
-from memproxy.recall.general import GeneralQuestions
-from memproxy.recall.occasions import with_days
+from memproxy.recall.profile import CANDIDATES, LINES, PROFILE, profile
 from memproxy.recall.query import Query
 from memproxy.recall.reading import readings_of
 from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
-from memproxy.recall.select import ELBOW, Judgements, Limits, select
-from memproxy.recall.several import asks_for_all
-from memproxy.recall.sides import SIDE, sides_of, with_sides
+from memproxy.recall.select import Judgements, Limits, select
+from memproxy.recall.sides import sides_of, with_sides
 from memproxy.recall.subqueries import parts_of
 from memproxy.recall.tiers import Tier, tier_of
 from memproxy.settings import Settings
@@ -71,10 +67,6 @@ _EDGES = 30
 
 _QUESTION_TERMS = 24
 """Facts that are read to see whom a relation means."""
-
-
-class _General(Exception):
-    """The question asks for general knowledge; nothing is searched."""
 
 
 class Recall:
@@ -104,16 +96,14 @@ class Recall:
         self._clock = clock
         self._recipe = recipe or configured(settings.recall)
         self._ranker = Ranker(lexical, self._recipe)
-        self._aside = Aside()
         self._rewriter = rewriter
         self._reranker = reranker
-        self._general = GeneralQuestions(embedder, enabled=settings.gate.prototypes)
         if isinstance(store, NotesAhead):
-            store.note_ahead(lambda memory, notes: self._aside.note(memory, self._ranker.note(memory, notes)))
+            store.note_ahead(self._ranker.note)
 
     async def prepare(self) -> None:
         """What is worth doing ahead of requests; called now and then."""
-        await self._general.prepare()
+        await self._ranker.topics.prepare(self._embedder)
 
     async def recall(self, request: RecallRequest, *, explained: int = EXPLAINED) -> RecallAnswer:
         """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised.
@@ -129,8 +119,6 @@ class Recall:
         try:
             query, found = await self._found(request, query, limits, course)
             stable = await self._stable(request, limits, course)
-        except _General:
-            return without(course, "skipped", "fact", query=query)
         except TimeoutError:
             return without(course, "degraded", "timeout", query=query)
         except StoreUnavailable:
@@ -146,17 +134,11 @@ class Recall:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        text = await self._dated(scope, shorten(query), where.as_of or self._clock.now())
+        text = shorten(query)
         with paid_by(scope.tenant):
             hybrid = await self._query(text, SEARCH_EMBED_SECONDS, least=limit, where=where)
         found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         return self._ranker.rank(text, hybrid, found, now=where.as_of or self._clock.now())[:limit]
-
-    async def _dated(self, scope: Scope, query: str, now: datetime) -> str:
-        """With the days that it tells by an event of the user's ("since I moved to Berlin")."""
-        if "times" not in self._recipe.stages:
-            return query
-        return await with_days(self._store, self._lexical, scope, query, now)
 
     async def _rewritten(self, request: RecallRequest, course: Course) -> str:
         """What is searched first: the last message, completed where it is vague."""
@@ -176,7 +158,6 @@ class Recall:
     ) -> tuple[str, list[Scored]]:
         """What was searched for in the end, and all that it found, best first."""
         async with course.in_time():
-            query = await self._dated(request.scope, query, self._clock.now())
             found = await self._asked(request, query, limits, course)
         if self._settings.rewrite.mode == "hyde" and all(one.score < limits.floor for one in found):
             query, found = await self._by_statement(request, query, found, limits, course)
@@ -189,8 +170,7 @@ class Recall:
     async def _asked(self, request: RecallRequest, query: str, limits: Limits, course: Course) -> list[Scored]:
         """What is found for the query; for each of its questions where it has several."""
         parts = parts_of(query)
-        verdict = request.verdict if len(parts) == 1 else None
-        searches = [await self._find(request.scope, part, limits, course, verdict=verdict) for part in parts]
+        searches = [await self._find(request.scope, part, limits, course) for part in parts]
         return searches[0] if len(searches) == 1 else averaged(*searches)
 
     async def _by_statement(
@@ -289,36 +269,39 @@ class Recall:
             async with course.in_time():
                 return await stable_facts(self._store, request.scope, limits, count, self._clock.now())
 
-    async def _find(
-        self, scope: Scope, query: str, limits: Limits, course: Course, *, verdict: str | None = None
-    ) -> list[Scored]:
+    async def _find(self, scope: Scope, query: str, limits: Limits, course: Course) -> list[Scored]:
+        read = Query(query, self._clock.now())
         where = MemoryFilter(
             kinds=limits.kinds,
             active=True,
             quarantined=False,
-            telling=not about_questions(query),
+            telling=not (about_questions(query) or read.asking.assistant_said),
             now=self._clock.now(),
         )
         with course.stage("embed"), paid_by(scope.tenant):
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
             hybrid = await self._query(query, share, least=0, where=where)
             hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in limits.kinds else 0)
-        if self._general.asks(verdict, hybrid.dense):
-            raise _General
-        read = Query(query, self._clock.now())
+        if self._ranker.topics.about_everything(hybrid.dense):
+            return await self._profile(scope, where, course)
         with course.stage("search"):
-            if "preferences" in self._recipe.stages:
-                beside = preferences.beside(read, limits.kinds, self._lexical)
-                beside += days.beside(read, self._lexical)
-                hybrid = msgspec.structs.replace(hybrid, beside=beside)
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         with course.stage("rank"):
             return self._ranked(read, hybrid, candidates)
 
+    async def _profile(self, scope: Scope, where: MemoryFilter, course: Course) -> list[Scored]:
+        """What tells most of who the user is."""
+        centre, tokens = self._ranker.topics.centre, np.zeros((0, 0), np.float32)
+        nearest = HybridQuery(dense=centre, tokens=tokens, limit=CANDIDATES, facts=LINES, where=where)
+        with course.stage("search"):
+            candidates = await self._store.search(scope, nearest)
+        with course.stage("rank"):
+            return profile(candidates, self._ranker.read(candidates), self._ranker.topics)
+
     def _ranked(self, query: Query, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
         """Best first; those set aside do not lower the others' scores."""
         readings = self._ranker.read(candidates)
-        away = self._aside.places(query.text, candidates, readings)
+        away = echoes.places(query.text, candidates, readings)
         return self._ranker.rank(
             query.text,
             hybrid,
@@ -353,11 +336,11 @@ class Recall:
         """Why each may be injected or not; the stable facts of a first turn, which need no score, come last."""
         now, present, shown = self._clock.now(), frozenset(request.present), frozenset(request.shown)
         query = request.queries[-1]
+        if any(PROFILE in one.signals for one in found) and request.limits.retrieval_limit is None:
+            limits = limits.up_to(LINES)
 
         def asked(some: Sequence[Scored]) -> frozenset[str]:
-            places = self._aside.asked_again(
-                query, [one.memory for one in some], readings_of([one.notes for one in some])
-            )
+            places = echoes.echoes(query, readings_of([one.notes for one in some]))
             return frozenset(some[place].memory.id for place in places)
 
         judged = select(
@@ -367,11 +350,7 @@ class Recall:
             shown=shown,
             asked=asked,
             session=request.scope.session,
-            elbow=ELBOW if self._recipe.calibrated else math.inf,
             wanted=lambda: frozenset(key_terms(query, _QUESTION_TERMS)),
-            of_all=lambda: (
-                asks_for_all(query) or days.asks_for_days(query, now) or any(SIDE in one.signals for one in found)
-            ),
             now=now,
         )
         if not stable:

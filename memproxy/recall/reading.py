@@ -16,10 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.questions import Question, may_be_question, read_question
-from memproxy.core.text import GENERIC_WORDS, STOPWORDS
+from memproxy.core.telling import SURELY, telling
+from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms
 from memproxy.ports import LexicalEncoder, Notes
 from memproxy.recall.letters import Letters, Numbers
+
+ECHO_CHARACTERS = 300
+"""A longer message has words of its own."""
 
 READ_CHARACTERS = 800
 """What is read of one candidate: long messages have a bit of everything."""
@@ -64,17 +67,13 @@ _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|aw
 
 TURN, BY_USER, BY_ASSISTANT, CREATED = range(4)
 LENGTH, QUESTION, FIRST_PERSON, NUMBER, NAME, TIME, ACKNOWLEDGEMENT = range(4, 11)
-OF_OTHERS, REPLACED, ASKS, BRIEF = range(11, 15)
-SESSION, MICROSECOND, PLACE = range(15, 18)
-NUMBERS = 18
+SESSION, MICROSECOND, PLACE = range(11, 14)
+NUMBERS = 14
 """What `Reading.numbers` holds: 1 for a verbatim message, else 0; the same for a user's and for an assistant's; when it
-was learned or said, in seconds; of a verbatim message the `SIGNS` (0 of others); 1 for what was learned of
-messages other than itself, for what another memory has superseded, for a verbatim message that is one question, and
-for a text of at most `BRIEF_CHARACTERS`, else 0; and where a turn stands, as 64-bit integers: a number that stands for
-its session in this process, the microsecond, and the place within its call.
+was learned or said, in seconds; of a verbatim message the `SIGNS` (0 of others); and
+where a turn stands, as 64-bit integers: a number that stands for its session in
+this process, the microsecond, and the place within its call.
 """
-
-BRIEF_CHARACTERS = 160
 
 _FARTHEST_PLACE = 2**61
 """A place is what a client says: of a larger number this is kept, so that differences fit into 64 bits."""
@@ -92,21 +91,12 @@ class Reading(msgspec.Struct):
     terms: frozenset[int] | None
     numbers: bytes
     speaker: str
-    asks: Question | None = None
-    """The question that a turn is, or the one thing that it supposes, if it is nothing else."""
-    grams: bytes | None = None
-    """What `recall.aside` sees, where it has looked: which letters stand together, the terms of a statement, and these
-    as bits.
-    """
-    said: frozenset[str] | None = None
-    marks: bytes | None = None
+    own: frozenset[str] | None = None
+    """`recall.echoes.own_terms`."""
+    topics: bytes | None = None
+    """`recall.topics.Topics.told`, where it was asked for."""
     relation: str | None = None
     """Where `recall.hops` looks for a fact's relation, where it has looked."""
-
-
-def unread() -> Reading:
-    """Where to keep what `recall.aside` sees of a text that nobody has read."""
-    return Reading(surface="", letters=b"", terms=None, numbers=b"", speaker="")
 
 
 def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
@@ -122,11 +112,13 @@ def numbers_of(readings: Sequence[Reading]) -> NDArray[np.float64]:
     return np.frombuffer(b"".join([one.numbers for one in readings])).reshape(-1, NUMBERS).T.copy()
 
 
-def asked_by(memory: Memory) -> Question | None:
-    """What a message asks or supposes that is one question, or one supposition, and nothing else."""
-    if memory.kind is not Kind.TURN or not may_be_question(memory.content):
+def own_terms(memory: Memory) -> frozenset[str] | None:
+    """The key terms of a message that may have no words but a question's: short, and not sure to tell anything. None
+    for all others.
+    """
+    if memory.kind is not Kind.TURN or len(memory.content) > ECHO_CHARACTERS or telling(memory.content) >= SURELY:
         return None
-    return read_question(memory.content)
+    return frozenset(key_terms(memory.content, limit=ECHO_CHARACTERS))
 
 
 class Reader:
@@ -164,7 +156,7 @@ class Reader:
             terms=None if plain.isascii() else frozenset(self._lexical.encode_document(text).indices),
             numbers=b"",
             speaker=name.lower(),
-            asks=asked_by(memory),
+            own=own_terms(memory),
         )
         reading.numbers = _numbers(memory, reading)
         return reading
@@ -208,10 +200,6 @@ def _numbers(memory: Memory, reading: Reading) -> bytes:
     numbers[BY_USER] = float(is_turn and memory.trust is Trust.USER)
     numbers[BY_ASSISTANT] = float(is_turn and memory.trust is Trust.ASSISTANT)
     numbers[CREATED] = memory.created_at.timestamp()
-    numbers[OF_OTHERS] = float(any(one != memory.id for one in memory.turn_ids))
-    numbers[REPLACED] = float(memory.superseded_by is not None)
-    numbers[ASKS] = float(reading.asks is not None)
-    numbers[BRIEF] = float(len(memory.content) <= BRIEF_CHARACTERS)
     if is_turn:
         for name, sign in SIGNS.items():
             numbers[SIGN_PLACES[name]] = sign(reading)

@@ -46,16 +46,9 @@ _BY_HAND = MappingProxyType(
         "your_words": 3.0,
         "not_your_words": -2.0,
         "newest": 0.5,
-        "preference": 4.0,
-        "told_preference": 0.5,
     }
 )
-"""LoCoMo has no assistant, no question for the latest and none for advice: chosen on LongMemEval's development
-questions, and ``preference``, of which neither has facts, on probes of our own (tests/recall/test_preferences.py).
-"""
-
-LEVEL_BY_HAND = MappingProxyType({"preference": 4.0, "told_preference": 0.5})
-"""What of that lifts a memory over the floor as well as in the order."""
+"""LoCoMo has no assistant, and no question for the latest: chosen on LongMemEval's development questions."""
 
 _HYBRID = MappingProxyType(
     {
@@ -180,7 +173,8 @@ _HYBRID_LEVEL = MappingProxyType(
         "other_words_cosine": -1.116,
         "mine_cosine": 1.219,
         "coverage_cosine": -1.255,
-        **LEVEL_BY_HAND,
+        "topic": 4.0,
+        "topic_squared": 0.0,
     }
 )
 
@@ -220,7 +214,8 @@ _LATE_LEVEL = MappingProxyType(
         "late_crowd": 0.01,
         "mine_late": 1.544,
         "coverage_late": 13.209,
-        **LEVEL_BY_HAND,
+        "topic": 4.0,
+        "topic_squared": 0.0,
     }
 )
 
@@ -248,7 +243,6 @@ _LEXICAL_LEVEL = MappingProxyType(
         "many_near": -0.196,
         "many_above": -0.366,
         "turn": -0.289,
-        **LEVEL_BY_HAND,
     }
 )
 
@@ -267,7 +261,7 @@ DEFAULT = Recipe(
         "sessions",
         "speakers",
         "times",
-        "preferences",
+        "topics",
         "expectations",
         "substance",
     ),

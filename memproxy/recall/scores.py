@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.recall.batch import Array, Batch
-from memproxy.recall.carried import carried
+from memproxy.recall.later import with_later
 from memproxy.recall.levels import Asked, by_themselves, features, in_order
-from memproxy.recall.personal import personal
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
 
-REPLACED = "replaced"
-"""The column that is 1 for what another candidate replaces: it is not given, whatever its score."""
+LIKELY = -1.5
+"""Log odds from which on what was said later about the same comes with a memory."""
 
 CROWDING = ("crowd", "turn_crowd")
 """The columns by which the number of candidates lowers all of their sums."""
@@ -23,7 +22,7 @@ CROWDING = ("crowd", "turn_crowd")
 
 def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
     """One score in [0, 1] for each candidate, by the weights ``lexical`` for those without a vector, ``late`` for turns
-    that were compared token by token, and ``hybrid`` for all others. A calibrated recipe adds the column `REPLACED`.
+    that were compared token by token, and ``hybrid`` for all others.
     """
     without, count = batch.without_vector, len(batch.cosine)
     if not recipe.calibrated:
@@ -34,7 +33,7 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
     seen = _Seen.of(batch, columns)
     if batch.has_no_vectors:
         odds = _odds(seen, columns, recipe.lexical, recipe.lexical_level, without)
-        return _told(batch, columns, odds)
+        return fusion.probability(with_later(batch, odds, LIKELY))
     sums = weighted(columns, recipe.hybrid, count, batch.nothing)
     compared = np.zeros(count, dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
@@ -47,7 +46,7 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
         odds = np.where(compared, _odds(seen, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, batch, odds, without), odds)
-    return _told(batch, columns, odds)
+    return fusion.probability(with_later(batch, odds, LIKELY))
 
 
 class _Seen(msgspec.Struct, gc=False):
@@ -62,12 +61,6 @@ class _Seen(msgspec.Struct, gc=False):
     def of(cls, batch: Batch, columns: Columns) -> "_Seen":
         asked = Asked.of(batch)
         return cls(asked, by_themselves(asked, columns, batch.nothing), batch.nothing, batch.counted)
-
-
-def _told(batch: Batch, columns: Columns, odds: Array) -> Array:
-    """As probabilities, with what counts beside the weights."""
-    found, columns[REPLACED] = carried(batch, personal(batch, odds))
-    return fusion.probability(found)
 
 
 def _odds(

@@ -17,9 +17,9 @@ from memproxy.recall.letters import Letters
 from memproxy.recall.query import Query
 from memproxy.recall.reading import Reader, Reading, readings_of
 from memproxy.recall.recipes import Recipe
-from memproxy.recall.scores import REPLACED
 from memproxy.recall.scores import scores as scores_of
 from memproxy.recall.stages import STAGES, Columns
+from memproxy.recall.topics import Topics
 from memproxy.recall.wording import Wording
 
 
@@ -40,6 +40,7 @@ class Ranker:
     def __init__(self, lexical: LexicalEncoder, recipe: Recipe) -> None:
         self._recipe = recipe
         self._reader = Reader(lexical)
+        self.topics = Topics()
         self._generic = self._reader.terms(" ".join(GENERIC_WORDS | STOPWORDS))
         self.wording = Wording(lexical)
 
@@ -123,6 +124,8 @@ class Ranker:
             tokens=query.tokens,
             words=query.words,
             letters=letters,
+            topics=self.topics,
+            vector=query.dense,
         )
         return Batch(each)
 
@@ -148,7 +151,7 @@ def best_first(scored: Sequence[Scored]) -> list[Scored]:
 
 
 _SHOWN = frozenset(
-    ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late", REPLACED)
+    ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late", "topic")
 )
 """Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
 

@@ -1,20 +1,17 @@
 """Which of the found memories may be injected, and why the others may not."""
 
-import math
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from datetime import datetime
 from typing import overload
 
 import msgspec
 
-from memproxy.core.fusion import log_odds
 from memproxy.core.memory import PLANTED, Kind, Memory, Trust
 from memproxy.core.protocol import RecallLimits
 from memproxy.core.text import key_terms
 from memproxy.core.turn import text_digest
 from memproxy.recall.hops import HOPS, strength
 from memproxy.recall.lazy import lazy
-from memproxy.recall.scores import REPLACED
 from memproxy.recall.search import Scored
 from memproxy.recall.tiers import Shares, shares_of, tier_of
 from memproxy.recall.told import says_more
@@ -23,19 +20,8 @@ from memproxy.settings import Settings
 TURN_AHEAD_OF_FACT = 0.1
 """A turn whose score is better by no more than this says what its fact says, in more words."""
 
-ELBOW = 1.5
-"""How far the log odds of a score may lie below those of the one before it; after a deeper drop (to less than a quarter
-of the odds) nothing follows. On the development data the lines of a block are evidence more often with it (LoCoMo 0.52
-for 0.48, LongMemEval 0.65 for 0.61), and less than one point of evidence is lost; docs/decisions has the table.
-"""
-
-LIST_ELBOW = 3.0
-"""The same where all of a list is asked for: one piece of it may have all of the question's words, another few."""
-
 _TURN, _EPISODIC = Kind.TURN, Kind.EPISODIC
 """To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
-
-_SUREST = 0.99
 
 _TELLING = 2
 """Key terms of a message that tells something by itself."""
@@ -69,6 +55,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             min_trust=Trust(settings.learn.min_trust),
             tiers=shares_of(recall.tiers),
         )
+
+    def up_to(self, limit: int) -> "Limits":
+        """With room for so many, if that is more."""
+        return msgspec.structs.replace(self, limit=max(limit, self.limit))
 
     def for_stable(self, count: int) -> "Limits":
         """For facts that nobody asked for: so many, whatever their score."""
@@ -143,15 +133,12 @@ def select(
     asked: Callable[[Sequence[Scored]], Set[str]] = lambda _: frozenset(),
     session: str | None = None,
     wanted: Callable[[], frozenset[str]] = frozenset,
-    elbow: float = ELBOW,
-    of_all: Callable[[], bool] = lambda: False,
 ) -> Judgements:
     """Judge all candidates, best first: the first ``limits.limit`` that nothing speaks against are kept.
 
     ``shown`` are ids of memories that the request's earlier blocks hold: they are not given twice. ``asked`` tells of
     some of the candidates the ids of those turns that only ask what is asked now. ``wanted`` tells the question's key
-    terms. ``elbow`` infinite: the scores are no probabilities, and no drop ends the list. ``of_all`` tells whether all
-    of a list of the user's is asked for, and a deeper drop may lie between what he said of it.
+    terms.
     """
     trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
 
@@ -172,7 +159,7 @@ def select(
         elif why is None and one.memory.id in asking:
             why = "question"
         candidates.append(Judged(one, why))
-    selection = _Selection(limits, present, wanted, elbow, of_all, first=candidates, rest=rest, reason=reason)
+    selection = _Selection(limits, present, wanted, first=candidates, rest=rest, reason=reason)
     judged = selection.judged
     for candidate in candidates:
         if candidate.rejected is None or candidate.rejected == "shown":
@@ -201,8 +188,6 @@ class _Selection:
         limits: Limits,
         present: frozenset[str],
         wanted: Callable[[], frozenset[str]],
-        elbow: float,
-        of_all: Callable[[], bool],
         *,
         first: Sequence[Judged],
         rest: Sequence[Scored],
@@ -214,13 +199,10 @@ class _Selection:
         self.judged: list[Judged] = []
         self._wanted = wanted
         self._limit = limits.limit
-        self._elbow = elbow
-        self._of_all = of_all
         self._present = present
         self._seen = set(present)
         self._given: dict[str, set[str]] = {}
         self._kept: dict[int, Scored] = {}
-        self._lowest = math.inf
         self._first, self._rest, self._reason = first, rest, reason
 
     @lazy
@@ -262,7 +244,7 @@ class _Selection:
         """Keep what nothing speaks against (``reason`` None, or that it was shown), or say why not; a fact that is kept
         displaces turns before it (`_told_by`).
         """
-        reason = reason or self._repetition(one.memory) or self._drop(one)
+        reason = reason or self._repetition(one.memory)
         told = self._told_by(one) if reason in (None, "shown") else []
         if reason is None and len(self._kept) - len(told) >= self._limit:
             reason, told = "limit", []
@@ -270,7 +252,6 @@ class _Selection:
             self.judged[place] = Judged(self._kept.pop(place), "fact")
         if reason is None:
             self._kept[len(self.judged)] = one
-            self._lowest = min(self._lowest, _odds(one))
             self._seen.add(text_digest(one.memory.content))
         if reason in (None, "shown") and one.memory.kind is not Kind.TURN:
             _note(self._given, one.memory)
@@ -288,19 +269,6 @@ class _Selection:
         if memory.kind is not Kind.TURN and memory.turn_ids and self._are_held(memory.turn_ids):
             return "present"
         return "present" if text_digest(memory.content) in self._seen else None
-
-    @lazy
-    def _own_elbow(self) -> float:
-        """Of what the user said himself."""
-        return max(self._elbow, LIST_ELBOW) if self._of_all() else self._elbow
-
-    def _drop(self, one: Scored) -> str | None:
-        """Whether its score lies far below those that are kept."""
-        if not self._kept or (odds := _odds(one)) >= self._lowest - self._elbow:
-            return None
-        if _is_own_statement(one.memory) and odds >= self._lowest - self._own_elbow:
-            return None
-        return "elbow"
 
     def _told_by(self, fact: Scored) -> list[int]:
         """The places of kept turns that this fact came from, if they are not much better than it and say no more; as
@@ -323,10 +291,6 @@ class _Selection:
         return says_more(turn, given, self._learned.get(turn.id, frozenset()), wanted)
 
 
-def _is_own_statement(memory: Memory) -> bool:
-    return memory.trust is Trust.USER and not memory.content.rstrip().endswith(("?", "？"))
-
-
 def _is_fact(memory: Memory) -> bool:
     return memory.kind is not _TURN and memory.kind is not _EPISODIC
 
@@ -347,11 +311,6 @@ def _tells(memory: Memory) -> Sequence[str]:
     if memory.kind is Kind.EPISODIC:
         return ()
     return (memory.id,) if memory.kind is Kind.TURN else memory.turn_ids
-
-
-def _odds(one: Scored) -> float:
-    """The log odds of a score, as the floor looks at it."""
-    return log_odds(strength(one), surest=_SUREST)
 
 
 def _is_gone(memory: Memory, now: datetime) -> str | None:
@@ -378,7 +337,5 @@ def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str |
         return PLANTED
     if memory.confidence < limits.min_confidence:
         return "confidence"
-    if REPLACED in one.signals:
-        return REPLACED
     below = one.score < limits.floor and (HOPS not in one.signals or strength(one) < limits.floor)
     return "score" if below else None

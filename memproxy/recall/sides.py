@@ -12,7 +12,6 @@ from memproxy.core.fusion import log_odds
 from memproxy.core.late import LatePattern
 from memproxy.recall.asking import asking
 from memproxy.recall.hops import id_of
-from memproxy.recall.scores import REPLACED
 from memproxy.recall.search import Scored
 
 MOST_CHARACTERS = 300
@@ -89,8 +88,6 @@ def with_sides(whole: Sequence[Scored], sides: Sequence[Sequence[Scored]]) -> li
     for side in sides:
         for one in side[:1]:
             known = best.get(id_of(one))
-            if known is not None and REPLACED in known.signals:
-                continue  # what takes its place stands beside it in the whole
             score = _together(known.score if known is not None else 0.0, one.score)
             if known is None or score > known.score:
                 best[id_of(one)] = msgspec.structs.replace(one, score=score, signals=one.signals | {SIDE: one.score})

@@ -152,12 +152,9 @@ def substance(batch: Batch) -> Columns:
     }
 
 
-def preferences(batch: Batch) -> Columns:
-    """What the user likes, avoids, needs or has in the matter that he asks advice on."""
-    told = batch.tells_preference
-    if told is None:
-        return {"preference": batch.nothing, "told_preference": batch.nothing}
-    return {"preference": told * (1 - batch.is_turn), "told_preference": told * batch.is_turn}
+def topics(batch: Batch) -> Columns:
+    """Whether it bears on what is asked about, by its topic (`recall.topics`)."""
+    return {"topic": batch.topic}
 
 
 STAGES: MappingProxyType[str, Stage] = MappingProxyType(
@@ -169,7 +166,7 @@ STAGES: MappingProxyType[str, Stage] = MappingProxyType(
         "rrf": reciprocal_ranks,
         "late": late,
         "phrases": phrases,
-        "preferences": preferences,
+        "topics": topics,
         "neighbours": neighbours,
         "sessions": sessions,
         "speakers": speakers,

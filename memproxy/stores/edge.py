@@ -15,8 +15,8 @@ import msgspec
 import qdrant_edge as edge
 
 from memproxy.core.memory import Memory
-from memproxy.core.questions import VERSION as QUESTIONS
 from memproxy.core.scope import Scope
+from memproxy.core.telling import VERSION as QUESTIONS
 from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Notes, Point

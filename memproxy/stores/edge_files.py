@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import msgspec
 
-from memproxy.core.questions import VERSION as QUESTIONS
+from memproxy.core.telling import VERSION as QUESTIONS
 from memproxy.errors import ConfigError, StoreUnavailable
 
 VERSION = 2
@@ -42,7 +42,7 @@ class Marker(msgspec.Struct, kw_only=True):
     """What the folder holds: the store's own id, what it was built with, and the subfolder of its points.
 
     A marker of version 1 names no subfolder: there was one. ``questions`` is the version of the rule by which turns
-    have their flag (`core.questions`); 0: they have none.
+    have their flag (`core.telling`); 0: they have none.
     """
 
     version: int

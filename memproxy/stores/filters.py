@@ -13,7 +13,7 @@ from memproxy.core.scope import Scope
 from memproxy.ports import MemoryFilter
 
 TELLS_NOTHING = "tells_nothing"
-"""Payload field of a turn that only asks or supposes (`core.questions`): true, or not there."""
+"""Payload field of a turn that only asks or supposes (`core.telling`): true, or not there."""
 
 
 class OneOf(msgspec.Struct, frozen=True):

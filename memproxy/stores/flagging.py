@@ -1,4 +1,4 @@
-"""The flags of turns that an earlier version wrote. It had none, or another rule (`core.questions.VERSION`).
+"""The flags of turns that an earlier version wrote. It had none, or another rule (`core.telling.VERSION`).
 
 As in `rebuild`, these reads name no owner: every turn of the store is looked at once, and nothing but its flag changes.
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 from memproxy.core.memory import Kind
-from memproxy.core.questions import tells_nothing
+from memproxy.core.telling import tells_nothing
 from memproxy.stores.backend import Backend, Found
 from memproxy.stores.filters import TELLS_NOTHING, OneOf, Where
 from memproxy.stores.stored import placed

@@ -8,8 +8,8 @@ import httpx
 import msgspec
 from qdrant_client import AsyncQdrantClient
 
-from memproxy.core.questions import VERSION as QUESTIONS
 from memproxy.core.scope import Scope
+from memproxy.core.telling import VERSION as QUESTIONS
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Point

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from memproxy.core.memory import Kind, Memory, from_payload, to_payload
-from memproxy.core.questions import tells_nothing
+from memproxy.core.telling import tells_nothing
 from memproxy.core.turn import point_id
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics

@@ -43,7 +43,7 @@ BATCH = 256
 """Points written or read in one call of the engine: bounds the memory of one call."""
 
 _FLAGGED_BY = frozenset({"content", "kind", "trust"})
-"""Fields that `core.questions.tells_nothing` looks at."""
+"""Fields that `core.telling.tells_nothing` looks at."""
 
 
 class VectorStore:

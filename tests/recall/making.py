@@ -15,12 +15,15 @@ from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder, Passage, Point
 from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.recall.pipeline import Recall
+from memproxy.recall.select import Limits
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ANN = Scope(tenant="acme", user="ann", session="s1")
 DIMENSION = 384
+
+LIMITS = Limits.of(Settings(), RecallLimits())
 
 UNHURRIED = Settings.model_validate({"recall": {"deadline_ms": 5_000}})
 """A busy machine must not turn a test of what is found into one of deadlines."""

@@ -9,7 +9,6 @@ import pytest
 from memproxy.core.memory import Memory, Trust
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder, Passage
-from memproxy.recall.aside import Aside
 from memproxy.settings import EmbeddingSettings, Settings
 from tests.recall.making import NOW, asking, bench, fact, turn
 from tests.recall.waiting import until_ready
@@ -111,22 +110,3 @@ async def test_who_asks_for_earlier_questions_finds_them(tmp_path: Path) -> None
         ]
     assert "q0-0" not in again
     assert "q0-0" in about
-
-
-@pytest.mark.parametrize(
-    ("said", "echo"),
-    [
-        ("You work at the Charite.", True),
-        ("The Charite.", True),
-        ("You are a nurse and work at the Charite in Berlin.", True),
-        ("You work somewhere.", False),
-        ("At the Charite in Berlin, since the merger.", False),
-        ("Nurses earn 3,500 euros on average, before taxes.", False),
-    ],
-)
-def test_an_answer_that_says_hardly_more_than_a_fact_is_an_echo(said: str, echo: bool) -> None:
-    known = fact("User works as a nurse at the Charite")
-    answer = turn(said, id="answer", trust=Trust.ASSISTANT)
-    found = Aside().told_by_facts([known, answer], "Where do I work?")
-    assert ("answer" in found) is echo
-    assert not Aside().told_by_facts([known, turn("The Charite.")], "Where do I work?")  # nobody's echo

@@ -7,7 +7,7 @@ from memproxy.core.turn import text_digest
 from memproxy.recall.assemble import assemble
 from memproxy.recall.search import Scored
 from memproxy.recall.select import select
-from tests.recall.test_elbow import LIMITS
+from tests.recall.making import LIMITS
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 

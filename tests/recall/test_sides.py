@@ -8,9 +8,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import StoreUnavailable
 from memproxy.ports import Candidate, HybridQuery
 from memproxy.recall.levels import asks_for_many
-from memproxy.recall.scores import REPLACED
-from memproxy.recall.search import Scored
-from memproxy.recall.sides import sides_of, with_sides
+from memproxy.recall.sides import sides_of
 from memproxy.stores.edge import EdgeStore
 from tests.recall.making import asking, bench, fact
 
@@ -70,15 +68,6 @@ def test_a_question_about_one_thing_has_no_sides(query: str) -> None:
 )
 def test_what_is_counted_may_have_been_told_one_by_one(query: str, counts: bool) -> None:
     assert asks_for_many(query) == counts
-
-
-def test_a_side_does_not_bring_back_what_the_whole_replaces() -> None:
-    old, new = fact("User's pass costs 20."), fact("User's pass costs 22 now.")
-    whole = [Scored(memory=new, score=0.7, signals={}), Scored(memory=old, score=0.4, signals={REPLACED: 1.0})]
-    side = [Scored(memory=old, score=0.99, signals={})]
-    found = with_sides(whole, [side])
-    assert [(one.memory, one.score) for one in found] == [(new, 0.7), (old, 0.4)]
-    assert found[1].signals == {REPLACED: 1.0}
 
 
 class OnceStore(EdgeStore):

@@ -8,8 +8,7 @@ import pytest
 from memproxy.core.memory import Memory, Trust
 from memproxy.recall.search import Scored
 from memproxy.recall.select import select
-from tests.recall.making import NOW, fact, turn
-from tests.recall.test_elbow import LIMITS
+from tests.recall.making import LIMITS, NOW, fact, turn
 
 
 def reasons(*found: tuple[Memory, float], wanted: str = "") -> list[str | None]:
