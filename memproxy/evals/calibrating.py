@@ -12,9 +12,6 @@ from memproxy.evals.calibration import HELD, SET_BY_HAND, Situations
 from memproxy.evals.chats import situations as chats
 from memproxy.recall.recipes import BIAS, DEFAULT, VECTORS, Weights
 
-_EVERY = 5
-"""Of so many of LoCoMo's questions one says what an order means: all of them take half an hour."""
-
 _KINDS = (("hybrid", VECTORS), ("late", DEFAULT), ("lexical", VECTORS))
 
 
@@ -22,6 +19,7 @@ def main(
     lives: Annotated[list[Path], typer.Argument(help="Files of lives (docs/evaluation.md).")],
     shared: Annotated[Path, typer.Option(help="Folder with eval/ and models/.")] = Path("../shared"),
     order: Annotated[bool, typer.Option(help="Fit the order too, and not its meaning alone.")] = False,
+    every: Annotated[int, typer.Option(help="Take one of so many of LoCoMo's questions: all take half an hour.")] = 1,
 ) -> None:
     """Print the fitted models, and what a floor of 0.3 does with them in each situation."""
     console = Console()
@@ -30,23 +28,22 @@ def main(
     fitted: dict[str, Weights] = {}
     for kind, recipe in _KINDS:
         dense = kind != "lexical"
-        examples = calibration.situations(workshop, everybody, recipe, dense=dense, every=1 if order else _EVERY)
+        examples = calibration.situations(workshop, everybody, recipe, dense=dense, every=every)
         if order:
             by_hand = (BIAS, *SET_BY_HAND, *HELD[kind])
             columns = [column for column in levels.ORDER[kind] if column not in by_hand]
             console.print(f"{kind}, order: {calibration.fit(examples, columns, kind)}")
-        examples |= chats.situations(workshop, everybody, recipe, dense=dense, held_out=False)
+        examples |= chats.situations(
+            workshop, everybody, recipe, dense=dense, held_out=False, large=every == 1
+        )
         examples |= lived_situations.situations(workshop, lives, recipe, dense=dense)
         fitted[kind] = levels.fit(examples, kind)
         console.print(f"{kind}, level: {fitted[kind]}")
         models = {name: fitted[name] for name in (("hybrid", "late") if kind == "late" else (kind,))}
         _show(console, examples, models, "")
-        _show(
-            console,
-            chats.situations(workshop, everybody, recipe, dense=dense, held_out=True),
-            models,
-            ", held out",
-        )
+        if order:
+            held_out = chats.situations(workshop, everybody, recipe, dense=dense, held_out=True)
+            _show(console, held_out, models, ", held out")
 
 
 def _show(console: Console, examples: Situations, models: Mapping[str, Weights], which: str) -> None:

@@ -33,13 +33,13 @@ class _Case(msgspec.Struct, frozen=True):
 
 
 def situations(
-    workshop: Workshop, everybody: Sequence[Person], recipe: Recipe, *, dense: bool, held_out: bool
+    workshop: Workshop, everybody: Sequence[Person], recipe: Recipe, *, dense: bool, held_out: bool, large: bool = True
 ) -> Situations:
     """All examples by situation, of the users that may be fitted on or of those ``held_out``; ``everybody`` are people
-    with long memories, who are asked general questions.
+    with long memories, who are asked general questions; ``large`` populations take an hour to embed.
     """
     chats = load()
-    cases = [*_chats(workshop, chats), *_populations(workshop), *_general(workshop, everybody, chats)]
+    cases = [*_chats(workshop, chats), *_populations(workshop, large=large), *_general(workshop, everybody, chats)]
     limit = recipe.by_tokens if dense else recipe.candidates
     found: Situations = {}
     for case in cases:
@@ -69,8 +69,10 @@ def _chats(workshop: Workshop, chats: Sequence[Chat]) -> Iterator[_Case]:
             yield _Case("chat facts", chat.held_out, facts, known)
 
 
-def _populations(workshop: Workshop) -> Iterator[_Case]:
+def _populations(workshop: Workshop, *, large: bool) -> Iterator[_Case]:
     for one in populations():
+        if len(one.messages) > LARGE and not large:
+            continue
         messages = [Message(role="user", id=f"m{place}", content=text) for place, text in enumerate(one.messages)]
         turns = [
             document
