@@ -33,9 +33,7 @@ def main(
             by_hand = (BIAS, *SET_BY_HAND, *HELD[kind])
             columns = [column for column in levels.ORDER[kind] if column not in by_hand]
             console.print(f"{kind}, order: {calibration.fit(examples, columns, kind)}")
-        examples |= chats.situations(
-            workshop, everybody, recipe, dense=dense, held_out=False, large=every == 1
-        )
+        examples |= chats.situations(workshop, everybody, recipe, dense=dense, held_out=False, large=every == 1)
         examples |= lived_situations.situations(workshop, lives, recipe, dense=dense)
         fitted[kind] = levels.fit(examples, kind)
         console.print(f"{kind}, level: {fitted[kind]}")

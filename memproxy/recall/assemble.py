@@ -1,6 +1,7 @@
 """The block of text that is injected: delimited, quoted, dated, within its budget."""
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -9,6 +10,7 @@ import msgspec
 from memproxy.core import block
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import Citation
+from memproxy.core.telling import telling
 from memproxy.core.text import key_terms, sentences
 from memproxy.core.tokens import estimate
 from memproxy.recall.search import Scored
@@ -21,6 +23,9 @@ HEADING = (
 
 LINE_CHARACTERS = 480
 """A longer text is trimmed around its best match: a few whole messages say more than one long one."""
+
+_WEIGHED = 40
+"""Sentences of a long text of which it is asked whether they tell something."""
 
 SNIPPET_CHARACTERS = 200
 SHORT_ID = 8
@@ -57,16 +62,17 @@ def assemble(
     nonce: str,
     max_tokens: int,
     heading: str | None,
+    line: int = LINE_CHARACTERS,
     shares: Shares = EVERYTHING,
     tier: Callable[[Memory], Tier] = relevant,
 ) -> Block:
     """The block for these memories, best first; what does not fit into ``max_tokens`` is left out, and which of them
-    that is goes by the ``shares`` of their tiers.
+    that is goes by the ``shares`` of their tiers. ``line`` is about how many characters one has.
     """
     frame = (block.OPEN.format(nonce=nonce), (heading or HEADING).strip(), block.CLOSE.format(nonce=nonce))
     tokens = _MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + estimate(frame[2]) + len(frame)
     terms = frozenset(key_terms(query, limit=24))
-    lines = [_made(scored, terms) for scored in chosen]
+    lines = [_made(scored, terms, line) for scored in chosen]
     fitting = within([(tier(one.scored.memory), one.cost) for one in lines], max_tokens - tokens, shares)
     kept = [one for place, one in enumerate(lines) if place in fitting]
     if not kept:
@@ -84,8 +90,8 @@ def _estimated(text: str) -> int:
     return estimate(text)
 
 
-def _made(scored: Scored, terms: frozenset[str]) -> _Line:
-    text = block.quote(trim(scored.memory.content, terms, LINE_CHARACTERS))
+def _made(scored: Scored, terms: frozenset[str], line: int) -> _Line:
+    text = block.quote(trim(scored.memory.content, terms, line))
     shown = _line(scored.memory, text)
     return _Line(scored, text, shown, estimate(shown) + 1)
 
@@ -121,13 +127,19 @@ def short_id(memory_id: str) -> str:
 
 
 def trim(text: str, terms: frozenset[str], limit: int) -> str:
-    """At most about ``limit`` characters of a text: the sentence that has most of the terms and what stands around it,
-    with an ellipsis where something is left out.
+    """At most about ``limit`` characters of a text: the sentence that has most of the terms, of several the one that
+    tells most, and what stands around it, with an ellipsis where something is left out.
     """
     if len(text) <= limit:
         return text
     parts = sentences(text) or [text]
-    best = max(range(len(parts)), key=lambda place: (len(terms.intersection(key_terms(parts[place], 64))), -place))
+
+    def told(place: int) -> float:
+        return telling(parts[place]) if place < _WEIGHED else -math.inf
+
+    best = max(
+        range(len(parts)), key=lambda place: (len(terms.intersection(key_terms(parts[place], 64))), told(place), -place)
+    )
     first, last = _grow(parts, best, limit)
     kept = " ".join(parts[first : last + 1])
     return f"{'… ' if first else ''}{kept[:limit]}{' …' if last + 1 < len(parts) or len(kept) > limit else ''}"

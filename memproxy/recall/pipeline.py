@@ -28,15 +28,14 @@ from memproxy.ports import (
     Question,
     Reranker,
 )
-from memproxy.recall import echoes, hops
+from memproxy.recall import echoes, hops, profile
 from memproxy.recall.answering import answered, note, without
-from memproxy.recall.assemble import Block, assemble
+from memproxy.recall.assemble import LINE_CHARACTERS, Block, assemble
 from memproxy.recall.both import averaged
 from memproxy.recall.candidates import looked_at, wanted
 from memproxy.recall.course import Course
 from memproxy.recall.earlier import with_earlier
 from memproxy.recall.first_turn import stable_facts
-from memproxy.recall.profile import CANDIDATES, LINES, PROFILE, profile
 from memproxy.recall.query import Query
 from memproxy.recall.reading import readings_of
 from memproxy.recall.recipes import LATE, Recipe, configured
@@ -282,24 +281,26 @@ class Recall:
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
             hybrid = await self._query(query, share, least=0, where=where)
             hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in limits.kinds else 0)
-        if self._ranker.topics.about_everything(hybrid.dense):
-            return await self._profile(scope, where, course)
+        if (topic := self._ranker.topics.inventory(hybrid.dense)) is not None:
+            return await self._profile(scope, topic, where, course)
         with course.stage("search"):
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         with course.stage("rank"):
             return self._ranked(read, hybrid, candidates)
 
-    async def _profile(self, scope: Scope, where: MemoryFilter, course: Course) -> list[Scored]:
-        """What tells most of who the user is."""
-        centre, tokens = self._ranker.topics.centre, np.zeros((0, 0), np.float32)
-        nearest = HybridQuery(dense=centre, tokens=tokens, limit=CANDIDATES, facts=LINES, where=where)
+    async def _profile(self, scope: Scope, topic: int, where: MemoryFilter, course: Course) -> list[Scored]:
+        """What tells most of a topic of which all that is known is asked for."""
+        topics, tokens = self._ranker.topics, np.zeros((0, 0), np.float32)
+        nearest = HybridQuery(
+            dense=topics.centre(topic), tokens=tokens, limit=profile.CANDIDATES, facts=profile.LINES, where=where
+        )
         with course.stage("search"):
             candidates = await self._store.search(scope, nearest)
         with course.stage("rank"):
-            return profile(candidates, self._ranker.read(candidates), self._ranker.topics)
+            return profile.profile(candidates, self._ranker.read(candidates), topics, topic)
 
     def _ranked(self, query: Query, hybrid: HybridQuery, candidates: list[Candidate]) -> list[Scored]:
-        """Best first; those set aside do not lower the others' scores."""
+        """Likeliest first; those set aside do not lower the others' scores."""
         readings = self._ranker.read(candidates)
         away = echoes.places(query.text, candidates, readings)
         return self._ranker.rank(
@@ -311,6 +312,7 @@ class Recall:
             aside=away.told,
             noise=away.noise,
             readings=readings,
+            ranked=False,
         )
 
     async def _query(self, text: str, patience_s: float, *, least: int, where: MemoryFilter) -> HybridQuery:
@@ -336,8 +338,8 @@ class Recall:
         """Why each may be injected or not; the stable facts of a first turn, which need no score, come last."""
         now, present, shown = self._clock.now(), frozenset(request.present), frozenset(request.shown)
         query = request.queries[-1]
-        if any(PROFILE in one.signals for one in found) and request.limits.retrieval_limit is None:
-            limits = limits.up_to(LINES)
+        if _is_profile(found) and request.limits.retrieval_limit is None:
+            limits = limits.up_to(profile.LINES)
 
         def asked(some: Sequence[Scored]) -> frozenset[str]:
             places = echoes.echoes(query, readings_of([one.notes for one in some]))
@@ -371,6 +373,11 @@ class Recall:
             nonce=request.nonce,
             max_tokens=limits.max_tokens,
             heading=self._settings.inject.template,
+            line=profile.LINE_CHARACTERS if _is_profile(judged.kept) else LINE_CHARACTERS,
             shares=limits.tiers,
             tier=tier,
         )
+
+
+def _is_profile(found: Sequence[Scored]) -> bool:
+    return any(profile.PROFILE in one.signals for one in found)

@@ -20,9 +20,10 @@ CROWDING = ("crowd", "turn_crowd")
 """The columns by which the number of candidates lowers all of their sums."""
 
 
-def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
+def scores(recipe: Recipe, batch: Batch, columns: Columns, *, ranked: bool) -> Array:
     """One score in [0, 1] for each candidate, by the weights ``lexical`` for those without a vector, ``late`` for turns
-    that were compared token by token, and ``hybrid`` for all others.
+    that were compared token by token, and ``hybrid`` for all others. ``ranked``: none is likelier than one that the
+    weights of the order put before it, as a ranking wants it; else each is told by itself, as a block does.
     """
     without, count = batch.without_vector, len(batch.cosine)
     if not recipe.calibrated:
@@ -30,10 +31,10 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
         if without.any():
             sums = np.where(without, weighted(columns, recipe.lexical, count), sums)
         return np.clip(sums, 0.0, 1.0)
-    seen = _Seen.of(batch, columns)
+    seen = _Seen.of(batch, columns, ranked=ranked)
     if batch.has_no_vectors:
         odds = _odds(seen, columns, recipe.lexical, recipe.lexical_level, without)
-        return fusion.probability(with_later(batch, odds, LIKELY))
+        return fusion.probability(odds if ranked else with_later(batch, odds, LIKELY))
     sums = weighted(columns, recipe.hybrid, count, batch.nothing)
     compared = np.zeros(count, dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
@@ -45,8 +46,8 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns) -> Array:
         by_vector = {"by_vector": free(recipe.hybrid, columns, sums)}
         odds = np.where(compared, _odds(seen, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
-        odds = np.where(without, _by_words(recipe, batch, odds, without), odds)
-    return fusion.probability(with_later(batch, odds, LIKELY))
+        odds = np.where(without, _by_words(recipe, batch, odds, without, ranked=ranked), odds)
+    return fusion.probability(odds if ranked else with_later(batch, odds, LIKELY))
 
 
 class _Seen(msgspec.Struct, gc=False):
@@ -56,11 +57,12 @@ class _Seen(msgspec.Struct, gc=False):
     alone: Columns
     nothing: Array
     counted: NDArray[np.bool_] | None
+    ranked: bool
 
     @classmethod
-    def of(cls, batch: Batch, columns: Columns) -> "_Seen":
+    def of(cls, batch: Batch, columns: Columns, *, ranked: bool) -> "_Seen":
         asked = Asked.of(batch)
-        return cls(asked, by_themselves(asked, columns, batch.nothing), batch.nothing, batch.counted)
+        return cls(asked, by_themselves(asked, columns, batch.nothing), batch.nothing, batch.counted, ranked)
 
 
 def _odds(
@@ -81,7 +83,8 @@ def _odds(
     def told(some: NDArray[np.bool_], count: int | None = None) -> Array:
         alone, nothing = seen.alone, seen.nothing
         found = features(seen.asked, columns, sums, free_sums, some, alone=alone, nothing=nothing, count=count)
-        return in_order(weighted(found, level, len(members), nothing), sums, some)
+        odds = weighted(found, level, len(members), nothing)
+        return in_order(odds, sums, some) if seen.ranked else odds
 
     if counted is None or not np.logical_or.reduce(members & counted):
         return told(members)
@@ -95,7 +98,7 @@ def free(weights: Weights, columns: Columns, sums: Array) -> Array:
     return sums - functools.reduce(np.add, crowding) if crowding else sums
 
 
-def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.bool_]) -> Array:
+def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.bool_], *, ranked: bool) -> Array:
     """The odds of those whose vector is still to be made, as they would be without a model: among the candidates that
     words find. Beside all that lies near by vector hardly a match of words would seem to stand out.
     """
@@ -111,7 +114,7 @@ def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.boo
             columns |= STAGES[name](told)
     found = odds.copy()
     everyone = np.ones(len(rows), dtype=np.bool_)
-    found[rows] = _odds(_Seen.of(told, columns), columns, recipe.lexical, recipe.lexical_level, everyone)
+    found[rows] = _odds(_Seen.of(told, columns, ranked=ranked), columns, recipe.lexical, recipe.lexical_level, everyone)
     return found
 
 

@@ -67,13 +67,15 @@ class Ranker:
         noise: Set[int] = frozenset(),
         readings: Sequence[Reading] | None = None,
         read: Query | None = None,
+        ranked: bool = True,
     ) -> list[Scored]:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
 
         ``text`` is what was searched for, ``now`` the time it was asked at. Candidates at the places ``noise`` have the
         score that they get beside the others, and do not count in that of these; those at ``aside`` have the score that
         they get without the noise, and do not count in that of the rest. ``readings`` as `read` answered them, where
-        that was asked before, and ``read`` the text and the time as they were read before.
+        that was asked before, and ``read`` the text and the time as they were read before. ``ranked`` as in
+        `scores.scores`.
         """
         if not candidates:
             return []
@@ -81,16 +83,16 @@ class Ranker:
         places = range(len(candidates))
         everyone = batch.only(places, silent=noise)
         if not aside - noise:
-            return best_first(self._scored(everyone))
-        scored = self._scored(everyone, sorted(aside | noise))
+            return best_first(self._scored(everyone, ranked=ranked))
+        scored = self._scored(everyone, sorted(aside | noise), ranked=ranked)
         if left := [place for place in places if place not in aside and place not in noise]:
-            scored += self._scored(batch.only(left))
+            scored += self._scored(batch.only(left), ranked=ranked)
         return best_first(scored)
 
-    def _scored(self, batch: Batch, places: Sequence[int] | None = None) -> list[Scored]:
+    def _scored(self, batch: Batch, places: Sequence[int] | None = None, *, ranked: bool) -> list[Scored]:
         """The candidates of the batch, or those at some of its places."""
         columns = self.columns(batch)
-        scores: list[float] = scores_of(self._recipe, batch, columns).tolist()
+        scores: list[float] = scores_of(self._recipe, batch, columns, ranked=ranked).tolist()
         memories, notes = batch.memories, batch.notes
         if places is not None:
             memories, notes = [memories[place] for place in places], [notes[place] for place in places]
