@@ -4,9 +4,10 @@ import asyncio
 import hashlib
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
 from memproxy.settings import LearnSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
+from tests.support.waiting import eventually
 
 DIMENSION = 64
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -222,6 +224,21 @@ class Rig:
     async def plan(self, scope: Scope = ANN, **body: Any) -> None:
         """Write through the journal as the API does, and wait."""
         assert await self.worker.applied(await self.submit(PlanBody(**body), scope), PATIENCE_S)
+
+    async def meanwhile(self, done: Callable[[], Awaitable[Any]], *, what: str, step_s: float = 60) -> None:
+        """Wait until ``done``, while time passes: what failed a moment ago is due again, whenever it was put off."""
+
+        async def asked() -> Any:
+            self.clock.advance(step_s)
+            self.worker.wake()
+            return await done()
+
+        await eventually(asked, PATIENCE_S, what=what)
+
+    async def carried_out(self, *numbers: int) -> None:
+        """Wait for rows, as often as they are to be tried again."""
+        for number in numbers:
+            await self.meanwhile(partial(self.worker.applied, number, 0), what=f"row {number}")
 
     async def teach(self, said: str, *candidates: Any, scope: Scope = ANN, at: datetime | None = None) -> None:
         """Say one thing that the extractor answers with these candidates, and wait until it is learned."""

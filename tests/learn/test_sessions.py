@@ -137,10 +137,11 @@ async def test_a_used_up_hour_waits_for_the_next_and_spends_no_tries(
         other = Scope(tenant="other", user="ann", session="s")
         r.give_key(other)
         await r.say(SAID, scope=other)
-        await eventually(lambda: len(r.server.prompts) == 1)
-        r.clock.advance(3600)
-        r.worker.wake()
-        await eventually(lambda: len(r.server.prompts) >= 2)
+
+        async def asked_again() -> bool:
+            return len(r.server.prompts) >= 2
+
+        await r.meanwhile(asked_again, what="an hour later it is asked again", step_s=3600)
         assert await r.state.parked(None, limit=5) == []
 
 
