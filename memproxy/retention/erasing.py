@@ -24,8 +24,8 @@ GATHER_S = 2.0
 """How long an erasure waits for others that nobody waits for either."""
 
 REST = 20
-"""Unless somebody waits, the files are left alone for so many times as long as it took to write them anew, while that is
-not longer than `LONGEST_REST_S`."""
+"""Unless somebody waits, the files are left alone for so many times as long as it took to write them anew, while
+that is not longer than `LONGEST_REST_S`."""
 
 LONGEST_REST_S = 10.0
 """Longest that deleted text waits because files were written anew lately, where that is quick."""
