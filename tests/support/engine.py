@@ -62,7 +62,7 @@ def make_engine(
     settings = settings or test_settings()
     clock = WallClock()
     state = SqliteState(folder / "state.db", sync="normal")
-    store = store or EdgeStore(folder / "store", dimension=dimension, embedder_name=None)
+    store = store or EdgeStore(folder / "store", dimension=dimension, embedder_name=None, lull_s=0)
     embedder, lexical, access = NoEmbedder(dimension), Bm25Encoder(), ModelAccess(settings)
     model = OpenAIChatModel(settings.models.extract)
     worker = Worker(
