@@ -1,8 +1,8 @@
 """Every call of the memory API by who is bound to a project, to a user, or stands in an agent, about what is another's.
 
 One real server; the owner stores one of everything where the caller may not look, and the table below asks for it by id
-and for the same that is not there. The answers must be the same, hold nothing of it, and leave it as it is: so calls that
-leave the caller nothing with a name of it either share what is stored.
+and for the same that is not there. The answers must be the same, hold nothing of it, and leave it as it is: so calls
+share what is stored, but for those that leave the caller something of his own with a name of it.
 """
 
 import json

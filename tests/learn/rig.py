@@ -31,14 +31,14 @@ from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
 from memproxy.settings import LearnSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 DIMENSION = 64
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ANN = Scope(tenant="acme", user="ann", session="s1")
 BEN = Scope(tenant="acme", user="ben", session="s1")
 KEY = "sk-test"
-PATIENCE_S = 20.0
+PATIENCE_S = LONGEST_S
 
 Answer = str | int | dict[str, Any] | list[Any]
 

@@ -11,6 +11,7 @@ import respx
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
+from tests.support.waiting import LONGEST_S
 
 URL = "http://models.test/v1"
 CREDENTIAL = Credential(base_url=URL, model="m1", api_key="sk-secret")
@@ -19,7 +20,7 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string
 
 @pytest.fixture
 async def model() -> AsyncIterator[OpenAIChatModel]:
-    made = OpenAIChatModel(ModelSettings(timeout_s=5))
+    made = OpenAIChatModel(ModelSettings(timeout_s=LONGEST_S))
     yield made
     await made.close()
 
