@@ -62,7 +62,6 @@ async def test_no_turn_is_lost_or_doubled_whatever_is_killed_when(tmp_path: Path
     assert found.facts
 
 
-@pytest.mark.timeout(240)
 async def test_a_row_that_kills_the_engine_is_parked_and_listed_and_others_are_learned_from(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from memproxy.evals.bench import nginx
 from memproxy.evals.bench.figures import Report
@@ -21,8 +20,6 @@ from tests.support.waiting import LONGEST_S, eventually
 
 SCALE = 0.02
 PLAN = scaled(QUICK, SCALE)
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -18,10 +18,7 @@ from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream, no_facts
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(180),
-]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OURS = frozenset({"test-config.yaml"})
 SAID = "My budget for Reykjavík is $10,000, says Zebulonia Quarkenstein"

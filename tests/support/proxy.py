@@ -20,7 +20,7 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from tests.support.http_client import NO_TLS, plain_client
 from tests.support.waiting import LONGEST_S, eventually
 
-READY_DEADLINE_S = 40.0
+READY_DEADLINE_S = 100.0
 KEY = "sk-test-one"
 _TRACEBACK = "Traceback (most recent call last)"
 
