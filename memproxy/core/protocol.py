@@ -89,9 +89,10 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The block (empty when there is nothing worth injecting), its tokens and lines, and the time each stage took.
 
     ``result`` is ``injected``, ``empty``, ``skipped`` or ``degraded``; ``reason`` says why in the last two. ``timings``
-    are milliseconds by stage (rewrite, embed, search, rank, hops, rerank, first_turn, assemble, recall). ``query`` is
-    what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``, ``rerank:
-    unreadable``. ``expiring`` says of cited memories that expire when they do: their lines are not repeated after that.
+    are milliseconds by stage (own_words, rewrite, embed, search, look, rank, hops, rerank, first_turn, assemble,
+    recall). ``query`` is what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``,
+    ``rerank: unreadable``. ``expiring`` says of cited memories that expire when they do: their lines are not repeated
+    after that.
     """
 
     result: str

@@ -192,7 +192,9 @@ def show(made: dict[str, Any], console: Console) -> None:
             table.add_row(name, str(rates["all"]["lines"]), *cells)
         console.print(table)
     if made["injected"] is not None:
-        table = make_table("kind", "asked", "searched", "injected", title="injected from the memory, needed or not")
+        everything = any("searched" in count for count in made["injected"].values())
+        title = "injected from the memory" if everything else "injected although not needed"
+        table = make_table("kind", "asked", "searched", "injected", title=title)
         for kind, count in made["injected"].items():
             searched = str(count.get("searched", count["asked"]))
             table.add_row(kind, str(count["asked"]), searched, f"{count['injected']} ({count['rate']:.3f})")

@@ -311,8 +311,10 @@ class Recall:
                 beside += days.beside(read, self._lexical)
                 hybrid = msgspec.structs.replace(hybrid, beside=beside)
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
-        if only_if_told and not speaks_of(query, candidates):
-            raise _General
+        if only_if_told:
+            with course.stage("look"):
+                if not speaks_of(query, candidates):
+                    raise _General
         with course.stage("rank"):
             return self._ranked(read, hybrid, candidates)
 
