@@ -23,7 +23,7 @@ from memproxy.evals.gate import load
 Array = NDArray[Any]
 
 WEIGHTS = Path(__file__).parents[1] / "core" / "message_kinds.json"
-LEAST = {"greeting": 0.6, "smalltalk": 0.75, "tool": 0.65, "fact": 0.75}
+LEAST = {"greeting": 0.6, "smalltalk": 0.75, "tool": 0.65, "fact": 0.82}
 """Above these shares a kind is believed: a memory that is not looked for costs more than a search."""
 
 SCALE = 100
