@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from memproxy.core.text import key_terms, spaced
+from memproxy.core.text import key_terms, spaced, words
 from memproxy.ports import Candidate
 
 NEAR = 0.45
@@ -49,8 +49,7 @@ def speaks_of(query: str, candidates: Sequence[Candidate]) -> bool:
     found = sorted((one for one in candidates if one.bm25), key=lambda one: -(one.bm25 or 0.0))[:_READ]
     if not stems or not found:
         return False
-    pattern = re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, stems))})")
-    held = [frozenset(pattern.findall(one.memory.content[:_READ_CHARACTERS].lower())) for one in found]
+    held = [_held(stems, one.memory.content[:_READ_CHARACTERS].lower()) for one in found]
     names = {name.lower()[:_STEM] for name in _NAME.findall(query)}
     if any(names & one for one in held):
         return True
@@ -58,3 +57,12 @@ def speaks_of(query: str, candidates: Sequence[Candidate]) -> bool:
     weights = {stem: math.log(1 + len(found) / (counts[stem] + 1)) for stem in stems}
     enough = HELD * sum(weights.values())
     return any(sum(weights[stem] for stem in one) > enough for one in held)
+
+
+def _held(stems: Sequence[str], low: str) -> frozenset[str]:
+    """The stems that a word of the text begins with."""
+    there = tuple(stem for stem in stems if stem in low)
+    if not there:
+        return frozenset()
+    said = [word for word in words(spaced(low)) if word.startswith(there)]
+    return frozenset(stem for stem in there if any(word.startswith(stem) for word in said))
