@@ -12,7 +12,8 @@ import pytest
 
 from memproxy.core.block import quote, shown_texts, strip_blocks
 from memproxy.core.forget_all import order_in
-from memproxy.core.gate import is_housekeeping, is_personal, is_vague, judge
+from memproxy.core.gate import is_vague, judge
+from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.redact import KINDS, redact
 from memproxy.core.retract import orders
 from memproxy.core.text import embedder_tokens, key_terms, sentences, spaced, split_parts
@@ -140,7 +141,7 @@ def grows(found: Found, fragment: str) -> bool:
         "memproxy.core.block._LINE",
         "memproxy.core.redact._FORMATS",
         "memproxy.core.timerange._PATTERNS",
-        "memproxy.core.gate._TOOL",
+        "memproxy.core.housekeeping._HOUSEKEEPING",
         "memproxy.recall.levels._MANY",
         "memproxy.recall.hops._PHRASES",
     ],
@@ -181,7 +182,7 @@ def test_no_pattern_takes_longer_than_its_text_grows() -> None:
 @pytest.mark.parametrize(
     "reads",
     [
-        *(strip_blocks, quote, shown_texts, plants, is_request, unquoted, is_housekeeping, is_vague, is_personal),
+        *(strip_blocks, quote, shown_texts, plants, is_request, unquoted, is_housekeeping, is_vague),
         *(order_in, orders, sentences, split_parts, key_terms, spaced, embedder_tokens, parts_of, sides_of, attribute),
         *(
             partial(redact, kinds=KINDS),

@@ -10,7 +10,6 @@ from typing import Protocol, runtime_checkable
 from memproxy.errors import MemoryUnavailable, StateUnavailable, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import MemoryStore, StateStore
-from memproxy.recall.pipeline import Recall
 
 log = logging.getLogger(__name__)
 
@@ -62,19 +61,16 @@ class Measuring:
         *,
         state: StateStore,
         store: MemoryStore,
-        recall: Recall,
     ) -> None:
         self._parts = parts
         self._opened = opened
         self._state = state
         self._store = store
-        self._recall = recall
         self._doubted = asyncio.Event()
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
-            await self._recall.prepare()
             await self._pause()
             await self.look()
 

@@ -128,13 +128,14 @@ class Engine:
         self._pruner = Pruner(
             policies=Policies(settings.retention), store=store, state=state, plan=self._planned, clock=clock
         )
+        recall.own_words.found_by(worker.soon_indexed)
         worker.on_written(self._pruner.wrote)
         worker.on_deleted(self._eraser.soon)
         self._quotas = Quotas(settings, state, store, clock)
         self._indexing = Yielding(worker.wake_index)
         self._parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
         self._opened: set[str] = set()
-        self._measuring = Measuring(self._parts, self._opened, state=state, store=store, recall=recall)
+        self._measuring = Measuring(self._parts, self._opened, state=state, store=store)
         self._all_open = asyncio.Event()
 
     async def start(self) -> None:

@@ -38,8 +38,8 @@ from memproxy.recall.candidates import looked_at, wanted
 from memproxy.recall.course import Course
 from memproxy.recall.earlier import with_earlier
 from memproxy.recall.first_turn import stable_facts
-from memproxy.recall.general import GeneralQuestions
 from memproxy.recall.occasions import with_days
+from memproxy.recall.own_words import OwnWords
 from memproxy.recall.query import Query
 from memproxy.recall.reading import readings_of
 from memproxy.recall.recipes import LATE, Recipe, configured
@@ -49,6 +49,7 @@ from memproxy.recall.search import Ranker, Scored, best_first
 from memproxy.recall.select import ELBOW, Judgements, Limits, select
 from memproxy.recall.several import asks_for_all
 from memproxy.recall.sides import SIDE, sides_of, with_sides
+from memproxy.recall.speaks_of import higher, speaks_of
 from memproxy.recall.subqueries import parts_of
 from memproxy.recall.tiers import Tier, tier_of
 from memproxy.settings import Settings
@@ -74,7 +75,7 @@ _QUESTION_TERMS = 24
 
 
 class _General(Exception):
-    """The question asks for general knowledge; nothing is searched."""
+    """The question looks general, and the user's memories do not speak of it."""
 
 
 class Recall:
@@ -107,13 +108,9 @@ class Recall:
         self._aside = Aside()
         self._rewriter = rewriter
         self._reranker = reranker
-        self._general = GeneralQuestions(embedder, enabled=settings.gate.prototypes)
+        self.own_words = OwnWords(settings.recall.deadline_ms / 1000)
         if isinstance(store, NotesAhead):
             store.note_ahead(lambda memory, notes: self._aside.note(memory, self._ranker.note(memory, notes)))
-
-    async def prepare(self) -> None:
-        """What is worth doing ahead of requests; called now and then."""
-        await self._general.prepare()
 
     async def recall(self, request: RecallRequest, *, explained: int = EXPLAINED) -> RecallAnswer:
         """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised.
@@ -122,11 +119,15 @@ class Recall:
         """
         course = Course(self._settings.recall.deadline_ms / 1000)
         limits = Limits.of(self._settings, request.limits)
+        if request.only_if_told:
+            limits = msgspec.structs.replace(limits, floor=higher(limits.floor))
         if not request.queries or not limits.kinds or not limits.limit:
             return without(course, "empty", query=with_context(request.queries))
-        request = await with_earlier(self._store, request, course, now=self._clock.now())
-        query = await self._rewritten(request, course)
+        query = with_context(request.queries)
         try:
+            await self.own_words.wait(request.scope, course)
+            request = await with_earlier(self._store, request, course, now=self._clock.now())
+            query = await self._rewritten(request, course)
             query, found = await self._found(request, query, limits, course)
             stable = await self._stable(request, limits, course)
         except _General:
@@ -189,8 +190,8 @@ class Recall:
     async def _asked(self, request: RecallRequest, query: str, limits: Limits, course: Course) -> list[Scored]:
         """What is found for the query; for each of its questions where it has several."""
         parts = parts_of(query)
-        verdict = request.verdict if len(parts) == 1 else None
-        searches = [await self._find(request.scope, part, limits, course, verdict=verdict) for part in parts]
+        only_if_told = request.only_if_told and len(parts) == 1
+        searches = [await self._find(request.scope, part, limits, course, only_if_told=only_if_told) for part in parts]
         return searches[0] if len(searches) == 1 else averaged(*searches)
 
     async def _by_statement(
@@ -290,7 +291,7 @@ class Recall:
                 return await stable_facts(self._store, request.scope, limits, count, self._clock.now())
 
     async def _find(
-        self, scope: Scope, query: str, limits: Limits, course: Course, *, verdict: str | None = None
+        self, scope: Scope, query: str, limits: Limits, course: Course, *, only_if_told: bool = False
     ) -> list[Scored]:
         where = MemoryFilter(
             kinds=limits.kinds,
@@ -303,8 +304,6 @@ class Recall:
             share = EMBED_SHARE * self._settings.recall.deadline_ms / 1000
             hybrid = await self._query(query, share, least=0, where=where)
             hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in limits.kinds else 0)
-        if self._general.asks(verdict, hybrid.dense):
-            raise _General
         read = Query(query, self._clock.now())
         with course.stage("search"):
             if "preferences" in self._recipe.stages:
@@ -312,6 +311,10 @@ class Recall:
                 beside += days.beside(read, self._lexical)
                 hybrid = msgspec.structs.replace(hybrid, beside=beside)
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
+        if only_if_told:
+            with course.stage("look"):
+                if not speaks_of(query, candidates):
+                    raise _General
         with course.stage("rank"):
             return self._ranked(read, hybrid, candidates)
 
