@@ -18,8 +18,10 @@ LAST_SAID = "last_said_at"
 RETRACTED_BY = "retracted_by"
 RETRACTED_AT = "retracted_at"
 STATED_END = "stated_end"
-"""Names in ``metadata``: when it was said first and last, by which turn and when it was taken back, and until when it
-was said to hold, where something closed it before.
+RECONCILED_AT = "reconciled_at"
+"""Names in ``metadata``: when it was said first and last, by which turn and when it was taken back, until when it was
+said to hold, where something closed it before, and when learning held it against all that was known: two such
+statements that are active side by side both hold.
 """
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.chain import LAST_SAID, RETRACTED_AT, RETRACTED_BY, SAID, STATED_END, place
+from memproxy.core.chain import LAST_SAID, RECONCILED_AT, RETRACTED_AT, RETRACTED_BY, SAID, STATED_END, place
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
@@ -28,7 +28,7 @@ _SLOT_FIELDS = frozenset(
 )
 _STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
 _NOTED = frozenset({RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY})
-_NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID})
+_NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID, RECONCILED_AT})
 _EXTRACTOR = "extractor"
 """Metadata of what was learned; what somebody stored himself may have a ``said_at`` of his own."""
 
