@@ -127,7 +127,12 @@ def in_place_of(candidate: Memory, target: Memory) -> Memory:
     of its own (a bare value, "it's 15,000 now").
     """
     listed = has_many(predicate_name(target.predicate or "")[0])
-    if is_whole(candidate) or _turns(candidate, target) or slot_name(target) is None or (listed and not candidate.object):
+    if (
+        is_whole(candidate)
+        or _turns(candidate, target)
+        or slot_name(target) is None
+        or (listed and not candidate.object)
+    ):
         return candidate
     named = msgspec.structs.replace(
         candidate,

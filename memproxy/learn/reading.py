@@ -18,6 +18,7 @@ from memproxy.learn.extract import Extractor, is_read
 from memproxy.learn.orders import heeded
 from memproxy.learn.outages import ModelOutages
 from memproxy.learn.outdated import PREDICATE
+from memproxy.learn.pending import as_before, changed_by
 from memproxy.learn.pleasantries import hold_nothing
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
@@ -82,7 +83,9 @@ class Reader:
             metrics().extractions_skipped.labels(reason="smalltalk").inc()
             return Read([], [])
         if not is_new:
-            window = msgspec.structs.replace(window, known=await self._related(scope, window))
+            pending = await self._pending(scope, window)
+            related = [one for one in await self._related(scope, window) if one.id not in pending]
+            window = msgspec.structs.replace(window, known=[*pending.values(), *related])
         if self._verbatim:
             return self._admission.of_rules(await asyncio.to_thread(rules.extract, _plain(window)))
         credential = self.credential(scope, body)
@@ -102,6 +105,15 @@ class Reader:
     def credential(self, scope: Scope, body: LearnBody) -> Credential | None:
         """How the tenant's model is called; None while that is not known, and where no model is asked."""
         return None if self._verbatim else self._access.credential(scope.tenant, self._role, body.model)
+
+    async def _pending(self, scope: Scope, window: Window) -> dict[str, Memory]:
+        """The facts, by id, that a new message of the window ended by rules, as they were: whoever reads the message
+        sees what it is about.
+        """
+        changed = changed_by([turn for turn in window.turns if turn.id in window.new_ids])
+        stored = await self._store.get(scope, list(changed)) if changed else {}
+        before = {name: as_before(memory, changed[name]) for name, memory in stored.items() if name in changed}
+        return {name: memory for name, memory in before.items() if memory.active}
 
     async def _related(self, scope: Scope, window: Window) -> list[Memory]:
         """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""

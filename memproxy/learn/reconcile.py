@@ -33,6 +33,7 @@ from memproxy.learn.nearby import Nearby, Vector
 from memproxy.learn.orders import Forgetting
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
+from memproxy.learn.pending import opened, settled, taken_back_with
 from memproxy.learn.placing import Placing
 from memproxy.learn.questions import turns
 from memproxy.learn.requests import hide_requests
@@ -125,14 +126,23 @@ class Reconciler:
         return advice
 
     async def learned(
-        self, scope: Scope, found: Sequence[Grounded], *, now: datetime, extractor: str, advice: Advice | None = None
+        self,
+        scope: Scope,
+        found: Sequence[Grounded],
+        *,
+        now: datetime,
+        extractor: str,
+        advice: Advice | None = None,
+        read: Sequence[Memory] = (),
     ) -> Planned:
-        """The plan for what was extracted, each candidate against what is known and against those before it.
+        """The plan for what was extracted, each candidate against what is known and against those before it. ``read``
+        are the messages that it was extracted from: what is pending by them is settled.
 
         Raises:
             StoreUnavailable, StateUnavailable: what is known could not be read.
         """
         known = Known(scope, self._store, self._state)
+        held = await opened(known, read, now)
         candidates, vectors = await self._candidates(known, scope, found, now, extractor)
         counts: Counter[str] = Counter()
         outcomes: list[Outcome] = []
@@ -154,6 +164,7 @@ class Reconciler:
             if operation != _DONE_BEFORE:
                 outcomes += outcome_of(grounded.turn, memory, operation, decision)
         hide_requests(known, found)
+        outcomes += await settled(known, read, held, now)
         plan = msgspec.structs.replace(known.plan(), outcomes=outcomes)
         return Planned(plan=plan, known=known, operations=counts)
 
@@ -183,9 +194,23 @@ class Reconciler:
         if (reason := await self._refused(known, case, decision)) is not None:
             metrics().candidates_rejected.labels(reason=reason).inc()
             return reason, decision
-        if (ended := await self._traces.ended(known, candidate, decision, case.now)) is not None:
+        if (ended := await self._ended(known, case, decision)) is not None:
             await self._succession.add_ended(known, ended, case.now)
             return Operation.RETRACT.value, Decision(Operation.RETRACT, ended, (ended,))
+        await self._carry_out(known, case, decision)
+        return decision.operation.value, decision
+
+    async def _ended(self, known: Known, case: _Case, decision: Decision) -> Memory | None:
+        """The candidate as it was taken back after it was said: with its whole message, or in its own words."""
+        if decision.operation is not Operation.DUPLICATE:
+            ended = taken_back_with(case.grounded.turn, case.candidate, case.now)
+            if ended is not None:
+                return ended
+        return await self._traces.ended(known, case.candidate, decision, case.now)
+
+    async def _carry_out(self, known: Known, case: _Case, decision: Decision) -> None:
+        """Add to the plan what a statement does."""
+        candidate = case.candidate
         if decision.operation is Operation.DUPLICATE and decision.target is not None:
             chain = await known.chain_of(decision.target)
             for name, fields in repeat(decision.target, candidate, chain, now=case.now).items():
@@ -199,7 +224,6 @@ class Reconciler:
             await self._succession.supersede(known, candidate, decision.target, case.now)
         else:
             await known.add(candidate)
-        return decision.operation.value, decision
 
     async def _refused(self, known: Known, case: _Case, decision: Decision) -> str | None:
         """Why a decision is not carried out; a value of before that a model took from elsewhere is an echo."""

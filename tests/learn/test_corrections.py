@@ -1,4 +1,4 @@
-"""A right correction comes out right: its own sentence is stored, exactly what it replaces ends, nothing else changes."""
+"""A right correction comes out right: its own sentence is stored, and exactly what it replaces ends."""
 
 import asyncio
 import re
@@ -19,13 +19,14 @@ from tests.learn.corrections import CORRECTIONS, Correction
 from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
 from tests.learn.rules_rig import said as read_by_rules
 
-
 WAYS = [(one, False) for one in CORRECTIONS] + [(one, True) for one in CORRECTIONS if len(one.extracted) > 1]
 """Each in order, and turned round where it extracts several statements."""
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["bare", "named"])
-@pytest.mark.parametrize(("correction", "turned"), WAYS, ids=lambda one: one.name if isinstance(one, Correction) else "")
+@pytest.mark.parametrize(
+    ("correction", "turned"), WAYS, ids=lambda one: one.name if isinstance(one, Correction) else ""
+)
 async def test_a_right_correction_ends_exactly_what_it_replaces_and_stands_as_it_is(
     tmp_path: Path, correction: Correction, turned: bool, named: bool
 ) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from memproxy.core.slots import predicate_name, same_value, value_name
 from memproxy.learn.candidates import Extracted
-from memproxy.learn.rules.known import Ledger, taken_back, terms, with_value
+from memproxy.learn.rules.known import Ledger, put_aside, terms, with_value
 from memproxy.learn.rules.said import Clause
 from memproxy.learn.rules.statements import is_value, stated
 from memproxy.learn.rules.table import COUNT, VALUES
@@ -98,6 +98,12 @@ _CONTRAST = re.compile(
 )
 
 
+def speaks_of_a_change(clause: Clause) -> bool:
+    """Whether a clause is worded like one that puts a value right."""
+    patterns = (*PAIRS, ALONE, COUNTED) if clause.text[:4].lower() != "the " else (*PAIRS, *SUBJECTS)
+    return clause.corrects or any(one.match(clause.text) for one in patterns)
+
+
 def put_right(clause: Clause, ledger: Ledger, said_at: datetime) -> list[Extracted]:
     """What a whole statement puts right by the value that it denies ("I'm allergic to cashews, not almonds")."""
     match = _CONTRAST.match(clause.text)
@@ -141,7 +147,7 @@ def _by_value(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
         number = f"number_of_{counted['topic']}"
         held = [one.statement for one in ledger.newest() if one.statement.predicate == number]
         if not held or not held[0].evidence:
-            return [taken_back(held[0])] if held else []
+            return [put_aside(held[0])] if held else []
         return [msgspec.structs.replace(held[0], content=f"User has {counted[0]}.", object=counted["new"])]
     match = ALONE.match(clause.text)
     new = typed(match["new"]) if match is not None else None

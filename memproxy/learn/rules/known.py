@@ -26,11 +26,12 @@ _SAME = {"allergic": "allergy", "intolerant": "intolerance", "favourite": "favor
 
 class Known(msgspec.Struct, frozen=True):
     """A statement that can be changed; ``turn`` is the place of its turn in the window, -1 for what was known
-    before.
+    before, which is the fact ``memory``.
     """
 
     statement: Extracted
     turn: int
+    memory: str | None = None
 
     @property
     def terms(self) -> frozenset[str]:
@@ -50,7 +51,7 @@ class Ledger:
         facts = sorted(
             (one for one in known if one.kind is not Kind.TURN and one.active), key=lambda one: one.created_at
         )
-        self._held = [Known(_of_memory(memory), -1) for memory in facts]
+        self._held = [Known(_of_memory(memory), -1, memory.id) for memory in facts]
         self.place = 0
         """The place of the turn that is read."""
 
@@ -107,6 +108,11 @@ def taken_back(statement: Extracted) -> Extracted:
     return msgspec.structs.replace(statement, intent=Intent.FORGET, confidence=SURE, evidence=(), relations=())
 
 
+def put_aside(statement: Extracted) -> Extracted:
+    """The retraction of a statement that holds with another value now."""
+    return msgspec.structs.replace(taken_back(statement), replaces=statement.object)
+
+
 def with_value(statement: Extracted, value: str) -> Extracted | None:
     """What puts another value in a statement's place: the table's own sentence of that value. A sentence that somebody
     else wrote (a model, the API) is not written anew: it is taken back, and the message says what holds. None where
@@ -116,7 +122,7 @@ def with_value(statement: Extracted, value: str) -> Extracted | None:
     if same_value(value_name(old), value_name(value)):
         return None
     if not statement.evidence:
-        return taken_back(statement)
+        return put_aside(statement)
     head, found, _ = statement.content.rpartition(f"{old}.")
     if not old or not found:
         return None
