@@ -381,7 +381,7 @@ CORRECTIONS = (
                 ),
             ),
         ),
-        "New job! I run the lab at Brightwell since Monday, it's a ten minute walk, and they've given me my own kettle.",
+        "New job! I run the lab at Brightwell since Monday, it's a ten minute walk, and they gave me my own kettle.",
         (
             Said(
                 "User runs the lab at Brightwell.",
@@ -395,9 +395,7 @@ CORRECTIONS = (
                 ("user", "commutes_by", "walking"),
                 "User commutes by tram line 6.",
             ),
-            Said(
-                "User has a kettle of her own at work.", "they've given me my own kettle", ("user", "has_kettle", "own")
-            ),
+            Said("User has a kettle of her own at work.", "they gave me my own kettle", ("user", "has_kettle", "own")),
         ),
     ),
 )
