@@ -7,7 +7,7 @@ undone.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -249,10 +249,10 @@ def _says_no_more(turn: Memory, covered: frozenset[str]) -> bool:
 
 def _is_about(turn: Memory, wanted: frozenset[str]) -> bool:
     """Whether a message tells one thing, which holds all that an order to forget names."""
-    from memproxy.learn.rules.known import terms  # noqa: PLC0415 - as above
+    from memproxy.learn.rules.reader import names_all_of  # noqa: PLC0415 - as above
 
     told = _telling(turn)
-    return len(told) == 1 and bool(wanted) and wanted <= terms(told[0])
+    return len(told) == 1 and names_all_of(told[0], wanted)
 
 
 class _Changes(msgspec.Struct, frozen=True):
@@ -274,10 +274,12 @@ def changed_by(turns: Sequence[Memory]) -> dict[str, Memory]:
     return {name: turn for turn in turns for name in _changes(turn).facts}
 
 
-def taken_back_with(turn: Memory, candidate: Memory, now: datetime) -> Memory | None:
-    """What is read in a message that another one took back as a whole, as it was taken back; None of other messages."""
+def taken_back_with(turn: Memory, candidate: Memory, seen: Collection[str], now: datetime) -> Memory | None:
+    """What is read in a message that another one took back as a whole, as it was taken back; None of other messages,
+    and where that one was ``seen`` with it: whoever read both has said what holds.
+    """
     by, at = turn.metadata.get(RETRACTED_BY), turn.metadata.get(RETRACTED_AT)
-    if not isinstance(by, str) or not isinstance(at, str) or by == turn.id:
+    if not isinstance(by, str) or not isinstance(at, str) or by == turn.id or by in seen:
         return None
     return msgspec.structs.replace(candidate, **take_back(candidate, by, datetime.fromisoformat(at), now=now))
 

@@ -61,7 +61,9 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """One candidate and what its decision is made from; ``named`` is what it names as replaced."""
+    """One candidate and what its decision is made from; ``named`` is what it names as replaced, ``seen``
+    are the messages that were read with its own.
+    """
 
     scope: Scope
     grounded: Grounded
@@ -71,6 +73,7 @@ class _Case(msgspec.Struct, frozen=True):
     now: datetime
     wrong: str | None = None
     named: Memory | None = None
+    seen: frozenset[str] = frozenset()
 
 
 class Reconciler:
@@ -157,6 +160,7 @@ class Reconciler:
                 verdicts,
                 now,
                 grounded.candidate.replaces,
+                seen=frozenset(turn.id for turn in read),
             )
             operation, decision = await self._learn(known, case)
             counts[operation] += 1
@@ -203,7 +207,7 @@ class Reconciler:
     async def _ended(self, known: Known, case: _Case, decision: Decision) -> Memory | None:
         """The candidate as it was taken back after it was said: with its whole message, or in its own words."""
         if decision.operation is not Operation.DUPLICATE:
-            ended = taken_back_with(case.grounded.turn, case.candidate, case.now)
+            ended = taken_back_with(case.grounded.turn, case.candidate, case.seen, case.now)
             if ended is not None:
                 return ended
         return await self._traces.ended(known, case.candidate, decision, case.now)

@@ -10,7 +10,12 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
 
-MODES: list[dict[str, Any]] = [{"enabled": False}, {"mode": "verbatim", "every_turns": 1000}, {"every_turns": 1000}]
+LATER = {"idle_s": 10.0**6}
+MODES: list[dict[str, Any]] = [
+    {"enabled": False},
+    {"mode": "verbatim", "every_turns": 1000, **LATER},
+    {"every_turns": 1000, **LATER},
+]
 NEW = Scope(tenant="acme", user="ann", session="s2")
 
 
@@ -81,6 +86,9 @@ UNSURE = [
     ("My budget is 10k.", "Remove the budget from the second slide."),
     ("My budget is 10k.", "Delete my budget."),
     ("I work at Siemens.", "That is wrong."),
+    ("I live in Berlin.", "I no longer live in Paris."),
+    ("My budget is 10k.", "Forget that my budget was 9k."),
+    ("My sister Anna is allergic to dogs.", "Forget what I said about my sister's dog."),
     ("I'm allergic to nuts.", "I'm not sure what to cook anymore."),
 ]
 
@@ -152,7 +160,7 @@ OLD |= {"object": "10k"}
 async def test_learning_confirms_or_corrects_what_is_pending(
     tmp_path: Path, answer: dict[str, Any] | None, active: str | None, result: str | None
 ) -> None:
-    async with rig(tmp_path, every_turns=1000) as r:
+    async with rig(tmp_path, every_turns=1000, **LATER) as r:
         await r.teach("My budget for the kitchen is 10k.", OLD)
         await r.say("Actually my budget is 15k, of which the 10k for the kitchen stay.", scope=NEW)
         (pending,) = await r.facts()
@@ -169,7 +177,7 @@ async def test_learning_confirms_or_corrects_what_is_pending(
 
 
 async def test_what_is_learned_later_from_a_message_that_was_taken_back_is_over(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=1000) as r:
+    async with rig(tmp_path, every_turns=1000, **LATER) as r:
         await r.say("My budget is 10k.")
         r.clock.advance(60)
         await r.teach("Actually my budget is 15k.", {"content": "User's new budget is 15k."}, scope=NEW)

@@ -1,5 +1,6 @@
 """Reads a window sentence by sentence, in the order of what was said: what is taken back, put right, stated."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,12 +9,20 @@ import msgspec
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory
 from memproxy.core.similar import says_changed
-from memproxy.core.slots import same_value, value_name
+from memproxy.core.slots import numbers, same_value, value_name
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
 from memproxy.learn.guard import rejection
 from memproxy.learn.rules.changes import another_value, changed, put_right, speaks_of_a_change
 from memproxy.learn.rules.known import Known, Ledger, same_slot, terms
-from memproxy.learn.rules.retractions import ended, ended_by_event, is_order, is_plain_order, order, speaks_of_an_end
+from memproxy.learn.rules.retractions import (
+    ended,
+    ended_by_event,
+    is_order,
+    is_plain_order,
+    order,
+    speaks_of_an_end,
+    topic_of,
+)
 from memproxy.learn.rules.said import Clause, Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.statements import stated
 
@@ -52,7 +61,12 @@ class Touched(NamedTuple):
 
 def may_change(turn: Memory) -> bool:
     """Whether a message is worded like one that changes or takes back something; most are not."""
-    return any(is_plain_order(one.whole) or _may_change(one) for one in sentences_said(turn))
+    return any(_orders(one) or _may_change(one) for one in sentences_said(turn))
+
+
+def _orders(sentence: Sentence) -> bool:
+    """Whether a sentence orders to forget something and says nothing else."""
+    return is_plain_order(sentence.whole) and len(sentence.clauses) <= 1
 
 
 def _may_change(sentence: Sentence) -> bool:
@@ -70,7 +84,7 @@ def orders_of(turn: Memory) -> list[tuple[str, frozenset[str]]]:
     return [
         (one.evidence, terms(candidate.content))
         for one in sentences_said(turn)
-        if is_plain_order(one.whole)
+        if _orders(one)
         for candidate in order(one.whole, Ledger(()), 0, one.said_at)
     ]
 
@@ -97,7 +111,7 @@ def touched(turn: Memory, ledger: Ledger, place: int) -> list[Touched]:
     ledger.place = place
     found: list[Touched] = []
     for sentence in sentences_said(turn):
-        ordered = is_plain_order(sentence.whole)
+        ordered = _orders(sentence)
         if is_order(sentence.whole) and not ordered:
             continue
         of_sentence: list[Touched] = []
@@ -109,17 +123,52 @@ def touched(turn: Memory, ledger: Ledger, place: int) -> list[Touched]:
             ledger.add(evident, place)
             left = {id(one) for one in ledger.newest()}
             gone = [one for one in before if id(one) not in left and one.turn != place]
-            if candidate.intent is not Intent.FORGET:
-                gone = [one for one in gone if not _same(candidate, one)]
-            if candidate.intent is Intent.STATE and not _marks(sentence):
-                gone = []
+            gone = [one for one in gone if _is_ended(candidate, one, sentence)]
             replaced = candidate.intent is not Intent.FORGET or candidate.replaces is not None
             of_sentence += [Touched(one, ordered, replaced, sentence.evidence) for one in gone]
-        asked = {(one.held.statement.subject, one.held.statement.predicate or one.held.statement.content)
-                 for one in of_sentence}  # fmt: skip
+        asked = {_question(one.held.statement) for one in of_sentence}
         if ordered or len(asked) == 1:
             found += of_sentence
     return found
+
+
+def _question(statement: Extracted) -> tuple[str | None, str]:
+    return (statement.subject, statement.predicate or statement.content)
+
+
+def _is_ended(candidate: Extracted, held: Known, sentence: Sentence) -> bool:
+    """Whether what a sentence says surely ends a statement, and not another one like it."""
+    if candidate.intent is Intent.STATE and not _marks(sentence):
+        return False
+    same = _same(candidate, held)
+    if candidate.intent is not Intent.FORGET:
+        return not same
+    if candidate.predicate and candidate.object and not same:
+        return False
+    return not _orders(sentence) or _is_named(held.statement, topic_of(sentence.whole))
+
+
+def _is_named(statement: Extracted, topic: str) -> bool:
+    """Whether an order's topic names a statement: by its value, or by most of what it is about. The sister's dog is not
+    her allergy to dogs.
+    """
+    wanted, value = terms(topic), terms(statement.object or "")
+    about = terms(statement.content) - value
+    if not numbers(topic) <= numbers(statement.content):
+        return False
+    if _EVERYTHING.search(topic) is not None or not wanted or wanted <= value:
+        return True
+    return len(wanted & about) >= _MOST_OF_IT * len(about)
+
+
+_EVERYTHING = re.compile(r"\b(?:everything|anything|all)\b", re.IGNORECASE)
+_MOST_OF_IT = 0.6
+
+
+def names_all_of(text: str, wanted: frozenset[str]) -> bool:
+    """Whether a sentence is about what an order names, and hardly about more."""
+    told = frozenset(term for term in terms(text) if not numbers(term))
+    return bool(wanted) and wanted <= terms(text) and len(wanted & told) > _MOST_OF_IT * len(told)
 
 
 def covered(found: Sequence[Touched]) -> frozenset[str]:

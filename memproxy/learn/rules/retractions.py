@@ -97,6 +97,12 @@ def is_plain_order(clause: Clause) -> bool:
     return _OF_MEMORY.search(clause.text) is not None and is_order(clause)
 
 
+def topic_of(clause: Clause) -> str:
+    """What an order names that is to be forgotten; nothing of one that takes back what was said just before."""
+    match = ORDER.match(clause.text.rstrip("?"))
+    return plain(match["topic"]) if match is not None else ""
+
+
 def speaks_of_an_end(clause: Clause) -> bool:
     """Whether a clause is worded like one that says of something that it is no longer so."""
     return any(pattern.search(clause.text) for pattern, _ in ENDED)
