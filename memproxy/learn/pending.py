@@ -40,6 +40,7 @@ REPLACED, TAKEN_BACK = "superseded", "retracted"
 
 _FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE)
 _NEAR = 24
+_NEAR_TURNS = 12
 _JUST_SAID = 6
 _APART = 100
 """Places between what was said in other conversations and in this one: only here something was said just before."""
@@ -165,7 +166,7 @@ class Pending:
         """
         place = _place_of(under_way.scope, turn)
         where = MemoryFilter(kinds=(Kind.TURN,))
-        query = HybridQuery(bm25=self._lexical.encode_query(words), limit=_NEAR, where=where)
+        query = HybridQuery(bm25=self._lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
         found = [one.memory for one in await self._store.search(place, query)]
         here: list[Memory] = []
         if (session := under_way.scope.session) is not None:

@@ -10,7 +10,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
 
-LATER = {"idle_s": 10.0**6}
+LATER: dict[str, Any] = {"idle_s": 10.0**6}
 MODES: list[dict[str, Any]] = [
     {"enabled": False},
     {"mode": "verbatim", "every_turns": 1000, **LATER},

@@ -3,16 +3,17 @@
 import logging
 from pathlib import Path
 
+import prometheus_client
 import pytest
 
 from memproxy.core.protocol import TurnsBody
 from memproxy.core.turn import Message
-from memproxy.metrics import metrics
 from tests.learn.rig import ANN, PATIENCE_S, Rig, budget, rig
 
 
 def cut() -> float:
-    return metrics().model_answers_cut.labels(source="extract")._value.get()
+    value = prometheus_client.REGISTRY.get_sample_value("memproxy_model_answers_cut_total", {"source": "extract"})
+    return value or 0.0
 
 
 async def test_a_model_that_thinks_gets_a_higher_limit_once_and_keeps_it(

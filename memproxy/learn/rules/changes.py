@@ -100,8 +100,10 @@ _CONTRAST = re.compile(
 
 def speaks_of_a_change(clause: Clause) -> bool:
     """Whether a clause is worded like one that puts a value right."""
-    patterns = (*PAIRS, ALONE, COUNTED) if clause.text[:4].lower() != "the " else (*PAIRS, *SUBJECTS)
-    return clause.corrects or any(one.match(clause.text) for one in patterns)
+    if clause.corrects or any(one.match(clause.text) for one in (*PAIRS, ALONE, COUNTED)):
+        return True
+    asked = [one.match(clause.text) for one in SUBJECTS] if clause.text[:4].lower() == "the " else []
+    return any(match is not None and typed(match["new"]) is not None for match in asked)
 
 
 def put_right(clause: Clause, ledger: Ledger, said_at: datetime) -> list[Extracted]:
