@@ -124,6 +124,7 @@ class Worker:
             applier=applier,
             locks=locks,
             writes=self._writes,
+            lexical=lexical,
             clock=clock,
         )
         windows = Windows(store, settings.learn.window_turns)

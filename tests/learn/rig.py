@@ -100,6 +100,9 @@ class ModelServer:
         self.base_url = ""
         self.cut_at: int | None = None
         """Characters after which an answer is cut, as by a token limit."""
+        self.thinks = 0
+        """Tokens that it thinks before it answers; within a lower limit there is no answer."""
+        self.limits: list[int] = []
         self.gate = asyncio.Event()
         """Answers wait while it is not set."""
         self.gate.set()
@@ -110,7 +113,10 @@ class ModelServer:
         assert system.startswith((EXTRACT_MARK, SUMMARY_MARK))
         self.prompts.append(user)
         self.keys.append(request.headers.get("authorization"))
+        self.limits.append(limit := body.get("max_tokens") or body["max_completion_tokens"])
         await self.gate.wait()
+        if limit < self.thinks:
+            return web.json_response(_completion(body["model"], "", "length"))
         answer = self.answers.pop(0) if self.answers else self.default
         if callable(answer):
             answer = answer(user)
@@ -118,17 +124,8 @@ class ModelServer:
             return web.json_response({"error": {"message": "scripted"}}, status=answer)
         text = answer if isinstance(answer, str) else json.dumps(quoting(answer, user))
         cut = self.cut_at is not None and len(text) > self.cut_at
-        message = {"role": "assistant", "content": text[: self.cut_at] if cut else text}
-        return web.json_response(
-            {
-                "id": "1",
-                "object": "chat.completion",
-                "created": 1,
-                "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "length" if cut else "stop", "message": message}],
-                "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-            }
-        )
+        text, reason = (text[: self.cut_at], "length") if cut else (text, "stop")
+        return web.json_response(_completion(body["model"], text, reason))
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["ModelServer"]:
@@ -143,6 +140,18 @@ class ModelServer:
             yield self
         finally:
             await runner.cleanup()
+
+
+def _completion(model: str, text: str, reason: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
+        "choices": [{"index": 0, "finish_reason": reason, "message": message}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    }
 
 
 def quoting(answer: dict[str, Any] | list[Any], prompt: str) -> dict[str, Any] | list[Any]:
