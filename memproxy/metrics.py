@@ -70,6 +70,9 @@ class Metrics:
         self.extractions_skipped = counter(
             "memproxy_extractions_skipped", "Parts of conversations that no model was asked about.", ["reason"]
         )
+        self.model_answers_cut = counter(
+            "memproxy_model_answers_cut", "Answers of models that ended at the token limit of their role.", ["source"]
+        )
         self.learn_budget_waits = counter(
             "memproxy_learn_budget_waits", "Times that learning had to wait for its tenant's next hour of model tokens."
         )

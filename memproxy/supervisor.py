@@ -331,7 +331,7 @@ class Supervisor:
         """Until SIGTERM, SIGINT or SIGHUP; then the order of the module's first lines."""
         loop = asyncio.get_running_loop()
         for number in ending_signals():
-            loop.add_signal_handler(number, self._asked)
+            loop.add_signal_handler(number, self._asked, number)
         children = [*self._relays, self._engine, self._state]
         async with asyncio.TaskGroup() as group:
             for child in children:
@@ -343,7 +343,7 @@ class Supervisor:
             await asyncio.gather(*(relay.stop(self._grace_s + 3) for relay in self._relays))
             await self._engine.stop(self._grace_s + 3)
             await self._state.stop(self._grace_s + 3)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
 
     async def _watch_engine(self) -> None:
@@ -361,10 +361,11 @@ class Supervisor:
                 log.error("the engine has not answered for %g s; ending it", silence.lasts_s)
                 self._engine.restart()
 
-    def _asked(self) -> None:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes sends it more than once
+    def _asked(self, number: int) -> None:
+        """Stop in good order; at once when asked again, but not by SIGHUP: a terminal that closes sends it twice."""
+        insists = self._stop.is_set() and number != signal.SIGHUP
         for child in [*self._relays, self._engine, self._state]:
-            (child.kill if self._stop.is_set() else child.leave)()
+            (child.kill if insists else child.leave)()
         self._stop.set()
 
 

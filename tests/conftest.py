@@ -20,7 +20,7 @@ settings.register_profile(
     "unhurried",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=int(os.environ.get("MEMPROXY_TEST_EXAMPLES", "50")),
+    max_examples=int(os.environ.get("MEMPROXY_TEST_EXAMPLES", "25")),
 )
 settings.load_profile("unhurried")
 

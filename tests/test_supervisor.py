@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from memproxy.errors import ConfigError
-from memproxy.launch import ending_signals, reveal
+from memproxy.launch import Launch, ending_signals, reveal
 from memproxy.logs import JsonFormatter
-from memproxy.settings import ServerSettings, Settings
-from memproxy.supervisor import AlreadyServed, InstanceLock, bind, runtime_folder
+from memproxy.settings import ServerSettings, Settings, UpstreamSettings
+from memproxy.supervisor import AlreadyServed, InstanceLock, Supervisor, bind, runtime_folder
 
 
 @pytest.fixture
@@ -146,6 +146,19 @@ def test_a_hangup_ends_us_unless_it_is_ignored_as_nohup_has_it() -> None:
         assert ending_signals() == (signal.SIGTERM, signal.SIGINT)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+async def test_only_who_asks_again_with_another_signal_than_a_hangup_gets_it_at_once(tmp_path: Path) -> None:
+    """The second hangup of a terminal that closes may be there before the first is answered."""
+    settings = Settings(upstream=UpstreamSettings(base_url="http://127.0.0.1:9/v1"))
+    launch = Launch(settings=reveal(settings), home=str(tmp_path), secret="", engine_socket=str(tmp_path / "e.sock"))
+    supervisor = Supervisor(settings, launch, {})
+    children = [*supervisor._relays, supervisor._engine, supervisor._state]
+    supervisor._asked(signal.SIGHUP)
+    supervisor._asked(signal.SIGHUP)
+    assert [child._ended.is_set() for child in children] == [False] * 3
+    supervisor._asked(signal.SIGTERM)
+    assert [child._ended.is_set() for child in children] == [True] * 3
 
 
 def test_an_address_of_ipv6_may_have_brackets_and_is_shown_with_them() -> None:

@@ -2,7 +2,19 @@
 
 from typing import Any
 
-OUTCOMES = ["stored", "superseded", "duplicate", "rejected", "edited", "deleted", "retracted", "nothing", "feedback"]
+OUTCOMES = [
+    "stored",
+    "superseded",
+    "duplicate",
+    "rejected",
+    "edited",
+    "deleted",
+    "retracted",
+    "pending",
+    "kept",
+    "nothing",
+    "feedback",
+]
 """What is told of a candidate of learning, of a memory that a call wrote, or that somebody judged."""
 
 PREDICATE = (

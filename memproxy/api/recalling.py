@@ -15,7 +15,7 @@ from memproxy.api.schemas import RecallBody, SearchBody
 from memproxy.auth import resolve_scope
 from memproxy.core import gate
 from memproxy.core.block import session_nonce
-from memproxy.core.gate_earlier import EARLIER_MESSAGES
+from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.memory import to_public
 from memproxy.core.protocol import RecallAnswer, RecallLimits, RecallRequest
 from memproxy.core.scope import Scope
@@ -79,7 +79,7 @@ class Recalling:
         chosen = await self._backends.state.choices(scope)
         said = _said_before(body)
         verdict = self._verdict(body.query, said) if chosen.recalls else gate.Verdict(searched=False, reason="settings")
-        if not verdict.searched:
+        if not verdict.reaches_memory:
             return answer(_recalled(RecallAnswer(result="empty"), verdict, explain=body.explain))
         self._backends.require_store()
         asked = self._request(scope, body, said, verdict)
@@ -90,15 +90,16 @@ class Recalling:
                 "The memory store does not answer just now; nothing was recalled. Try again shortly."
             )
         self._backends.accesses.note(scope, [line.memory_id for line in found.citations])
+        verdict = gate.Verdict(searched=found.result != "skipped", reason=verdict.reason)
         return answer(_recalled(found, verdict, explain=body.explain))
 
     def _verdict(self, query: str, earlier: list[str]) -> gate.Verdict:
         """As the proxy judges a request whose last message is the query; no tools are offered here."""
-        if gate.is_housekeeping(query):
+        if is_housekeeping(query):
             return gate.Verdict(searched=False, reason="housekeeping")
         if not self._gate.enabled:
             return gate.Verdict(searched=True, reason="gate_off")
-        return gate.judge(query, frozenset[str](self._gate.skip), earlier=earlier[-EARLIER_MESSAGES:])
+        return gate.judge(query, frozenset[str](self._gate.skip), follows=bool(earlier))
 
     def _is_first_search(self, earlier: list[str]) -> bool:
         skip = frozenset[str](self._gate.skip) if self._gate.enabled else frozenset[str]()
@@ -115,6 +116,7 @@ class Recalling:
             present=[*present, text_digest(body.query), *quoted_digests(instructions, [*said, body.query])],
             explain=body.explain,
             verdict=verdict.reason,
+            only_if_told=verdict.asks_memory,
             first_turn=self._is_first_search(said),
         )
 

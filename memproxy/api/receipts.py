@@ -246,7 +246,7 @@ def _is_captured(decided: Decided | None) -> bool:
 def _verdict(found: Receipt) -> dict[str, Any] | None:
     """The gate's verdict, as the recall call answers it; None when the gate was not asked."""
     if found.recalled is not None:
-        return {"searched": True, "reason": found.recalled.verdict}
+        return {"searched": found.recalled.result != "skipped", "reason": found.recalled.verdict}
     if found.decided is not None and found.decided.result in NOT_SEARCHED:
         return {"searched": False, "reason": found.decided.reason}
     return None

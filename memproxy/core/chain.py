@@ -18,8 +18,12 @@ LAST_SAID = "last_said_at"
 RETRACTED_BY = "retracted_by"
 RETRACTED_AT = "retracted_at"
 STATED_END = "stated_end"
-"""Names in ``metadata``: when it was said first and last, by which turn and when it was taken back, and until when it
-was said to hold, where something closed it before.
+RECONCILED_AT = "reconciled_at"
+PENDING = "pending"
+"""Names in ``metadata``: when it was said first and last, by which turn and when it was taken back, until when it was
+said to hold, where something closed it before, and when learning held it against all that was known: two such
+statements that are active side by side both hold. ``pending``: that it was replaced (``superseded``) or taken back
+(``retracted``) is what rules read in a message when it came, and learning has not looked at yet.
 """
 
 
@@ -198,7 +202,7 @@ def reopened(memory: Memory, *, now: datetime) -> dict[str, Any]:
         "superseded_by": None,
         "valid_to": end,
         "relations": relations,
-        "metadata": _without(memory.metadata, RETRACTED_BY, RETRACTED_AT, STATED_END),
+        "metadata": _without(memory.metadata, RETRACTED_BY, RETRACTED_AT, STATED_END, PENDING),
         "updated_at": now,
     }
 

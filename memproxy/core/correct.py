@@ -1,8 +1,10 @@
-"""Corrections: which statement "no, it's 15,000 now" replaces, and what it then says as a whole; what an edit of a
-statement's words changes beside them.
+"""Corrections: which statement "no, it's 15,000 now" replaces; what an edit of a statement's words changes beside them.
+
+A correction stands in its own words. What it names as wrong decides, word for word before anything else.
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,14 +12,52 @@ import msgspec
 
 from memproxy.core.chain import last_said_at, said_at
 from memproxy.core.memory import Kind, Memory, Relation
-from memproxy.core.similar import Neighbour, changes, contains, names, topic
+from memproxy.core.reworded import terms
+from memproxy.core.similar import Neighbour, affirms, changes, contains, names, topic
 from memproxy.core.slots import has_many, numbers, predicate_name, same_value, slot_name, value_name
+from memproxy.core.text import words
 
-_AMOUNT = re.compile(r"[$€£¥]?\s?\d[\d,]*(?:\.\d+)?(?:\s?[kKmM]\b)?")
-SAID_AS = "said_as"
-"""In ``metadata``: the content as it was extracted, of a correction that was completed."""
+_PRONOUNS = frozenset({"it", "that", "this", "he", "she", "they", "its"})
+_WHOLE = 4
+"""Words of a sentence that stands by itself ("User gets up at 7")."""
 
-_PRONOUNS = frozenset({"it", "that", "this", "he", "she", "they"})
+_NEARLY = 0.8
+"""Share of their words (Dice) that a statement and another form of it have in common."""
+
+_MOST_OF_IT = 0.67
+"""Share of the words of a statement called wrong that a known one must hold to be it."""
+
+
+def named_by(replaces: str, known: Sequence[Memory]) -> Memory | None:
+    """The statement that a correction names word for word, case, blanks and end marks aside; where none is that, the
+    only one that says it in nearly the same words. None where it names a value alone.
+    """
+    exact = [memory for memory in known if says_exactly(memory, replaces)]
+    if exact:
+        return max(exact, key=last_said_at)
+    said = terms(replaces)
+    if len(words(replaces)) < _WHOLE or not said:
+        return None
+    near = [memory for memory in known if _says_nearly(memory, replaces, said)]
+    return near[0] if len(near) == 1 else None
+
+
+def says_exactly(memory: Memory, text: str) -> bool:
+    """Whether a text is the memory's own sentence, case, blanks and end marks aside."""
+    return _plain(memory.content) == _plain(text)
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").casefold().split()).strip(" .!?…。！？\"'")
+
+
+def _says_nearly(memory: Memory, text: str, said: frozenset[str]) -> bool:
+    return (
+        2 * len(said & terms(memory.content)) >= _NEARLY * (len(said) + len(terms(memory.content)))
+        and numbers(text) == numbers(memory.content)
+        and names(text) == names(memory.content)
+        and affirms(msgspec.structs.replace(memory, content=text)) == affirms(memory)
+    )
 
 
 def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]) -> Memory | None:
@@ -42,6 +82,8 @@ def _may_be_corrected(candidate: Memory, known: Memory) -> bool:
         return False
     if (known.project_id, known.agent_id) != (candidate.project_id, candidate.agent_id):
         return False
+    if known.turn_ids and set(known.turn_ids) <= set(candidate.turn_ids):
+        return False  # what one message says side by side holds side by side
     return not candidate.aspect or (known.aspect or "").casefold() == candidate.aspect.casefold()
 
 
@@ -49,9 +91,10 @@ def _states(memory: Memory, wrong: str) -> bool:
     """Whether it says what the correction calls wrong: its value, or most of its words."""
     if memory.object and same_value(value_name(memory.object), value_name(wrong)):
         return True
-    if found := numbers(wrong):
-        return found <= numbers(memory.content)
     about = topic(wrong) | names(wrong)
+    if found := numbers(wrong):
+        held = topic(memory.content) | names(memory.content)
+        return found <= numbers(memory.content) and len(about & held) >= _MOST_OF_IT * len(about)
     return contains(memory.content, value_name(wrong)) or (bool(about) and about <= topic(memory.content))
 
 
@@ -80,75 +123,44 @@ def stands_alone(candidate: Memory) -> bool:
 
 
 def in_place_of(candidate: Memory, target: Memory) -> Memory:
-    """The correction as it stands in the place of what it replaces: with its slot, and saying the whole thing."""
-    if _turns(candidate, target):
-        return candidate
-    content = completed(candidate, target)
-    value = _value(candidate)
+    """The correction as what replaces a statement: its own words untouched, under the old one's names where it has none
+    of its own (a bare value, "it's 15,000 now").
+    """
     listed = has_many(predicate_name(target.predicate or "")[0])
-    replaced = msgspec.structs.replace(
+    if (
+        is_whole(candidate)
+        or _turns(candidate, target)
+        or slot_name(target) is None
+        or (listed and not candidate.object)
+    ):
+        return candidate
+    named = msgspec.structs.replace(
         candidate,
-        content=content,
         kind=target.kind,
         subject=target.subject,
         predicate=target.predicate,
-        object=value or candidate.object,
         aspect=target.aspect,
         category=candidate.category or target.category,
-        entities=list(dict.fromkeys([*candidate.entities, *(target.entities if content != candidate.content else ())])),
-        tags=list(dict.fromkeys([*candidate.tags, *target.tags])),
-        metadata=candidate.metadata | ({SAID_AS: candidate.content} if content != candidate.content else {}),
     )
-    return msgspec.structs.replace(replaced, slot=slot_name(replaced) if listed or target.slot else target.slot)
+    return msgspec.structs.replace(named, slot=slot_name(named))
 
 
 def _turns(candidate: Memory, target: Memory) -> bool:
-    """Whether it says otherwise about the same thing ("likes coffee", "does not like coffee"): there is no value to put
-    in the old one's place, and the old one's words would say the opposite.
-    """
+    """Whether it says otherwise about the same thing ("likes coffee", "hates coffee")."""
     slot, value = slot_name(candidate), value_name(candidate.object or "")
     return slot is not None and slot == slot_name(target) and value != "" and value == value_name(target.object or "")
 
 
-def completed(candidate: Memory, target: Memory) -> str:
-    """The candidate's content if it says what it is about; else the target's with the new value in the old one's
-    place ("budget for the Hawaii vacation is $10,000", "it's 15,000 now": "... is $15,000").
-    """
-    said = topic(candidate.content) - names(candidate.content) - topic(candidate.object or "")
-    about = topic(target.content) - names(candidate.content) - topic(target.object or "")
-    if said and _first_word(candidate.content) not in _PRONOUNS and len(said & about) * 2 >= len(about):
-        return candidate.content
-    old, new = _old_words(target), _value(candidate)
-    if old is None or new is None:
-        return candidate.content if said & about else f"{target.content} (corrected: {candidate.content})"
-    if new[:1].isdigit() and not old[:1].isdigit() and (kept := re.match(r"[$€£¥]\s?", old)):
-        new = kept.group() + new
-    return target.content.replace(old, new, 1)
+def is_whole(candidate: Memory) -> bool:
+    """Whether a correction says by itself of what it is: it has names, and a sentence of its own."""
+    said = words(candidate.content)
+    named = candidate.subject and candidate.predicate and candidate.object
+    return bool(named) and len(said) >= _WHOLE and said[0] not in _PRONOUNS
 
 
 def _first_word(text: str) -> str:
     found = re.match(r"\W*(\w+)", text)
     return found.group(1).casefold() if found else ""
-
-
-def _old_words(target: Memory) -> str | None:
-    """The value as the target's content writes it."""
-    if target.object and target.object in target.content:
-        return target.object
-    amounts = _AMOUNT.findall(target.content)
-    return str(amounts[0]).strip() if len(amounts) == 1 else None
-
-
-def _value(candidate: Memory) -> str | None:
-    """The new value in the speaker's words."""
-    if candidate.object:
-        return candidate.object
-    amounts = _AMOUNT.findall(candidate.content)
-    if len(amounts) == 1:
-        return str(amounts[0]).strip()
-    said = [word.strip(".,;:!?\"'") for word in candidate.content.split()[1:]]
-    named = [word for word in said if word[:1].isupper()]
-    return " ".join(named) or None
 
 
 def following(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,8 +56,10 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ``queries`` are the last user messages, oldest first, the current one last (at most four). ``present`` are digests
     (`core.turn.text_digest`) of the messages that the request already contains; ``shown`` are ids of memories that its
     earlier blocks hold. ``nonce`` names the session's block. ``verdict`` is the reason for which the gate let it
-    through, ``first_turn`` says that the session begins with this request, and ``chained`` that the upstream keeps what
-    was said before: earlier messages are those that were captured.
+    through; ``only_if_told``: it looks like a question for general knowledge, which is answered ``skipped`` with the
+    reason ``fact`` unless the user's memories speak of it. ``first_turn`` says that the session begins with this
+    request, and ``chained`` that the upstream keeps what was said before: earlier messages are those that were
+    captured.
     """
 
     request_id: str
@@ -69,6 +71,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     limits: RecallLimits = RecallLimits()
     explain: bool = False
     verdict: str | None = None
+    only_if_told: bool = False
     first_turn: bool = False
     chained: bool = False
 
@@ -86,9 +89,10 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The block (empty when there is nothing worth injecting), its tokens and lines, and the time each stage took.
 
     ``result`` is ``injected``, ``empty``, ``skipped`` or ``degraded``; ``reason`` says why in the last two. ``timings``
-    are milliseconds by stage (rewrite, embed, search, rank, hops, rerank, first_turn, assemble, recall). ``query`` is
-    what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``, ``rerank:
-    unreadable``. ``expiring`` says of cited memories that expire when they do: their lines are not repeated after that.
+    are milliseconds by stage (own_words, rewrite, embed, search, look, rank, hops, rerank, first_turn, assemble,
+    recall). ``query`` is what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``,
+    ``rerank: unreadable``. ``expiring`` says of cited memories that expire when they do: their lines are not repeated
+    after that.
     """
 
     result: str

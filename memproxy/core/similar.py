@@ -161,8 +161,12 @@ def _of_another(one: Memory, other: Memory) -> bool:
 def marks_change(candidate: Memory) -> bool:
     """Whether it, or the words it was taken from, say that something changed ("it is $15,000 now")."""
     evidence = candidate.metadata.get("evidence")
-    said = f"{candidate.content} {evidence if isinstance(evidence, str) else ''}"
-    return bool(set(words(said)) & _CHANGE_WORDS)
+    return says_changed(f"{candidate.content} {evidence if isinstance(evidence, str) else ''}")
+
+
+def says_changed(text: str) -> bool:
+    """Whether words say that something changed."""
+    return bool(set(words(text)) & _CHANGE_WORDS)
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:

@@ -11,8 +11,8 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.chain import RETRACTED_BY, is_older, position, retracted_at, said_at
-from memproxy.core.correct import corrected, stands_alone
+from memproxy.core.chain import RETRACTED_BY, is_older, last_said_at, position, retracted_at, said_at
+from memproxy.core.correct import corrected, says_exactly, stands_alone
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.retract import meant
 from memproxy.core.reworded import alike, terms
@@ -105,9 +105,22 @@ def decide_correction(
     return decide(candidate, chain=chain, neighbours=neighbours, bands=bands)
 
 
+def decide_replacement(candidate: Memory, target: Memory, neighbours: Sequence[Neighbour]) -> Decision:
+    """What a statement does that names what it replaces: it replaces just that, whatever slots say; the same turn read
+    again repeats it.
+    """
+    again = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
+    if again is not None:
+        return Decision(Operation.DUPLICATE, again)
+    same = says_exactly(target, candidate.content)
+    return Decision(Operation.DUPLICATE if same else Operation.UPDATE, target)
+
+
 def decide_retraction(request: Memory, neighbours: Sequence[Neighbour]) -> Decision:
     """What a request to forget does: it ends what is meant, nothing when nothing clearly is."""
-    found = meant(request, neighbours)
+    exact = (near.memory for near in neighbours if near.memory.active and says_exactly(near.memory, request.content))
+    named = [memory for memory in exact if last_said_at(memory) <= said_at(request)]
+    found = tuple(named) or meant(request, neighbours)
     return Decision(Operation.RETRACT, found[0], found) if found else Decision(Operation.NOTHING)
 
 

@@ -74,8 +74,8 @@ class Measuring:
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
-            await self._recall.prepare()
-            await self._pause()
+            prepared = await self._recall.prepare()
+            await self._pause(whole=prepared)
             await self.look()
 
     async def look(self) -> None:
@@ -92,10 +92,10 @@ class Measuring:
         if trouble == "store":
             self._doubted.set()
 
-    async def _pause(self) -> None:
+    async def _pause(self, *, whole: bool) -> None:
         self._doubted.clear()
         await asyncio.sleep(LOOK_AGAIN_S)
-        if all(self._parts[part] == READY for part in self._opened):
+        if whole and all(self._parts[part] == READY for part in self._opened):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._doubted.wait(), MEASURE_EVERY_S - LOOK_AGAIN_S)
 

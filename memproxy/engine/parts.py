@@ -128,6 +128,7 @@ class Engine:
         self._pruner = Pruner(
             policies=Policies(settings.retention), store=store, state=state, plan=self._planned, clock=clock
         )
+        recall.own_words.found_by(worker.soon_indexed)
         worker.on_written(self._pruner.wrote)
         worker.on_deleted(self._eraser.soon)
         self._quotas = Quotas(settings, state, store, clock)

@@ -111,7 +111,8 @@ def gate(
     memory: Annotated[
         Path | None,
         typer.Option(
-            help="LoCoMo file: also count what its first conversation adds to messages that need no memory.",
+            help="File of lives: also count what is searched for and injected for its people; LoCoMo file: what its "
+            "first conversation adds to messages that need no memory.",
             metavar="FILE",
         ),
     ] = None,

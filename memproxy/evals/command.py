@@ -13,7 +13,7 @@ from rich.console import Console
 
 from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError
-from memproxy.evals import gate, locomo, longmemeval, report
+from memproxy.evals import gate, lived, locomo, longmemeval, report
 from memproxy.evals.dataset import Dataset
 from memproxy.evals.local import local_memory
 from memproxy.evals.progress import progress
@@ -22,13 +22,15 @@ from memproxy.evals.qa.run import Reading, answer_all
 from memproxy.evals.remote import RemoteMemory
 from memproxy.evals.runner import ingest, made_report, run, texts_of
 from memproxy.evals.subject import Subject
+from memproxy.evals.unseen_chats import command as unseen
+from memproxy.evals.unseen_chats.memory import chat_memory
 from memproxy.evals.vectors import CachedEmbedder, VectorCache, until_ready
 from memproxy.home import home_dir
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
-from memproxy.settings import EmbeddingSettings, GateSettings
+from memproxy.settings import EmbeddingSettings, GateSettings, Settings
 
 LOADERS = {"locomo": locomo.load_dataset, "longmemeval": longmemeval.load}
 HTTP_TIMEOUT_S = 120.0
@@ -67,14 +69,20 @@ def verdicts(
     data: Path, memory: Path | None, options: Options, json_out: Path | None, *, config: Path | None = None
 ) -> None:
     """Measure the gate (of a configuration, by default all of it), print and write the figures; with ``memory`` (a
-    LoCoMo file) also what is injected from its first conversation into messages that pass and need no memory.
+    LoCoMo file) also what is injected from its first conversation into messages that pass and need no memory, or (a
+    file of lives) what of all messages is searched for and injected for its people.
 
     Raises:
         MemproxyError: the data, the configuration or the model are not what they must be, or the figures cannot be
             written.
     """
-    judged = gate.evaluate(gate.load(data), gate.SKIP if config is None else skipped(load_settings(config).gate))
-    injected = None if memory is None else asyncio.run(_injected(judged, memory, options))
+    settings = Settings() if config is None else load_settings(config)
+    judged = gate.evaluate(gate.load(data), skipped(settings.gate))
+    injected = None
+    if memory is not None and memory.suffix in {".yaml", ".yml"}:
+        injected = asyncio.run(_given(judged, memory, options, settings))
+    elif memory is not None:
+        injected = asyncio.run(_injected(judged, memory, options))
     measured = gate.made_report(judged, data.name, injected)
     gate.show(measured, report.make_console())
     if json_out is not None:
@@ -84,6 +92,20 @@ def verdicts(
 def skipped(settings: GateSettings) -> frozenset[str]:
     """The kinds of messages that a gate of these settings skips."""
     return frozenset[str](settings.skip) if settings.enabled else frozenset()
+
+
+async def _given(judged: Sequence[gate.Judged], path: Path, options: Options, settings: Settings) -> dict[str, Any]:
+    console, lives = Console(stderr=True), lived.load([path])
+    about = unseen.Options(recipes=options.recipes, model_path=options.model_path, cache=options.cache)
+    async with (
+        unseen.opened_embedder(about) as embedder,
+        chat_memory(settings, embedder, options.recipes, "off") as memory,
+    ):
+        for life in lives:
+            await memory.take(life.chats)
+        users = [life.chats.user for life in lives]
+        with progress(console, "messages", len(judged) * len(users)) as step:
+            return await gate.given(judged, memory, users, options.recipes[0], step)
 
 
 async def _injected(judged: Sequence[gate.Judged], memory: Path, options: Options) -> dict[str, Any]:

@@ -8,7 +8,7 @@ is my balance" is a tool's business to whoever labelled it, and personal here.
 
 import re
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,13 +18,15 @@ import msgspec
 from rich.console import Console
 
 from memproxy.core import gate
-from memproxy.core.late import compiling
+from memproxy.core.message_kinds import fitted
 from memproxy.errors import ConfigError
 from memproxy.evals.dataset import Question
 from memproxy.evals.progress import Step
 from memproxy.evals.report import make_table
 from memproxy.evals.scoring import percentiles
 from memproxy.evals.subject import Subject
+from memproxy.evals.unseen_chats.data import Probe
+from memproxy.evals.unseen_chats.memory import ChatMemory
 from memproxy.settings import GateCategory
 
 SKIP = frozenset[str](get_args(GateCategory))
@@ -84,14 +86,14 @@ def load(path: Path) -> list[Line]:
 
 
 def evaluate(lines: Sequence[Line], skip: frozenset[str] = SKIP) -> list[Judged]:
-    """The verdict on every line; the patterns are compiled before, as a second after a proxy's start."""
-    deque(compiling(), maxlen=0)
+    """The verdict on every line; the weights are read before, as at a proxy's start."""
+    fitted()
     return [_judged(line, skip) for line in lines]
 
 
 def _judged(line: Line, skip: frozenset[str]) -> Judged:
     start = time.perf_counter()
-    verdict = gate.judge(line.text, skip, earlier=line.earlier)
+    verdict = gate.judge(line.text, skip, follows=bool(line.earlier))
     return Judged(line, verdict, (time.perf_counter() - start) * 1000)
 
 
@@ -107,6 +109,30 @@ async def injections(subject: Subject, judged: Sequence[Judged], user: str, reci
         kind: {"asked": count["asked"], "injected": count["injected"], "rate": count["injected"] / count["asked"]}
         for kind, count in sorted(counts.items())
     }
+
+
+async def given(
+    judged: Sequence[Judged], memory: ChatMemory, users: Sequence[str], recipe: str, step: Step
+) -> dict[str, Any]:
+    """How many of the messages of each kind get something injected from the memories of each of the ``users``, and how
+    many are searched for.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for one, user in ((one, user) for one in judged for user in users):
+        probe = Probe(
+            id=f"{user}?{one.line.text}",
+            user=user,
+            language="en",
+            size="everyday",
+            group="general",
+            asked_at=datetime.now(UTC),
+            ask=one.line.text,
+        )
+        found = await memory.ask(probe, recipe)
+        counted = {"asked": 1, "searched": int(found.skipped is None), "injected": int(bool(found.lines))}
+        counts.setdefault(one.line.kind, Counter()).update(counted)
+        step(1)
+    return {kind: {**count, "rate": count["injected"] / count["asked"]} for kind, count in sorted(counts.items())}
 
 
 def made_report(judged: Sequence[Judged], data: str, injected: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -166,9 +192,12 @@ def show(made: dict[str, Any], console: Console) -> None:
             table.add_row(name, str(rates["all"]["lines"]), *cells)
         console.print(table)
     if made["injected"] is not None:
-        table = make_table("kind", "searched for", "injected", title="injected although not needed")
+        everything = any("searched" in count for count in made["injected"].values())
+        title = "injected from the memory" if everything else "injected although not needed"
+        table = make_table("kind", "asked", "searched", "injected", title=title)
         for kind, count in made["injected"].items():
-            table.add_row(kind, str(count["asked"]), f"{count['injected']} ({count['rate']:.3f})")
+            searched = str(count.get("searched", count["asked"]))
+            table.add_row(kind, str(count["asked"]), searched, f"{count['injected']} ({count['rate']:.3f})")
         console.print(table)
     times = made["latency_ms"]
     console.print(f"verdict: p50 {times['p50']} ms, p95 {times['p95']} ms, p99 {times['p99']} ms")

@@ -49,12 +49,14 @@ class Parts:
 
     def odds(self, found: Array) -> Array:
         """The log odds of each part."""
-        return np.bincount(self._rows, self._values * found[self._columns], minlength=len(self.labels))
+        odds: Array = np.bincount(self._rows, self._values * found[self._columns], minlength=len(self.labels))
+        return odds
 
     def slope(self, found: Array) -> Array:
         """Of the mean loss."""
         wrong = self.weights * (1 / (1 + np.exp(-self.odds(found))) - self.labels) / self.weights.sum()
-        return np.bincount(self._columns, self._values * wrong[self._rows], minlength=SIZE + 1)
+        slope: Array = np.bincount(self._columns, self._values * wrong[self._rows], minlength=SIZE + 1)
+        return slope
 
 
 def fit(parts: Parts) -> Array:
@@ -108,7 +110,7 @@ def main() -> None:
     weights = [1.0] * len(labels) + [OF_OTHERS] * len(others)
     packed, scale = rounded(fit(Parts([*labels, *[0.0] * len(others)], [*texts, *others], weights)))
     if given.write:
-        target = Path(telling.__file__).parent / "data" / "telling.json"
+        target = Path(telling.__file__).parent / "telling.json"
         encoded = base64.b64encode(packed).decode()
         target.write_text(json.dumps({"scale": round(scale, 6), "weights": encoded}) + "\n", "utf-8")
         telling.shipped.cache_clear()

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.chain import LAST_SAID, RETRACTED_AT, RETRACTED_BY, SAID, STATED_END, place
-from memproxy.core.correct import SAID_AS
+from memproxy.core.chain import LAST_SAID, PENDING, RECONCILED_AT, RETRACTED_AT, RETRACTED_BY, SAID, STATED_END, place
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
@@ -19,6 +18,7 @@ from memproxy.core.slots import slot_name
 from memproxy.core.supersede import Operation
 from memproxy.learn.known import GONE_PREFIX, Known, tombstone
 from memproxy.learn.outdated import PREDICATE as SUMMARY
+from memproxy.learn.pending import CHANGES
 from memproxy.learn.succession import Succession
 from memproxy.learn.undo import undo
 from memproxy.learn.unlearn import unlearn
@@ -28,8 +28,8 @@ _SLOT_FIELDS = frozenset(
     {"subject", "predicate", "object", "aspect", "stance", "active", "content", "valid_from", "kind"}
 )
 _STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
-_NOTED = frozenset({RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY})
-_NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID, SAID_AS})
+_NOTED = frozenset({RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY, PENDING, CHANGES})
+_NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID, RECONCILED_AT})
 _EXTRACTOR = "extractor"
 """Metadata of what was learned; what somebody stored himself may have a ``said_at`` of his own."""
 

@@ -138,6 +138,11 @@ class Extractor:
             credential, system=self.prompt.text, user=user, json_mode=True, schema=ANSWER_SCHEMA
         )
         await self._meter.note(tenant, "extract", reply, f"{self.prompt.text}\n{user}")
+        if reply.truncated and not reply.text.strip():
+            raise ModelUnreadable(
+                "the model's answer was cut before it began (a reasoning model thinks within the limit): set a higher"
+                " models.extract.max_tokens"
+            )
         if reply.truncated and len(new) > 1:
             return await self._halves(tenant, credential, window, new)
         # long messages take tens of milliseconds to read, in which nobody would be answered

@@ -6,7 +6,6 @@ hashed words of what was forgotten of it; they go with their session's turns.
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from memproxy.core.correct import SAID_AS
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.reworded import alike, terms
 from memproxy.core.slots import slot_name, slot_value, value_name
@@ -27,8 +26,6 @@ def marks(memory: Memory, sessions: Mapping[str, str | None] | None = None) -> l
     if memory.kind is Kind.TURN:
         return []
     stated = {f"words|{value_name(memory.content)}"}
-    if isinstance(told := memory.metadata.get(SAID_AS), str):
-        stated.add(f"words|{value_name(told)}")
     if memory.object and (slot := slot_name(memory)) is not None:
         stated.add(f"slot|{slot}|{slot_value(memory)}")
     return [f"{of_turn}{_hashed(said)}" for of_turn in _turns_of(memory, sessions) for said in sorted(stated)]

@@ -19,12 +19,13 @@ from memproxy.learn.guard import marked
 from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.orders import order_of
 from memproxy.learn.palace import Palace
+from memproxy.learn.pending import Marks, Pending
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.vectors import Vectors, adjacency, turn_key
 from memproxy.learn.writes import Writes
 from memproxy.learn.written import written
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, JournalKind, JournalRow, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import Clock, JournalKind, JournalRow, LexicalEncoder, MemoryFilter, MemoryStore, StateStore
 
 _T = TypeVar("_T")
 _MOST_IDS = 200
@@ -44,11 +45,13 @@ class Indexer:
         applier: Applier,
         locks: OwnerLocks,
         writes: Writes,
+        lexical: LexicalEncoder,
         clock: Clock,
     ) -> None:
         self._store = store
         self._state = state
         self._vectors = vectors
+        self._pending = Pending(store, state, lexical)
         self._reconciler = reconciler
         self._applier = applier
         self._locks = locks
@@ -73,12 +76,32 @@ class Indexer:
             if new:
                 near = await self._near(scope, new)
                 await self._note(rows, await self._from_the_end(scope, new, near))
+                marks = await self._pending.marks(scope, new, self._clock.now())
+                if marks is not None:
+                    new, near = marks.turns, [_marked(turn, marks.plan) for turn in near]
+                    await self._carry_out(scope, marks, said)
                 with self._writes.of("index", scope.owner):
                     await self._write(scope, new, near)
         await self._tell(said)
         self._noted.difference_update(row.number for row in rows)
         metrics().memories_written.labels(operation="turn").inc(len(new))
         return any(body.learn_now for _, body, _ in said) or any(order_of(turn) is not None for turn in new)
+
+    async def _carry_out(
+        self, scope: Scope, marks: Marks, said: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]
+    ) -> None:
+        """Write what new messages end, before the messages: a try that is cut off between the two finds it again."""
+        if marks.plan == PlanBody():
+            return
+        await self._writes.settle("learn", scope.owner)
+        if marks.slots and not await self._state.change_slots(scope, marks.slots):
+            raise StateUnavailable("a slot changed while a message that ends its holder came; it is tried again")
+        with self._writes.of("index", scope.owner):
+            await self._applier.apply(scope, marks.plan, now=self._clock.now())
+        for row, _, turns in said:
+            ids = {turn.id for turn in turns}
+            told = [one for one in marks.outcomes if one.turn_id in ids]
+            await self._state.note_outcomes(row.number, told, self._clock.now())
 
     async def _tell(self, said: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]) -> None:
         """Put what was decided for the requests into their receipts."""
@@ -236,6 +259,11 @@ async def _turns(scope: Scope, body: TurnsBody) -> list[Memory]:
 
 def _source(name: str) -> Source:
     return Source(name) if name in set(Source) else Source.CONVERSATION
+
+
+def _marked(turn: Memory, plan: PlanBody) -> Memory:
+    """A stored turn as the plan leaves it."""
+    return msgspec.structs.replace(turn, **plan.turn_changes.get(turn.session_id or "", {}).get(turn.id, {}))
 
 
 def _is_beside(pair: tuple[Memory | None, Memory | None], fresh: set[tuple[str | None, str]]) -> bool:

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import msgspec
 
-from memproxy.core.memory import Trust
+from memproxy.core.memory import Memory, Trust
 from memproxy.core.palace import USER, subject_name
 from memproxy.core.protocol import LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
@@ -28,6 +28,7 @@ from memproxy.learn.meanwhile import Meanwhile
 from memproxy.learn.orders import without_covered
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
+from memproxy.learn.pending import changed_by
 from memproxy.learn.reading import Reader
 from memproxy.learn.reconcile import Planned, Reconciler
 from memproxy.learn.summary import Summariser, Summary, still_so
@@ -73,6 +74,12 @@ class _Progress(msgspec.Struct):
     summary: Summary | None = None
     summarised: bool = False
     spent: Spent = {}
+
+    @property
+    def new_turns(self) -> list[Memory]:
+        """The turns that are read as new, each once."""
+        new = [turn for window in self.windows for turn in window.turns if turn.id in window.new_ids]
+        return list({(turn.session_id, turn.id): turn for turn in new}.values())
 
 
 class Learner:
@@ -205,7 +212,7 @@ class Learner:
             for window, one in zip(progress.windows, progress.read, strict=True)
             for outcome in kept_out(window, one)
         ]
-        if not found and progress.summary is None:
+        if not found and progress.summary is None and not changed_by(progress.new_turns):
             silent = with_silent(rejected, progress.windows)
             return None, with_tokens(silent, progress.spent, progress.windows)
         scope = row.entry.scope
@@ -214,7 +221,7 @@ class Learner:
         async with self._turn_to_plan(read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 now = self._clock.now()
-                planned = await self._planned(scope, found, progress.summary, advice, now)
+                planned = await self._planned(scope, found, progress, advice, now)
                 silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
                 outcomes = with_tokens(silent, progress.spent, progress.windows)
                 plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
@@ -263,13 +270,15 @@ class Learner:
             yield
 
     async def _planned(
-        self, scope: Scope, found: Sequence[Grounded], summary: Summary | None, advice: Advice, now: datetime
+        self, scope: Scope, found: Sequence[Grounded], progress: _Progress, advice: Advice, now: datetime
     ) -> Planned:
         """The plan as things stand now, under the owner's lock, with the summary."""
         still = await self._not_forgotten(scope, found)
         version = self._reader.version
-        planned = await self._reconciler.learned(scope, still, now=now, extractor=version, advice=advice)
-        await self._summarise(planned, scope, summary, now)
+        planned = await self._reconciler.learned(
+            scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns
+        )
+        await self._summarise(planned, scope, progress.summary, now)
         return planned
 
     async def _house(self, scope: Scope) -> None:

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from memproxy.core.chain import segment
+from memproxy.core.chain import last_said_at, said_at, segment
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, lexical_overlap
 from memproxy.core.supersede import told_already
 from memproxy.learn.known import MOST_PAST, Known
+from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.traces import is_trace
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 
@@ -75,6 +76,13 @@ class Nearby:
         latest = await self._store.page(known.owner, where, limit=_NEAR)
         found += [Neighbour(known.current(memory)) for memory in latest.memories]
         return [one for one in _once(found) if _place(one.memory) == _place(candidate)]
+
+    async def worded(self, scope: Scope, known: Known, candidate: Memory, words: str) -> list[Memory]:
+        """The active statements of the candidate's place, told by then, that are nearest to these words."""
+        named = msgspec.structs.replace(candidate, id="", content=words)
+        found = await self._found(scope, known, named, {}, kinds=_FACTS, limit=_TO_FORGET)
+        near = [one.memory for one in _once(found) if one.memory.active and _place(one.memory) == _place(candidate)]
+        return [one for one in near if last_said_at(one) <= said_at(candidate) and one.predicate != SUMMARY]
 
     async def to_forget(
         self, scope: Scope, known: Known, request: Memory, vectors: Mapping[str, Vector]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.chain import RETRACTED_BY
+from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelRefused
@@ -18,6 +19,7 @@ from memproxy.learn.extract import Extractor, is_read
 from memproxy.learn.orders import heeded
 from memproxy.learn.outages import ModelOutages
 from memproxy.learn.outdated import PREDICATE
+from memproxy.learn.pending import CHANGES, as_before, changed_by
 from memproxy.learn.pleasantries import hold_nothing
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
@@ -30,6 +32,8 @@ _LATEST = 24
 """Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
 
 _QUERY = 2_000
+TOLD = "told"
+"""Of a turn: whether it tells anything, as it was found when it was indexed; not there: nobody looked."""
 
 
 class Reader:
@@ -81,8 +85,13 @@ class Reader:
         if not self._verbatim and hold_nothing(window.turns, window.new_ids):
             metrics().extractions_skipped.labels(reason="smalltalk").inc()
             return Read([], [])
+        if not self._verbatim and _only_asks(window):
+            metrics().extractions_skipped.labels(reason="asks").inc()
+            return Read([], [])
         if not is_new:
-            window = msgspec.structs.replace(window, known=await self._related(scope, window))
+            pending = await self._pending(scope, window)
+            related = [one for one in await self._related(scope, window) if one.id not in pending]
+            window = msgspec.structs.replace(window, known=[*pending.values(), *related])
         if self._verbatim:
             return self._admission.of_rules(await asyncio.to_thread(rules.extract, _plain(window)))
         credential = self.credential(scope, body)
@@ -102,6 +111,15 @@ class Reader:
     def credential(self, scope: Scope, body: LearnBody) -> Credential | None:
         """How the tenant's model is called; None while that is not known, and where no model is asked."""
         return None if self._verbatim else self._access.credential(scope.tenant, self._role, body.model)
+
+    async def _pending(self, scope: Scope, window: Window) -> dict[str, Memory]:
+        """The facts, by id, that a new message of the window ended by rules, as they were: whoever reads the message
+        sees what it is about.
+        """
+        changed = changed_by([turn for turn in window.turns if turn.id in window.new_ids])
+        stored = await self._store.get(scope, list(changed)) if changed else {}
+        before = {name: as_before(memory, changed[name]) for name, memory in stored.items() if name in changed}
+        return {name: memory for name, memory in before.items() if memory.active}
 
     async def _related(self, scope: Scope, window: Window) -> list[Memory]:
         """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""
@@ -125,6 +143,21 @@ class Reader:
         page = await self._store.page(owner, where, limit=_LATEST)
         known = {memory.id for memory in found}
         return [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
+
+
+def _only_asks(window: Window) -> bool:
+    """Whether the new messages of a window only ask; what assistants say to that is no reason to ask a model either."""
+    said = [turn for turn in window.turns if turn.id in window.new_ids and turn.trust is not Trust.ASSISTANT]
+    return bool(said) and not any(_tells(turn) for turn in said)
+
+
+def _tells(turn: Memory) -> bool:
+    """Whether a message may tell something to learn. What only asks was noted as that when it was indexed (``told`` is
+    False); what it changes or takes back is read all the same.
+    """
+    told = getattr(turn, TOLD, None)
+    told = turn.metadata.get(TOLD) if told is None else told
+    return told is not False or CHANGES in turn.metadata or RETRACTED_BY in turn.metadata
 
 
 def _plain(window: Window) -> Window:

@@ -7,21 +7,22 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core.chain import RETRACTED_BY, repeat, said_at
-from memproxy.core.correct import in_place_of
+from memproxy.core.correct import in_place_of, is_whole, named_by, says_exactly
 from memproxy.core.memory import Memory, Trust
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
+from memproxy.core.slots import slot_name
 from memproxy.core.supersede import (
     Bands,
     Decision,
     Operation,
     decide,
     decide_correction,
+    decide_replacement,
     decide_retraction,
     trusted_enough,
 )
-from memproxy.core.text import words
 from memproxy.learn.aliases import Aliases
 from memproxy.learn.answers import goes_back_unsaid
 from memproxy.learn.asked import Asked
@@ -32,8 +33,9 @@ from memproxy.learn.nearby import Nearby, Vector
 from memproxy.learn.orders import Forgetting
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
+from memproxy.learn.pending import opened, settled, taken_back_with
 from memproxy.learn.placing import Placing
-from memproxy.learn.questions import ends, turns
+from memproxy.learn.questions import turns
 from memproxy.learn.requests import hide_requests
 from memproxy.learn.statement import memory_of
 from memproxy.learn.succession import Succession
@@ -44,10 +46,6 @@ from memproxy.metrics import metrics
 from memproxy.ports import LexicalEncoder, MemoryStore, StateStore
 from memproxy.settings import DedupSettings
 
-_WHOLE = 4
-"""Words of a sentence that stands by itself ("User gets up at 7")."""
-
-_PRONOUNS = frozenset({"it", "that", "this", "he", "she", "they", "its"})
 _DONE_BEFORE = "again"
 """The name of what was carried out when the same words were read before: nothing happens, nothing is told."""
 
@@ -63,7 +61,9 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """One candidate and what its decision is made from."""
+    """One candidate and what its decision is made from; ``named`` is what it names as replaced, ``seen``
+    are the messages that were read with its own.
+    """
 
     scope: Scope
     grounded: Grounded
@@ -72,6 +72,8 @@ class _Case(msgspec.Struct, frozen=True):
     verdicts: Mapping[str, str]
     now: datetime
     wrong: str | None = None
+    named: Memory | None = None
+    seen: frozenset[str] = frozenset()
 
 
 class Reconciler:
@@ -127,14 +129,23 @@ class Reconciler:
         return advice
 
     async def learned(
-        self, scope: Scope, found: Sequence[Grounded], *, now: datetime, extractor: str, advice: Advice | None = None
+        self,
+        scope: Scope,
+        found: Sequence[Grounded],
+        *,
+        now: datetime,
+        extractor: str,
+        advice: Advice | None = None,
+        read: Sequence[Memory] = (),
     ) -> Planned:
-        """The plan for what was extracted, each candidate against what is known and against those before it.
+        """The plan for what was extracted, each candidate against what is known and against those before it. ``read``
+        are the messages that it was extracted from: what is pending by them is settled.
 
         Raises:
             StoreUnavailable, StateUnavailable: what is known could not be read.
         """
         known = Known(scope, self._store, self._state)
+        held = await opened(known, read, now)
         candidates, vectors = await self._candidates(known, scope, found, now, extractor)
         counts: Counter[str] = Counter()
         outcomes: list[Outcome] = []
@@ -149,6 +160,7 @@ class Reconciler:
                 verdicts,
                 now,
                 grounded.candidate.replaces,
+                seen=frozenset(turn.id for turn in read),
             )
             operation, decision = await self._learn(known, case)
             counts[operation] += 1
@@ -156,6 +168,7 @@ class Reconciler:
             if operation != _DONE_BEFORE:
                 outcomes += outcome_of(grounded.turn, memory, operation, decision)
         hide_requests(known, found)
+        outcomes += await settled(known, read, held, now)
         plan = msgspec.structs.replace(known.plan(), outcomes=outcomes)
         return Planned(plan=plan, known=known, operations=counts)
 
@@ -185,9 +198,23 @@ class Reconciler:
         if (reason := await self._refused(known, case, decision)) is not None:
             metrics().candidates_rejected.labels(reason=reason).inc()
             return reason, decision
-        if (ended := await self._traces.ended(known, candidate, decision, case.now)) is not None:
+        if (ended := await self._ended(known, case, decision)) is not None:
             await self._succession.add_ended(known, ended, case.now)
             return Operation.RETRACT.value, Decision(Operation.RETRACT, ended, (ended,))
+        await self._carry_out(known, case, decision)
+        return decision.operation.value, decision
+
+    async def _ended(self, known: Known, case: _Case, decision: Decision) -> Memory | None:
+        """The candidate as it was taken back after it was said: with its whole message, or in its own words."""
+        if decision.operation is not Operation.DUPLICATE:
+            ended = taken_back_with(case.grounded.turn, case.candidate, case.seen, case.now)
+            if ended is not None:
+                return ended
+        return await self._traces.ended(known, case.candidate, decision, case.now)
+
+    async def _carry_out(self, known: Known, case: _Case, decision: Decision) -> None:
+        """Add to the plan what a statement does."""
+        candidate = case.candidate
         if decision.operation is Operation.DUPLICATE and decision.target is not None:
             chain = await known.chain_of(decision.target)
             for name, fields in repeat(decision.target, candidate, chain, now=case.now).items():
@@ -195,11 +222,12 @@ class Reconciler:
             await self._succession.hide_late(known, decision.target.id)
         elif decision.operation is Operation.UPDATE and decision.target is not None:
             if case.grounded.candidate.intent is Intent.CORRECT:
-                candidate = self._in_place_of(candidate, decision.target)
+                candidate = in_place_of(candidate, decision.target)
+            if case.named is decision.target:
+                candidate = await self._out_of_others_way(known, candidate, decision.target)
             await self._succession.supersede(known, candidate, decision.target, case.now)
         else:
             await known.add(candidate)
-        return decision.operation.value, decision
 
     async def _refused(self, known: Known, case: _Case, decision: Decision) -> str | None:
         """Why a decision is not carried out; a value of before that a model took from elsewhere is an echo."""
@@ -211,13 +239,16 @@ class Reconciler:
 
     async def _decision(self, known: Known, case: _Case) -> Decision:
         candidate, wrong = case.candidate, case.wrong
+        if case.named is not None:
+            near = await self._nearby.of(case.scope, known, candidate, case.vectors)
+            return decide_replacement(candidate, case.named, near)
         chain = await self._nearby.chain(known, candidate)
         if case.grounded.candidate.intent is Intent.CORRECT:
             near = []
             if not chain:
                 near = await self._nearby.to_replace(case.scope, known, candidate, case.vectors, wrong=wrong)
             decision = decide_correction(candidate, wrong, chain=chain, neighbours=near, bands=self._bands)
-            if decision.operation is not Operation.NOTHING or chain or not (self._by_model and _is_whole(candidate)):
+            if decision.operation is not Operation.NOTHING or chain or not (self._by_model and is_whole(candidate)):
                 return self._turned(candidate, decision)
         near = [] if chain else await self._nearby.of(case.scope, known, candidate, case.vectors)
         decision = self._turned(candidate, decide(candidate, chain=chain, neighbours=near, bands=self._bands))
@@ -225,20 +256,31 @@ class Reconciler:
             return decision
         return advised(decision, candidate, case.verdicts, chain=chain, near=near, bands=self._bands)
 
-    def _in_place_of(self, candidate: Memory, target: Memory) -> Memory:
-        """The correction in its target's place; "quit smoking" is said as it is, there is no value to put into "smokes
-        ten a day".
+    async def _out_of_others_way(self, known: Known, candidate: Memory, target: Memory) -> Memory:
+        """A statement that names what it replaces, under the names of that where its own are those of a third one that
+        says something else: nothing but what is named ends.
         """
-        there = in_place_of(candidate, target)
-        if not self._by_model or not ends(candidate.content) or there.content == candidate.content:
+        holder = await known.holder(candidate.slot) if candidate.slot else None
+        other = await known.memory(holder) if holder is not None and holder != target.id else None
+        if other is None or says_exactly(other, candidate.content):
+            return candidate
+        names = {"subject": target.subject, "predicate": target.predicate, "aspect": target.aspect}
+        there = msgspec.structs.replace(candidate, **names)
+        there = msgspec.structs.replace(there, slot=slot_name(there))
+        taken = await known.holder(there.slot) if there.slot else None
+        if taken in (None, target.id):
             return there
-        return msgspec.structs.replace(there, content=candidate.content, metadata=candidate.metadata)
+        return msgspec.structs.replace(candidate, predicate=None, slot=None)
 
     async def _placed(self, known: Known, case: _Case) -> _Case:
-        """The case with what a model named in the slot where it belongs."""
+        """The case with what it names as replaced; else with what a model named in the slot where it belongs."""
+        read = case.grounded.candidate
+        if read.replaces and read.intent is not Intent.FORGET:
+            worded = await self._nearby.worded(case.scope, known, case.candidate, read.replaces)
+            if (named := named_by(read.replaces, worded)) is not None:
+                return msgspec.structs.replace(case, named=named)
         if not self._by_model:
             return case
-        read = case.grounded.candidate
         placed, wrong = await self._placing.placed(known, case.scope, read, case.candidate, case.vectors)
         return msgspec.structs.replace(case, candidate=placed, wrong=wrong)
 
@@ -290,13 +332,6 @@ class Reconciler:
         counts = await self._asked.plan(known, body, scope, now)
         await end_outdated(known, self._store, now=now)
         return Planned(plan=known.plan(), known=known, operations=counts)
-
-
-def _is_whole(candidate: Memory) -> bool:
-    """Whether a correction of nothing known says by itself of what it is: its names, and a sentence of its own."""
-    said = words(candidate.content)
-    named = candidate.subject and candidate.predicate and candidate.object
-    return bool(named) and len(said) >= _WHOLE and said[0] not in _PRONOUNS
 
 
 def _refused(candidate: Memory, decision: Decision) -> str | None:

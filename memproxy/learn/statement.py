@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.chain import SAID
+from memproxy.core.chain import RECONCILED_AT, SAID
 from memproxy.core.memory import Memory, Relation
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name, stance_of
@@ -44,7 +44,7 @@ def memory_of(grounded: Grounded, scope: Scope, *, now: datetime, extractor: str
         updated_at=now,
         valid_from=begins,
         valid_to=candidate.valid_to,
-        metadata={SAID: turn.created_at.isoformat(), "extractor": extractor}
+        metadata={SAID: turn.created_at.isoformat(), "extractor": extractor, RECONCILED_AT: now.isoformat()}
         | ({"evidence": candidate.evidence[0]} if candidate.evidence else {}),
     )
     return msgspec.structs.replace(memory, slot=slot_name(memory))

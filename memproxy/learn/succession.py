@@ -10,6 +10,7 @@ from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.retract import orders
 from memproxy.core.similar import repeats
+from memproxy.core.slots import has_many, predicate_name
 from memproxy.learn.known import Known
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 
@@ -122,8 +123,8 @@ class Succession:
 
 def _with_slot_of(candidate: Memory, target: Memory) -> Memory:
     """A candidate that names no slot takes over the one of what it supersedes."""
-    if candidate.slot is not None or target.slot is None:
-        return candidate
+    if candidate.slot is not None or target.slot is None or has_many(predicate_name(target.predicate or "")[0]):
+        return candidate  # of a list each item has a slot of its own
     return msgspec.structs.replace(
         candidate, subject=target.subject, predicate=target.predicate, aspect=target.aspect, slot=target.slot
     )

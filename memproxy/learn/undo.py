@@ -9,6 +9,7 @@ import msgspec
 
 from memproxy.core.chain import (
     LAST_SAID,
+    PENDING,
     RETRACTED_AT,
     RETRACTED_BY,
     SAID,
@@ -198,7 +199,7 @@ async def _give_back(known: Known, name: str, owned: _Owned, now: datetime) -> N
         await known.change(name, fields | {"active": False})
         await known.change(after.id, {"supersedes": name, "updated_at": now})
         return
-    noted = {key: value for key, value in memory.metadata.items() if key not in (RETRACTED_BY, RETRACTED_AT)}
+    noted = {key: value for key, value in memory.metadata.items() if key not in (RETRACTED_BY, RETRACTED_AT, PENDING)}
     await known.change(name, {"metadata": noted, "updated_at": now})
 
 
@@ -225,7 +226,8 @@ async def _unmarked(known: Known, turn: Memory, owned: _Owned, replaced: Mapping
         if (over := _order_over(turn, noted, owned)) is not None:
             noted[RETRACTED_BY] = over
         else:
-            del noted[RETRACTED_BY]
+            for name in (RETRACTED_BY, RETRACTED_AT, PENDING):
+                noted.pop(name, None)
             fields["active"] = True
             if turn.superseded_by is None and turn.id in replaced:
                 fields["superseded_by"] = replaced[turn.id]

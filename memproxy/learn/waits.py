@@ -70,6 +70,14 @@ class Waits:
         except TimeoutError:
             return False
 
+    async def soon_indexed(self, owner: Scope, timeout_s: float, most: int) -> bool:
+        """As `indexed`; False at once where so much waits that it takes longer, or where it waits for the store."""
+        rows = (await self._state.backlog(owner)).get("index", {})
+        left = rows.get("waiting", 0) + rows.get("running", 0)
+        if not left:
+            return True
+        return left <= most and not self._endings.waits(owner.owner) and await self.indexed(owner, timeout_s)
+
     async def begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
         """Learn from ``scope.session`` for this reason; True when that is done, False if not within the time, or if it
         did not succeed.

@@ -124,6 +124,7 @@ class Worker:
             applier=applier,
             locks=locks,
             writes=self._writes,
+            lexical=lexical,
             clock=clock,
         )
         windows = Windows(store, settings.learn.window_turns)
@@ -281,6 +282,10 @@ class Worker:
         and told, too.
         """
         return await self._waits.indexed(owner, timeout_s)
+
+    async def soon_indexed(self, owner: Scope, timeout_s: float) -> bool:
+        """As `indexed`, for a request that waits: a long backlog is not waited for."""
+        return await self._waits.soon_indexed(owner, timeout_s, _RUN)
 
     async def _recover(self) -> None:
         """Take back what a dead engine had claimed; before that nothing is claimed."""

@@ -1,12 +1,14 @@
 """The chat model behind memproxy's own calls (extraction, rewriting, judging), through the `openai` client.
 
 Providers differ in what they accept beyond the messages: JSON mode, the name of the token limit, a temperature. What a
-provider rejects is left out and, once the call succeeded without it, remembered for that base URL and model.
+provider rejects is left out and, once the call succeeded without it, remembered for that base URL and model. So is that
+an answer was cut at the token limit (a reasoning model spends it on thinking): learning gets a higher one, once.
 """
 
 import asyncio
 import email.utils
 import enum
+import logging
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,8 +21,11 @@ import openai.resources.chat.completions  # the client loads it at the first cal
 
 from memproxy.core.bounded import BoundedCache
 from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
+from memproxy.metrics import metrics
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
+
+log = logging.getLogger(__name__)
 
 INTERNAL_HEADER = "X-Memproxy-Internal"
 """Sent with every call of ours, with the model's role; beside it ``X-Memproxy-Memory: off``, so that an upstream that
@@ -33,6 +38,13 @@ _CLIENT_BYTES = 16 * 1024
 _REMEMBERED_BYTES = 1024 * 1024
 _KEYLESS = "none"
 """The client insists on some key; without one of ours no Authorization header is sent at all."""
+
+_LEARNING = frozenset({"extract", "judge"})
+"""Roles whose answers nobody waits for: these get more room where it does not suffice."""
+
+_RAISED = 8
+_MOST_RAISED = 16_000
+"""How many times the configured limit a model gets whose answer was cut, and at most so many tokens."""
 
 _OF_WHAT_WAS_ASKED = frozenset({400, 409, 413, 414, 422, 431, 451})
 """Statuses that say something of the request; every other one says it of the model, or of the account."""
@@ -66,6 +78,7 @@ class OpenAIChatModel:
     def __init__(self, settings: ModelSettings, *, role: str = "extract") -> None:
         """``role`` is told to the upstream in a header."""
         self._settings = settings
+        self._role = role
         self._headers = {INTERNAL_HEADER: role, "X-Memproxy-Memory": "off"}
         # Ours, so that all credentials share one connection pool, and because the client's own default differs
         # between its versions (httpx, httpx2); it takes this one in all of them.
@@ -74,6 +87,7 @@ class OpenAIChatModel:
             _REMEMBERED_BYTES, lambda _: _CLIENT_BYTES
         )
         self._rejected: BoundedCache[tuple[str, str], frozenset[_Without]] = BoundedCache(_REMEMBERED_BYTES)
+        self._limits: BoundedCache[tuple[str, str], int] = BoundedCache(_REMEMBERED_BYTES)
 
     async def complete(
         self,
@@ -84,7 +98,8 @@ class OpenAIChatModel:
         json_mode: bool,
         schema: dict[str, Any] | None = None,
     ) -> ModelReply:
-        """Ask once; the settings' ``timeout_s`` bounds it all, repetitions without a rejected parameter included.
+        """Ask once; the settings' ``timeout_s`` bounds it all, repetitions without a rejected parameter included. Where
+        learning's answer is cut by the token limit, and was not before, it is asked for again with a higher one.
 
         ``schema`` is tried first, then JSON mode, then neither.
 
@@ -93,11 +108,42 @@ class OpenAIChatModel:
             ModelUnavailable: timeouts, connection errors, every status that says nothing of what was asked.
             ModelError: what was asked is refused, or the answer is no chat completion.
         """
+        asked = (credential, system, user, _formats(json_mode, schema))
+        reply = await self._once(*asked)
+        if not reply.truncated or not self._raise_limit(credential):
+            return reply
+        again = await self._once(*asked)
+        return ModelReply(
+            text=again.text,
+            truncated=again.truncated,
+            input_tokens=reply.input_tokens + again.input_tokens,
+            output_tokens=reply.output_tokens + again.output_tokens,
+        )
+
+    def _raise_limit(self, credential: Credential) -> bool:
+        """Note that an answer was cut; whether the model's limit is higher from now on."""
+        metrics().model_answers_cut.labels(source=self._role).inc()
+        place, configured = (credential.base_url, credential.model), self._settings.max_tokens
+        raised = min(configured * _RAISED, _MOST_RAISED)
+        if self._role not in _LEARNING or self._limits.get(place) is not None or raised <= configured:
+            return False
+        self._limits.put(place, raised)
+        log.warning(
+            "an answer of %s was cut at models.%s.max_tokens (%d); it gets %d from now on: set more where answers go on"
+            " being cut (a reasoning model thinks within it), and a longer timeout_s where it takes longer",
+            credential.model,
+            self._role,
+            configured,
+            raised,
+        )
+        return True
+
+    async def _once(self, credential: Credential, system: str, user: str, formats: _Formats) -> ModelReply:
         host = httpx.URL(credential.base_url).host or credential.base_url
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                return _reply(await self._adapted(credential, messages, _formats(json_mode, schema)), host)
+                return _reply(await self._adapted(credential, messages, formats), host)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             message = f"{host} refused the model call ({error.status_code}); give a key that may use {credential.model}"
             raise ModelRefused(message) from error
@@ -135,7 +181,9 @@ class OpenAIChatModel:
         self, credential: Credential, messages: list[dict[str, str]], formats: _Formats, without: frozenset[_Without]
     ) -> Any:
         limit = "max_completion_tokens" if _Without.MAX_TOKENS in without else "max_tokens"
-        options: dict[str, Any] = {limit: self._settings.max_tokens}
+        options: dict[str, Any] = {
+            limit: self._limits.get((credential.base_url, credential.model)) or self._settings.max_tokens
+        }
         if _Without.TEMPERATURE not in without:
             options["temperature"] = self._settings.temperature
         if (response_format := _wanted(formats, without)) is not None:

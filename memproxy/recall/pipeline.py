@@ -36,6 +36,7 @@ from memproxy.recall.candidates import looked_at, wanted
 from memproxy.recall.course import Course
 from memproxy.recall.earlier import with_earlier
 from memproxy.recall.first_turn import stable_facts
+from memproxy.recall.own_words import OwnWords
 from memproxy.recall.query import Query
 from memproxy.recall.reading import readings_of
 from memproxy.recall.recipes import LATE, Recipe, configured
@@ -44,6 +45,7 @@ from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, short
 from memproxy.recall.search import Ranker, Scored, best_first
 from memproxy.recall.select import Judgements, Limits, select
 from memproxy.recall.sides import sides_of, with_sides
+from memproxy.recall.speaks_of import higher, speaks_of
 from memproxy.recall.subqueries import parts_of
 from memproxy.recall.tiers import Tier, tier_of
 from memproxy.settings import Settings
@@ -66,6 +68,10 @@ _EDGES = 30
 
 _QUESTION_TERMS = 24
 """Facts that are read to see whom a relation means."""
+
+
+class _General(Exception):
+    """The question looks general, and the user's memories do not speak of it."""
 
 
 class Recall:
@@ -97,12 +103,16 @@ class Recall:
         self._ranker = Ranker(lexical, self._recipe)
         self._rewriter = rewriter
         self._reranker = reranker
+        self.own_words = OwnWords(settings.recall.deadline_ms / 1000)
         if isinstance(store, NotesAhead):
             store.note_ahead(self._ranker.note)
 
-    async def prepare(self) -> None:
-        """What is worth doing ahead of requests; called now and then."""
+    async def prepare(self) -> bool:
+        """What is worth doing ahead of requests; called now and then. Answers False while it is to be called again
+        soon, because the embedder is still being loaded.
+        """
         await self._ranker.topics.prepare(self._embedder)
+        return self._embedder.state != "loading"
 
     async def recall(self, request: RecallRequest, *, explained: int = EXPLAINED) -> RecallAnswer:
         """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised.
@@ -111,13 +121,19 @@ class Recall:
         """
         course = Course(self._settings.recall.deadline_ms / 1000)
         limits = Limits.of(self._settings, request.limits)
+        if request.only_if_told:
+            limits = msgspec.structs.replace(limits, floor=higher(limits.floor))
         if not request.queries or not limits.kinds or not limits.limit:
             return without(course, "empty", query=with_context(request.queries))
-        request = await with_earlier(self._store, request, course, now=self._clock.now())
-        query = await self._rewritten(request, course)
+        query = with_context(request.queries)
         try:
+            await self.own_words.wait(request.scope, course)
+            request = await with_earlier(self._store, request, course, now=self._clock.now())
+            query = await self._rewritten(request, course)
             query, found = await self._found(request, query, limits, course)
             stable = await self._stable(request, limits, course)
+        except _General:
+            return without(course, "skipped", "fact", query=query)
         except TimeoutError:
             return without(course, "degraded", "timeout", query=query)
         except StoreUnavailable:
@@ -169,7 +185,8 @@ class Recall:
     async def _asked(self, request: RecallRequest, query: str, limits: Limits, course: Course) -> list[Scored]:
         """What is found for the query; for each of its questions where it has several."""
         parts = parts_of(query)
-        searches = [await self._find(request.scope, part, limits, course) for part in parts]
+        only_if_told = request.only_if_told and len(parts) == 1
+        searches = [await self._find(request.scope, part, limits, course, only_if_told=only_if_told) for part in parts]
         return searches[0] if len(searches) == 1 else averaged(*searches)
 
     async def _by_statement(
@@ -268,7 +285,9 @@ class Recall:
             async with course.in_time():
                 return await stable_facts(self._store, request.scope, limits, count, self._clock.now())
 
-    async def _find(self, scope: Scope, query: str, limits: Limits, course: Course) -> list[Scored]:
+    async def _find(
+        self, scope: Scope, query: str, limits: Limits, course: Course, *, only_if_told: bool = False
+    ) -> list[Scored]:
         read = Query(query, self._clock.now())
         where = MemoryFilter(
             kinds=limits.kinds,
@@ -285,6 +304,10 @@ class Recall:
             return await self._profile(scope, topic, where, course)
         with course.stage("search"):
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
+        if only_if_told:
+            with course.stage("look"):
+                if not speaks_of(query, candidates):
+                    raise _General
         with course.stage("rank"):
             return self._ranked(read, hybrid, candidates)
 

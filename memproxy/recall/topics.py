@@ -98,7 +98,8 @@ class Topics:
 
     def told(self, tokens: bytes) -> bytes:
         """How near a memory (its `Point.tokens`) is to the statements of each topic, as 32-bit numbers."""
-        direction = mean_direction(tokens)
+        mean = mean_direction(tokens)
+        direction = None if mean is None else mean.astype(np.float64)
         if direction is None or any(len(direction) != examples.shape[1] for examples in self._tells[:1]):
             return np.zeros(len(self._tells), np.float32).tobytes()
         return np.array([_near(examples, direction) for examples in self._tells], np.float32).tobytes()

@@ -14,6 +14,7 @@ from memproxy.auth.limits import TURNS
 from memproxy.core.block import session_nonce
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.gate import Verdict
+from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, Unauthenticated
@@ -192,7 +193,7 @@ class Decider:
         """Why there is nothing in the request that memory is for."""
         if not chat.user_texts:
             return None if _goes_on(chat) else "no_user_message"
-        return "housekeeping" if self._gate.is_housekeeping(chat.user_texts[-1]) else None
+        return "housekeeping" if is_housekeeping(chat.user_texts[-1]) else None
 
     async def _identity(self, headers: Headers) -> Identity | None:
         try:
@@ -235,7 +236,7 @@ class Decider:
         decision = Decision(result="empty", timings=timings, given=given, injects=controls.mode.injects)
         if chat.is_tool_followup:
             return _followed_up(decision, given, verdict)
-        if not verdict.searched:
+        if not verdict.reaches_memory:
             return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
         room = budget.beside(given.tokens)
         if given.blocks and not room:
@@ -245,6 +246,7 @@ class Decider:
             shown=given.memory_ids,
             limits=msgspec.structs.replace(controls.limits, max_tokens=room),
             verdict=verdict.reason,
+            only_if_told=verdict.asks_memory,
             first_turn=not given.blocks and self._gate.is_first_search(chat),
         )
         return _told(await self._searched(decision, given, question))

@@ -24,10 +24,22 @@ GATHER_S = 2.0
 """How long an erasure waits for others that nobody waits for either."""
 
 REST = 20
-"""Unless somebody waits, the files are left alone for so many times as long as it took to write them anew."""
+"""Unless somebody waits, the files are left alone for so many times as long as it took to write them anew, while
+that is not longer than `LONGEST_REST_S`."""
+
+LONGEST_REST_S = 10.0
+"""Longest that deleted text waits because files were written anew lately, where that is quick."""
+
+LEAST_REST = 4
+"""Where it is not (a large store, a busy machine), for so many times as long: a fifth of the time at most is taken."""
 
 AGAIN_S = 5.0
 """After how long it is tried again when store or state do not answer."""
+
+
+def rest_after(took_s: float) -> float:
+    """How long the files are left alone after they were written anew in ``took_s``."""
+    return max(LEAST_REST * took_s, min(REST * took_s, LONGEST_REST_S))
 
 
 class Eraser:
@@ -112,7 +124,7 @@ class Eraser:
                 await self._state.wipe()
             took = monotonic() - began
             metrics().erasure_seconds.observe(took)
-            self._rested = monotonic() + REST * took
+            self._rested = monotonic() + rest_after(took)
             self._done = max(self._done, covered)
             if not self.pending:
                 await self._state.set_meta(PENDING, "")

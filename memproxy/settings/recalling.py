@@ -43,10 +43,8 @@ class GateSettings(Section):
     enabled: bool = Field(True, description="Off: every request is searched.")
     skip: list[GateCategory] = Field(
         ["greeting", "smalltalk", "tool", "fact"],
-        description="Kinds of requests that are not searched for; personal words override `fact`.",
-    )
-    prototypes: bool = Field(
-        False, description="Skip a question that no pattern knows when its vector is nearest to general examples."
+        description="Kinds of requests that are not searched for, never with a first-person word; `fact` is, if the "
+        "user's memories speak of it.",
     )
 
 

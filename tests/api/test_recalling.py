@@ -92,12 +92,14 @@ async def test_a_vague_query_is_completed_from_the_messages(api: Api) -> None:
 
 async def test_recall_decides_by_the_messages_before_the_query_as_the_proxy_does(api: Api) -> None:
     await api.store("User has a sailing boat called Wanda.")
-    query = {"query": "what is it called?"}
+    query = {"query": "what is inflation"}
     alone = (await api.call("POST", "/v1/memory/recall", json=query)).json()
     messages = [{"role": "user", "content": "I am thinking about my sailing boat"}]
     after = (await api.call("POST", "/v1/memory/recall", json={**query, "messages": messages})).json()
     assert (alone["decision"]["searched"], after["decision"]["searched"]) == (False, True)
-    assert "Wanda" in after["context"]
+    assert after["decision"]["reason"] == "default"
+    named = {"query": "what is it called?", "messages": messages}
+    assert "Wanda" in (await api.call("POST", "/v1/memory/recall", json=named)).json()["context"]
 
 
 @pytest.mark.parametrize(
@@ -125,11 +127,20 @@ async def test_a_clients_own_prompt_is_not_recalled_for(api: Api) -> None:
 
 @pytest.mark.parametrize("query", ["hi", "What is the capital of France?"])
 async def test_what_the_gate_skips_is_not_searched_and_says_why(api: Api, query: str) -> None:
-    await api.store("User asked about the capital of France and said hi")
+    await api.store("User drinks green tea")
     recalled = (await api.call("POST", "/v1/memory/recall", json={"query": query})).json()
     assert (recalled["context"], recalled["tokens"], recalled["citations"]) == ("", 0, [])
     assert recalled["decision"]["searched"] is False
     assert recalled["decision"]["reason"]
+
+
+async def test_what_looks_general_is_searched_when_the_memory_speaks_of_it(api: Api) -> None:
+    query = {"query": "What is the capital of France?"}
+    before = (await api.call("POST", "/v1/memory/recall", json=query)).json()
+    await api.store("User calls his boat The Capital of France.")
+    after = (await api.call("POST", "/v1/memory/recall", json=query)).json()
+    assert before["decision"] == {"searched": False, "reason": "fact"}
+    assert after["decision"] == {"searched": True, "reason": "fact"}
 
 
 async def test_an_empty_memory_is_searched_and_gives_an_empty_context(api: Api) -> None:

@@ -39,7 +39,6 @@ RANDOM = {"prompt_cache_key", "safety_identifier"}
 pytestmark = [
     pytest.mark.skipif(not os.environ.get(WANTED), reason=f"real clients are tested by `make test-clients` ({WANTED})"),
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(300),
 ]
 CLIENTS = [(name, False) for name in PYTHON_CLIENTS] + [(name, True) for name in NODE_CLIENTS]
 

@@ -11,7 +11,7 @@ import psutil
 from memproxy.demo.model_server import MODEL
 from tests.support.http_client import plain_client
 from tests.support.proxy import environment
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -39,7 +39,7 @@ def leftovers(folder: Path) -> list[str]:
 
 async def ended(process: subprocess.Popen[bytes], folder: Path) -> int:
     try:
-        await eventually(lambda: process.poll() is not None, 90, what=lambda: f"the end of\n{output(folder)}")
+        await eventually(lambda: process.poll() is not None, 110, what=lambda: f"the end of\n{output(folder)}")
     finally:
         process.kill()
         process.wait()
@@ -68,13 +68,13 @@ async def test_it_stays_when_asked_to_and_leaves_nothing_after_ctrl_c(tmp_path: 
         question = [{"role": "user", "content": "What's my dog's name?"}]
         async with plain_client(headers={"authorization": "Bearer demo-key"}) as client:
             answer = await client.post(
-                f"{base_url[1]}/chat/completions", json={"model": MODEL, "messages": question}, timeout=30
+                f"{base_url[1]}/chat/completions", json={"model": MODEL, "messages": question}, timeout=LONGEST_S
             )
         assert "Biscuit" in answer.text
     finally:
         process.send_signal(signal.SIGINT)
         code = await ended(process, tmp_path)
     assert code == 0
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=LONGEST_S)
     assert not alive
     assert leftovers(tmp_path) == []

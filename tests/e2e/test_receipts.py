@@ -70,3 +70,19 @@ async def test_a_receipt_tells_what_was_injected_and_what_was_learned(
     assert third["learned"]["outcomes"] == []
 
     assert (await receipt(shared_proxy, second["request_id"], word()))[0] == 404
+
+
+@pytest.mark.usefixtures("model")
+async def test_what_looks_general_is_skipped_until_the_user_speaks_of_it(shared_proxy: Proxy) -> None:
+    user = word()
+    headers = {"x-memproxy-user": user}
+    question = "What is the capital of France?"
+    async with shared_proxy.client() as client:
+        before = await chat(client, question, headers={**headers, "x-memproxy-memory": "read"})
+        await chat(client, "My sailing boat is called The Capital of France.", headers=headers)
+        after = await chat(client, question, headers={**headers, "x-memproxy-memory": "read"})
+    assert before.recall == "skipped; reason=fact"
+    assert not after.recall.startswith("skipped")
+    for answer, searched in ((before, False), (after, True)):
+        status, found = await receipt(shared_proxy, answer.header("x-memproxy-request-id"), user)
+        assert (status, found["decision"]) == (200, {"searched": searched, "reason": "fact"})

@@ -3,6 +3,7 @@
 import asyncio
 
 from memproxy.engine.yielding import Yielding
+from tests.support.waiting import LONGEST_S
 
 
 async def test_what_was_asked_for_during_a_recall_is_done_once_after_it() -> None:
@@ -19,7 +20,7 @@ async def test_what_was_asked_for_during_a_recall_is_done_once_after_it() -> Non
         indexing.soon()
         assert done == []
     recalling = False
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LONGEST_S):
         await asked.wait()
     assert done == [False]
 
@@ -29,7 +30,7 @@ async def test_recalls_without_a_pause_do_not_keep_it_back_for_ever() -> None:
     indexing = Yielding(asked.set)
     with indexing.recalling():
         indexing.soon()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONGEST_S):
             await asked.wait()
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from memproxy.evals.bench import nginx
 from memproxy.evals.bench.figures import Report
@@ -17,12 +16,10 @@ from memproxy.evals.bench.plan import QUICK, scaled
 from memproxy.evals.bench.targets import kinds
 from memproxy.launch import ENGINE, RELAY
 from tests.support.proxy import environment
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 SCALE = 0.02
 PLAN = scaled(QUICK, SCALE)
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -125,7 +122,7 @@ async def test_an_interrupted_run_ends_what_it_started_and_writes_nothing(tmp_pa
 
     assert code == 130, output(tmp_path)
     assert "stopped" in output(tmp_path)
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=LONGEST_S)
     assert not alive
     assert leftovers(tmp_path) == []
     assert not (tmp_path / "results").exists()

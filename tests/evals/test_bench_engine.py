@@ -14,7 +14,6 @@ from memproxy.evals.bench.plan import Population
 from tests.support.shared import MODEL_PATH, needs_model
 
 
-@pytest.mark.timeout(60)
 async def test_every_population_is_asked_and_timed() -> None:
     row = await measure(Population(memories=400, users=4), 30, Console(file=io.StringIO()))
     assert (row.memories, row.users, row.recall.count) == (400, 4, 30)
@@ -26,7 +25,6 @@ async def test_every_population_is_asked_and_timed() -> None:
 
 @needs_model
 @pytest.mark.model
-@pytest.mark.timeout(60)
 async def test_the_time_of_a_model_is_told_apart() -> None:
     console = Console(file=io.StringIO())
     row = await measure(Population(memories=40, users=2), 5, console, model_path=Path(MODEL_PATH))
@@ -35,7 +33,6 @@ async def test_the_time_of_a_model_is_told_apart() -> None:
     assert row.with_embedding.p50_ms > row.recall.p50_ms
 
 
-@pytest.mark.timeout(60)
 def test_the_figures_are_written_for_each_population(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(main)

@@ -1,11 +1,7 @@
 """`python -m memproxy.evals.bench.identity`, shortened. No figure is judged here: a busy machine is no failure."""
 
-import pytest
-
 from memproxy.evals.bench.identity import WARM_UP, measure
 from memproxy.evals.bench.versions import BLOCK
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def test_a_proxy_that_asks_for_keys_is_measured_beside_one_that_does_not() -> None:

@@ -10,8 +10,6 @@ import pytest
 from memproxy.evals.bench.endurance import LongRun, Used
 from tests.support.proxy import environment
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def test_the_slope_is_that_of_the_last_half() -> None:
     grown = LongRun(requests=[1_000, 2_000, 3_000, 4_000], relay_mb=[10, 60, 71, 72], outcomes={}, errors={})

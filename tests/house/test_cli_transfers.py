@@ -1,8 +1,11 @@
 """Commands that take memories along and keep them safe: through the running server, else on the store itself."""
 
+import asyncio
 import hashlib
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from typer.testing import CliRunner
 from memproxy import transfers, upkeep
 from memproxy.backups import backup, restore
 from memproxy.cli import app
-from memproxy.core.backup import MANIFEST, BackedUp
+from memproxy.core.backup import MANIFEST, BackedUp, Manifest
 from memproxy.errors import ConfigError
 from memproxy.home import secret
 from memproxy.installation import holding, installation
@@ -21,17 +24,61 @@ from memproxy.settings import EmbeddingSettings, Settings, StoreSettings
 from memproxy.supervisor import AlreadyServed
 from memproxy.upkeep import Show
 from tests.house.test_cli_upkeep import served, settings, told
+from tests.support.folders import Folders
+
+
+def at_home(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    folder.mkdir()
+    patch.setenv("MEMPROXY_HOME", str(folder))
+    patch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
+    patch.delenv("MEMPROXY_SECRET", raising=False)
+    return folder
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installation of the test's own."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    monkeypatch.setenv("MEMPROXY_HOME", str(folder))
-    monkeypatch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
-    monkeypatch.delenv("MEMPROXY_SECRET", raising=False)
-    return folder
+    return at_home(tmp_path / "home", monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def once(folders: Folders) -> Iterator[Path]:
+    """A folder with a ``home`` that was `filled`, and its backup in ``saved``, which take longer than most tests."""
+    with folders.new("transfers") as folder, pytest.MonkeyPatch.context() as patch:
+        at_home(folder / "home", patch)
+        asyncio.run(filled())
+        asyncio.run(backup(settings(), folder / "saved", quiet))
+        yield folder
+
+
+@pytest.fixture
+def known(once: Path, home: Path) -> Path:
+    """An installation of the test's own, which was `filled`."""
+    shutil.copytree(once / "home", home, dirs_exist_ok=True)
+    return home
+
+
+@pytest.fixture
+def saved(once: Path, tmp_path: Path) -> Path:
+    """A backup of such an installation, of whose files none is to be written to: they are those of `once`."""
+    shutil.copytree(once / "saved", tmp_path / "saved", copy_function=link)
+    return tmp_path / "saved"
+
+
+def link(file: str, copy: str) -> None:
+    try:
+        os.link(file, copy)
+    except OSError:  # on another disk
+        shutil.copy2(file, copy)
+
+
+def listed_in(saved: Path) -> Manifest:
+    return msgspec.json.decode((saved / MANIFEST).read_bytes(), type=Manifest)
+
+
+def replace(file: Path, content: bytes) -> None:
+    file.unlink()
+    file.write_bytes(content)
 
 
 def quiet(done: int, total: int) -> None:
@@ -167,35 +214,29 @@ async def test_a_restored_store_goes_on_learning_where_it_was(home: Path, tmp_pa
     assert "I live in Porto" in await texts()
 
 
-async def test_a_server_keeps_its_store_from_being_restored_over(home: Path, tmp_path: Path) -> None:
-    await filled()
-    await backup(settings(), tmp_path / "saved", quiet)
+def test_a_server_keeps_its_store_from_being_restored_over(home: Path, saved: Path, tmp_path: Path) -> None:
     with holding(settings()), pytest.raises(AlreadyServed):
-        restore(settings(), tmp_path / "saved", quiet, force=True)
+        restore(settings(), saved, quiet, force=True)
     with holding(settings()), pytest.raises(AlreadyServed):
         restore(settings(), tmp_path / "no backup at all", quiet, force=True)  # told before anything is looked at
 
 
-async def test_only_what_the_manifest_lists_is_restored(home: Path, tmp_path: Path) -> None:
-    await filled()
-    saved = tmp_path / "saved"
-    manifest = await backup(settings(), saved, quiet)
+async def test_only_what_the_manifest_lists_is_restored(known: Path, saved: Path) -> None:
     (saved / "store" / "planted").write_text("not listed", "utf-8")
-    (saved / "store" / "planted-link").symlink_to(home / "secret")
+    (saved / "store" / "planted-link").symlink_to(known / "secret")
     restore(settings(), saved, quiet, force=True)
-    store = home / "store"
+    store = known / "store"
     restored = {str(Path("store") / path.relative_to(store)) for path in store.rglob("*") if not path.is_dir()}
-    assert restored == {name for name in manifest.files if name.startswith("store/")}
+    assert restored == {name for name in listed_in(saved).files if name.startswith("store/")}
     assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
 
 
 @pytest.mark.parametrize("kind", ["link", "folder that is a link", "pipe"])
-async def test_a_listed_file_that_is_a_link_or_no_file_is_not_restored(home: Path, tmp_path: Path, kind: str) -> None:
+async def test_a_listed_file_that_is_a_link_or_no_file_is_not_restored(
+    known: Path, saved: Path, tmp_path: Path, kind: str
+) -> None:
     """Also where what it leads to is what the manifest says."""
-    await filled()
-    saved = tmp_path / "saved"
-    manifest = await backup(settings(), saved, quiet)
-    victim = saved / next(name for name in manifest.files if name.count("/") > 1)
+    victim = saved / next(name for name in listed_in(saved).files if name.count("/") > 1)
     if kind == "folder that is a link":
         victim = victim.parent
     victim.rename(tmp_path / "elsewhere")
@@ -203,10 +244,10 @@ async def test_a_listed_file_that_is_a_link_or_no_file_is_not_restored(home: Pat
         os.mkfifo(victim)
     else:
         victim.symlink_to(tmp_path / "elsewhere")
-    before = sorted(home.iterdir())
+    before = sorted(known.iterdir())
     with pytest.raises(ConfigError, match="cannot be restored"):
         restore(settings(), saved, quiet, force=True)
-    assert sorted(home.iterdir()) == before
+    assert sorted(known.iterdir()) == before
     assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
 
 
@@ -214,38 +255,31 @@ async def test_a_listed_file_that_is_a_link_or_no_file_is_not_restored(home: Pat
     "name",
     ["/etc/x", "../x", "store/../../x", "store//x", "store/./x", "store", "store/", "state.db/x", "manifest.json"],
 )
-async def test_a_manifest_with_a_name_that_no_backup_has_is_refused(home: Path, tmp_path: Path, name: str) -> None:
-    await filled()
-    saved = tmp_path / "saved"
-    manifest = await backup(settings(), saved, quiet)
+def test_a_manifest_with_a_name_that_no_backup_has_is_refused(home: Path, saved: Path, name: str) -> None:
+    manifest = listed_in(saved)
     planted = BackedUp(size=1, sha256=hashlib.sha256(b"x").hexdigest())
     files = {**manifest.files, name: planted}
-    (saved / MANIFEST).chmod(0o600)
-    (saved / MANIFEST).write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, files=files)))
+    replace(saved / MANIFEST, msgspec.json.encode(msgspec.structs.replace(manifest, files=files)))
     with pytest.raises(ConfigError, match="names a file that no backup has"):
         restore(settings(), saved, quiet, force=True)
 
 
-async def test_what_stands_where_the_copy_is_made_is_not_written_through(home: Path, tmp_path: Path) -> None:
-    await filled()
-    await backup(settings(), tmp_path / "saved", quiet)
+async def test_what_stands_where_the_copy_is_made_is_not_written_through(
+    known: Path, saved: Path, tmp_path: Path
+) -> None:
     (tmp_path / "precious").write_text("precious", "utf-8")
-    (home / ".state.db.restoring").symlink_to(tmp_path / "precious")
-    restore(settings(), tmp_path / "saved", quiet, force=True)
+    (known / ".state.db.restoring").symlink_to(tmp_path / "precious")
+    restore(settings(), saved, quiet, force=True)
     assert (tmp_path / "precious").read_text("utf-8") == "precious"
-    assert not (home / "state.db").is_symlink()
+    assert not (known / "state.db").is_symlink()
     assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
 
 
-async def test_nothing_is_restored_over_without_force_or_from_a_damaged_backup(home: Path, tmp_path: Path) -> None:
-    await filled()
-    saved = tmp_path / "saved"
-    manifest = await backup(settings(), saved, quiet)
+async def test_nothing_is_restored_over_without_force_or_from_a_damaged_backup(known: Path, saved: Path) -> None:
     with pytest.raises(ConfigError, match="--force"):
         restore(settings(), saved, quiet, force=False)
-    victim = saved / next(name for name in manifest.files if name.startswith("store/"))
-    victim.chmod(0o600)
-    victim.write_bytes(victim.read_bytes() + b"x")
+    victim = saved / next(name for name in listed_in(saved).files if name.startswith("store/"))
+    replace(victim, victim.read_bytes() + b"x")
     with pytest.raises(ConfigError, match="damaged"):
         restore(settings(), saved, quiet, force=True)
     assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}

@@ -1,7 +1,8 @@
 """Every call of the memory API by who is bound to a project, to a user, or stands in an agent, about what is another's.
 
 One real server; the owner stores one of everything where the caller may not look, and the table below asks for it by id
-and for the same that is not there. The answers must be the same, hold nothing of it, and leave it as it is.
+and for the same that is not there. The answers must be the same, hold nothing of it, and leave it as it is: so calls
+share what is stored, but for those that leave the caller something of his own with a name of it.
 """
 
 import json
@@ -46,13 +47,16 @@ _NOT_COMPARED = (
 
 @dataclass(frozen=True)
 class Ask:
-    """A call; names in braces stand for what is another's. ``lines`` names what an import brings under its id."""
+    """A call; names in braces stand for what is another's. ``lines`` names what an import brings under its id, and what
+    a ``keeping`` call says is kept, as the caller's own.
+    """
 
     method: str
     path: str
     body: Mapping[str, Any] | None = None
     lines: str = ""
     bindings: tuple[str, ...] = BINDINGS
+    keeping: bool = False
 
 
 MEMORY = ("{fact}", "{turn}")
@@ -91,23 +95,25 @@ CALLS = (
     Ask("POST", "/v1/memory/prune", {"dry_run": True}),
     Ask("POST", "/v1/memory/import?dry_run=true", lines="{fact}", bindings=BOUND),
     Ask("POST", "/v1/memory/import?dry_run=true", lines="{turn}", bindings=BOUND),
-    Ask("POST", "/v1/memory/import", lines="{fact}", bindings=BOUND),
-    Ask("POST", "/v1/memory/import", lines="{turn}", bindings=BOUND),
+    Ask("POST", "/v1/memory/import", lines="{fact}", bindings=BOUND, keeping=True),
+    Ask("POST", "/v1/memory/import", lines="{turn}", bindings=BOUND, keeping=True),
     Ask(
         "POST",
         "/v1/memory/turns",
         {"session_id": "{session}", "messages": [{"role": "user", "content": "I said so", "id": "{turn}"}]},
+        keeping=True,
     ),
     Ask(
         "POST",
         "/v1/memory/turns",
         {"session_id": "{session}", "messages": [{"role": "user", "content": "My {word} code is here"}]},
+        keeping=True,
     ),
-    Ask("POST", "/v1/memory", {"content": "mine", "session_id": "{session}"}),
-    Ask("POST", "/v1/memory/sessions/{session}/end?wait=true"),
-    Ask("POST", "/v1/memory/sessions/{session}/mine?wait=true"),
-    Ask("DELETE", "/v1/memory/sessions/{session}"),
-    Ask("DELETE", "/v1/memory?session_id={session}"),
+    Ask("POST", "/v1/memory", {"content": "mine", "session_id": "{session}"}, keeping=True),
+    Ask("POST", "/v1/memory/sessions/{session}/end?wait=true", keeping=True),
+    Ask("POST", "/v1/memory/sessions/{session}/mine?wait=true", keeping=True),
+    Ask("DELETE", "/v1/memory/sessions/{session}", keeping=True),
+    Ask("DELETE", "/v1/memory?session_id={session}", keeping=True),
     Ask("PUT", "/v1/memory/settings", {"mode": "read", "agent_id": "somebody"}),
 )
 """Every call of ``/openapi.json`` is among these or in `WITHOUT`."""
@@ -118,10 +124,11 @@ WITHOUT = {("DELETE", "/v1/memory/users/{id}")}
 
 @dataclass(frozen=True)
 class Server:
-    """The server, its keys, and what one of its people stored."""
+    """The server, its keys, and the names of what its people stored, by who asks for it."""
 
     client: httpx.AsyncClient
     keys: Mapping[str, str]
+    stored: dict[str, dict[str, str]]
 
     def as_owner(self, binding: str) -> dict[str, str]:
         """Who stores what the caller may not see: in another project, as another user, to another agent."""
@@ -163,7 +170,7 @@ async def server(folders: Folders) -> AsyncIterator[Server]:
             running_proxy(upstream.base_url, folder, config, memory=False) as proxy,
             proxy.client(None) as client,
         ):
-            served = Server(client, keys)
+            served = Server(client, keys, {})
             await eventually(lambda: _answers(served), what="memory answers")
             yield served
 
@@ -172,9 +179,18 @@ async def _answers(server: Server) -> bool:
     return (await server.client.get("/v1/memory", headers=server.as_owner("user"))).status_code == 200
 
 
-async def _stored(server: Server, binding: str, number: int) -> dict[str, str]:
-    """One of everything, of the owner; and names of the same form that nothing has."""
-    owner, word = server.as_owner(binding), f"{WORD}{binding}{number}"
+async def _names(server: Server, binding: str, number: int) -> dict[str, str]:
+    """Names of one of everything, of the owner."""
+    ask = CALLS[number]
+    if ask.keeping:
+        return await _stored(server, binding, f"{WORD}{binding}{number}")
+    if binding not in server.stored:
+        server.stored[binding] = await _stored(server, binding, f"{WORD}{binding}")
+    return server.stored[binding]
+
+
+async def _stored(server: Server, binding: str, word: str) -> dict[str, str]:
+    owner = server.as_owner(binding)
     session, turn = f"s-{word}", f"D-{word}:1"
     fact = {"content": f"The {word} code is 17", "tags": [word], "entities": [word], "category": word, "subject": word}
     kept = await server.client.post("/v1/memory", headers=owner, json={**fact, "session_id": session})
@@ -243,7 +259,7 @@ async def test_what_is_anothers_is_answered_as_what_is_not_there_and_stays(
     ask = CALLS[number]
     if binding not in ask.bindings:
         return
-    names = await _stored(server, binding, number)
+    names = await _names(server, binding, number)
     nothing, before = _nobodys(names), await _owned(server, binding, names)
     assert len(before) >= 3
     theirs = await _asked(server, binding, ask, names)

@@ -19,7 +19,6 @@ from tests.support.waiting import eventually
 pytestmark = [
     needs_browser,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(240),
 ]
 
 SECRET = "tangerine-4711"

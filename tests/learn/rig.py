@@ -4,9 +4,10 @@ import asyncio
 import hashlib
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,14 @@ from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
 from memproxy.settings import LearnSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
+from tests.support.waiting import LONGEST_S, eventually
 
 DIMENSION = 64
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ANN = Scope(tenant="acme", user="ann", session="s1")
 BEN = Scope(tenant="acme", user="ben", session="s1")
 KEY = "sk-test"
-PATIENCE_S = 20.0
+PATIENCE_S = LONGEST_S
 
 Answer = str | int | dict[str, Any] | list[Any]
 
@@ -98,6 +100,9 @@ class ModelServer:
         self.base_url = ""
         self.cut_at: int | None = None
         """Characters after which an answer is cut, as by a token limit."""
+        self.thinks = 0
+        """Tokens that it thinks before it answers; within a lower limit there is no answer."""
+        self.limits: list[int] = []
         self.gate = asyncio.Event()
         """Answers wait while it is not set."""
         self.gate.set()
@@ -108,7 +113,10 @@ class ModelServer:
         assert system.startswith((EXTRACT_MARK, SUMMARY_MARK))
         self.prompts.append(user)
         self.keys.append(request.headers.get("authorization"))
+        self.limits.append(limit := body.get("max_tokens") or body["max_completion_tokens"])
         await self.gate.wait()
+        if limit < self.thinks:
+            return web.json_response(_completion(body["model"], "", "length"))
         answer = self.answers.pop(0) if self.answers else self.default
         if callable(answer):
             answer = answer(user)
@@ -116,17 +124,8 @@ class ModelServer:
             return web.json_response({"error": {"message": "scripted"}}, status=answer)
         text = answer if isinstance(answer, str) else json.dumps(quoting(answer, user))
         cut = self.cut_at is not None and len(text) > self.cut_at
-        message = {"role": "assistant", "content": text[: self.cut_at] if cut else text}
-        return web.json_response(
-            {
-                "id": "1",
-                "object": "chat.completion",
-                "created": 1,
-                "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "length" if cut else "stop", "message": message}],
-                "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-            }
-        )
+        text, reason = (text[: self.cut_at], "length") if cut else (text, "stop")
+        return web.json_response(_completion(body["model"], text, reason))
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["ModelServer"]:
@@ -141,6 +140,18 @@ class ModelServer:
             yield self
         finally:
             await runner.cleanup()
+
+
+def _completion(model: str, text: str, reason: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
+        "choices": [{"index": 0, "finish_reason": reason, "message": message}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    }
 
 
 def quoting(answer: dict[str, Any] | list[Any], prompt: str) -> dict[str, Any] | list[Any]:
@@ -222,6 +233,21 @@ class Rig:
     async def plan(self, scope: Scope = ANN, **body: Any) -> None:
         """Write through the journal as the API does, and wait."""
         assert await self.worker.applied(await self.submit(PlanBody(**body), scope), PATIENCE_S)
+
+    async def meanwhile(self, done: Callable[[], Awaitable[Any]], *, what: str, step_s: float = 60) -> None:
+        """Wait until ``done``, while time passes: what failed a moment ago is due again, whenever it was put off."""
+
+        async def asked() -> Any:
+            self.clock.advance(step_s)
+            self.worker.wake()
+            return await done()
+
+        await eventually(asked, PATIENCE_S, what=what)
+
+    async def carried_out(self, *numbers: int) -> None:
+        """Wait for rows, as often as they are to be tried again."""
+        for number in numbers:
+            await self.meanwhile(partial(self.worker.applied, number, 0), what=f"row {number}")
 
     async def teach(self, said: str, *candidates: Any, scope: Scope = ANN, at: datetime | None = None) -> None:
         """Say one thing that the extractor answers with these candidates, and wait until it is learned."""

@@ -46,8 +46,7 @@ async def test_a_row_whose_turns_are_seen_but_were_not_flushed_is_not_acknowledg
     async with rig(tmp_path, store=store, enabled=False) as r:
         number = await said_while_away(r)
         before = store.flushes
-        r.clock.advance(60)
-        assert await r.worker.applied(number, PATIENCE_S)
+        await r.carried_out(number)
         assert store.flushes > before, "flushed before it was acknowledged"
 
 
@@ -114,8 +113,7 @@ async def test_turns_whose_write_failed_are_learned_from_although_a_trigger_came
         begun = await r.state.begin_learning(learn, unlearned=1)
         assert begun is not None
         await r.state.finish(begun)
-        r.clock.advance(60)
-        assert await r.worker.applied(number, PATIENCE_S)
+        await r.carried_out(number)
         progress = await r.state.progress(ANN)
         assert progress is not None
         assert progress.unlearned == 1

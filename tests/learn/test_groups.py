@@ -137,10 +137,7 @@ async def test_sessions_behind_a_flush_that_failed_are_all_done_again_in_their_o
             return store.flushes == 1 and (await r.state.queue_sizes())["learn"]["waiting"] == len(rows)
 
         await eventually(all_wait)
-        r.clock.advance(60)
-        r.worker.wake()
-        for row in rows:
-            assert await r.worker.applied(row, PATIENCE_S)
+        await r.carried_out(*rows)
         assert sorted(fact.content[-5:] for fact in await r.facts()) == [f"Momo{n}" for n in range(4)]
         assert len(r.server.prompts) == len(sessions), "what was planned is not asked again"
 
@@ -215,10 +212,7 @@ async def test_a_row_that_fails_holds_back_those_behind_it_and_none_before_or_be
         await eventually(lambda: waiting_rows(r), what="both wait")
         assert await waiting_rows(r) == 2
         assert [one.id for one in await r.facts()] == ["a"]
-        r.clock.advance(60)
-        r.worker.wake()
-        assert await r.worker.applied(middle, PATIENCE_S)
-        assert await r.worker.applied(last, PATIENCE_S)
+        await r.carried_out(middle, last)
         assert [one.id for one in await r.facts(active=True)] == ["c"]
         assert len(await r.facts()) == 3
 
@@ -233,10 +227,7 @@ async def test_no_row_is_acknowledged_by_a_flush_that_failed(tmp_path: Path) -> 
             return store.flushes == 1 and await waiting_rows(r) == 3
 
         await eventually(all_wait)
-        r.clock.advance(60)
-        r.worker.wake()
-        for number in numbers:
-            assert await r.worker.applied(number, PATIENCE_S)
+        await r.carried_out(*numbers)
         assert len(await r.turns()) == 3
         assert await r.state.parked(None, limit=5) == []
 

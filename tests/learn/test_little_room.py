@@ -11,7 +11,7 @@ from memproxy.core.protocol import Deletion, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.stores.edge import EdgeStore
-from tests.learn.rig import ANN, DIMENSION, PATIENCE_S, Rig, WordEmbedder, budget, rig
+from tests.learn.rig import ANN, DIMENSION, Rig, WordEmbedder, budget, rig
 from tests.support.disk import TestDisk
 from tests.support.waiting import eventually
 
@@ -53,9 +53,7 @@ async def test_without_any_room_a_deletion_takes_effect_before_the_marks_can(tmp
         await eventually(gone, what="the fact is gone")
         assert [turn.active for turn in await r.turns()] == [True]
         disk.mib = LITTLE_MIB
-        r.clock.advance(600)
-        r.worker.wake()
-        assert await r.worker.applied(number, PATIENCE_S)
+        await r.carried_out(number)
         assert [turn.active for turn in await r.turns()] == [False]
         assert "honeymoon" not in {row.name for row in await r.state.palace_rows(ANN)}, "nor does its place tell of it"
 
@@ -74,22 +72,13 @@ async def full(folder: Path, disk: TestDisk, *waiting: tuple[Scope, str]) -> Asy
 
 async def deleted(r: Rig, **asked: Any) -> None:
     """Ask for a deletion and wait until it is carried out, while time passes."""
-    number = await r.submit(PlanBody(**asked), Scope(tenant="acme", user="ann"))
-
-    async def done() -> bool:
-        r.clock.advance(30)
-        r.worker.wake()
-        return await r.worker.applied(number, 0)
-
-    await eventually(done, what="the deletion is carried out")
+    await r.carried_out(await r.submit(PlanBody(**asked), Scope(tenant="acme", user="ann")))
 
 
 async def shown_with_room(r: Rig, disk: TestDisk) -> set[str]:
     """What is shown of the conversations when there is room, and nothing waits any more."""
     disk.mib = 1024
-    r.clock.advance(60)
-    r.worker.wake()
-    assert await r.worker.indexed(ANN, PATIENCE_S)
+    await r.meanwhile(lambda: r.worker.indexed(ANN, 1), what="all that waited is shown")
     return {turn.content for turn in await r.turns() if turn.active}
 
 
@@ -138,11 +127,9 @@ async def test_an_undone_conversation_whose_marks_wait_is_not_begun_anew_by_what
         await r.submit(PlanBody(undo_session="second"), Scope(tenant="acme", user="ann"))
 
         async def gone() -> bool:
-            r.clock.advance(30)
-            r.worker.wake()
             return [fact.object for fact in await r.facts()] == ["$10,000"]
 
-        await eventually(gone, what="the conversation is gone")
+        await r.meanwhile(gone, what="the conversation is gone")
         assert [fact.active for fact in await r.facts()] == [False], "its marks wait"
         assert await shown_with_room(r, disk) == {"My budget for Hawaii is $10,000"}
         assert [fact.active for fact in await r.facts()] == [True]

@@ -37,10 +37,11 @@ async def test_each_operation_names_its_request_and_its_memories(tmp_path: Path)
         await told(r, "req_2", "As I said, it is still $10,000 for Hawaii")
         await told(r, "req_3", "Actually my Hawaii budget is $15,000 now")
         (active,), (old,) = await r.facts(active=True), await r.facts(active=False)
-        stored, duplicate, superseded = await outcomes(r)
+        stored, duplicate, pending, superseded = await outcomes(r)
         assert (stored.result, stored.memory_id, stored.request_ids) == ("stored", old.id, ["req_1"])
         assert (duplicate.result, duplicate.memory_id, duplicate.request_ids) == ("duplicate", old.id, ["req_2"])
         assert (superseded.result, superseded.memory_id, superseded.request_ids) == ("superseded", active.id, ["req_3"])
+        assert (pending.result, pending.memory_id, pending.request_ids) == ("pending", old.id, ["req_3"])
         assert superseded.supersedes == old.id
         assert [turn.id for turn in await r.turns() if turn.id == stored.turn_id]
 

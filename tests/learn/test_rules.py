@@ -126,7 +126,7 @@ CORRECTED = [
     ("My budget for the Hawaii trip is $10,000.", "No, it's $15,000 now.", "budget for the Hawaii trip is $15,000."),
     ("My budget is 10k.", "Actually my budget is 15k.", "User's budget is 15k."),
     ("My half marathon is on 13 October.", "Sorry, I meant 20 October.", "half marathon is on 20 October."),
-    ("My rent is $900 a month.", "No, it's $950 now.", "User's rent is $950 a month."),
+    ("My rent is $900 a month.", "No, it's $950 now.", "User's rent is $950."),
     ("My thesis deadline is 30 June.", "The thesis deadline was moved to 15 July.", "15 July."),
     ("My manager is Kathrin.", "Correction: it's Katarzyna, not Kathrin.", "named Katarzyna."),
     ("I live in Berlin.", "I moved to Lyon last month.", "User lives in Lyon."),

@@ -14,6 +14,7 @@ from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
+from tests.support.waiting import LONGEST_S
 
 URL = "http://models.test/v1"
 CREDENTIAL = Credential(base_url=URL, model="m1", api_key="sk-secret")
@@ -27,7 +28,7 @@ def completion(text: str | None = "hello", **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 async def model() -> AsyncIterator[OpenAIChatModel]:
-    made = OpenAIChatModel(ModelSettings(timeout_s=5))
+    made = OpenAIChatModel(ModelSettings(timeout_s=LONGEST_S))
     yield made
     await made.close()
 

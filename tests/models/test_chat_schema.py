@@ -11,6 +11,7 @@ import respx
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
+from tests.support.waiting import LONGEST_S
 
 URL = "http://models.test/v1"
 CREDENTIAL = Credential(base_url=URL, model="m1", api_key="sk-secret")
@@ -19,7 +20,7 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string
 
 @pytest.fixture
 async def model() -> AsyncIterator[OpenAIChatModel]:
-    made = OpenAIChatModel(ModelSettings(timeout_s=5))
+    made = OpenAIChatModel(ModelSettings(timeout_s=LONGEST_S))
     yield made
     await made.close()
 
@@ -87,5 +88,5 @@ async def test_it_is_remembered_for_one_model_alone(model: OpenAIChatModel, rout
 async def test_an_answer_says_whether_it_was_cut(
     model: OpenAIChatModel, route: Any, finish_reason: str, truncated: bool
 ) -> None:
-    route.side_effect = [completion(finish_reason)]
+    route.side_effect = [completion(finish_reason)] * (2 if truncated else 1)  # a cut one is asked for once more
     assert (await ask(model)).truncated is truncated

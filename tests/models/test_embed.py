@@ -21,6 +21,7 @@ from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 from tests.recall.waiting import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
+from tests.support.waiting import LONGEST_S
 
 SETTINGS = EmbeddingSettings()
 
@@ -40,7 +41,7 @@ class Model:
     def encode(self, texts: Sequence[str]) -> list[Question]:
         self.calls.append(list(texts))
         self.busy.set()
-        assert self.free.wait(10)
+        assert self.free.wait(LONGEST_S)
         return [Question(vector=[1.0, 0.0]) for _ in texts]
 
 
@@ -60,7 +61,7 @@ async def test_the_start_does_not_wait_for_the_model_and_recall_goes_on_by_words
     may_load = threading.Event()
 
     def slow(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
-        assert may_load.wait(10)
+        assert may_load.wait(LONGEST_S)
         return Model().encode, 2
 
     embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=slow)

@@ -28,6 +28,7 @@ from memproxy.settings import Settings
 from memproxy.supervisor import bind
 from memproxy.wiring.relay import make_relay
 from tests.support.http_client import plain_client
+from tests.support.waiting import LONGEST_S
 
 Recall = Callable[[RecallRequest], Awaitable[RecallAnswer]]
 
@@ -127,7 +128,7 @@ async def running_relay(
         held.push_async_callback(process.stop)
         patience = Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
         base_url = await held.enter_async_context(_served(process.app, patience))
-        client = await held.enter_async_context(plain_client(base_url=base_url, timeout=20))
+        client = await held.enter_async_context(plain_client(base_url=base_url, timeout=LONGEST_S))
         yield Rig(base_url, engine, client, process)
 
 

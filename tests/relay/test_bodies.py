@@ -24,7 +24,7 @@ from memproxy.wire.request import LONGEST_NAME, MOST_BYTES, MOST_CHARACTERS, MOS
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, completion
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def connection(port: int, sent: bytes) -> AsyncIterator[asyncio.StreamRead
 
 
 async def all_of(reader: asyncio.StreamReader) -> bytes:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LONGEST_S):
         return await reader.read()
 
 

@@ -28,7 +28,7 @@ from tests.support.answers import (
     stream,
 )
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 BLOCK = '<recalled-memory id="abc">\n- [2026-11-20] the budget is $10,000 [m:1a2b]\n</recalled-memory>'
 
@@ -385,7 +385,7 @@ async def test_a_client_that_leaves_cancels_the_upstream_call(relay: Rig, upstre
         await relay.client.post(
             "/v1/chat/completions", json={"messages": [{"role": "user", "content": "my question"}]}, timeout=0.5
         )
-    await asyncio.wait_for(upstream.last.left.wait(), 5)
+    await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
 
 
 async def test_a_client_that_leaves_in_mid_stream_cancels_it_and_nothing_is_captured(
@@ -396,7 +396,7 @@ async def test_a_client_that_leaves_in_mid_stream_cancels_it_and_nothing_is_capt
     body = {"messages": [{"role": "user", "content": "my question"}], "stream": True}
     async with relay.client.stream("POST", "/v1/chat/completions", json=body) as answer:
         await anext(answer.aiter_raw())
-    await asyncio.wait_for(upstream.last.left.wait(), 5)
+    await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
     assert await captured(state) == []
 
 

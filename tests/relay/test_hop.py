@@ -11,6 +11,7 @@ from aiohttp import web
 
 from memproxy.relay.hop import Answered, Hop
 from tests.relay.rig import unix_server
+from tests.support.waiting import LONGEST_S
 
 Script = Callable[[bytes], Awaitable[bytes]]
 
@@ -42,10 +43,10 @@ async def test_calls_one_after_the_other_share_a_connection_and_those_at_once_do
     peers: list[int] = []
     large = b"x" * 2_000_000
     async with engine(tmp_path, echo, peers):
-        told = [await hop.call("/call", body, within_s=20) for body in (b"one", large, b"")]
+        told = [await hop.call("/call", body, within_s=LONGEST_S) for body in (b"one", large, b"")]
         assert told == [Answered(200, b"one"), Answered(200, large), Answered(200, b"")]
         assert len(set(peers)) == 1
-        together = await asyncio.gather(*(hop.call("/call", b"%d" % number, within_s=20) for number in range(5)))
+        together = await asyncio.gather(*(hop.call("/call", b"%d" % number, within_s=LONGEST_S) for number in range(5)))
         assert [answer.body for answer in together] == [b"0", b"1", b"2", b"3", b"4"]
         assert len(set(peers)) > 1
         hop.close()
@@ -63,19 +64,19 @@ async def test_an_answer_that_came_too_late_is_nobody_elses(hop: Hop, tmp_path: 
         with pytest.raises(TimeoutError):
             await hop.call("/call", b"slow", within_s=0.01)
         release.set()
-        assert (await hop.call("/call", b"next", within_s=20)).body == b"next"
+        assert (await hop.call("/call", b"next", within_s=LONGEST_S)).body == b"next"
         hop.close()
 
 
 async def test_an_engine_that_ended_is_an_error_until_another_one_is_there(hop: Hop, tmp_path: Path) -> None:
     async with engine(tmp_path, echo, []):
-        await hop.call("/call", b"one", within_s=20)
+        await hop.call("/call", b"one", within_s=LONGEST_S)
     with pytest.raises((FileNotFoundError, ConnectionError)):
-        await hop.call("/call", b"two", within_s=20)
+        await hop.call("/call", b"two", within_s=LONGEST_S)
     with contextlib.suppress(FileNotFoundError):
         (tmp_path / "engine.sock").unlink()
     async with engine(tmp_path, echo, []):
-        assert (await hop.call("/call", b"three", within_s=20)).body == b"three"
+        assert (await hop.call("/call", b"three", within_s=LONGEST_S)).body == b"three"
         hop.close()
 
 
@@ -88,4 +89,4 @@ async def test_what_is_no_http_is_an_error(hop: Hop, tmp_path: Path) -> None:
 
     async with await asyncio.start_unix_server(talk, str(tmp_path / "engine.sock")):
         with pytest.raises(ConnectionAbortedError):
-            await hop.call("/call", b"one", within_s=20)
+            await hop.call("/call", b"one", within_s=LONGEST_S)

@@ -9,6 +9,7 @@ from memproxy.server import MOST_HEADER_BYTES
 from tests.relay.rig import Rig
 from tests.support.answers import chat_events, completion, stream
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import LONGEST_S
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"What is my budget?"}]}'
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
@@ -21,7 +22,7 @@ async def exchanged(relay: Rig, *sent: bytes) -> bytes:
     """All that comes for these bytes until the relay closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(relay.base_url.rsplit(":", 1)[1]))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LONGEST_S):
             for part in sent:
                 writer.write(part)
                 await writer.drain()

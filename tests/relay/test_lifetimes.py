@@ -14,7 +14,7 @@ from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 IMPATIENT = {"headers_timeout_s": 0.1, "body_timeout_s": 0.1}
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -42,7 +42,7 @@ async def test_a_client_that_leaves_during_recall_is_never_asked_for_upstream(
 
         relay.engine.recall = hang
         asking = asyncio.get_running_loop().create_task(relay.chat("What is my budget?"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONGEST_S):
             await begun.wait()
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -70,7 +70,7 @@ async def test_a_client_that_stops_sending_is_cut_off(
     async with running_relay(upstream.base_url, state, tmp_path, server=IMPATIENT) as relay:
         async with connection(relay) as (reader, writer):
             writer.write(sent)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LONGEST_S):
                 told = await reader.read()
         assert told.startswith(b"HTTP/1.1 408 ") if sent else told == b""
         assert (await relay.client.get("/healthz")).status_code == 200
@@ -83,7 +83,7 @@ async def test_an_upload_that_stops_is_cut_off_and_so_is_its_upstream_call(
     relaying = running_relay(upstream.base_url, state, tmp_path, server=IMPATIENT)
     async with relaying as relay, connection(relay) as (reader, writer):
         writer.write(b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\nbegun")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LONGEST_S):
             assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
     assert upstream.received == []  # it never came whole
 
@@ -96,7 +96,7 @@ async def test_a_client_that_waits_for_its_answer_owes_nothing(
         upstream.script(Answer([b"{}"], wait=hold))
         asking = asyncio.get_running_loop().create_task(relay.client.get("/v1/models"))
         async with connection(relay) as (reader, _):  # cut off by a look at all connections, that one too
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LONGEST_S):
                 assert await reader.read() == b""
         hold.set()
         assert (await asking).status_code == 200
@@ -127,7 +127,7 @@ PART = b": " + b"x" * 65_532 + b"\n\n"
 async def test_a_client_that_reads_slowly_holds_the_upstream_back(
     upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, mode: str
 ) -> None:
-    parts = Parts(PART, 1_000)  # 64 MB
+    parts = Parts(PART, 500)  # 32 MB
     upstream.script(Answer(parts, headers=[("content-type", "text/event-stream")], framing="chunked"))
     seen: list[int] = []
 
@@ -147,7 +147,7 @@ async def test_a_client_that_reads_slowly_holds_the_upstream_back(
                 received, end = received + len(chunk), end[-7:] + chunk
     # 4 MB and more of it are the kernel's own buffers on both sides; ours are below 1 MB (docs/profile.md)
     assert held < 24 * 2**20
-    assert received > 1_000 * len(PART)
+    assert received > 500 * len(PART)
 
 
 async def test_a_client_that_leaves_an_endless_answer_unread_ends_it(
@@ -158,5 +158,5 @@ async def test_a_client_that_leaves_an_endless_answer_unread_ends_it(
         async with connection(relay) as (reader, writer):
             writer.write(b"GET /v1/files/f/content HTTP/1.1\r\nhost: localhost\r\n\r\n")
             await reader.readuntil(b"\r\n\r\n")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONGEST_S):
             await upstream.last.left.wait()

@@ -7,7 +7,7 @@ from memproxy.core.scope import Scope
 from memproxy.relay.breaker import FAILURES_TO_OPEN
 from memproxy.relay.engine import EngineClient
 from tests.relay.rig import ScriptedEngine, unix_server
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 
 def told(user: str, key: str, tenant: str = "acme") -> Captured:
@@ -38,7 +38,7 @@ async def test_a_key_that_a_call_lends_is_told_of_at_once(tmp_path: Path) -> Non
 
 
 async def test_the_first_call_to_an_engine_that_is_back_is_a_recall_and_no_notice(tmp_path: Path) -> None:
-    engine, client = ScriptedEngine(), EngineClient(tmp_path / "engine.sock", deadline_s=20)
+    engine, client = ScriptedEngine(), EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)
     asked = RecallRequest(request_id="r", scope=Scope(tenant="acme", user="ann"), queries=["my bike"], nonce="0" * 12)
     await client.open()
     for _ in range(FAILURES_TO_OPEN):

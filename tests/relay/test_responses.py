@@ -17,6 +17,7 @@ from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, error, json_answer, stream
 from tests.support.http_client import NO_TLS
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import LONGEST_S
 from tests.wire.test_responses import CALL, HISTORY, RESULT, events, response
 
 TOOLS = [{"type": "function", "name": "look_up", "parameters": {}, "strict": False}]
@@ -188,7 +189,7 @@ async def test_a_background_stream_that_was_left_is_captured_when_it_is_fetched(
     body = {"model": "m", "input": QUESTION, "background": True, "stream": True}
     async with relay.client.stream("POST", "/v1/responses", json=body) as answer:
         await anext(answer.aiter_raw())
-    await asyncio.wait_for(upstream.last.left.wait(), 5)
+    await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
     await relay.process.drain(60)
     assert [said for _, said in await captured(state)] == [[("user", QUESTION)]]
 

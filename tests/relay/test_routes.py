@@ -14,7 +14,7 @@ from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, json_answer
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ async def test_too_many_requests_at_once_are_told_to_come_back(
         hold = asyncio.Event()
         upstream.script(Answer([b"{}"], wait=hold))
         first = asyncio.get_running_loop().create_task(relay.client.get("/v1/models"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LONGEST_S):
             while not upstream.received:
                 await asyncio.sleep(0)
         second = await relay.client.get("/v1/models")
@@ -262,7 +262,7 @@ async def test_while_draining_open_requests_end_and_new_ones_are_told_so(
     upstream.script(Answer([b"{}"], wait=hold))
     loop = asyncio.get_running_loop()
     opened = loop.create_task(relay.client.get("/v1/models"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONGEST_S):
         while not upstream.received:
             await asyncio.sleep(0)
     draining = loop.create_task(relay.process.drain(60))

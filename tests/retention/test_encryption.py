@@ -18,10 +18,7 @@ from tests.support.proxy import KEY, READY_DEADLINE_S, Proxy, memproxy, merged, 
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(240),
-]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ENCRYPT: dict[str, Any] = {"privacy": {"encrypt": True}}
 SAID = "My budget for Reykjavík is $10,000, says Zebulonia Quarkenstein"

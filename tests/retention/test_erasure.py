@@ -18,10 +18,7 @@ from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream, no_facts
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(180),
-]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OURS = frozenset({"test-config.yaml"})
 SAID = "My budget for Reykjavík is $10,000, says Zebulonia Quarkenstein"
@@ -155,7 +152,7 @@ async def erased(proxy: Proxy) -> None:
             stats = await client.get("/v1/memory/stats", params={"user_id": "ann"})
         return bool(stats.json()["erasure"] == "complete")
 
-    await eventually(done, what="the erasure is complete")
+    await eventually(done, 60, what="the erasure is complete")
 
 
 def audited(home: Path) -> list[dict[str, Any]]:

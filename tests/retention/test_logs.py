@@ -12,7 +12,7 @@ from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 KEY = "sk-Zq9logsZq9logsZq9"
 MODEL_KEY = "sk-modelZq8modelZq8"

@@ -20,10 +20,7 @@ from tests.support.proxy import Proxy, memproxy, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(180),
-]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OURS = frozenset({"test-config.yaml"})
 TENANTS = ("short", "long", "limited", "crowded", "counted")

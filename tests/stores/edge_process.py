@@ -2,11 +2,14 @@
 
 ``write FOLDER CYCLE``: writes for ever, and prints after each flush how many memories this process has acknowledged.
 ``replace FOLDER``: writes and flushes some memories, prints ``flushed``, then replaces them for ever.
-``read FOLDER``: opens, searches, writes; prints ``read``, or ``unavailable`` when the store says so.
+``damaged FOLDER``: puts noise in place of one file after the other; prints its name, then opens, searches, writes, and
+prints ``read``, or ``unavailable`` when the store says so.
 """
 
 import asyncio
+import os
 import sys
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -39,26 +42,46 @@ async def replace(store: EdgeStore) -> None:
             print("flushed", flush=True)
 
 
-async def read(store: EdgeStore) -> None:
+DAMAGED = ("segment.json", "edge_config.json", "mutable_id_tracker.mappings", "config.json", "tracker.dat")
+
+
+async def damaged(folder: Path) -> None:
+    for path in sorted((folder / "store" / "shard").rglob("*")):
+        if path.name in DAMAGED and "payload_index" not in str(path):
+            good = path.read_bytes()
+            path.write_bytes(os.urandom(max(64, min(len(good), 4096))))
+            print(path.name, end=" ", flush=True)
+            print(await read(made(folder)), flush=True)
+            path.write_bytes(good)
+
+
+async def read(store: EdgeStore) -> str:
     try:
         await store.open(None)
         await store.page(ANN, MemoryFilter(), limit=100)
         await store.search(ANN, HybridQuery(dense=EAST, bm25=WORDS))
         await store.upsert(ANN, [point(memory("more"), EAST)])
-        await store.close()
-    except StoreUnavailable as error:
-        print("unavailable", error)
+    except StoreUnavailable:
+        return "unavailable"
     else:
-        print("read")
+        return "read"
+    finally:
+        with suppress(StoreUnavailable):
+            await store.close()
+
+
+def made(folder: Path) -> EdgeStore:
+    return EdgeStore(folder / "store", dimension=DIMENSION, embedder_name="test:model")
 
 
 async def main() -> None:
     action, folder, *rest = sys.argv[1:]
-    store = EdgeStore(Path(folder) / "store", dimension=DIMENSION, embedder_name="test:model")
-    if action == "write":
-        await write(store, rest[0])
+    if action == "damaged":
+        await damaged(Path(folder))
+    elif action == "write":
+        await write(made(Path(folder)), rest[0])
     else:
-        await (replace(store) if action == "replace" else read(store))
+        await replace(made(Path(folder)))
 
 
 if __name__ == "__main__":

@@ -94,50 +94,56 @@ async def test_a_project_sees_its_own_and_what_has_none(store: MemoryStore) -> N
     assert await ids(store, ANN) == {"None/None", "q/None", "None/a"}
 
 
-@pytest.mark.parametrize(
-    ("where", "expected"),
-    [
-        (MemoryFilter(ids=("a", "b", "zzz")), "ab"),
-        (MemoryFilter(exclude_ids=("a", "b")), "cd"),
-        (MemoryFilter(kinds=(Kind.SEMANTIC,)), "ab"),
-        (MemoryFilter(kinds=(Kind.SEMANTIC, Kind.EPISODIC)), "abc"),
-        (MemoryFilter(session_ids=("s1",)), "ab"),
-        (MemoryFilter(session_ids=("s1", "s2")), "abc"),
-        (MemoryFilter(project_ids=("p",)), "a"),
-        (MemoryFilter(agent_ids=("x",)), "b"),
-        (MemoryFilter(categories=("food/likes",)), "c"),
-        (MemoryFilter(tags=("red",)), "ab"),
-        (MemoryFilter(tags=("blue", "red")), "abc"),
-        (MemoryFilter(subjects=("user",)), "a"),
-        (MemoryFilter(slots=("user/home",)), "b"),
-        (MemoryFilter(turn_ids=("t2",)), "c"),
-        (MemoryFilter(active=True), "abc"),
-        (MemoryFilter(active=False), "d"),
-        (MemoryFilter(quarantined=True), "b"),
-        (MemoryFilter(quarantined=False), "acd"),
-        (MemoryFilter(as_of=NOON), "abc"),
-        (MemoryFilter(as_of=NOON - timedelta(seconds=1)), "bcd"),
-        (MemoryFilter(now=NOON), "abc"),
-        (MemoryFilter(now=NOON - timedelta(seconds=1)), "abcd"),
-        (MemoryFilter(now=NOON, tags=("red",), active=True, kinds=(Kind.SEMANTIC,), session_ids=("s1",)), "ab"),
-    ],
+FILTERS = (
+    (MemoryFilter(ids=("a", "b", "zzz")), "ab"),
+    (MemoryFilter(exclude_ids=("a", "b")), "cd"),
+    (MemoryFilter(kinds=(Kind.SEMANTIC,)), "ab"),
+    (MemoryFilter(kinds=(Kind.SEMANTIC, Kind.EPISODIC)), "abc"),
+    (MemoryFilter(session_ids=("s1",)), "ab"),
+    (MemoryFilter(session_ids=("s1", "s2")), "abc"),
+    (MemoryFilter(project_ids=("p",)), "a"),
+    (MemoryFilter(agent_ids=("x",)), "b"),
+    (MemoryFilter(categories=("food/likes",)), "c"),
+    (MemoryFilter(tags=("red",)), "ab"),
+    (MemoryFilter(tags=("blue", "red")), "abc"),
+    (MemoryFilter(subjects=("user",)), "a"),
+    (MemoryFilter(slots=("user/home",)), "b"),
+    (MemoryFilter(turn_ids=("t2",)), "c"),
+    (MemoryFilter(active=True), "abc"),
+    (MemoryFilter(active=False), "d"),
+    (MemoryFilter(quarantined=True), "b"),
+    (MemoryFilter(quarantined=False), "acd"),
+    (MemoryFilter(as_of=NOON), "abc"),
+    (MemoryFilter(as_of=NOON - timedelta(seconds=1)), "bcd"),
+    (MemoryFilter(now=NOON), "abc"),
+    (MemoryFilter(now=NOON - timedelta(seconds=1)), "abcd"),
+    (MemoryFilter(now=NOON, tags=("red",), active=True, kinds=(Kind.SEMANTIC,), session_ids=("s1",)), "ab"),
 )
-async def test_a_filter_narrows_lists_searches_and_counts(
-    store: MemoryStore, where: MemoryFilter, expected: str
-) -> None:
-    written = [
-        memory("a", session_id="s1", project_id="p", tags=["red"], subject="user", valid_from=NOON),
-        memory("b", session_id="s1", agent_id="x", tags=["red", "blue"], slot="user/home", quarantined=True),
-        memory("c", session_id="s2", kind=Kind.EPISODIC, category="food/likes", tags=["blue"], turn_ids=["t1", "t2"]),
-        memory("d", session_id=None, kind=Kind.REFLECTIVE, active=False, valid_to=NOON, expires_at=NOON),
+
+
+async def test_a_filter_narrows_lists_searches_counts_and_deletions(store: MemoryStore) -> None:
+    owners = [Scope(tenant="acme", user=f"filter {number}") for number in range(len(FILTERS))]
+    for owner in owners:
+        await store.upsert(owner, [point(one, EAST) for one in of_several_kinds(owner)])
+    for owner, (where, expected) in zip(owners, FILTERS, strict=True):
+        assert await ids(store, owner, where) == set(expected), where
+        assert await store.count(owner, where) == len(expected), where
+        found = await store.search(owner, HybridQuery(dense=EAST, bm25=WORDS, limit=10, where=where))
+        assert {one.memory.id for one in found} == set(expected), where
+        assert await store.delete(owner, where) == len(expected), where
+        assert await ids(store, owner) == set("abcd") - set(expected), where
+
+
+def of_several_kinds(owner: Scope) -> list[Memory]:
+    first: dict[str, Any] = {"session_id": "s1", "project_id": "p", "tags": ["red"], "subject": "user"}
+    second: dict[str, Any] = {"session_id": "s1", "agent_id": "x", "tags": ["red", "blue"], "slot": "user/home"}
+    third: dict[str, Any] = {"session_id": "s2", "category": "food/likes", "tags": ["blue"], "turn_ids": ["t1", "t2"]}
+    return [
+        memory("a", owner, **first, valid_from=NOON),
+        memory("b", owner, **second, quarantined=True),
+        memory("c", owner, **third, kind=Kind.EPISODIC),
+        memory("d", owner, session_id=None, kind=Kind.REFLECTIVE, active=False, valid_to=NOON, expires_at=NOON),
     ]
-    await store.upsert(ANN, [point(one, EAST) for one in written])
-    assert await ids(store, ANN, where) == set(expected)
-    assert await store.count(ANN, where) == len(expected)
-    found = await store.search(ANN, HybridQuery(dense=EAST, bm25=WORDS, limit=10, where=where))
-    assert {one.memory.id for one in found} == set(expected)
-    assert await store.delete(ANN, where) == len(expected)
-    assert await ids(store, ANN) == set("abcd") - set(expected)
 
 
 async def test_as_of_a_time_there_are_no_messages_that_were_said_later(store: MemoryStore) -> None:
@@ -173,11 +179,11 @@ async def test_a_page_goes_on_where_it_was_when_memories_come_and_go(store: Memo
     assert [one.id for one in rest.memories] == ["m2", "m1", "m0"]
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "%%%", "bm90IGpzb24", "WzEsMl0", "é"])
-async def test_a_cursor_that_is_none_is_the_callers_mistake(store: MemoryStore, cursor: str) -> None:
-    with pytest.raises(RequestError) as raised:
-        await store.page(ANN, ALL, limit=3, cursor=cursor)
-    assert raised.value.param == "cursor"
+async def test_a_cursor_that_is_none_is_the_callers_mistake(store: MemoryStore) -> None:
+    for cursor in ("", "x", "%%%", "bm90IGpzb24", "WzEsMl0", "é"):
+        with pytest.raises(RequestError) as raised:
+            await store.page(ANN, ALL, limit=3, cursor=cursor)
+        assert raised.value.param == "cursor", cursor
 
 
 async def test_a_search_fills_both_scores_of_every_candidate(store: MemoryStore) -> None:

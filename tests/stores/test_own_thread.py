@@ -64,13 +64,15 @@ async def test_a_closed_thread_ends_after_what_was_asked_for_and_a_later_call_ha
 
 
 _LEFT_OPEN = """
-import asyncio, time
+import asyncio, threading, time
 from memproxy.stores.thread import OwnThread
 
 async def main():
     thread = OwnThread("own")
-    waiting = asyncio.create_task(thread.run(lambda: (time.sleep(0.2), print("done", flush=True))))
-    await asyncio.sleep(0.05)
+    begun = threading.Event()
+    waiting = asyncio.create_task(thread.run(lambda: (begun.set(), time.sleep(0.2), print("done", flush=True))))
+    while not begun.is_set():
+        await asyncio.sleep(0)
     waiting.cancel()
     return thread
 

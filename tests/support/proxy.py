@@ -18,9 +18,9 @@ import yaml
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from tests.support.http_client import NO_TLS, plain_client
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
-READY_DEADLINE_S = 40.0
+READY_DEADLINE_S = 100.0
 KEY = "sk-test-one"
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -193,8 +193,8 @@ class Proxy:
         everything = [*self.family(), psutil.Process(self.process.pid)]
         for process in everything:
             _send(process, signal.SIGKILL)
-        self.process.wait(10)
-        psutil.wait_procs(everything, timeout=10)
+        self.process.wait(LONGEST_S)
+        psutil.wait_procs(everything, timeout=LONGEST_S)
 
     async def restart(self, *, memory: bool = True) -> None:
         """Start again on the same home and port."""
@@ -207,7 +207,7 @@ class Proxy:
         if process.poll() is None:
             process.terminate()
         try:
-            await eventually(lambda: process.poll() is not None, 15.0, what="an orderly end after SIGTERM")
+            await eventually(lambda: process.poll() is not None, what="an orderly end after SIGTERM")
         finally:
             _end(process, family)
         return int(process.returncode)
@@ -239,7 +239,7 @@ def _end(process: subprocess.Popen[bytes], family: list[psutil.Process]) -> None
         _send(child, signal.SIGKILL)
     if process.poll() is None:
         process.kill()
-    process.wait(10)
+    process.wait(LONGEST_S)
 
 
 @asynccontextmanager

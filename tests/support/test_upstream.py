@@ -8,13 +8,14 @@ import pytest
 from tests.support.answers import Received, chat_events, completion, error, gzipped, refusing_late_system, stream
 from tests.support.http_client import plain_client
 from tests.support.upstream import EXTRACT_MARK, ScriptedUpstream
+from tests.support.waiting import LONGEST_S
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello there"}]}
 
 
 @pytest.fixture
 def client() -> httpx.AsyncClient:
-    return plain_client(timeout=10)
+    return plain_client(timeout=LONGEST_S)
 
 
 async def test_it_echoes_and_records_raw_requests(upstream: ScriptedUpstream, client: httpx.AsyncClient) -> None:
@@ -75,7 +76,7 @@ async def test_it_notices_a_client_that_leaves(upstream: ScriptedUpstream, clien
     upstream.script(stream([first, asyncio.Event(), *rest]))
     async with client, client.stream("POST", f"{upstream.base_url}/chat/completions", json=CHAT) as answer:
         await anext(answer.aiter_raw())
-    await asyncio.wait_for(upstream.last.left.wait(), 5)
+    await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
 
 
 def test_a_late_system_message_is_refused() -> None:

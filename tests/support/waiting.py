@@ -6,6 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
+LONGEST_S = 60.0
+"""How long a test waits unless it says something else: beside other work on two processors all takes many times as
+long, and only who fails waits for nothing.
+"""
+
 _FIRST_POLL_S = 0.004
 _POLL_S = 0.05
 """Most of what is waited for is so within milliseconds: it is asked for often at first, then less and less."""
@@ -24,7 +29,7 @@ async def eventually(
 
 
 async def eventually(
-    predicate: Callable[[], Any], deadline_s: float = 20.0, *, what: str | Callable[[], str] = ""
+    predicate: Callable[[], Any], deadline_s: float = LONGEST_S, *, what: str | Callable[[], str] = ""
 ) -> Any:
     """Ask ``predicate`` until it answers something true, and return that; fails the test after ``deadline_s``.
 

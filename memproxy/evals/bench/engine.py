@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -135,8 +135,9 @@ class Drawn:
 class EngineRow(msgspec.Struct, frozen=True, kw_only=True):
     """Recall in one population, from the question to the block: ``recall`` without the time of the stage ``embed``,
     ``with_embedding`` with it (None: the vectors were drawn), ``cold`` as ``recall`` of users who have no index in
-    memory, and the medians of all stages, in milliseconds. ``cpu_ms`` and ``cold_cpu_ms`` are processor milliseconds of
-    a recall, in the mean; ``build_s`` what it took to make the indexes, and ``index_bytes`` about what they take.
+    memory, and the medians of all stages, in milliseconds (``look`` of general questions, which end there). ``cpu_ms``
+    and ``cold_cpu_ms`` are processor milliseconds of a recall, in the mean; ``build_s`` what it took to make the
+    indexes, and ``index_bytes`` about what they take.
     """
 
     memories: int
@@ -226,9 +227,11 @@ async def measure(
             recall = _recall(store, embedder or default)
             build_s = await _indexed(store, population, drawn)
             warm = await _asked(recall, population, questions)
+            general = await _asked(recall, population, questions, of=_general)
             index_bytes = store.index_bytes
     names = sorted({name for timings in warm.answers for name in timings})
     times = {name: Times.of([timings.get(name, 0.0) for timings in warm.answers]) for name in names}
+    times["look"] = Times.of([timings["look"] for timings in general.answers])
     return EngineRow(
         memories=population.memories,
         users=population.users,
@@ -283,16 +286,27 @@ def _recall(store: EdgeStore, embedder: Embedder) -> Recall:
     return Recall(settings=settings, store=store, embedder=embedder, lexical=Bm25Encoder(), clock=SystemClock())
 
 
-async def _asked(recall: Recall, population: Population, questions: int) -> _Asked:
-    """Questions of several users; ``recall`` in their stages is all of it, as its caller sees it."""
+def _general(number: int) -> str:
+    return f"What is the capital of country number {number}, and how many people live there?"
+
+
+async def _asked(
+    recall: Recall, population: Population, questions: int, *, of: Callable[[int], str] | None = None
+) -> _Asked:
+    """Questions of several users; ``recall`` in their stages is all of it, as its caller sees it. ``of`` makes
+    questions that look general, in place of those about the memories.
+    """
     answers: list[dict[str, float]] = []
     each, spent = population.memories // population.users, 0.0
     for place in range(questions + _WARMUP):
         user = place % min(_MOST_ASKED, population.users)
-        text = payloads.question(user * each + place * 37 % each)
+        number = user * each + place * 37 % each
+        text = payloads.question(number) if of is None else of(number)
         scope = Scope(tenant="bench", user=f"u{user}")
         begin, begun = time.perf_counter(), time.process_time()
-        answer = await recall.recall(RecallRequest(request_id="bench", scope=scope, queries=[text], nonce="0" * 12))
+        answer = await recall.recall(
+            RecallRequest(request_id="bench", scope=scope, queries=[text], nonce="0" * 12, only_if_told=of is not None)
+        )
         if place >= _WARMUP:
             spent += time.process_time() - begun
             answers.append({**answer.timings, "recall": (time.perf_counter() - begin) * 1000})
@@ -322,7 +336,7 @@ def main(
         out.write_text(json.dumps(msgspec.to_builtins(rows), indent=2))
 
 
-_STAGES = ("embed", "search", "rank", "assemble")
+_STAGES = ("embed", "search", "look", "rank", "assemble")
 
 
 def _table(rows: Sequence[EngineRow]) -> Table:

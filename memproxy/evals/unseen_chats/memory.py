@@ -9,7 +9,6 @@ from typing import Any, Literal
 import msgspec
 
 from memproxy.core import gate
-from memproxy.core.gate_earlier import EARLIER_MESSAGES
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import RecallAnswer, RecallRequest, TurnsBody, UpstreamAccess
 from memproxy.core.scope import Scope
@@ -102,7 +101,7 @@ class ChatMemory:
     async def ask(self, probe: Probe, recipe: str) -> Given:
         """The probe as a request of a new session: the gate's verdict, then recall."""
         verdict = self._verdict(probe.ask, probe.before)
-        if not verdict.searched:
+        if not verdict.reaches_memory:
             return Given(skipped=verdict.reason)
         self._clocks.recall.instant = probe.asked_at
         request = RecallRequest(
@@ -112,6 +111,7 @@ class ChatMemory:
             nonce="0" * 12,
             present=[text_digest(text) for text in (*probe.before, probe.ask)],
             verdict=verdict.reason,
+            only_if_told=verdict.asks_memory,
             first_turn=not probe.before,
             explain=True,
         )
@@ -120,7 +120,7 @@ class ChatMemory:
     def _verdict(self, text: str, earlier: Sequence[str]) -> gate.Verdict:
         if not self._settings.gate.enabled:
             return gate.Verdict(searched=True, reason="gate_off")
-        return gate.judge(text, frozenset[str](self._settings.gate.skip), earlier=earlier[-EARLIER_MESSAGES:])
+        return gate.judge(text, frozenset[str](self._settings.gate.skip), follows=bool(earlier))
 
     def _given(self, answer: RecallAnswer) -> Given:
         found = tuple(

@@ -1,4 +1,5 @@
-"""Plain corrections: what was stated before gets another value, in the words of the table's own sentence for it.
+"""Plain corrections: what was stated before gets another value, in the table's own sentence for it; what somebody else
+worded is taken back and not worded anew.
 
 A value is put right by naming the wrong one ("Lyon, not Paris"), by naming its question ("the deadline is now 3 May"),
 or alone, where just one thing of its kind was said before ("no, it's 15k"). Where none of these is clear nothing
@@ -10,9 +11,9 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.slots import predicate_name
+from memproxy.core.slots import predicate_name, same_value, value_name
 from memproxy.learn.candidates import Extracted
-from memproxy.learn.rules.known import Ledger, terms, with_value
+from memproxy.learn.rules.known import Ledger, put_aside, terms, with_value
 from memproxy.learn.rules.said import Clause
 from memproxy.learn.rules.statements import is_value, stated
 from memproxy.learn.rules.table import COUNT, VALUES
@@ -97,6 +98,14 @@ _CONTRAST = re.compile(
 )
 
 
+def speaks_of_a_change(clause: Clause) -> bool:
+    """Whether a clause is worded like one that puts a value right."""
+    if clause.corrects or any(one.match(clause.text) for one in (*PAIRS, ALONE, COUNTED)):
+        return True
+    asked = [one.match(clause.text) for one in SUBJECTS] if clause.text[:4].lower() == "the " else []
+    return any(match is not None and typed(match["new"]) is not None for match in asked)
+
+
 def put_right(clause: Clause, ledger: Ledger, said_at: datetime) -> list[Extracted]:
     """What a whole statement puts right by the value that it denies ("I'm allergic to cashews, not almonds")."""
     match = _CONTRAST.match(clause.text)
@@ -117,7 +126,8 @@ def _by_pair(text: str, ledger: Ledger) -> list[Extracted]:
             continue
         old, new = _bare(match["old"]), _bare(match["new"])
         target = ledger.holding(old) if is_value(old) and is_value(new) else None
-        if target is not None and (made := with_value(target, _in_its_place(target.object or "", old, new))):
+        whole = target is not None and same_value(value_name(target.object or ""), value_name(old))
+        if target is not None and whole and (made := with_value(target, new)):
             return [made]
     return []
 
@@ -128,7 +138,7 @@ def _by_subject(clause: Clause, ledger: Ledger) -> list[Extracted]:
             wanted = terms(match["topic"])
             known = [one.statement for one in ledger.newest() if wanted and wanted <= one.terms]
             fitting = [one for one in known if _fits(one.object, new)]
-            asked = {(one.subject, predicate_name(one.predicate or "")[0]) for one in fitting}
+            asked = {(one.subject, predicate_name(one.predicate or one.content)[0]) for one in fitting}
             if len(asked) == 1 and (made := with_value(fitting[0], new[1])):
                 return [made]
     return []
@@ -138,9 +148,9 @@ def _by_value(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     if clause.corrects and (counted := COUNTED.match(clause.text)) is not None:
         number = f"number_of_{counted['topic']}"
         held = [one.statement for one in ledger.newest() if one.statement.predicate == number]
-        return (
-            [msgspec.structs.replace(held[0], content=f"User has {counted[0]}.", object=counted["new"])] if held else []
-        )
+        if not held or not held[0].evidence:
+            return [put_aside(held[0])] if held else []
+        return [msgspec.structs.replace(held[0], content=f"User has {counted[0]}.", object=counted["new"])]
     match = ALONE.match(clause.text)
     new = typed(match["new"]) if match is not None else None
     if new is None or (new[0] == "NAME" and not clause.corrects):
@@ -168,6 +178,8 @@ def another_value(clause: Clause, ledger: Ledger) -> list[Extracted]:
     if len(fitting) != 1:
         return []
     target = fitting[0].statement
+    if not target.evidence:
+        return []  # what somebody else worded may be about more than its words share with these
     found = [typed(clause.text[place.end() :]) for place in _STARTS.finditer(clause.text)]
     allowed = [new for new in found if new is not None and (new[0] != "NAME" or clause.corrects)]
     values = [value for kind, value in allowed if _fits(target.object, (kind, value))]
@@ -193,12 +205,6 @@ def _fits(old: str | None, new: tuple[str, str]) -> bool:
     """Whether a value may stand where the old one stands: it is of its kind; a bare number may be an amount."""
     held = typed(old or "")
     return held is not None and (held[0] == new[0] or {held[0], new[0]} == {"AMOUNT", "NUMBER"})
-
-
-def _in_its_place(value: str, old: str, new: str) -> str:
-    """The value with the new words where the old ones stand in it; the new one where they are not there as written."""
-    begin = value.casefold().find(old.casefold())
-    return f"{value[:begin]}{new}{value[begin + len(old) :]}" if begin >= 0 else new
 
 
 def _bare(text: str) -> str:

@@ -3,7 +3,6 @@
 Corrections and retractions find here what they are about.
 """
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -25,16 +24,14 @@ _NAMES_NOTHING = GENERIC_WORDS | frozenset(
 _SAME = {"allergic": "allergy", "intolerant": "intolerance", "favourite": "favorite", "bday": "birthday", "mum": "mom"}
 
 
-_RATE = re.compile(r" (?:a|per) (?:month|year|week|day|night|hour|person)\Z")
-
-
 class Known(msgspec.Struct, frozen=True):
     """A statement that can be changed; ``turn`` is the place of its turn in the window, -1 for what was known
-    before.
+    before, which is the fact ``memory``.
     """
 
     statement: Extracted
     turn: int
+    memory: str | None = None
 
     @property
     def terms(self) -> frozenset[str]:
@@ -54,7 +51,7 @@ class Ledger:
         facts = sorted(
             (one for one in known if one.kind is not Kind.TURN and one.active), key=lambda one: one.created_at
         )
-        self._held = [Known(_of_memory(memory), -1) for memory in facts]
+        self._held = [Known(_of_memory(memory), -1, memory.id) for memory in facts]
         self.place = 0
         """The place of the turn that is read."""
 
@@ -111,13 +108,23 @@ def taken_back(statement: Extracted) -> Extracted:
     return msgspec.structs.replace(statement, intent=Intent.FORGET, confidence=SURE, evidence=(), relations=())
 
 
+def put_aside(statement: Extracted) -> Extracted:
+    """The retraction of a statement that holds with another value now."""
+    return msgspec.structs.replace(taken_back(statement), replaces=statement.object)
+
+
 def with_value(statement: Extracted, value: str) -> Extracted | None:
-    """The same statement with another value at its end; None where it does not end with its value."""
+    """What puts another value in a statement's place: the table's own sentence of that value. A sentence that somebody
+    else wrote (a model, the API) is not written anew: it is taken back, and the message says what holds. None where
+    nothing changes.
+    """
     old = statement.object or ""
-    rate = _RATE.search(old)
-    value = f"{value}{rate[0]}" if rate is not None and _RATE.search(value) is None else value
+    if same_value(value_name(old), value_name(value)):
+        return None
+    if not statement.evidence:
+        return put_aside(statement)
     head, found, _ = statement.content.rpartition(f"{old}.")
-    if not old or not found or same_value(value_name(old), value_name(value)):
+    if not old or not found:
         return None
     return Extracted(
         content=f"{head}{value}.",
@@ -149,6 +156,9 @@ def _ends(new: Extracted, old: Extracted) -> bool:
 
 
 def _of_memory(memory: Memory) -> Extracted:
+    """A fact as the rules look at it; its ``evidence`` is kept where the table itself read it there."""
+    own = str(memory.metadata.get("extractor", "")).startswith("rules/")
+    evidence = memory.metadata.get("evidence")
     return Extracted(
         content=memory.content,
         kind=memory.kind,
@@ -160,4 +170,5 @@ def _of_memory(memory: Memory) -> Extracted:
         category=memory.category,
         confidence=memory.confidence,
         importance=memory.importance,
+        evidence=(evidence,) if own and isinstance(evidence, str) else (),
     )

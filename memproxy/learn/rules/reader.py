@@ -1,13 +1,28 @@
 """Reads a window sentence by sentence, in the order of what was said: what is taken back, put right, stated."""
 
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import msgspec
 
+from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory
+from memproxy.core.similar import says_changed
+from memproxy.core.slots import numbers, same_value, value_name
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
 from memproxy.learn.guard import rejection
-from memproxy.learn.rules.changes import another_value, changed, put_right
-from memproxy.learn.rules.known import Ledger, same_slot
-from memproxy.learn.rules.retractions import ended, ended_by_event, order
+from memproxy.learn.rules.changes import another_value, changed, put_right, speaks_of_a_change
+from memproxy.learn.rules.known import Known, Ledger, same_slot, terms
+from memproxy.learn.rules.retractions import (
+    ended,
+    ended_by_event,
+    is_order,
+    is_plain_order,
+    order,
+    speaks_of_an_end,
+    topic_of,
+)
 from memproxy.learn.rules.said import Clause, Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.statements import stated
 
@@ -33,6 +48,143 @@ def read(window: Window) -> Read:
     return found
 
 
+class Touched(NamedTuple):
+    """What a message surely ends of what was stated before: by an order to forget it, by another value, or else because
+    it says that it is over. ``evidence`` is the sentence that does.
+    """
+
+    held: Known
+    ordered: bool
+    replaced: bool
+    evidence: str
+
+
+def may_change(turn: Memory) -> bool:
+    """Whether a message is worded like one that changes or takes back something; most are not."""
+    return any(_orders(one) or _may_change(one) for one in sentences_said(turn))
+
+
+def _orders(sentence: Sentence) -> bool:
+    """Whether a sentence orders to forget something and says nothing else."""
+    return is_plain_order(sentence.whole) and len(sentence.clauses) <= 1
+
+
+def _may_change(sentence: Sentence) -> bool:
+    if sentence.asks and not sentence.clauses:
+        return False
+    return says_changed(sentence.evidence) or any(map(_is_change, (sentence.whole, *sentence.clauses)))
+
+
+def _is_change(clause: Clause) -> bool:
+    return speaks_of_a_change(clause) or speaks_of_an_end(clause)
+
+
+def orders_of(turn: Memory) -> list[tuple[str, frozenset[str]]]:
+    """The sentences of a message that order to forget something that no statement read so far says, with its terms."""
+    return [
+        (one.evidence, terms(candidate.content))
+        for one in sentences_said(turn)
+        if _orders(one)
+        for candidate in order(one.whole, Ledger(()), 0, one.said_at)
+    ]
+
+
+def words_of(turn: Memory) -> str:
+    """What a message says, and what it states: by these words the earlier answers to the same are found."""
+    read = [f"{one.content} {one.predicate or ''}" for one in _of_turn(turn, Ledger(()), 0)]
+    return " ".join((strip_blocks(turn.content), *read)).replace("_", " ")
+
+
+def stated_before(turns: Sequence[tuple[int, Memory]], facts: Sequence[Memory]) -> Ledger:
+    """What facts and the messages at these places state."""
+    ledger = Ledger(facts)
+    for place, turn in turns:
+        if not sets_a_stage(turn):
+            _of_turn(turn, ledger, place)
+    return ledger
+
+
+def touched(turn: Memory, ledger: Ledger, place: int) -> list[Touched]:
+    """What a message surely ends of what the ledger holds. A sentence that would end answers to several questions,
+    without being an order, is not sure to mean them.
+    """
+    ledger.place = place
+    found: list[Touched] = []
+    for sentence in sentences_said(turn):
+        ordered = _orders(sentence)
+        if is_order(sentence.whole) and not ordered:
+            continue
+        of_sentence: list[Touched] = []
+        for candidate in _of_sentence(sentence, ledger, place, plainly=True):
+            evident = msgspec.structs.replace(candidate, evidence=(sentence.evidence,))
+            if rejection(evident) is not None:
+                continue
+            before = ledger.newest()
+            ledger.add(evident, place)
+            left = {id(one) for one in ledger.newest()}
+            gone = [one for one in before if id(one) not in left and one.turn != place]
+            gone = [one for one in gone if _is_ended(candidate, one, sentence)]
+            replaced = candidate.intent is not Intent.FORGET or candidate.replaces is not None
+            of_sentence += [Touched(one, ordered, replaced, sentence.evidence) for one in gone]
+        asked = {_question(one.held.statement) for one in of_sentence}
+        if ordered or len(asked) == 1:
+            found += of_sentence
+    return found
+
+
+def _question(statement: Extracted) -> tuple[str | None, str]:
+    return (statement.subject, statement.predicate or statement.content)
+
+
+def _is_ended(candidate: Extracted, held: Known, sentence: Sentence) -> bool:
+    """Whether what a sentence says surely ends a statement, and not another one like it."""
+    if candidate.intent is Intent.STATE and not _marks(sentence):
+        return False
+    same = _same(candidate, held)
+    if candidate.intent is not Intent.FORGET:
+        return not same
+    if candidate.predicate and candidate.object and not same:
+        return False
+    return not _orders(sentence) or _is_named(held.statement, topic_of(sentence.whole))
+
+
+def _is_named(statement: Extracted, topic: str) -> bool:
+    """Whether an order's topic names a statement: by its value, or by most of what it is about. The sister's dog is not
+    her allergy to dogs.
+    """
+    wanted, value = terms(topic), terms(statement.object or "")
+    about = terms(statement.content) - value
+    if not numbers(topic) <= numbers(statement.content):
+        return False
+    if _EVERYTHING.search(topic) is not None or not wanted or wanted <= value:
+        return True
+    return len(wanted & about) >= _MOST_OF_IT * len(about)
+
+
+_EVERYTHING = re.compile(r"\b(?:everything|anything|all)\b", re.IGNORECASE)
+_MOST_OF_IT = 0.6
+
+
+def names_all_of(text: str, wanted: frozenset[str]) -> bool:
+    """Whether a sentence is about what an order names, and hardly about more."""
+    told = frozenset(term for term in terms(text) if not numbers(term))
+    return bool(wanted) and wanted <= terms(text) and len(wanted & told) > _MOST_OF_IT * len(told)
+
+
+def covered(found: Sequence[Touched]) -> frozenset[str]:
+    """The terms of what was touched."""
+    each = [one.held.terms | terms(one.held.statement.object or "") for one in found]
+    return frozenset().union(*each)
+
+
+def _marks(sentence: Sentence) -> bool:
+    return sentence.whole.corrects or says_changed(sentence.evidence)
+
+
+def _same(new: Extracted, held: Known) -> bool:
+    return same_value(value_name(new.object or ""), value_name(held.statement.object or ""))
+
+
 def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
     """The candidates of one turn; the ledger has them when it is done."""
     found: list[Extracted] = []
@@ -48,23 +200,24 @@ def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
     return _settled(found)[:_MOST_CANDIDATES]
 
 
-def _of_sentence(sentence: Sentence, ledger: Ledger, place: int) -> list[Extracted]:
+def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, *, plainly: bool = False) -> list[Extracted]:
+    """What a sentence says; ``plainly``: without what is gathered from its words wherever they stand."""
     if orders := order(sentence.whole, ledger, place, sentence.said_at):
         return orders
-    found = [one for clause in sentence.clauses for one in _of_clause(clause, sentence, ledger, place)]
+    found = [one for clause in sentence.clauses for one in _of_clause(clause, sentence, ledger, place, plainly=plainly)]
     if found or sentence.asks:
         return found
-    return (
-        ended(sentence.whole, ledger, sentence.said_at)
-        or changed(sentence.whole, ledger, place)
-        or another_value(sentence.whole, ledger)
-        or ended_by_event(sentence.whole, ledger)
-    )
+    plain = ended(sentence.whole, ledger, sentence.said_at, plainly=plainly) or changed(sentence.whole, ledger, place)
+    if plain or plainly:
+        return plain
+    return another_value(sentence.whole, ledger) or ended_by_event(sentence.whole, ledger)
 
 
-def _of_clause(clause: Clause, sentence: Sentence, ledger: Ledger, place: int) -> list[Extracted]:
+def _of_clause(
+    clause: Clause, sentence: Sentence, ledger: Ledger, place: int, *, plainly: bool = False
+) -> list[Extracted]:
     return (
-        ended(clause, ledger, sentence.said_at)
+        ended(clause, ledger, sentence.said_at, plainly=plainly)
         or put_right(clause, ledger, sentence.said_at)
         or (changed(clause, ledger, place) if clause.corrects or clause.text[:4].lower() == "the " else [])
         or stated(clause.text, sentence.said_at)

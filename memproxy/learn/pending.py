@@ -1,0 +1,340 @@
+"""Plain corrections and retractions are obeyed when their message comes, in every mode of learning.
+
+Rules say what a message surely ends of what was stated before. Facts and messages that state it are taken back by that
+message and noted as ``pending``: learning, where it is on, looks at them again (`settled`). Where the rules are not
+sure, nothing changes. What is marked so is in the history, and holds again when the conversation of the message is
+undone.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.block import strip_blocks
+from memproxy.core.chain import PENDING, RETRACTED_AT, RETRACTED_BY, last_said_at, reopened, take_back
+from memproxy.core.forget_all import is_all_forgotten
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.protocol import PlanBody
+from memproxy.core.receipt import Outcome
+from memproxy.core.retract import only_asks
+from memproxy.core.scope import Scope
+from memproxy.core.text import sentences
+from memproxy.core.turn import in_order
+from memproxy.learn.known import Known
+from memproxy.learn.outcomes import requests_of
+from memproxy.learn.outdated import end_outdated
+from memproxy.learn.planted import plants
+from memproxy.learn.succession import Succession
+from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, SlotChange, StateStore
+
+CHANGES = "changes_pending"
+"""Name in the ``metadata`` of the message that changes something: what is pending by it, ``facts`` by id and ``turns``
+by session and id.
+"""
+
+REPLACED, TAKEN_BACK = "superseded", "retracted"
+"""What ``pending`` says: another value took its place, or it is over."""
+
+_FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE)
+_NEAR = 24
+_NEAR_TURNS = 12
+_JUST_SAID = 6
+_APART = 100
+"""Places between what was said in other conversations and in this one: only here something was said just before."""
+
+_LONGEST = 2_000
+_BESIDE = 2
+"""Terms of a message that may stand beside what it states, where it is hidden as a whole."""
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """The new messages as they are written, and what else changes."""
+
+    turns: list[Memory]
+    plan: PlanBody
+    slots: list[SlotChange]
+    outcomes: list[Outcome]
+
+
+class Pending:
+    """Finds what new messages surely end, and marks it. Callers hold the owner's lock."""
+
+    def __init__(self, store: MemoryStore, state: StateStore, lexical: LexicalEncoder) -> None:
+        self._store = store
+        self._state = state
+        self._lexical = lexical
+        self._succession = Succession(store, lexical)
+
+    async def marks(self, scope: Scope, new: Sequence[Memory], now: datetime) -> Marks | None:
+        """What these messages, which are not written yet, change; None where none of them changes anything.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: what is known could not be read.
+        """
+        asking = [turn for turn in new if _may_speak(turn)]
+        if not asking:
+            return None
+        from memproxy.learn.rules import reader  # noqa: PLC0415 - a fifth of a second of patterns, at the first message
+
+        asking = [turn for turn in asking if await asyncio.to_thread(reader.may_change, turn)]
+        if not asking:
+            return None
+        known = Known(scope, self._store, self._state)
+        under_way = _Plan(scope, known, new, now)
+        for turn in asking:
+            under_way.turns[turn.id] = await self._of(under_way, turn)
+        turns = under_way.turns
+        await end_outdated(known, self._store, now=now)
+        plan = known.plan()
+        here = plan.turn_changes.get(scope.session or "", {})
+        written = [msgspec.structs.replace(turn, **here.get(turn.id, {})) for turn in turns.values()]
+        stored = {
+            session: {name: fields for name, fields in changed.items() if changed is not here or name not in turns}
+            for session, changed in plan.turn_changes.items()
+        }
+        plan = msgspec.structs.replace(plan, turn_changes={name: some for name, some in stored.items() if some})
+        return Marks(written, plan, known.slot_changes(), under_way.outcomes)
+
+    async def _of(self, under_way: "_Plan", turn: Memory) -> Memory:
+        """The message with what it changes noted, and that in the plan."""
+        from memproxy.learn.rules import reader  # noqa: PLC0415 - as above
+
+        known = under_way.known
+        words = await asyncio.to_thread(reader.words_of, turn)
+        facts = {one.id: one for one in await self._facts(under_way, turn, words)}
+        covered = {name for one in facts.values() for name in one.turn_ids}
+        before, place = await self._said_before(under_way, turn, words)
+        before = {number: one for number, one in before.items() if one.id not in covered}
+        ledger = await asyncio.to_thread(reader.stated_before, list(before.items()), list(facts.values()))
+        found = await asyncio.to_thread(reader.touched, turn, ledger, place)
+        ended: list[str] = []
+        for one in found:
+            if one.held.memory is not None:
+                await self._end(known, facts[one.held.memory], turn, _how([one]), under_way.now)
+                ended.append(one.held.memory)
+                under_way.tell(turn, facts[one.held.memory], _how([one]))
+        gone: list[Memory] = []
+        for number, earlier in before.items():
+            said = [one for one in found if one.held.memory is None and one.held.turn == number]
+            if said and _says_no_more(earlier, reader.covered(said)):
+                gone.append(self._hide(known, earlier, turn, _how(said)))
+        orders = await asyncio.to_thread(reader.orders_of, turn)
+        for _, wanted in orders if not found else ():
+            about = [earlier for earlier in before.values() if _is_about(earlier, wanted)]
+            gone += [self._hide(known, earlier, turn, TAKEN_BACK) for earlier in about]
+        for earlier in gone:
+            under_way.tell(turn, earlier, str(known.marked(earlier)["metadata"][PENDING]))
+        noted = _without(turn.metadata, CHANGES)
+        if ended or gone:
+            noted[CHANGES] = {"facts": ended, "turns": [[one.session_id, one.id] for one in gone]}
+        if orders and only_asks(strip_blocks(turn.content), [evidence for evidence, _ in orders]):
+            return msgspec.structs.replace(turn, active=False, metadata=noted | {RETRACTED_BY: turn.id})
+        return msgspec.structs.replace(turn, metadata=noted)
+
+    async def _end(self, known: Known, fact: Memory, turn: Memory, how: str, now: datetime) -> None:
+        await self._succession.retract(known, fact, turn.id, turn.created_at, now)
+        ended = await known.memory(fact.id) or fact
+        await known.change(fact.id, {"metadata": ended.metadata | {PENDING: how}})
+        await known.release(fact)
+        for earlier in await known.turns(fact.session_id, fact.turn_ids):
+            noted = known.marked(earlier).get("metadata", {})
+            if noted.get(RETRACTED_BY) == turn.id:
+                self._hide(known, msgspec.structs.replace(earlier, metadata=noted), turn, how)
+
+    def _hide(self, known: Known, earlier: Memory, turn: Memory, how: str) -> Memory:
+        at = turn.created_at.isoformat()
+        noted = earlier.metadata | {RETRACTED_BY: turn.id, RETRACTED_AT: at, PENDING: how}
+        known.mark(earlier, {"active": False, "metadata": noted})
+        return earlier
+
+    async def _facts(self, under_way: "_Plan", turn: Memory, words: str) -> list[Memory]:
+        """The facts nearest to the message in words and those that were learned last, if it may be about them."""
+        place = _place_of(under_way.scope, turn)
+        query = HybridQuery(bm25=self._lexical.encode_query(words), limit=_NEAR, where=MemoryFilter(kinds=_FACTS))
+        found = [one.memory for one in await self._store.search(place, query)]
+        latest = await self._store.page(place, MemoryFilter(kinds=_FACTS), limit=_NEAR)
+        once = {one.id: one for one in (*found, *latest.memories)}
+        before = [as_before(under_way.known.current(one), turn) for one in once.values()]
+        return [one for one in before if _is_meant(one, turn)]
+
+    async def _said_before(self, under_way: "_Plan", turn: Memory, words: str) -> tuple[dict[int, Memory], int]:
+        """The user's earlier messages nearest to this one, by their place, and the place of this one: those of this
+        conversation stand last, with what was said just before at the very end.
+        """
+        place = _place_of(under_way.scope, turn)
+        where = MemoryFilter(kinds=(Kind.TURN,))
+        query = HybridQuery(bm25=self._lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
+        found = [one.memory for one in await self._store.search(place, query)]
+        here: list[Memory] = []
+        if (session := under_way.scope.session) is not None:
+            where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(session,))
+            here += (await self._store.page(place, where, limit=_JUST_SAID)).memories
+        new = under_way.turns
+        here = in_order([*(one for one in here if one.id not in new), *new.values()])
+        upto = next((number for number, one in enumerate(here) if one.id == turn.id), len(here))
+        just_said = here[max(0, upto - _JUST_SAID) : upto]
+        recent = {(one.session_id, one.id) for one in here}
+        others = in_order([one for one in found if (one.session_id, one.id) not in recent])
+        last = 2 * _APART + len(others)
+        placed = dict(enumerate(others)) | {last + number: one for number, one in enumerate(just_said)}
+        current = {
+            number: msgspec.structs.replace(one, **under_way.known.marked(one)) for number, one in placed.items()
+        }
+        return {number: one for number, one in current.items() if _is_read(one, turn)}, last + len(just_said)
+
+
+class _Plan:
+    """What is made of some new messages so far."""
+
+    def __init__(self, scope: Scope, known: Known, new: Sequence[Memory], now: datetime) -> None:
+        self.scope = scope
+        self.known = known
+        self.turns = {turn.id: turn for turn in new}
+        self.now = now
+        self.outcomes: list[Outcome] = []
+
+    def tell(self, turn: Memory, ended: Memory, how: str) -> None:
+        """Note for the receipt what a message ended."""
+        told = Outcome(result="pending", reason=how, memory_id=ended.id, kind=ended.kind.value, turn_id=turn.id)
+        self.outcomes.append(msgspec.structs.replace(told, request_ids=requests_of([turn])))
+
+
+def _place_of(scope: Scope, turn: Memory) -> Scope:
+    return Scope(tenant=scope.tenant, user=scope.user, project=turn.project_id, agent=turn.agent_id)
+
+
+def _how(touched: Sequence[Any]) -> str:
+    return REPLACED if all(one.replaced for one in touched) else TAKEN_BACK
+
+
+def _may_speak(turn: Memory) -> bool:
+    text = strip_blocks(turn.content)
+    return turn.trust is Trust.USER and turn.active and 0 < len(text) <= _LONGEST and not plants(text)
+
+
+def as_before(memory: Memory, turn: Memory) -> Memory:
+    """A fact as it was before this message; it may have been marked by it, in a try that was cut off."""
+    if memory.active or memory.metadata.get(RETRACTED_BY) != turn.id or PENDING not in memory.metadata:
+        return memory
+    return msgspec.structs.replace(memory, **reopened(memory, now=memory.updated_at))
+
+
+def _is_meant(fact: Memory, turn: Memory) -> bool:
+    """Whether a message may be about a fact: it is told where the message stands, and was told before it."""
+    same = (fact.project_id, fact.agent_id) == (turn.project_id, turn.agent_id)
+    return same and fact.active and not fact.quarantined and last_said_at(fact) <= turn.created_at
+
+
+def _is_read(earlier: Memory, turn: Memory) -> bool:
+    if earlier.trust is not Trust.USER or is_all_forgotten(earlier.metadata) or earlier.created_at > turn.created_at:
+        return False
+    if (earlier.project_id, earlier.agent_id) != (turn.project_id, turn.agent_id):
+        return False
+    by_it = earlier.metadata.get(RETRACTED_BY) == turn.id and PENDING in earlier.metadata
+    return by_it or (earlier.active and earlier.superseded_by is None)
+
+
+def _telling(turn: Memory) -> list[str]:
+    return [one for one in sentences(strip_blocks(turn.content)) if not one.rstrip().endswith(("?", "？"))]
+
+
+def _says_no_more(turn: Memory, covered: frozenset[str]) -> bool:
+    """Whether a message states next to nothing beside these terms, so that nothing is lost when it is hidden."""
+    from memproxy.learn.rules.known import terms  # noqa: PLC0415 - as above
+
+    return len(terms(" ".join(_telling(turn))) - covered) <= _BESIDE
+
+
+def _is_about(turn: Memory, wanted: frozenset[str]) -> bool:
+    """Whether a message tells one thing, which holds all that an order to forget names."""
+    from memproxy.learn.rules.reader import names_all_of  # noqa: PLC0415 - as above
+
+    told = _telling(turn)
+    return len(told) == 1 and names_all_of(told[0], wanted)
+
+
+class _Changes(msgspec.Struct, frozen=True):
+    """What a message notes that it changes."""
+
+    facts: list[str] = []
+    turns: list[tuple[str | None, str]] = []
+
+
+def _changes(turn: Memory) -> _Changes:
+    try:
+        return msgspec.convert(turn.metadata.get(CHANGES) or {}, _Changes)
+    except msgspec.ValidationError:  # somebody's own metadata of this name
+        return _Changes()
+
+
+def changed_by(turns: Sequence[Memory]) -> dict[str, Memory]:
+    """The facts, by id, that are pending by these messages, each with its message."""
+    return {name: turn for turn in turns for name in _changes(turn).facts}
+
+
+def taken_back_with(turn: Memory, candidate: Memory, seen: Collection[str], now: datetime) -> Memory | None:
+    """What is read in a message that another one took back as a whole, as it was taken back; None of other messages,
+    and where that one was ``seen`` with it: whoever read both has said what holds.
+    """
+    by, at = turn.metadata.get(RETRACTED_BY), turn.metadata.get(RETRACTED_AT)
+    if not isinstance(by, str) or not isinstance(at, str) or by == turn.id or by in seen:
+        return None
+    return msgspec.structs.replace(candidate, **take_back(candidate, by, datetime.fromisoformat(at), now=now))
+
+
+async def opened(known: Known, turns: Sequence[Memory], now: datetime) -> dict[str, Memory]:
+    """The facts that are pending by these messages hold again in the plan, for learning to look at; by id, with the
+    message. One whose place was taken meanwhile stays as it is.
+    """
+    found: dict[str, Memory] = {}
+    for name, turn in changed_by(turns).items():
+        fact = await known.memory(name)
+        if fact is None or fact.active or fact.metadata.get(RETRACTED_BY) != turn.id or PENDING not in fact.metadata:
+            continue
+        if fact.slot is None or await known.holder(fact.slot) is None:
+            await known.change(name, reopened(fact, now=now))
+            await known.take(name)
+            found[name] = turn
+    return found
+
+
+async def settled(known: Known, turns: Sequence[Memory], facts: Mapping[str, Memory], now: datetime) -> list[Outcome]:
+    """What learning left of the facts that `opened` named: those that their message only told once more hold again,
+    with what was hidden for them; all else stays ended, and is pending no more.
+
+    Raises:
+        StoreUnavailable, StateUnavailable: what is known could not be read.
+    """
+    outcomes: list[Outcome] = []
+    for name, turn in facts.items():
+        fact = await known.memory(name)
+        if fact is None:
+            continue
+        told = Outcome(result="retracted", turn_id=turn.id, memory_id=name, request_ids=requests_of([turn]))
+        holds = fact.active and turn.id in fact.turn_ids
+        if fact.active and not holds:
+            await known.change(name, take_back(fact, turn.id, turn.created_at, now=now))
+            outcomes.append(told)
+        elif holds:
+            outcomes.append(msgspec.structs.replace(told, result="kept"))
+        for earlier in await known.turns(fact.session_id, fact.turn_ids):
+            noted = known.marked(earlier).get("metadata", earlier.metadata)
+            if PENDING in noted:
+                known.mark(earlier, _shown(noted) if holds else {"metadata": _without(noted, PENDING)})
+    for session, name in (pair for turn in turns for pair in _changes(turn).turns):
+        for earlier in await known.turns(session, [name]):
+            noted = known.marked(earlier).get("metadata", earlier.metadata)
+            if PENDING in noted:
+                known.mark(earlier, {"metadata": _without(noted, PENDING)})
+    return outcomes
+
+
+def _shown(noted: Mapping[str, Any]) -> dict[str, Any]:
+    return {"active": True, "metadata": _without(noted, PENDING, RETRACTED_BY, RETRACTED_AT)}
+
+
+def _without(metadata: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name not in names}

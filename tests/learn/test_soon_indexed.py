@@ -1,0 +1,52 @@
+"""A request waits for what its user said just before, for nobody else's words, and not for a long backlog."""
+
+import asyncio
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+
+from memproxy.core.protocol import TurnsBody
+from memproxy.core.scope import Scope
+from memproxy.core.turn import Message
+from memproxy.learn.worker import _RUN
+from memproxy.ports import JournalEntry, JournalKind
+from tests.learn.rig import ANN, PATIENCE_S, Rig, rig
+
+BOB = Scope(tenant=ANN.tenant, user="bob")
+
+
+async def capture(it: Rig, *texts: str, scope: Scope = ANN) -> None:
+    """As a relay does: the journal has the row, and nobody has told the worker."""
+    for text in texts:
+        body = TurnsBody(messages=[Message(role="user", content=text)], said_at=it.clock.now())
+        entry = JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(body))
+        await it.state.append(entry)
+
+
+async def test_what_was_said_just_before_is_indexed_when_the_wait_is_over(tmp_path: Path) -> None:
+    async with rig(tmp_path) as it:
+        await capture(it, "My locker code is 4471.")
+        assert await it.worker.soon_indexed(ANN, PATIENCE_S)
+        assert [turn.content for turn in await it.turns()] == ["My locker code is 4471."]
+
+
+async def test_nobody_waits_without_words_of_his_own(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as it:
+        await capture(it, *(f"remark {number}" for number in range(_RUN)), scope=BOB)
+        assert await it.worker.soon_indexed(ANN, PATIENCE_S)
+
+
+async def test_a_wait_ends_in_time_although_nothing_is_indexed(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as it:
+        await capture(it, "My locker code is 4471.")
+        assert not await it.worker.soon_indexed(ANN, 0.05)
+
+
+async def test_a_long_backlog_is_not_waited_for(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as it:
+        await capture(it, *(f"remark {number}" for number in range(_RUN + 1)))
+        begun = monotonic()
+        async with asyncio.timeout(PATIENCE_S):
+            assert not await it.worker.soon_indexed(ANN, 10 * PATIENCE_S)
+        assert monotonic() - begun < PATIENCE_S
