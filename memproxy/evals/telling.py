@@ -49,13 +49,17 @@ class Parts:
 
     def odds(self, found: Array) -> Array:
         """The log odds of each part."""
-        odds: Array = np.bincount(self._rows, self._values * found[self._columns], minlength=len(self.labels))
+        odds: Array = np.bincount(self._rows, self._values * found[self._columns], minlength=len(self.labels)).astype(
+            np.float64
+        )
         return odds
 
     def slope(self, found: Array) -> Array:
         """Of the mean loss."""
         wrong = self.weights * (1 / (1 + np.exp(-self.odds(found))) - self.labels) / self.weights.sum()
-        slope: Array = np.bincount(self._columns, self._values * wrong[self._rows], minlength=SIZE + 1)
+        slope: Array = np.bincount(self._columns, self._values * wrong[self._rows], minlength=SIZE + 1).astype(
+            np.float64
+        )
         return slope
 
 
