@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memproxy.recall.asking import BEGINS, AnyCase
+from memproxy.core.late import LatePattern
+from memproxy.recall.asking import BEGINS
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.stages import Columns
 
@@ -49,7 +50,7 @@ _MEASURES = (
 )
 """What one message tells in full; of all else that is counted each may have been told by itself."""
 
-_MANY = AnyCase(
+_MANY = LatePattern(
     rf"{BEGINS}(?:"
     r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
     r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
@@ -70,7 +71,7 @@ def asks_for_many(text: str) -> bool:
     """Whether several memories may be the answer together (a plural after "which" or "what", and its like in German,
     Spanish, French and Chinese).
     """
-    return _MANY.search(text[:_READ]) is not None
+    return _MANY.search(text[:_READ].lower()) is not None
 
 
 class Asked(msgspec.Struct, frozen=True):

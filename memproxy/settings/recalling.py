@@ -16,7 +16,7 @@ StageName = Literal[
     "rrf",
     "late",
     "phrases",
-    "preferences",
+    "topics",
     "neighbours",
     "sessions",
     "speakers",
@@ -44,9 +44,6 @@ class GateSettings(Section):
     skip: list[GateCategory] = Field(
         ["greeting", "smalltalk", "tool", "fact"],
         description="Kinds of requests that are not searched for; personal words override `fact`.",
-    )
-    prototypes: bool = Field(
-        False, description="Skip a question that no pattern knows when its vector is nearest to general examples."
     )
 
 
