@@ -52,9 +52,9 @@ class Ranker:
             one or read(candidate.memory, candidate.notes) for one, candidate in zip(found, candidates, strict=True)
         ]
 
-    def note(self, memory: Memory, notes: Notes) -> Reading:
-        """How one looks that nobody has found yet; it is kept in its notes."""
-        return self._reader.of(memory, notes)
+    def note(self, memory: Memory, notes: Notes) -> None:
+        """Keep in its notes how one looks that nobody has found yet."""
+        self._reader.of(memory, notes)
 
     def rank(
         self,
