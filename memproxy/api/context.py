@@ -1,7 +1,6 @@
 """What the API's calls work with, and what they share: scopes, filters, and the one way to write."""
 
 import asyncio
-import logging
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -28,8 +27,6 @@ from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
 from memproxy.retention.pruning import Pruner
 from memproxy.settings import Settings
-
-log = logging.getLogger(__name__)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -5,9 +5,6 @@ import msgspec
 CHOICES_VERSION = 1
 """Version of the stored form; written beside it, so that a later reader knows how to migrate it."""
 
-MODES = ("on", "read", "write", "off")
-"""``read`` recalls and captures nothing, ``write`` captures without recalling."""
-
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of one user, or of one agent of that user; None: nothing was chosen, the next wider place counts

@@ -45,11 +45,6 @@ class LatePattern:
         """The pattern itself. Raises as ``re.compile``."""
         return re.compile(self.pattern, self._flags)
 
-    @property
-    def flags(self) -> int:
-        """As of a compiled one."""
-        return self.compiled.flags
-
     @cached_property
     def search(self) -> Callable[..., re.Match[str] | None]:
         """As of a compiled one; a begin and an end may follow the text."""

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
-READ_CHARACTERS = 2000
+_READ = 2000
 
 _MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
 _MONTHS |= {name.lower(): number for number, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
@@ -21,8 +21,7 @@ _NUMBERS = {"a": 1, "an": 1, "one": 1, "couple": 2, "two": 2, "few": 3, "three":
 _NUMBERS |= {"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12}
 
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
-COUNT = rf"(?P<count>\d{{1,3}}|(?:a )?(?:couple|few)(?: of)?|{'|'.join(_NUMBERS)})"
-"""A number of days, weeks and so on; `count_of` reads it."""
+_COUNT = rf"(?P<count>\d{{1,3}}|(?:a )?(?:couple|few)(?: of)?|{'|'.join(_NUMBERS)})"
 _UNIT = r"(?P<unit>day|week|month|year)s?"
 _DAY_NUMBER = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
@@ -42,7 +41,7 @@ class Span(msgspec.Struct, frozen=True):
 
 def spans(text: str, now: datetime) -> list[Span]:
     """The times that a question names, each once, relative ones against ``now`` (aware); at most one a mention."""
-    if _MAY_NAME.search(text[:READ_CHARACTERS].lower()) is None:
+    if _MAY_NAME.search(text[:_READ].lower()) is None:
         return []
     return _named(text, now, _PATTERNS)
 
@@ -55,7 +54,7 @@ def told(text: str, said_at: datetime) -> list[Span]:
 
 
 def _named(text: str, now: datetime, patterns: "Sequence[tuple[re.Pattern[str], Reader]]") -> list[Span]:
-    rest, today = text[:READ_CHARACTERS].lower(), now.astimezone(UTC).date()
+    rest, today = text[:_READ].lower(), now.astimezone(UTC).date()
     found: list[Span] = []
     for pattern, read in patterns:
         matches = list(pattern.finditer(rest))
@@ -68,7 +67,7 @@ def _named(text: str, now: datetime, patterns: "Sequence[tuple[re.Pattern[str], 
 
 def asks_for_latest(text: str) -> bool:
     """Whether the question is for what is newest ("my latest", "currently", "most recently")."""
-    return _LATEST.search(text[:READ_CHARACTERS]) is not None
+    return _LATEST.search(text[:_READ]) is not None
 
 
 _LATEST = re.compile(
@@ -180,12 +179,7 @@ def _past(match: re.Match[str], today: date) -> tuple[date, date]:
 
 
 def _count(match: re.Match[str]) -> int:
-    return count_of(match["count"])
-
-
-def count_of(text: str) -> int:
-    """What `COUNT` matched, in lower case, as a number."""
-    word = re.sub(r"^a (?=couple|few)| of$", "", text)
+    word = re.sub(r"^a (?=couple|few)| of$", "", match["count"])
     return int(word) if word.isdigit() else _NUMBERS[word]
 
 
@@ -249,8 +243,8 @@ def _patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
         re.compile(rf"\b(?:in|during|since|last|this|of) (?:early |mid |late )?(?P<month>{_MONTH})\b(?P<year>)"),
         _month,
     )
-    yield re.compile(rf"\b{COUNT} {_UNIT} (?:ago|back|earlier)\b"), _ago
-    yield re.compile(rf"\b(?:past|last|previous) {COUNT} {_UNIT}\b"), _past
+    yield re.compile(rf"\b{_COUNT} {_UNIT} (?:ago|back|earlier)\b"), _ago
+    yield re.compile(rf"\b(?:past|last|previous) {_COUNT} {_UNIT}\b"), _past
     yield re.compile(r"\b(?P<which>last|this|previous|past) (?P<unit>weekend|week|month|year)\b"), _calendar_unit
     yield re.compile(rf"\b(?:last|on|this past) (?P<weekday>{'|'.join(_DAYS)})\b"), _weekday
     yield re.compile(r"\b(?P<word>(?:the )?day before yesterday|yesterday|last night|today|tonight)\b"), _named_day
@@ -258,7 +252,7 @@ def _patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
 
 
 def _told_patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
-    yield re.compile(rf"\bin {COUNT} {_UNIT}\b"), _in_future
+    yield re.compile(rf"\bin {_COUNT} {_UNIT}\b"), _in_future
     yield re.compile(rf"\b(?:next|this coming) (?P<unit>weekend|week|month|year|{'|'.join(_DAYS)})\b"), _next_unit
     yield re.compile(r"\btomorrow\b"), _tomorrow
     for pattern, read in _PATTERNS:

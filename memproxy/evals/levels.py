@@ -25,7 +25,10 @@ LIVED = ("lived", "unseen chats")
 """How the names of their situations begin."""
 
 LIVED_WEIGHT = 4.0
-"""What a situation of lives or of unseen chats counts; the others weigh 1."""
+"""What a situation of lives or of unseen chats counts."""
+
+SITUATION_WEIGHT = {"turns": 10.0, "turns and facts": 5.0}
+"""What others count; those that are not named weigh 1."""
 
 RIGHT = 1.5
 """What a right candidate weighs beside a wrong one: with it a score of 0.6 is where both are as likely."""
@@ -73,7 +76,7 @@ def fit(examples: Situations, kind: str) -> dict[str, float]:
             places = places[np.argsort(-found.order[places], kind="stable")][:LOOKED_AT]
             rows.append(np.stack([found.columns[name][places] for name in names], axis=1))
             labels.append(example.labels[places])
-            share = 1000 * (LIVED_WEIGHT if is_lived else 1.0) / len(known)
+            share = 1000 * (LIVED_WEIGHT if is_lived else SITUATION_WEIGHT.get(situation, 1.0)) / len(known)
             weights.append(np.where(labels[-1] > 0, right, 1.0) * share)
     fitted = logistic.fit(np.concatenate(rows), np.concatenate(labels), np.concatenate(weights))
     return {name: round(float(value), 3) for name, value in zip((BIAS, *names), fitted, strict=True)}

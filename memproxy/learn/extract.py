@@ -6,7 +6,6 @@ words that a message of the window really holds, and takes its trust from whoeve
 
 import asyncio
 import json
-import logging
 from collections.abc import Container, Sequence
 from importlib import resources
 from pathlib import Path
@@ -24,8 +23,6 @@ from memproxy.learn.parse import parse
 from memproxy.learn.schema import ANSWER_SCHEMA
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential
-
-log = logging.getLogger(__name__)
 
 EXTRACT_MARK = "You extract long-term memories"
 """How the built-in prompt begins; scripted models recognise an extraction by it."""

@@ -5,7 +5,6 @@ that is little; the last of it while writes are held back, right before the swit
 wrote already, and that would be written the same now, is passed over: that is how a reindex goes on after a crash.
 """
 
-import logging
 import math
 from collections.abc import AsyncIterator, Callable, Sequence, Set
 from time import monotonic
@@ -20,8 +19,6 @@ from memproxy.learn.locks import Owner
 from memproxy.learn.vectors import Around, adjacency, turn_key
 from memproxy.ports import Embedder, Kept, LexicalEncoder, Passage, Point, Rebuild, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
-
-log = logging.getLogger(__name__)
 
 BATCH = 64
 """Memories that are embedded and written together."""

@@ -5,7 +5,6 @@ Anything concrete is chosen in ``wiring`` alone. Values that cross a seam are th
 
 from memproxy.ports.access import AccessState, Charge, GivenAnswer, Spent
 from memproxy.ports.memory import (
-    Beside,
     Candidate,
     HeldStore,
     HybridQuery,
@@ -49,7 +48,6 @@ from memproxy.ports.state import (
 
 __all__ = [
     "AccessState",
-    "Beside",
     "BlockLine",
     "Candidate",
     "Charge",

@@ -68,16 +68,6 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime | None = None
 
 
-class Beside(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched for beside a query, in the same call: the nearest ``limit`` to the query's vector and the best
-    ``limit`` by other words, within the query's ``where``; ``facts_only``: only among what is no turn.
-    """
-
-    bm25: SparseVector
-    limit: int
-    facts_only: bool = False
-
-
 class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     """One search by vector and by words at once. ``dense`` None searches by words alone, ``bm25`` None by vector.
 
@@ -85,8 +75,6 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     Without them the candidates' tokens need not be read.
 
     ``facts``: so many of the best on each side that are no turns are candidates too, however many turns are better.
-
-    ``beside``: what these find are candidates too, after all others.
 
     ``background``: no request waits for it, so the store need not put off other work for what may follow it.
     """
@@ -97,7 +85,6 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     words: Sequence[str] = ()
     limit: int = 100
     facts: int = 0
-    beside: tuple[Beside, ...] = ()
     where: MemoryFilter = MemoryFilter()
     background: bool = False
 
@@ -124,16 +111,13 @@ class Candidate(msgspec.Struct, kw_only=True, gc=False):
     """One memory found, with its raw scores; ``None`` when that side was not searched or has no vector for it.
 
     ``cosine`` lies in [-1, 1]; ``bm25`` is the sum of IDF-weighted term scores over the scope's own corpus, 0 when no
-    term matches. Both are filled for every candidate, whichever side found it; only what nothing but `Beside` found has
-    no ``bm25``: what its words are worth says nothing of the query's. ``beside`` tells that it is one of the best by
-    the words of a `Beside`. ``tokens`` as in `Point`. Nothing of it refers back to it, so that Python need not look it
-    through for garbage.
+    term matches. Both are filled for every candidate, whichever side found it. ``tokens`` as in `Point`. Nothing of it
+    refers back to it, so that Python need not look it through for garbage.
     """
 
     memory: Memory
     cosine: float | None = None
     bm25: float | None = None
-    beside: bool = False
     tokens: bytes = b""
     notes: Notes = msgspec.field(default_factory=Notes)
 
@@ -200,8 +184,7 @@ class MemoryStore(Protocol):
         """As `page` of all that the scope may see, with the vectors: for taking memories along, not for searching."""
 
     async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
-        """The union of the best ``limit`` by vector and the best ``limit`` by words, every raw score filled in, and of
-        what is searched for beside them.
+        """The union of the best ``limit`` by vector and the best ``limit`` by words, every raw score filled in.
 
         BM25's IDF is that of the scope's owner where the engine can; order is unspecified (fusion decides).
         """

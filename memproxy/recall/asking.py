@@ -1,12 +1,9 @@
 """A query as ranking sees it: what kind of answer it wants, and of whose words."""
 
 import re
-import sys
-from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from memproxy.core.late import LatePattern
 from memproxy.core.text import words
 
 
@@ -22,57 +19,10 @@ class Asking(msgspec.Struct, frozen=True):
     """As ``first_person``, in five languages: the weights were fitted to that of English."""
 
 
-CHINESE = r"(?-i:[\u4e00-\u9fff])"
-"""A Chinese character: without case also where the pattern ignores it, for to compile the range that way takes Python
-milliseconds, each of its 20,992 characters being looked up.
-"""
-
-BEGINS = rf"(?:\b(?=\w)|(?={CHINESE}))"
+BEGINS = r"(?:\b(?=\w)|(?=[\u4e00-\u9fff]))"
 """Where a word begins, or any Chinese character stands. Before many wordings that all begin so: every other place is
 passed without trying each of them, in a half to a third of the time.
 """
-
-
-class AnyCase:
-    """A pattern in small letters that finds capitals too. A text in ASCII, as most are, is looked through in small
-    letters, which takes half the time.
-    """
-
-    def __init__(self, pattern: str, *, plain: str = "", having: Sequence[str] = (), most: int | None = None) -> None:
-        """``plain`` finds in small letters of ASCII what ``pattern`` does, where there is a shorter way to say it; one
-        of the parts ``having`` is then in every text in which anything is found (none: not known). ``most`` is as of
-        a `LatePattern`.
-        """
-        self.pattern = pattern
-        self._any = LatePattern(pattern, re.IGNORECASE, most=most)
-        self._plain = LatePattern(plain or pattern, most=most)
-        self._having = having
-
-    @property
-    def flags(self) -> int:
-        """As of a pattern."""
-        return self._any.flags
-
-    def search(self, text: str) -> re.Match[str] | None:
-        """As of a pattern; the match's text may be in small letters."""
-        if not text.isascii():
-            return self._any.search(text)
-        low = text.lower()
-        if self._having and not has_one(self._having, low):
-            return None
-        return self._plain.search(low)
-
-    def finditer(self, text: str, begin: int = 0, end: int = sys.maxsize) -> Iterator[re.Match[str]]:
-        """As of a pattern; the matches' texts may be in small letters."""
-        if text.isascii():
-            return self._plain.finditer(text.lower(), begin, end)
-        return self._any.finditer(text, begin, end)
-
-
-def has_one(parts: Sequence[str], low: str) -> bool:
-    """Whether one of some parts is in a text."""
-    return any(map(low.__contains__, parts))
-
 
 _HOW_MANY = re.compile(r"\bhow (many|much|long|old|often|far|big|tall)\b|\bwhat (number|amount|percentage|age)\b")
 _WHO = re.compile(

@@ -38,7 +38,6 @@ class Batch:
         self._places = None if places is None else np.array(places, dtype=np.int64)
         self.memories: list[Memory] = each.memories if places is None else [each.memories[place] for place in places]
         self.notes = each.notes if places is None else [each.notes[place] for place in places]
-        self.text = each.text
         self.words = each.words
         self.cosine = self._of(each.cosine)
         self.bm25 = self._of(each.bm25)
@@ -89,12 +88,8 @@ class Batch:
 
     def tokens(self, places: Sequence[int]) -> list[bytes]:
         """`Candidate.tokens` of those at some places."""
-        return [self.each.packed[self.whole[place]] for place in places]
-
-    @lazy
-    def whole(self) -> Sequence[int]:
-        """Where these candidates stand among all."""
-        return range(len(self.memories)) if self._places is None else self._places.tolist()
+        among_all = range(len(self.memories)) if self._places is None else self._places
+        return [self.each.packed[among_all[place]] for place in places]
 
     @lazy
     def window(self) -> Array:

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memproxy.recall.asking import BEGINS, AnyCase
+from memproxy.core.late import LatePattern
+from memproxy.recall.asking import BEGINS
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.stages import Columns
 
@@ -49,7 +50,7 @@ _MEASURES = (
 )
 """What one message tells in full; of all else that is counted each may have been told by itself."""
 
-_MANY = AnyCase(
+_MANY = LatePattern(
     rf"{BEGINS}(?:"
     r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
     r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
@@ -70,7 +71,7 @@ def asks_for_many(text: str) -> bool:
     """Whether several memories may be the answer together (a plural after "which" or "what", and its like in German,
     Spanish, French and Chinese).
     """
-    return _MANY.search(text[:_READ]) is not None
+    return _MANY.search(text[:_READ].lower()) is not None
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -88,12 +89,14 @@ class Asked(msgspec.Struct, frozen=True):
 
 def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
     """What is seen of candidates whatever their order, by name: how well each matches, with squares and products,
-    because only both together, or nearly all words, make it certain; and what is `Asked`. What is 0 for all of them is
+    because only both together, or nearly all words, make it certain; what is `Asked`; and whether somebody who spoke is
+    named, of whom others are told too. What is 0 for all of them is
     ``nothing`` itself.
     """
     crowd = np.minimum(columns.get("crowd", nothing), MOST_CROWD)
     mine, many, length = asked.mine, asked.many, math.log1p(asked.terms)
     coverage, cosine, late = (columns.get(name, nothing) for name in ("coverage", "cosine", "late"))
+    named = float(bool(columns.get("speaker", nothing).any()))
     found = {
         "crowd": crowd,
         "terms": nothing + length,
@@ -111,6 +114,10 @@ def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
         "mine_cosine": _where(mine, cosine, nothing),
         "mine_late": _where(mine, late, nothing),
         "many": nothing + many if many else nothing,
+        "named": nothing + named if named else nothing,
+        "named_coverage": _where(named, coverage, nothing),
+        "named_cosine": _where(named, cosine, nothing),
+        "named_late": _where(named, late, nothing),
     }
     if late is not nothing:
         found |= {"coverage_late": coverage * late, "late_squared": late**2, "late_crowd": late * crowd}
@@ -150,6 +157,7 @@ def features(
         "above": above,
         "near": nothing + near,
         **alone,
+        "named_behind": behind * alone["named"],
         "many_behind": _where(many, behind, nothing),
         "many_near": nothing + many * near if many else nothing,
         "many_above": _where(many, above, nothing),

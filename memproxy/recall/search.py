@@ -113,7 +113,7 @@ class Ranker:
         read: Query | None = None,
     ) -> Batch:
         """The candidates side by side, with their ``readings`` and the text as it was ``read``, where that was done."""
-        terms = list(self._reader.terms(text) if query.bm25 else ())  # its own words, not what is searched beside them
+        terms = list(self._reader.terms(text) if query.bm25 else ())
         readings = readings or self.read(candidates)
         letters = Letters([reading.letters for reading in readings])
         each = Each(

@@ -11,7 +11,6 @@ its answer repeats, the method's name, and the arguments as the port's signature
 
 import asyncio
 import inspect
-import logging
 import struct
 import typing
 from collections.abc import Awaitable, Callable, Iterator
@@ -27,8 +26,6 @@ from memproxy.errors import MemproxyError, RequestError, StateUnavailable
 from memproxy.ports import StateStore
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
-
-log = logging.getLogger(__name__)
 
 WRITES = (
     *("append", "recover", "claim", "save_plan", "finish", "retry", "park", "unpark", "begin_learning"),

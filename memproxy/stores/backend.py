@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from memproxy.ports import Beside, SparseVector
+from memproxy.ports import SparseVector
 from memproxy.stores.filters import TELLS_NOTHING, Where
 
 DENSE = "dense"
@@ -98,7 +98,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     """Both searches at once: the nearest ``limit`` points to ``dense`` and to ``bm25`` (None: not asked for) within
     ``where``. ``corpus`` is what IDF is counted over: all of the owner's, or what tells something where ``where`` is
-    limited to that as well. ``facts``, ``beside`` and ``background`` as in `ports.HybridQuery`.
+    limited to that as well. ``facts`` and ``background`` as in `ports.HybridQuery`.
     """
 
     where: Where
@@ -107,24 +107,17 @@ class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     facts: int = 0
     dense: list[float] | None = None
     bm25: SparseVector | None = None
-    beside: tuple[Beside, ...] = ()
     background: bool = False
-
-    def is_wider(self, beside: Beside) -> bool:
-        """Whether all that is nearest to the vector beside it is among its own nearest."""
-        return not beside.facts_only and beside.limit <= self.limit
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True):
     """Raw scores of everything that either search found, side by side, by the point ids ``places``: the best of a side
-    first, then what only the other side found, and last what was found beside them alone, which has no ``bm25``. A
-    point without a vector has no ``dense``; ``beside`` tells of the best by the words that were searched for beside.
+    first, then what only the other side found. A point without a vector has no ``dense``.
     """
 
     places: list[str]
     dense: Sequence[float | None]
     bm25: Sequence[float | None]
-    beside: Sequence[bool]
 
     def of(self, known: Collection[str]) -> "Scores":
         """Those of the places that are ``known``."""
@@ -135,7 +128,6 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
             places=list(compress(self.places, here)),
             dense=list(compress(self.dense, here)),
             bm25=list(compress(self.bm25, here)),
-            beside=list(compress(self.beside, here)),
         )
 
 

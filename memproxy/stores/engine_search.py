@@ -1,5 +1,5 @@
-"""A search that the engine answers: both sides and what is searched for beside them in one call, then what one side
-alone has found is scored by the other.
+"""A search that the engine answers: both sides in one call, then what one side alone has found is scored by the
+other.
 """
 
 import asyncio
@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from memproxy.core.memory import Kind
-from memproxy.ports import Beside
 from memproxy.stores.backend import Backend, Hybrid, Ranking, Scores
 from memproxy.stores.filters import HasId, Where, facts
 from memproxy.stores.stored import Read
@@ -24,54 +23,23 @@ class _Raw(msgspec.Struct, frozen=True):
     bm25: dict[str, float]
 
 
-class _Best(msgspec.Struct, frozen=True):
-    """What each search found, best first: the query's own two, then by vector and by words beside them."""
-
-    own: Sequence[dict[str, float]]
-    near: dict[str, float]
-    told: dict[str, None]
-
-    def beside(self) -> list[str]:
-        """What was found beside the query's own searches alone."""
-        own = self.own[0] | self.own[1]
-        return [place for place in dict.fromkeys(self.near) | self.told if place not in own]
-
-
 async def searched(backend: Backend, asked: Hybrid, read: ReadPlaces) -> tuple[Scores, list[Read]]:
     """Every candidate's scores, and the candidates."""
-    best = await _best(backend, asked)
-    own, beside = list(best.own[0] | best.own[1]), best.beside()
-    more, found = await asyncio.gather(_filled(backend, asked, best), read(own + beside))
-    known = dict(found)
-    facts_too = await _more_facts(backend, asked, best.own, {place: known[place] for place in own if place in known})
-    if new := [place for place in facts_too.dense | facts_too.bm25 if place not in known]:
+    near, told = await _ranked(backend, _sides(asked, asked.where))
+    best = list(near | told)
+    more, found = await asyncio.gather(_filled(backend, asked, near, told), read(best))
+    facts_too = await _more_facts(backend, asked, (near, told), dict(found))
+    if new := list(facts_too.dense | facts_too.bm25):
         found += await read(new)
-    by_words = dict.fromkeys(own, 0.0) | best.own[1] | more[1] | facts_too.bm25 if asked.bm25 is not None else {}
-    by_vector = best.near | best.own[0] | more[0] | facts_too.dense
+    by_vector = near | more[0] | facts_too.dense
+    by_words = dict.fromkeys(best, 0.0) | told | more[1] | facts_too.bm25 if asked.bm25 is not None else {}
     places = [place for place, _ in found]
     scores = Scores(
         places=places,
         dense=[by_vector.get(place) for place in places],
         bm25=[by_words.get(place) for place in places],
-        beside=[place in best.told for place in places],
     )
     return scores, [one for _, one in found]
-
-
-async def _best(backend: Backend, asked: Hybrid) -> _Best:
-    own = _sides(asked, asked.where)
-    beside = [side for one in asked.beside for side in _beside(asked, one)]
-    best = await _ranked(backend, [*own, *beside])
-    near: dict[str, float] = {}
-    for found in best[2::2]:
-        near |= found
-    return _Best(best[:2], near, dict.fromkeys(place for found in best[3::2] for place in found))
-
-
-def _beside(asked: Hybrid, beside: Beside) -> list[Ranking | None]:
-    where = facts(asked.where) if beside.facts_only else asked.where
-    sides = _sides(msgspec.structs.replace(asked, limit=beside.limit, bm25=beside.bm25), where)
-    return [None if asked.is_wider(beside) else sides[0], sides[1]]
 
 
 def _sides(asked: Hybrid, where: Where) -> list[Ranking | None]:
@@ -108,15 +76,16 @@ def _lacks_facts(asked: Hybrid, best: Mapping[str, float], found: Mapping[str, R
     return len(kinds) - kinds.count(Kind.TURN) < asked.facts
 
 
-async def _filled(backend: Backend, asked: Hybrid, best: _Best) -> list[dict[str, float]]:
-    """Raw scores of what only the other side found, by vector and by words; by vector of what was found beside them."""
+async def _filled(
+    backend: Backend, asked: Hybrid, near: Mapping[str, float], told: Mapping[str, float]
+) -> list[dict[str, float]]:
+    """Raw scores of what only the other side found, by vector and by words."""
     dense, bm25 = _sides(asked, asked.corpus)
-    near, told = best.own
     # words are matched exactly: fewer than asked for are all there are, and every other memory has none of them
     words_open = len(told) >= asked.limit
-    unscored = [place for place in dict.fromkeys(told) | best.told if place not in near and place not in best.near]
     return await _ranked(
-        backend, [_rest(dense, unscored), _rest(bm25, near.keys() - told.keys()) if words_open else None]
+        backend,
+        [_rest(dense, told.keys() - near.keys()), _rest(bm25, near.keys() - told.keys()) if words_open else None],
     )
 
 

@@ -157,19 +157,9 @@ class OwnerIndex:
             told.add(best(total, mask, asked.limit))
             if more := self._more(asked, mask, told.rows()):
                 told.add(best(total, more.mask, more.limit))
-        own = near.known | told.known
         if query is not None:
             near.add(*self._vectors.of(near.lacking(told.rows()), query))
-        beside = _Found(len(mask))
-        for one in asked.beside:
-            among = mask & self._columns.facts() if one.facts_only else mask
-            words = best(scores(tables, one.bm25, len(mask), count), among, one.limit)
-            if query is not None:
-                if not asked.is_wider(one):
-                    near.add_new(*self._vectors.nearest(query, among, one.limit))
-                near.add_new(*self._vectors.of(near.lacking(words), query))
-            beside.add(words)
-        return self._named(near, told, beside, total, own)
+        return self._named(near, told, total)
 
     def _corpus(self, asked: Hybrid) -> tuple[Sequence[Words], int]:
         """The words that IDF is counted over, and of how many memories they are. Raises `NotHere`."""
@@ -189,22 +179,16 @@ class OwnerIndex:
         among = mask & self._columns.facts()
         return _Facts(among, asked.facts) if among.any() else None
 
-    def _named(self, near: "_Found", told: "_Found", beside: "_Found", total: Floats | None, own: Mask) -> Scores:
-        """All that was found, by point ids: what has a vector first; ``total`` counts for its ``own`` alone."""
+    def _named(self, near: "_Found", told: "_Found", total: Floats | None) -> Scores:
+        """All that was found, by point ids: what has a vector first; ``total`` is what the words count for each row."""
         by_vector = near.rows()
         by_words = near.lacking(told.rows())
-        others = beside.rows()
-        others = others[~(near.known | told.known)[others]]
-        rows = np.concatenate((by_vector, by_words, others))
+        rows = np.concatenate((by_vector, by_words))
         places = [self._places[row] for row in rows.tolist()]
-        words = [None] * len(rows) if total is None else total[rows].tolist()
-        for place in (~own[rows]).nonzero()[0].tolist():
-            words[place] = None
         return Scores(
             places=cast(list[str], places),  # what is found is alive, so that each has one
-            dense=near.scores[by_vector].tolist() + [None] * (len(rows) - len(by_vector)),
-            bm25=words,
-            beside=beside.known[rows].tolist(),
+            dense=near.scores[by_vector].tolist() + [None] * len(by_words),
+            bm25=[None] * len(rows) if total is None else total[rows].tolist(),
         )
 
 
@@ -223,11 +207,6 @@ class _Found:
         new = self.lacking(rows)
         self.known[new] = True
         self._parts.append(new)
-
-    def add_new(self, rows: Places, scores: Floats) -> None:
-        """Those that are not known."""
-        new = ~self.known[rows]
-        self.add(rows[new], scores[new])
 
     def lacking(self, rows: Places) -> Places:
         """Those of the rows that are not known."""

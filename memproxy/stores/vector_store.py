@@ -165,14 +165,13 @@ class VectorStore:
             facts=query.facts,
             dense=query.dense,
             bm25=query.bm25,
-            beside=query.beside,
             background=query.background,
         )
         async with self._using("search") as backend:
             scores, found = await self._scored(backend, hybrid)
         return [
-            Candidate(memory=one.memory, cosine=cosine, bm25=bm25, beside=beside, tokens=one.tokens, notes=one.notes)
-            for one, cosine, bm25, beside in zip(found, scores.dense, scores.bm25, scores.beside, strict=True)
+            Candidate(memory=one.memory, cosine=cosine, bm25=bm25, tokens=one.tokens, notes=one.notes)
+            for one, cosine, bm25 in zip(found, scores.dense, scores.bm25, strict=True)
         ]
 
     async def _scored(self, backend: Backend, asked: Hybrid) -> tuple[Scores, list[Read]]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core import timerange
-from memproxy.core.timerange import asks_for_latest, spans
+from memproxy.core.timerange import asks_for_latest, spans, told
 
 NOW = datetime(2023, 5, 30, 12, tzinfo=UTC)  # a Tuesday
 
@@ -36,6 +36,9 @@ def days(text: str) -> list[tuple[date, date]]:
         ("ten days ago", (2023, 5, 20), (2023, 5, 20)),
         ("two weeks ago", (2023, 5, 13), (2023, 5, 19)),
         ("in the past three months", (2023, 3, 1), (2023, 5, 30)),
+        ("What have I tried since 2023-05-08?", (2023, 5, 8), (2023, 5, 30)),
+        ("since 8 May", (2023, 5, 8), (2023, 5, 30)),
+        ("Where was I from 27 April 2023 to 3 May 2023?", (2023, 4, 27), (2023, 5, 3)),
     ],
 )
 def test_a_time_named_in_a_question_is_found(
@@ -45,10 +48,41 @@ def test_a_time_named_in_a_question_is_found(
 
 
 @pytest.mark.parametrize(
-    "text", ["on 30 February 2023", "2023-13-40", "May I ask you something?", "march on", "", "999 years ago " * 3000]
+    "text",
+    [
+        "on 30 February 2023",
+        "My wedding is on February 30th.",
+        "from 30 February 2023 to 2 March 2023",
+        "2023-13-40",
+        "May I ask you something?",
+        "march on",
+        "",
+        "999 years ago " * 3000,
+    ],
 )
 def test_what_is_no_date_names_no_time(text: str) -> None:
-    assert all(span.start.year < NOW.year - 100 for span in spans(text, NOW))
+    assert all(span.start.year < NOW.year - 100 for span in [*spans(text, NOW), *told(text, NOW)])
+
+
+@pytest.mark.parametrize(
+    ("statement", "first", "last"),
+    [
+        ("My wedding is on 20 October.", (2023, 10, 20), (2023, 10, 20)),
+        ("We married on March 28th.", (2023, 3, 28), (2023, 3, 28)),
+        ("Our wedding was on 20 June 2019.", (2019, 6, 20), (2019, 6, 20)),
+        ("I move tomorrow.", (2023, 5, 31), (2023, 5, 31)),
+        ("The surgery is next Wednesday.", (2023, 5, 31), (2023, 5, 31)),
+        ("We fly in two weeks.", (2023, 6, 10), (2023, 6, 16)),
+        ("The party was yesterday.", (2023, 5, 29), (2023, 5, 29)),
+        ("My surgery is next month.", (2023, 6, 1), (2023, 6, 30)),
+        ("The exam is next week.", (2023, 6, 5), (2023, 6, 11)),
+    ],
+)
+def test_a_statement_may_name_what_is_to_come(
+    statement: str, first: tuple[int, int, int], last: tuple[int, int, int]
+) -> None:
+    (span,) = told(statement, NOW)
+    assert (span.start.date(), span.end.date()) == (date(*first), date(*last) + timedelta(days=1))
 
 
 def test_being_near_is_counted_in_days_outside_of_the_interval() -> None:

@@ -17,15 +17,17 @@ def test_the_speakers_name_is_part_of_a_named_turn() -> None:
 
 
 def test_a_turn_is_found_by_its_neighbours_words_but_more_by_its_own() -> None:
-    text = bm25_text(turn("a golden retriever"), turn("what breed is Biscuit?"), turn("lovely!"))
+    text = bm25_text(
+        turn("a golden retriever"), turn("We adopted a dog of a rare breed."), turn("We met him in Lisbon.")
+    )
     assert weight(text, "retriever") > weight(text, "breed") > 0
-    assert weight(text, "lovely") > 0
+    assert weight(text, "Lisbon") > 0
 
 
 def test_a_bare_question_lends_its_neighbours_no_words() -> None:
-    asked, named = turn("What is the name of my dog?"), turn("What is the name of my dog Biscuit?")
+    asked, told = turn("What is the name of my dog?"), turn("My dog is called Biscuit.")
     assert bm25_text(turn("a golden retriever"), asked, None) == bm25_text(turn("a golden retriever"), None, None)
-    assert "Biscuit" in bm25_text(turn("a golden retriever"), named, None)
+    assert "Biscuit" in bm25_text(turn("a golden retriever"), told, None)
 
 
 def test_tags_entities_category_and_date_are_searched() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from memproxy.metrics import metrics
-from memproxy.ports import Beside, Candidate, HybridQuery, MemoryFilter, Point, SparseVector
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Point, SparseVector
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.owner_indexes import SEARCHES, OwnerIndexes
 from tests.stores.making import ANN, NOON, memory
@@ -137,12 +137,11 @@ def asked(seed: int) -> tuple[Scope, MemoryFilter]:
     )
 
 
-def told(found: Sequence[Candidate]) -> dict[Any, tuple[str, bool, float, float]]:
+def told(found: Sequence[Candidate]) -> dict[Any, tuple[str, float, float]]:
     """By what no change of a memory takes from it: two turns may have one id, and one session after a change."""
     rows = {
         (one.memory.id, one.memory.session_id, one.memory.kind is Kind.TURN, one.memory.metadata.get("drawn")): (
             one.memory.content,
-            one.beside,
             -9.0 if one.cosine is None else one.cosine,
             -9.0 if one.bm25 is None else one.bm25,
         )
@@ -156,24 +155,21 @@ def same(some: Sequence[Candidate], others: Sequence[Candidate]) -> None:
     """The same memories with the same scores."""
     one, other = told(some), told(others)
     assert one.keys() == other.keys()
-    for key, (content, beside, *scores) in one.items():
-        assert (content, beside) == other[key][:2]
-        assert scores == pytest.approx(other[key][2:], abs=CLOSE)
+    for key, (content, *scores) in one.items():
+        assert content == other[key][0]
+        assert scores == pytest.approx(other[key][1:], abs=CLOSE)
 
 
 async def compare(one: EdgeStore, other: EdgeStore, scope: Scope, where: MemoryFilter, seed: int) -> None:
     """Everything that matches has the same scores; the best few of a side are the same, but for equal scores."""
     query = HybridQuery(dense=vector(seed), bm25=words(seed), limit=EVERYTHING, where=where)
-    same(await one.search(scope, query), await other.search(scope, query))
-    beside = tuple(Beside(bm25=words(seed + more), limit=EVERYTHING, facts_only=more == 2) for more in (1, 2))
     for rest in (query, msgspec.structs.replace(query, dense=None)):
-        more = msgspec.structs.replace(rest, beside=beside)
-        same(await one.search(scope, more), await other.search(scope, more))
+        same(await one.search(scope, rest), await other.search(scope, rest))
     for name in ("dense", "bm25"):
         side = msgspec.structs.replace(query, limit=3, **{"bm25" if name == "dense" else "dense": None})
         scores = [sorted(told(await store.search(scope, side)).values()) for store in (one, other)]
-        assert [row[2:] for row in sorted(scores[0], key=lambda row: row[2:])] == [
-            pytest.approx(row[2:], abs=CLOSE) for row in sorted(scores[1], key=lambda row: row[2:])
+        assert [row[1:] for row in sorted(scores[0], key=lambda row: row[1:])] == [
+            pytest.approx(row[1:], abs=CLOSE) for row in sorted(scores[1], key=lambda row: row[1:])
         ]
         with_facts = msgspec.structs.replace(side, facts=2)
         best = [best_facts(await store.search(scope, with_facts), name)[:2] for store in (one, other)]

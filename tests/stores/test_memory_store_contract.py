@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from memproxy.core.memory import Kind, Memory, Relation, Source, Trust
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
-from memproxy.ports import Beside, Candidate, HybridQuery, MemoryFilter, MemoryStore, SparseVector
+from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, SparseVector
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, WORDS, memory, point, turn
 from tests.stores.opening import OpenStore
 
@@ -202,43 +201,6 @@ async def test_a_search_fills_both_scores_of_every_candidate(store: MemoryStore)
     assert found["said"].cosine == pytest.approx(0.6, abs=1e-5)
     assert found["near"].bm25 == 0
     assert (found["said"].bm25 or 0) > 0
-
-
-@pytest.mark.parametrize("dense", [None, [0.8, 0.6, 0.0, 0.0]])
-async def test_what_is_searched_for_beside_a_query_is_what_searches_of_their_own_find(
-    store: MemoryStore, dense: list[float] | None
-) -> None:
-    made = [
-        point(
-            (turn if place % 3 else memory)(f"m{place}"),
-            *([[1.0, place / 10, place % 4, 0.0]] if place % 5 else []),
-            words=SparseVector([place % 2, 2 + place % 3], [1 + place / 10, 2 - place / 10]),
-        )
-        for place in range(15)
-    ]
-    await store.upsert(ANN, made)
-    query = HybridQuery(dense=dense, bm25=SparseVector([0], [1.0]), limit=2, facts=1)
-    beside = (
-        Beside(bm25=SparseVector([2], [1.0]), limit=2),
-        Beside(bm25=SparseVector([3], [1.0]), limit=3),
-        Beside(bm25=SparseVector([4], [1.0]), limit=2, facts_only=True),
-    )
-    found = {one.memory.id: one for one in await store.search(ANN, msgspec.structs.replace(query, beside=beside))}
-    own = {one.memory.id: one for one in await store.search(ANN, query)}
-    near, told = dict[str, Candidate](), set[str]()
-    for one in beside:
-        where = MemoryFilter(kinds=tuple(kind for kind in Kind if not one.facts_only or kind is not Kind.TURN))
-        alone = HybridQuery(dense=dense, bm25=one.bm25, limit=one.limit, where=where)
-        near |= {candidate.memory.id: candidate for candidate in await store.search(ANN, alone)}
-        told |= {
-            candidate.memory.id for candidate in await store.search(ANN, msgspec.structs.replace(alone, dense=None))
-        }
-    assert found.keys() == own.keys() | near.keys()
-    assert near.keys() - own.keys()
-    assert {name for name, one in found.items() if one.beside} == told
-    for name, candidate in found.items():
-        wanted = own.get(name) or msgspec.structs.replace(near[name], bm25=None)
-        assert (candidate.cosine, candidate.bm25) == pytest.approx((wanted.cosine, wanted.bm25), abs=1e-4)
 
 
 async def test_one_sided_searches_leave_the_other_score_open(store: MemoryStore) -> None:

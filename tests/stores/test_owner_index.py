@@ -107,5 +107,5 @@ def test_the_greatest_come_first_and_of_equal_ones_the_first(values: list[int], 
 
 
 def test_of_what_is_gone_by_now_no_scores_are_left() -> None:
-    scores = Scores(places=["a", "b", "c"], dense=[0.1, None, 0.3], bm25=[1.0, 2.0, None], beside=[False, True, True])
-    assert scores.of({"a", "c"}) == Scores(places=["a", "c"], dense=[0.1, 0.3], bm25=[1.0, None], beside=[False, True])
+    scores = Scores(places=["a", "b", "c"], dense=[0.1, None, 0.3], bm25=[1.0, 2.0, None])
+    assert scores.of({"a", "c"}) == Scores(places=["a", "c"], dense=[0.1, 0.3], bm25=[1.0, None])

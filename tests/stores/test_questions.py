@@ -32,7 +32,7 @@ def asked(name: str) -> Memory:
 
 
 def told(name: str) -> Memory:
-    return turn(name, content="Where I work is a secret.")
+    return turn(name, content="I work at a bakery in Porto.")
 
 
 def point(one: Memory, dense: list[float] = NEAR) -> Point:

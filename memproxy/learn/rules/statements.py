@@ -46,7 +46,6 @@ _NO_NAME = frozenset(
     """.split()  # noqa: SIM905
 )
 _RELATIVE = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b", re.IGNORECASE)
-_COUNTS = {"a": "1", "an": "1", "one": "1"}
 
 
 class _Reads(msgspec.Struct, frozen=True):
