@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 from memproxy.core.text import is_unspaced
 
-KINDS = ("own", "greeting", "smalltalk", "tool", "fact")
+OWN = "own"
+
+KINDS = (OWN, "greeting", "smalltalk", "tool", "fact")
 """What the weights tell apart; ``own`` is everything that may need a memory."""
 
 MOST_READ = 240

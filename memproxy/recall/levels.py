@@ -12,10 +12,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from memproxy.core.fusion import log_odds
 from memproxy.core.late import LatePattern
+from memproxy.core.message_kinds import OWN, fitted, plain, shares, speaks_of_self
 from memproxy.recall.asking import BEGINS
 from memproxy.recall.batch import Array, Batch
 from memproxy.recall.stages import Columns
+
+_SUREST = 0.98
+"""How sure a kind is at most."""
 
 MOST_CROWD = math.log(65)
 """Of the column ``crowd``: among more than 60 candidates a right one is no less likely."""
@@ -75,16 +80,28 @@ def asks_for_many(text: str) -> bool:
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a question wants: something of the asker's own (1 or 0), several memories; and how many terms it has."""
+    """What a question wants: whether it has a first-person word, and whether several memories may be its answer (1 or
+    0); how many terms it has; and the log odds that it is about something of one's own (`core.message_kinds`).
+    """
 
     mine: float
     many: float
     terms: int
+    own: float
 
     @classmethod
     def of(cls, batch: Batch) -> "Asked":
         """The question of these candidates."""
-        return cls(batch.asking.first_person, float(batch.each.of_text(asks_for_many)), len(batch.each.terms))
+        of_text = batch.each.of_text
+        return cls(of_text(_is_mine), float(of_text(asks_for_many)), len(batch.each.terms), of_text(_own))
+
+
+def _is_mine(text: str) -> float:
+    return float(speaks_of_self(plain(text)))
+
+
+def _own(text: str) -> float:
+    return log_odds(shares(plain(text), text, fitted())[OWN], surest=_SUREST)
 
 
 def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
@@ -94,7 +111,7 @@ def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
     ``nothing`` itself.
     """
     crowd = np.minimum(columns.get("crowd", nothing), MOST_CROWD)
-    mine, many, length = asked.mine, asked.many, math.log1p(asked.terms)
+    mine, many, own, length = asked.mine, asked.many, asked.own, math.log1p(asked.terms)
     coverage, cosine, late = (columns.get(name, nothing) for name in ("coverage", "cosine", "late"))
     named = float(bool(columns.get("speaker", nothing).any()))
     found = {
@@ -114,6 +131,10 @@ def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
         "mine_cosine": _where(mine, cosine, nothing),
         "mine_late": _where(mine, late, nothing),
         "many": nothing + many if many else nothing,
+        "own": nothing + own,
+        "own_coverage": own * coverage,
+        "own_cosine": own * cosine,
+        "own_late": own * late,
         "named": nothing + named if named else nothing,
         "named_coverage": _where(named, coverage, nothing),
         "named_cosine": _where(named, cosine, nothing),

@@ -83,7 +83,7 @@ class RecallSettings(Section):
         [], description="Stages in place of the recipe's, each once; one of the first five must be there."
     )
     limit: int = Field(8, ge=1, le=200, description="Most memories in a block.")
-    similarity_threshold: Unit = Field(0.3, description="Floor of the calibrated score.")
+    similarity_threshold: Unit = Field(0.35, description="Floor of the calibrated score.")
     min_confidence: Unit = Field(0.3, description="Least confidence of a memory.")
     max_tokens: int = Field(600, ge=0, le=100_000, description="Token budget of a block.")
     deadline_ms: Positive = Field(150, le=60_000, description="Recall's deadline; past it the request goes on without.")
