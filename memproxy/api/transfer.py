@@ -129,9 +129,9 @@ class Transfer:
         until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S
         lines: list[Line] = []
         rest = read_lines(body)
-        while some := list(islice(rest, ROW)):
+        # in a thread, for what one line holds may take long to read
+        while some := await asyncio.to_thread(lambda: list(islice(rest, ROW))):
             lines += [one for one in some if not _is_wrong(one, told)]
-            await asyncio.sleep(0)  # thousands of lines are not read in one go: others are served between
         header = next((one.header for one in lines if one.header is not None), None)
         await self._adopt(identity, query, [one for one in lines if one.place is not None], told)
         numbers = await self._take(identity, query, lines, header, told)
