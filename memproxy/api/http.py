@@ -194,9 +194,7 @@ def check_names(body: bytes) -> None:
         nonlocal left
         left -= 1 + len(pairs)
         if left < 0:
-            raise RequestError(
-                f"More than {MOST_NAMES} objects and fields are too many for one call: send it in parts."
-            )
+            raise RequestError(f"More than {MOST_NAMES} objects and fields are too many: send it in parts.")
         if len(names := dict(pairs)) < len(pairs):
             seen = Counter(name for name, _ in pairs)
             twice = next(name for name in names if seen[name] > 1)[:100]

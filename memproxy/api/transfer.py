@@ -24,6 +24,7 @@ from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, line, vector_key
 from memproxy.errors import RequestError
+from memproxy.learn.guard import marked_unless_own
 from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage
 
 EXPORT_PAGE = 200
@@ -199,6 +200,7 @@ class Transfer:
                 continue
             scopes[named] = scope
             if (memory := self._memory(identity, one, scope, told)) is not None:
+                memory = await marked_unless_own(memory)
                 groups.setdefault(scope, []).append((memory, self._vectors(one, header, here, told)))
             if count % ROW == 0:
                 await asyncio.sleep(0)
