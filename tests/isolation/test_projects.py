@@ -172,3 +172,23 @@ async def test_a_projects_key_asks_what_would_be_pruned_and_prunes_nothing(own_a
     assert asked.status_code == 200
     refused = await own_api.call("POST", "/v1/memory/prune", identity=APOLLO, json={"dry_run": False})
     assert refused.status_code == 403
+
+
+async def test_activity_elsewhere_takes_no_place_in_what_a_key_of_one_project_is_told(own_api: Api) -> None:
+    """A page that got shorter told how much was done in other projects, and when."""
+
+    async def told(limit: int) -> list[str]:
+        answer = await own_api.call("GET", f"/v1/memory/activity?limit={limit}", identity=APOLLO)
+        return [event["content"] for event in answer.json()["data"]]
+
+    for number in range(3):
+        await own_api.store(f"apollo {number}", identity=APOLLO)
+    before = [await told(limit) for limit in (1, 2, 3, 50)]
+    assert before[0] == ["apollo 2"]
+    zeus = [await own_api.store(f"zeus {number}", identity=ALICE, project_id="zeus") for number in range(9)]
+    for memory in zeus:  # outside of any project, about one's memories
+        body = {"memory_id": memory["id"], "signal": "helpful"}
+        assert (await own_api.call("POST", "/v1/memory/feedback", identity=ALICE, json=body)).status_code == 201
+    assert [await told(limit) for limit in (1, 2, 3, 50)] == before
+    everything = await own_api.call("GET", "/v1/memory/activity?limit=50", identity=ALICE)
+    assert len(everything.json()["data"]) == 3 + 9 * 3, "each is stored, edited and judged"
