@@ -1,11 +1,15 @@
 """Bodies that are made to keep the engine busy: it answers one process for everybody, so they are refused soon."""
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from memproxy.api.http import MOST_JSON_BYTES, MOST_NAMES
+from memproxy.core.entities import edges
+from memproxy.core.scope import Scope
+from memproxy.ports import MemoryFilter
 from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -92,3 +96,22 @@ async def test_a_line_of_an_import_is_bounded_and_the_others_are_taken(api: Api)
     assert [one["line"] for one in told["errors"]] == [2, 3, 4]
     assert str(MOST_JSON_BYTES) in told["errors"][0]["message"]
     assert str(MOST_NAMES) in told["errors"][1]["message"]
+
+
+async def test_a_timeline_is_looked_for_beside_the_loop(api: Api) -> None:
+    relations = [{"subject": f"Tower {n}", "predicate": "stands in", "object": f"Place {n}"} for n in range(100)]
+    own = {"subject": "Ann", "predicate": "likes", "object": "towers", "relations": relations}
+    memory = {"content": "The tower.", "created_at": "2026-01-01T00:00:00Z", **own}
+    lines = "".join(json.dumps({"memory": {"id": f"m{n}", **memory}}) + "\n" for n in range(150))
+    answer = await api.call("POST", "/v1/memory/import", content=lines.encode(), headers=LINES)
+    assert answer.json()["imported"] == 150
+
+    begun = time.thread_time()
+    answer = await api.call("GET", "/v1/memory/entities/Tower%207/timeline?limit=200")
+    on_the_loop = time.thread_time() - begun
+    assert len(answer.json()["data"]) == 150
+    stored = await api.engine.backends().store.page(Scope(tenant=api.tenant, user="default"), MemoryFilter(), limit=200)
+    begun = time.thread_time()
+    for one in stored.memories:
+        assert len(edges(one)) == 101
+    assert on_the_loop < (time.thread_time() - begun), "reading the relations alone takes longer"
