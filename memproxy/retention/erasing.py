@@ -26,6 +26,11 @@ GATHER_S = 2.0
 REST = 20
 """Unless somebody waits, the files are left alone for so many times as long as it took to write them anew."""
 
+WAITED_REST, LONGEST_REST_S = 3, 20.0
+"""The same where somebody waits: whoever erases his memory again and again must not keep the store from all others. All
+that wait meanwhile share the next time.
+"""
+
 AGAIN_S = 5.0
 """After how long it is tried again when store or state do not answer."""
 
@@ -41,7 +46,7 @@ class Eraser:
         self._lock = asyncio.Lock()
         self._asked = 0
         self._done = 0
-        self._rested = 0.0
+        self._rested = self._rested_for_waiting = 0.0
         self._later: asyncio.Task[None] | None = None
         self._announced: AbstractContextManager[None] = nullcontext()
 
@@ -71,7 +76,7 @@ class Eraser:
             await self._state.set_meta(PENDING, "1")
 
     async def now(self) -> None:
-        """Returns when what was deleted so far is in no file any more.
+        """Returns when what was deleted so far is in no file any more. Right behind another time it rests a little.
 
         Raises:
             StoreUnavailable, StateUnavailable: it may be; it is tried again.
@@ -79,6 +84,7 @@ class Eraser:
         self._asked += 1
         wanted = self._asked
         try:
+            await asyncio.sleep(max(0.0, self._rested_for_waiting - monotonic()))
             await self._run(wanted)
         except MemproxyError:
             self._ask()
@@ -113,6 +119,7 @@ class Eraser:
             took = monotonic() - began
             metrics().erasure_seconds.observe(took)
             self._rested = monotonic() + REST * took
+            self._rested_for_waiting = monotonic() + min(WAITED_REST * took, LONGEST_REST_S)
             self._done = max(self._done, covered)
             if not self.pending:
                 await self._state.set_meta(PENDING, "")
