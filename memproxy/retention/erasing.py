@@ -10,7 +10,7 @@ import logging
 from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 
-from memproxy.errors import MemproxyError
+from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import MemoryStore, StateStore
 from memproxy.tasks import TaskOwner
@@ -28,7 +28,7 @@ REST = 20
 
 WAITED_REST, LONGEST_REST_S = 3, 20.0
 """The same where somebody waits: whoever erases his memory again and again must not keep the store from all others. All
-that wait meanwhile share the next time.
+that wait meanwhile share the next time; nobody waits longer than the second, it is done later then.
 """
 
 AGAIN_S = 5.0
@@ -38,10 +38,18 @@ AGAIN_S = 5.0
 class Eraser:
     """Writes the files anew after deletions, for many at once."""
 
-    def __init__(self, store: MemoryStore, state: StateStore, *, gather_s: float = GATHER_S) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        state: StateStore,
+        *,
+        gather_s: float = GATHER_S,
+        longest_rest_s: float = LONGEST_REST_S,
+    ) -> None:
         self._store = store
         self._state = state
         self._gather_s = gather_s
+        self._longest_rest_s = longest_rest_s
         self._tasks = TaskOwner("retention.erasing")
         self._lock = asyncio.Lock()
         self._asked = 0
@@ -84,11 +92,19 @@ class Eraser:
         self._asked += 1
         wanted = self._asked
         try:
-            await asyncio.sleep(max(0.0, self._rested_for_waiting - monotonic()))
+            await self._rest()
             await self._run(wanted)
         except MemproxyError:
             self._ask()
             raise
+
+    async def _rest(self) -> None:
+        left = self._rested_for_waiting - monotonic()
+        if left > self._longest_rest_s:
+            raise StoreUnavailable(
+                "The store's files were written anew just now; what was deleted since leaves them later."
+            )
+        await asyncio.sleep(max(0.0, left))
 
     async def close(self) -> None:
         """Leave what is left to the next start."""
@@ -119,7 +135,7 @@ class Eraser:
             took = monotonic() - began
             metrics().erasure_seconds.observe(took)
             self._rested = monotonic() + REST * took
-            self._rested_for_waiting = monotonic() + min(WAITED_REST * took, LONGEST_REST_S)
+            self._rested_for_waiting = monotonic() + WAITED_REST * took
             self._done = max(self._done, covered)
             if not self.pending:
                 await self._state.set_meta(PENDING, "")

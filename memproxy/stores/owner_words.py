@@ -68,10 +68,10 @@ class Words:
 
 
 class Corpus(NamedTuple):
-    """What IDF is counted over: so many rows of these tables; ``some`` where that is not all of them."""
+    """What IDF is counted over: so many ``rows`` of these tables; ``some`` where that is not all of them."""
 
     tables: Sequence[Words]
-    count: int
+    rows: int
     some: Mask | None = None
 
     def having(self, there: Sequence["array[int]"]) -> int:
@@ -93,7 +93,7 @@ def scores(corpus: Corpus, query: SparseVector, rows: int) -> Floats:
         if not there:
             continue
         having = corpus.having(there)
-        idf = np.log((corpus.count - having + 0.5) / (having + 0.5) + 1)
+        idf = np.log((corpus.rows - having + 0.5) / (having + 0.5) + 1)
         for postings in there:
             halves = np.frombuffer(postings, np.uint32).reshape(-1, 2)
             # with places of NumPy's own kind it takes a half to a third of the time of `total[...] +=`

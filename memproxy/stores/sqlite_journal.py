@@ -246,7 +246,7 @@ def seen(where: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
     """A condition on the owner, and on the column ``scope``: what is of the scope's project (agent) or of none. With
     its values.
     """
-    values = scope.owner
+    values: tuple[str, ...] = scope.owner
     for name, mine in (("project", scope.project), ("agent", scope.agent)):
         if mine is not None:
             where += f" AND coalesce(json_extract(scope, '$.{name}'), ?) = ?"

@@ -204,7 +204,7 @@ async def test_how_rare_a_word_is_elsewhere_changes_no_score(own_api: Api, place
 
     async def scores() -> list[tuple[object, ...]]:
         store = own_api.engine.backends().store
-        found = []
+        found = list[tuple[object, ...]]()
         for _ in range(2):  # by the engine, and by the index in memory that the first search makes
             answer = await own_api.call("POST", "/v1/memory/search", identity=here, json={"query": "lanterns harbour"})
             found += [(one["memory"]["id"], one["score"], one["signals"]) for one in answer.json()["data"]]
