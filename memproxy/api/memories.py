@@ -27,6 +27,7 @@ from memproxy.core.protocol import Deletion, Identity, PlanBody
 from memproxy.core.redact import redact_memory
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, MemoryUnavailable, NotFound, RequestError, StoreUnavailable
+from memproxy.learn.guard import marked_anew, marked_unless_own
 from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter
 from memproxy.retention.places import forget_queries_of, leave_empty_places
@@ -67,7 +68,7 @@ class Memories:
         if body.expires_at is not None and body.expires_at <= self._backends.clock.now():
             raise RequestError("expires_at: must lie in the future; else it would never be there.", param="expires_at")
         await self._backends.quotas.admit_memories(scope, 1)
-        memory = self._new_memory(scope, body, new_id(request, "mem", uuid.uuid4().hex))
+        memory = await marked_unless_own(self._new_memory(scope, body, new_id(request, "mem", uuid.uuid4().hex)))
         applied = await self._writer.plan(scope, PlanBody(upserts=[memory]))
         return await self._written(scope, memory, to_public, applied=applied, status=201)
 
@@ -129,7 +130,9 @@ class Memories:
             check_place(identity, changes)
             if not changes:
                 return answer(shown_to(identity, current), 200, tagged(current))
-            edited = merged(current, changes)
+            edited = await marked_anew(current, merged(current, changes))
+            if "metadata" in changes or edited.metadata != current.metadata:
+                changes["metadata"] = edited.metadata
             plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)}, expects=expects)
             applied = await self._writer.plan(_place_of(scope, current), plan)
             if applied and not changes.keys().isdisjoint(PLACING):

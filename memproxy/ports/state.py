@@ -184,7 +184,7 @@ class StateStore(AccessState, Protocol):
         """Give it up for now; it stays listed. Rows behind it go on."""
 
     async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
-        """The parked rows, newest first (of one owner, or all: numbers and errors hold no message text)."""
+        """The parked rows, newest first (that one scope sees, or all: numbers and errors hold no message text)."""
 
     async def unpark(self, scope: Scope | None) -> int:
         """Let parked rows (of one owner, or all) be claimed again, with all their tries, behind what waits and under
@@ -275,7 +275,7 @@ class StateStore(AccessState, Protocol):
         """
 
     async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
-        """What was learned of the owner (or in one session) lately, newest first."""
+        """What was learned lately (or in one session) as far as the scope sees it, newest first."""
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
         """The blocks that ``scope.session`` was given before these messages (names of the caller's choice), as far as

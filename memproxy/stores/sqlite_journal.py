@@ -242,9 +242,21 @@ def unpark(db: sqlite3.Connection, scope: Scope | None) -> int:
     return len(numbers)
 
 
+def seen(where: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
+    """A condition on the owner, and on the column ``scope``: what is of the scope's project (agent) or of none. With
+    its values.
+    """
+    values: tuple[str, ...] = scope.owner
+    for name, mine in (("project", scope.project), ("agent", scope.agent)):
+        if mine is not None:
+            where += f" AND coalesce(json_extract(scope, '$.{name}'), ?) = ?"
+            values = (*values, mine, mine)
+    return where, values
+
+
 def parked(db: sqlite3.Connection, scope: Scope | None, limit: int) -> list[ParkedRow]:
     """Parked rows, newest first."""
-    where, owner = ("AND tenant = ? AND user = ?", scope.owner) if scope is not None else ("", ())
+    where, owner = ("", ()) if scope is None else seen("AND tenant = ? AND user = ?", scope)
     rows = db.execute(
         "SELECT number, kind, scope, error, attempts, parked_at FROM journal "  # noqa: S608 (no value in the text)
         f"WHERE state = 'parked' {where} ORDER BY parked_at DESC, number DESC LIMIT ?",
