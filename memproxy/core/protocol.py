@@ -57,7 +57,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     (`core.turn.text_digest`) of the messages that the request already contains; ``shown`` are ids of memories that its
     earlier blocks hold. ``nonce`` names the session's block. ``verdict`` is the reason for which the gate let it
     through, ``first_turn`` says that the session begins with this request, and ``chained`` that the upstream keeps what
-    was said before: earlier messages are those that were captured.
+    was said before: earlier messages are those that were captured. ``asked_at`` is when the request came.
     """
 
     request_id: str
@@ -71,6 +71,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     verdict: str | None = None
     first_turn: bool = False
     chained: bool = False
+    asked_at: datetime | None = None
 
 
 class Citation(msgspec.Struct, frozen=True, kw_only=True):

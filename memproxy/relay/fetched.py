@@ -90,7 +90,7 @@ class FetchedResponses:
             return None
         return Exchange(
             scope=_owner(identity, user, session=known.session),
-            conversation=Conversation(session=known.session, said_at=now, keys=(key,)),
+            conversation=Conversation(session=known.session, said_at=now, asked_at=known.said_at, keys=(key,)),
             messages=[],
             request_id=request.request_id,
             access=self._access(request, answer),
