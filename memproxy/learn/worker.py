@@ -125,6 +125,7 @@ class Worker:
             locks=locks,
             writes=self._writes,
             clock=clock,
+            gone=self._gone,
         )
         windows = Windows(store, settings.learn.window_turns)
         self._learner = Learner(
@@ -178,7 +179,7 @@ class Worker:
         )
         self._blocked = Blocked(state, self._writes, wake=self.wake_index)
         self._runs = Runs(
-            ahead=Ahead(store, state),
+            ahead=Ahead(store, state, self._gone),
             writes=self._writes,
             endings=self._endings,
             background=self._background,
@@ -382,6 +383,10 @@ class Worker:
 
     def _model_answers(self, outage: int) -> None:
         self._endings.model_answers(outage)
+
+    def _gone(self, numbers: Sequence[int]) -> None:
+        self._learner.gone(numbers)
+        self._endings.gone(numbers)
 
     def _ended(self, row: JournalRow, for_good: bool) -> None:
         if for_good:
