@@ -28,7 +28,7 @@ from memproxy.relay.receipt import decided
 from memproxy.relay.refusal import Refusal, refusal_of
 from memproxy.relay.request import Request
 from memproxy.relay.sticky import NO_BLOCK, NewBlock
-from memproxy.relay.stream import Keep, Named, Tap, relay_body
+from memproxy.relay.stream import Copies, Keep, Named, Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.relay.upstreams import Upstreams
 from memproxy.relay.work import OFF_LOOP_BYTES, BodyWork, Stop
@@ -92,10 +92,12 @@ class ChatHandler:
         admission: Admission,
         made: MadeResponses,
         work: BodyWork,
+        copies: Copies,
     ) -> None:
         self._admission = admission
         self._made = made
         self._work = work
+        self._copies = copies
         self._positions = positions
         self._engine = engine
         self._shared = settings.server.workers > 1
@@ -258,7 +260,7 @@ class ChatHandler:
         if keep is None and named is None:
             return None
         request_id, streamed = asked.request.request_id, asked.chat.stream
-        return Tap(answer, asked.wire, request_id, keep, asked_for_stream=streamed, named=named)
+        return Tap(answer, asked.wire, request_id, keep, copies=self._copies, asked_for_stream=streamed, named=named)
 
     def _keeper(self, exchange: Exchange) -> Keep:
         async def keep(answer: Answer) -> None:
