@@ -320,7 +320,8 @@ class Supervisor:
         if settings.store.backend == "edge":
             self._opened.append(store_path(settings.store, Path(launch.home)))
         self._grace_s = settings.server.shutdown_grace_s
-        self._relays = [Child(RELAY, launch, environment) for _ in range(settings.server.workers)]
+        relays = [msgspec.structs.replace(launch, place=place) for place in range(settings.server.workers)]
+        self._relays = [Child(RELAY, relay, environment) for relay in relays]
         self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
         # what the engine had claimed is taken back when it opens the state anew, not before
         self._state = Child(STATE, msgspec.structs.replace(launch, listen_fd=-1), environment, rests=self._engine)
