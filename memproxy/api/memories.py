@@ -248,9 +248,6 @@ class Memories:
         scope = Scope(tenant=identity.tenant, user=administered_user(identity, request.path_params["user_id"]))
         if identity.bound_project:
             raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
-        # with encryption nothing of the user can be read from here on, whatever the store does
-        self._backends.require_state()
-        await self._backends.state.destroy_key(scope)
         deleted, applied = await self._forget_where(scope, Deletion())
         erased = applied and await self._erased()
         await self._audit.note(identity, "user.erase", counts={"deleted": deleted}, user_id=scope.user)

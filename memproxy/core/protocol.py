@@ -23,6 +23,9 @@ LEARNING_PATH = "/internal/learning"
 REINDEX_PATH = "/internal/reindex"
 PRUNE_PATH = "/internal/prune"
 BACKUP_PATH = "/internal/backup"
+
+STATE_PROBE = bytes(4)
+"""What the state's process answers with the same to, whoever else it works for: a message of no bytes."""
 IDENTITY_HEADER = "x-memproxy-internal-identity"
 """Header of API requests passed to the engine: the `Identity` as JSON. A client's own is removed before."""
 

@@ -242,7 +242,11 @@ class Worker:
 
     async def submit(self, entry: JournalEntry) -> int:
         """Append to the journal and wake; answers the row's number. Raises `errors.StateUnavailable`."""
-        number = await self._state.append(entry)
+        if entry.erases_all:
+            number, gone = await self._state.begin_erasure(entry)
+            self._gone(gone)
+        else:
+            number = await self._state.append(entry)
         self._runs.note(JournalRow(number=number, entry=entry, attempts=0))
         self.wake()
         return number

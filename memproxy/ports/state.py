@@ -38,6 +38,11 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     captured_at: datetime | None = None
     erases: tuple[Scope, ...] = ()
 
+    @property
+    def erases_all(self) -> bool:
+        """Whether nothing of its owner is to be left."""
+        return Scope(tenant=self.scope.tenant, user=self.scope.user) in self.erases
+
 
 class JournalRow(msgspec.Struct, frozen=True, kw_only=True):
     """A claimed row: the entry, its number (order of arrival) and how often it was tried before."""
@@ -220,9 +225,9 @@ class StateStore(AccessState, Protocol):
         ``after``. For maintenance alone.
         """
 
-    async def destroy_key(self, scope: Scope) -> None:
-        """Where texts are encrypted: from here on nothing of the owner can be read, in whatever copy, and what waits in
-        the journal for it is gone.
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        """Append a row that erases all of its owner. With encryption the owner's key goes in the same commit, so that
+        nothing can be read from then on, and with it the rows that it sealed. The row's number, and theirs.
         """
 
     async def wipe(self) -> None:

@@ -154,20 +154,34 @@ class SealedState(SqliteState):
         """See that the owner has a key."""
         await self._file.write(lambda db: self._made(db, scope.owner))
 
-    async def destroy_key(self, scope: Scope) -> None:
-        def work(db: sqlite3.Connection) -> None:
-            # all that is sealed goes with its key: nobody could read it, and it would stand in the way of what comes
-            journal.erase(db, scope, None)
-            sessions.erase(db, scope, None)
-            blocks.erase(db, scope, None)
-            receipts.erase(db, scope, None)
-            palace.erase(db, scope.owner, None)
-            erased.note(db, Scope(tenant=scope.tenant, user=scope.user))
-            self._keys.destroy(db, scope.owner)
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        def work(db: sqlite3.Connection) -> tuple[int, list[int]]:
+            gone = self._destroy(db, entry.scope)
+            return self._insert(db, entry), gone
 
-        await self._file.write(work)
+        number, gone = await self._file.write(work)
+        self.drop_key(entry.scope.owner)
+        await self._file.wipe()
+        return number, gone
+
+    async def destroy_key(self, scope: Scope) -> None:
+        """Destroy the owner's key, and what of the state it sealed."""
+        await self._file.write(lambda db: self._destroy(db, scope))
         self.drop_key(scope.owner)
         await self._file.wipe()
+
+    def _destroy(self, db: sqlite3.Connection, scope: Scope) -> list[int]:
+        """All that is sealed goes with its key: nobody could read it, and it would stand in the way of what comes. The
+        numbers of the journal's rows.
+        """
+        gone = journal.erase(db, scope, None)
+        sessions.erase(db, scope, None)
+        blocks.erase(db, scope, None)
+        receipts.erase(db, scope, None)
+        palace.erase(db, scope.owner, None)
+        erased.note(db, Scope(tenant=scope.tenant, user=scope.user))
+        self._keys.destroy(db, scope.owner)
+        return gone
 
     async def rewrap(self) -> int:
         """Wrap every data key by the current master key; how many were wrapped by another one."""
@@ -435,9 +449,10 @@ class ApartSealedState(WritesApart, SealedState):
     async def make_key(self, scope: Scope) -> None:
         await self._calls.call("make_key", scope)
 
-    async def destroy_key(self, scope: Scope) -> None:
-        await super().destroy_key(scope)
-        self.drop_key(scope.owner)
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        begun = await super().begin_erasure(entry)
+        self.drop_key(entry.scope.owner)
+        return begun
 
     async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
         gone = await super().forget(scope, session=session, until=until)

@@ -229,8 +229,8 @@ class SqliteState(SqliteAccess):
 
         return await self._file.read(work)
 
-    async def destroy_key(self, scope: Scope) -> None:
-        """Nothing is encrypted here."""
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        return await self.append(entry), []  # nothing is encrypted here
 
     async def wipe(self) -> None:
         await self._file.wipe()

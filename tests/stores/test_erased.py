@@ -14,7 +14,7 @@ from memproxy.core.receipt import Decided, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine, JournalEntry, JournalKind, KnownSession
 from memproxy.stores.sealed_state import SealedState
-from memproxy.stores.sealing import MasterKeys, new_master_key
+from memproxy.stores.sealing import MasterKeys, Unreadable, new_master_key
 from memproxy.stores.sqlite_state import SqliteState
 
 PLACE = Scope(tenant="acme", user="zebulon", session="talk", project="apollo", agent="cook")
@@ -60,7 +60,6 @@ async def test_nothing_of_a_request_that_came_before_its_users_erasure_is_kept_a
     state: SqliteState, tmp_path: Path
 ) -> None:
     asked_at = datetime.now(UTC)
-    await state.destroy_key(OWNER)
     await state.forget(OWNER, session=None)
     await come(state, asked_at)
     assert await here(state) == set()
@@ -123,3 +122,22 @@ async def test_who_was_erased_is_not_named_by_what_his_own_token_did(state: Sqli
     with closing(sqlite3.connect(tmp_path / "state.db")) as db:
         assert not db.execute("SELECT 1 FROM audit WHERE entry LIKE '%zebulon%'").fetchall()
     assert not any(b"zebulon" in path.read_bytes() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("state", ["encrypted"], indirect=True)
+async def test_a_users_key_goes_in_the_commit_that_makes_the_erasure_durable(state: SqliteState) -> None:
+    """Killed between the two, nobody would carry it out, and nobody could read what is left."""
+    await come(state, datetime.now(UTC))
+    assert isinstance(state, SealedState)
+    before = await state.data_key(OWNER.owner, make=False)
+    assert before is not None
+    sealed = before.seal(b"text", "x")
+    erasure = JournalEntry(kind=JournalKind.PLAN, scope=OWNER, body=b'"erase"', erases=(OWNER,))
+    number, gone = await state.begin_erasure(erasure)
+    assert len(gone) == 1
+    (row,) = await state.claim("index", limit=10, now=datetime.now(UTC), run=10)
+    assert (row.number, row.entry.body) == (number, b'"erase"')
+    after = await state.data_key(OWNER.owner, make=False)
+    assert after is not None
+    with pytest.raises(Unreadable):
+        after.open(sealed, "x")
