@@ -303,15 +303,16 @@ def refused(db: sqlite3.Connection) -> dict[str, int]:
     return dict(db.execute("SELECT lane, rows FROM refused").fetchall())
 
 
-def erase(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> None:
+def erase(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
     """Delete the rows of an owner, or of one of its sessions, up to the number ``until``; and all that learn, because
-    what came after ``until`` is indexed later, and not learned from yet.
+    what came after ``until`` is indexed later, and not learned from yet. Their numbers.
     """
     where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
-    db.execute(
+    gone = db.execute(
         "DELETE FROM journal WHERE tenant = ? AND user = ? "  # noqa: S608 (no value in the text)
-        f"AND (lane = 'learn' OR number <= ifnull(?, number)) {where}",
+        f"AND (lane = 'learn' OR number <= ifnull(?, number)) {where} RETURNING number",
         (*scope.owner, until, *values),
-    )
+    ).fetchall()
     for lane in ("index", "learn"):
         _advance(db, *scope.owner, lane)
+    return [number for (number,) in gone]
