@@ -121,7 +121,7 @@ class PreconditionFailed(RequestError):
 
 
 class BodyTooLarge(RequestError):
-    """The request's body is over ``server.max_body_bytes``."""
+    """The request's body is over ``server.max_body_bytes``, or a JSON call's of the memory API over 8 MiB."""
 
     status = 413
     code = "body_too_large"

@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a process of ours needs to know."""
+    """Everything that a process of ours needs to know. ``place`` tells relays apart."""
 
     settings: dict[str, Any]
     home: str
@@ -38,6 +38,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     engine_socket: str
     listen_fd: int = -1
     restarts: int = 0
+    place: int = 0
 
     def read_settings(self) -> Settings:
         """The settings, as the supervisor read them."""

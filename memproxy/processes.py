@@ -16,7 +16,7 @@ import uvloop
 from memproxy import __version__, logs
 from memproxy.core.late import compiling
 from memproxy.launch import ENGINE, RELAY, STATE, Launch, LongWork, receive
-from memproxy.metrics import metrics
+from memproxy.metrics import count_as, metrics
 from memproxy.server import Patience, Server, allow_many_files, quiet_logs, server_config
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
@@ -128,6 +128,7 @@ def main() -> None:
     name = sys.argv[-1]
     logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, name.removeprefix("_"))
     quiet_logs()
+    count_as(f"{name.removeprefix('_')}-{launch.place}")
     metrics().build_info.labels(version=__version__).set(1)
     if launch.restarts:
         metrics().process_restarts.labels(process=name.removeprefix("_")).inc()

@@ -39,7 +39,7 @@ from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.launch import ENGINE, RELAY, STATE, Launch, LongWork, ending_signals, reveal
 from memproxy.settings import Settings
-from memproxy.watching import PROBE_EVERY_S, Replaced, Silence, answers
+from memproxy.watching import PROBE_EVERY_S, Replaced, Silence, answers, state_answers
 from memproxy.wiring.files import check_files
 
 log = logging.getLogger(__name__)
@@ -320,11 +320,13 @@ class Supervisor:
         if settings.store.backend == "edge":
             self._opened.append(store_path(settings.store, Path(launch.home)))
         self._grace_s = settings.server.shutdown_grace_s
-        self._relays = [Child(RELAY, launch, environment) for _ in range(settings.server.workers)]
+        relays = [msgspec.structs.replace(launch, place=place) for place in range(settings.server.workers)]
+        self._relays = [Child(RELAY, relay, environment) for relay in relays]
         self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
         # what the engine had claimed is taken back when it opens the state anew, not before
         self._state = Child(STATE, msgspec.structs.replace(launch, listen_fd=-1), environment, rests=self._engine)
         self._engine_socket = launch.engine_socket
+        self._state_socket = launch.state_socket
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -336,10 +338,11 @@ class Supervisor:
         async with asyncio.TaskGroup() as group:
             for child in children:
                 group.create_task(child.run())
-            watch = group.create_task(self._watch_engine())
+            watches = [group.create_task(watch()) for watch in (self._watch_engine, self._watch_state)]
             await self._stop.wait()
             log.info("stopping: open requests have %g s to finish", self._grace_s)
-            watch.cancel()
+            for watch in watches:
+                watch.cancel()
             await asyncio.gather(*(relay.stop(self._grace_s + 3) for relay in self._relays))
             await self._engine.stop(self._grace_s + 3)
             await self._state.stop(self._grace_s + 3)
@@ -360,6 +363,16 @@ class Supervisor:
             if silence.is_too_long(pid, answered=answered, works=work.is_of(pid)):
                 log.error("the engine has not answered for %g s; ending it", silence.lasts_s)
                 self._engine.restart()
+
+    async def _watch_state(self) -> None:
+        """End a state's process that hangs: whatever the engine writes waits for it."""
+        silence = Silence()
+        while True:
+            await asyncio.sleep(PROBE_EVERY_S)
+            answered = await state_answers(self._state_socket)
+            if silence.is_too_long(self._state.pid, answered=answered):
+                log.error("the state's process has not answered for %g s; ending it", silence.lasts_s)
+                self._state.restart()
 
     def _asked(self, number: int) -> None:
         """Stop in good order; at once when asked again, but not by SIGHUP: a terminal that closes sends it twice."""

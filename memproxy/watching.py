@@ -1,14 +1,14 @@
-"""What the supervisor watches the engine by: whether it answers, and whether its state is still the file there."""
+"""What the supervisor watches its processes by: whether they answer, and whether the state is still the file there."""
 
 import asyncio
 from pathlib import Path
 
-from memproxy.core.protocol import READY_PATH
+from memproxy.core.protocol import READY_PATH, STATE_PROBE
 
 PROBE_EVERY_S = 5.0
 PROBE_TIMEOUT_S = 4.0
 HUNG_AFTER_S = 30.0
-"""An engine that is silent for this long is ended: longer than anything it does on purpose while it serves."""
+"""A process that is silent for this long is ended: longer than anything it does on purpose while it serves."""
 
 LONGEST_WORK_S = 1800.0
 """How long an engine may be silent that has said so before: deleted text leaves an embedded store of millions of
@@ -31,6 +31,20 @@ async def answers(path: str) -> bool:
             finally:
                 writer.close()
     except (OSError, TimeoutError):
+        return False
+
+
+async def state_answers(path: Path) -> bool:
+    """Whether the process that writes the engine's state answers there within `PROBE_TIMEOUT_S`."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            reader, writer = await asyncio.open_unix_connection(str(path))
+            try:
+                writer.write(STATE_PROBE)
+                return await reader.readexactly(len(STATE_PROBE)) == STATE_PROBE
+            finally:
+                writer.close()
+    except (OSError, EOFError, TimeoutError):
         return False
 
 

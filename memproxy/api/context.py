@@ -89,22 +89,26 @@ class Writer:
         self._backends = backends
         self._encode = msgspec.json.Encoder().encode
 
-    async def append(self, scope: Scope, kind: JournalKind, body: msgspec.Struct) -> int:
-        """Append a row; answers its number when it is durable.
+    async def append(
+        self, scope: Scope, kind: JournalKind, body: msgspec.Struct, *, erases: tuple[Scope, ...] = ()
+    ) -> int:
+        """Append a row; answers its number when it is durable. What it ``erases`` is taken in no more from then on.
 
         Raises:
             StateUnavailable: the journal does not take it; nothing is written.
         """
         self._backends.require_state()
-        return await self._backends.worker.submit(JournalEntry(kind=kind, scope=scope, body=self._encode(body)))
+        entry = JournalEntry(kind=kind, scope=scope, body=self._encode(body), erases=erases)
+        return await self._backends.worker.submit(entry)
 
-    async def plan(self, scope: Scope, plan: PlanBody) -> bool:
-        """Write a plan; True when it is applied and flushed, False when it is queued (the store is away).
+    async def plan(self, scope: Scope, plan: PlanBody, *, erases: tuple[Scope, ...] = ()) -> bool:
+        """Write a plan (``erases`` is `append`'s); True when it is applied and flushed, False when it is queued (the
+        store is away).
 
         Raises:
             StateUnavailable: the journal does not take it; nothing is written.
         """
-        number = await self.append(scope, JournalKind.PLAN, plan)
+        number = await self.append(scope, JournalKind.PLAN, plan, erases=erases)
         return await self._backends.worker.applied(number, self._backends.write_timeout_s)
 
 

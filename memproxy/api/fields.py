@@ -6,11 +6,12 @@ integers that are not signed ones of 64 bits are refused for the same reason.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, FailFast, Field, WithJsonSchema
 
 MAX_CONTENT = 100_000
 MAX_QUERY = 10_000
@@ -170,9 +171,10 @@ def check_metadata(value: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: it is too large or too deep, or holds text or numbers that cannot be kept.
     """
+    with suppress(OverflowError, UnicodeEncodeError):  # which value it is, is told below
+        if len(msgspec.json.encode(value)) > MAX_METADATA_BYTES:
+            raise ValueError(f"must not be larger than {MAX_METADATA_BYTES} bytes of JSON")
     _check_json(value, MAX_METADATA_DEPTH)
-    if len(msgspec.json.encode(value)) > MAX_METADATA_BYTES:
-        raise ValueError(f"must not be larger than {MAX_METADATA_BYTES} bytes of JSON")
     return value
 
 
@@ -265,7 +267,8 @@ AsOf = Annotated[
 ]
 Unit = Annotated[float, Field(ge=0, le=1)]
 Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
-Labels = Annotated[list[Label], Field(max_length=100)]
+Labels = Annotated[list[Label], FailFast(), Field(max_length=100)]
+"""The first wrong one is named: of millions a report of each would take minutes."""
 Limit = Annotated[int, Field(ge=1, le=200)]
 FactKind = Literal["semantic", "procedural", "episodic", "reflective"]
 AnyKind = Literal["semantic", "procedural", "episodic", "reflective", "turn"]

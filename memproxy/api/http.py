@@ -1,9 +1,11 @@
 """Between HTTP and the calls' models: bodies and query strings read, answers and errors written."""
 
+import asyncio
 import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,6 +30,19 @@ Model = TypeVar("Model", bound=BaseModel)
 
 RETRY_AFTER_S = 5
 """What a 503 tells the caller to wait: an outage of the store is tried again about that often."""
+
+MOST_JSON_BYTES = 8 * 1024 * 1024
+"""Of a JSON body, and of one line of an import: as much as chat's memory reads. All that the fields of a call may hold
+is less, but for conversations, which can be sent in parts.
+"""
+
+MOST_NAMES = 100_000
+"""Objects in one body and names of fields in them, together: the largest conversation has half as many."""
+
+OFF_LOOP_BYTES = 256 * 1024
+"""Larger bodies are read in a thread: for each mebibyte others would wait for milliseconds, or tenths of a second where
+a body is made for it.
+"""
 
 READ_ONLY = frozenset(
     [
@@ -75,20 +90,26 @@ async def read_body(request: Request, model: type[Model], max_bytes: int) -> Mod
 
     Raises:
         UnsupportedMedia: it is not declared as JSON (a web page's form cannot declare that).
-        BodyTooLarge: over ``max_bytes``.
+        BodyTooLarge: over ``max_bytes``, or `MOST_JSON_BYTES`.
         RequestError: it is not JSON, or a field is wrong (named in ``param``).
     """
     _require_json(request)
-    return validate(model, _decode(await _read(request, max_bytes)))
+    return await _checked(model, await whole_body(request, max_bytes))
 
 
 async def read_optional_body(request: Request, model: type[Model], max_bytes: int) -> Model:
     """As `read_body`; no body at all is one without fields."""
-    body = await _read(request, max_bytes)
+    body = await whole_body(request, max_bytes)
     if not body:
         return validate(model, {})
     _require_json(request)
-    return validate(model, _decode(body))
+    return await _checked(model, body)
+
+
+async def _checked(model: type[Model], body: bytes) -> Model:
+    if len(body) < OFF_LOOP_BYTES:
+        return validate(model, _decode(body))
+    return await asyncio.to_thread(lambda: validate(model, _decode(body)))
 
 
 async def read_lines_body(request: Request, max_bytes: int) -> bytes:
@@ -122,25 +143,25 @@ def _require_uncompressed(request: Request) -> None:
 
 
 async def whole_body(request: Request, max_bytes: int) -> bytes:
-    """The body as it came; it can be read again afterwards.
+    """A JSON call's body as it came; it can be read again afterwards.
 
     Raises:
-        BodyTooLarge: over ``max_bytes``.
+        BodyTooLarge: over ``max_bytes``, or `MOST_JSON_BYTES`.
         RequestError: it was cut off.
     """
-    request.state.body = await _read(request, max_bytes)
+    if getattr(request.state, "body", None) is None:
+        request.state.body = await _read(request, min(max_bytes, MOST_JSON_BYTES), of_json=max_bytes > MOST_JSON_BYTES)
     return bytes(request.state.body)
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
-    if (known := getattr(request.state, "body", None)) is not None:
-        return bytes(known)
+async def _read(request: Request, max_bytes: int, *, of_json: bool = False) -> bytes:
     chunks, size = [], 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > max_bytes:
-                raise BodyTooLarge(f"The body is larger than {max_bytes} bytes (server.max_body_bytes).")
+                why = "the most of a JSON call: send it in parts" if of_json else "server.max_body_bytes"
+                raise BodyTooLarge(f"The body is larger than {max_bytes} bytes ({why}).")
             chunks.append(chunk)
     except ClientDisconnect as error:
         raise RequestError("The body was cut off.") from error
@@ -149,10 +170,8 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 def _decode(body: bytes) -> object:
     try:
-        decoded = msgspec.json.decode(body)
-        # msgspec takes the last of two values of a name, others (a gateway that checks user_id) the first
-        json.loads(body, object_pairs_hook=_each_once, parse_float=str, parse_int=str)
-        return decoded
+        check_names(body)
+        return msgspec.json.decode(body)
     except RecursionError as error:
         raise RequestError("The body is nested too deeply.") from error
     except UnicodeDecodeError as error:
@@ -161,11 +180,28 @@ def _decode(body: bytes) -> object:
         raise RequestError(f"The body is not JSON that can be read (RFC 8259, valid Unicode): {error}.") from error
 
 
-def _each_once(pairs: list[tuple[str, object]]) -> None:
-    if len(names := dict(pairs)) < len(pairs):
-        seen = Counter(name for name, _ in pairs)
-        twice = next(name for name in names if seen[name] > 1)[:100]
-        raise RequestError(f"{twice}: is given twice; which one counts cannot be known.", param=twice)
+def check_names(body: bytes) -> None:
+    """Pass JSON whose objects have each name once, and not too many of them. What else is wrong is not told here.
+
+    Of two values of a name our decoder takes the last, others (a gateway that checks ``user_id``) the first.
+
+    Raises:
+        RequestError: a name is given twice, or there are more than `MOST_NAMES`.
+    """
+    left = MOST_NAMES
+
+    def each_once(pairs: list[tuple[str, object]]) -> None:
+        nonlocal left
+        left -= 1 + len(pairs)
+        if left < 0:
+            raise RequestError(f"More than {MOST_NAMES} objects and fields are too many: send it in parts.")
+        if len(names := dict(pairs)) < len(pairs):
+            seen = Counter(name for name, _ in pairs)
+            twice = next(name for name in names if seen[name] > 1)[:100]
+            raise RequestError(f"{twice}: is given twice; which one counts cannot be known.", param=twice)
+
+    with suppress(json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        json.loads(body, object_pairs_hook=each_once, parse_float=str, parse_int=str)
 
 
 def read_query(request: Request, model: type[Model]) -> Model:

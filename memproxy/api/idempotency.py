@@ -45,6 +45,15 @@ class _Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class _Named(msgspec.Struct, frozen=True):
+    """Of a body what says whose the call is; the rest is passed over, which takes a tenth of reading it."""
+
+    user_id: Any = None
+
+
+_DECODE = msgspec.json.Decoder(_Named).decode
+
+
 class Idempotency:
     """Wraps the endpoints that write."""
 
@@ -187,10 +196,9 @@ def _named_user(request: Request, body: bytes) -> str | None:
     if named or not body:
         return named or None
     try:
-        fields: Any = msgspec.json.decode(body)
+        user = _DECODE(body).user_id
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    user = fields.get("user_id") if isinstance(fields, dict) else None
     return user if isinstance(user, str) and user.strip() else None
 
 

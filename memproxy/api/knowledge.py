@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -109,11 +110,10 @@ class Knowledge:
         self._backends.require_state()
         same = await self._backends.state.palace_names(scope)
         wanted, now = _key(same, name), self._backends.clock.now()
-        found = []
+        found: list[tuple[datetime, Memory, Edge]] = []
         async for page in each_page(self._backends, scope, MemoryFilter(kinds=FACTS, now=now)):
-            for memory in page:
-                of_it = [one for one in edges(memory) if wanted in {_key(same, one.subject), _key(same, one.object)}]
-                found += [(one.valid_from or memory.created_at, memory, one) for one in of_it]
+            # off the event loop: relations are read from what may be long texts
+            found += await asyncio.to_thread(_naming, page, wanted, same)
         found.sort(key=lambda each: (each[0], each[1].created_at))
         return [_told(memory, edge, ended=_ended(edge, now)) for _, memory, edge in found]
 
@@ -131,6 +131,16 @@ class Knowledge:
             active.update(memory.category for memory in page if memory.category and memory.active)
         ordered = sorted(totals.items(), key=lambda each: (-each[1], each[0]))[: query.limit]
         return answer({"data": [{"category": name, "count": n, "active": active[name]} for name, n in ordered]})
+
+
+def _naming(memories: list[Memory], wanted: str, same: dict[str, str]) -> list[tuple[datetime, Memory, Edge]]:
+    """The relations that name it, each with its memory and since when it holds."""
+    return [
+        (edge.valid_from or memory.created_at, memory, edge)
+        for memory in memories
+        for edge in edges(memory)
+        if wanted in {_key(same, edge.subject), _key(same, edge.object)}
+    ]
 
 
 def _count(census: Census, memories: list[Memory]) -> None:

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from memproxy.core.protocol import Deletion, Identity, PlanBody
 from memproxy.core.redact import redact_memory
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, MemoryUnavailable, NotFound, RequestError, StoreUnavailable
+from memproxy.learn.guard import marked_anew, marked_unless_own
 from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter
 from memproxy.retention.places import forget_queries_of, leave_empty_places
@@ -67,7 +69,7 @@ class Memories:
         if body.expires_at is not None and body.expires_at <= self._backends.clock.now():
             raise RequestError("expires_at: must lie in the future; else it would never be there.", param="expires_at")
         await self._backends.quotas.admit_memories(scope, 1)
-        memory = self._new_memory(scope, body, new_id(request, "mem", uuid.uuid4().hex))
+        memory = await marked_unless_own(self._new_memory(scope, body, new_id(request, "mem", uuid.uuid4().hex)))
         applied = await self._writer.plan(scope, PlanBody(upserts=[memory]))
         return await self._written(scope, memory, to_public, applied=applied, status=201)
 
@@ -129,7 +131,9 @@ class Memories:
             check_place(identity, changes)
             if not changes:
                 return answer(shown_to(identity, current), 200, tagged(current))
-            edited = merged(current, changes)
+            edited = await marked_anew(current, merged(current, changes))
+            if "metadata" in changes or edited.metadata != current.metadata:
+                changes["metadata"] = edited.metadata
             plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)}, expects=expects)
             applied = await self._writer.plan(_place_of(scope, current), plan)
             if applied and not changes.keys().isdisjoint(PLACING):
@@ -247,9 +251,6 @@ class Memories:
         scope = Scope(tenant=identity.tenant, user=administered_user(identity, request.path_params["user_id"]))
         if identity.bound_project:
             raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
-        # with encryption nothing of the user can be read from here on, whatever the store does
-        self._backends.require_state()
-        await self._backends.state.destroy_key(scope)
         deleted, applied = await self._forget_where(scope, Deletion())
         erased = applied and await self._erased()
         await self._audit.note(identity, "user.erase", counts={"deleted": deleted}, user_id=scope.user)
@@ -280,7 +281,7 @@ class Memories:
             # what is known to wait is not waited for: the deletion may go ahead of it
             settled = not self._backends.worker.waits(scope) and await self._writer.plan(scope, PlanBody())
             before = await self._backends.store.count(scope, where) if settled else 0
-            applied = await self._writer.plan(scope, plan)
+            applied = await self._writer.plan(scope, plan, erases=_erased_by(scope, plan))
             await self._backends.state.erase_answers(scope)
             after = await self._backends.store.count(scope, where) if applied and settled else before
         self._backends.quotas.forgotten(scope)
@@ -358,6 +359,17 @@ def _forgetting(memory: Memory) -> PlanBody:
 
 def _some(value: str | None) -> list[str]:
     return [] if value is None else [value]
+
+
+def _erased_by(scope: Scope, plan: PlanBody) -> tuple[Scope, ...]:
+    """The places that this plan empties: what was said there before, and is still on its way, goes too."""
+    owner = Scope(tenant=scope.tenant, user=scope.user)
+    if plan.undo_session is not None:
+        return (msgspec.structs.replace(scope, session=plan.undo_session),)
+    gone = plan.delete_where or Deletion()
+    lists: list[Sequence[str | None]] = [gone.session_ids, gone.project_ids, gone.agent_ids]
+    places = product(*(names or (None,) for names in lists))
+    return tuple(msgspec.structs.replace(owner.at(project, agent), session=one) for one, project, agent in places)
 
 
 def _deleted(count: int, *, applied: bool, erased: bool = False) -> Response:

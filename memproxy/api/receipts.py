@@ -140,22 +140,30 @@ class Receipts:
         query = read_query(request, ActivityQuery)
         scope = resolve_scope(identity, user=query.user_id)
         self._backends.require_state()
+        window, events = query.limit, list[dict[str, Any]]()
+        # how many of the newest are left out would tell what is done in other projects
+        while await self._newest(scope, query.session_id, window, events) and len(events) < query.limit:
+            window *= 4
+        return answer({"data": events[: query.limit]})
+
+    async def _newest(self, scope: Scope, session: str | None, window: int, events: list[dict[str, Any]]) -> bool:
+        """Put into ``events`` what the caller sees of the newest ``window``; whether there are others behind them."""
         state = self._backends.state
-        noted = await state.outcomes(scope, session=query.session_id, limit=query.limit)
-        parked = await state.parked(scope, limit=query.limit)
-        noted = [one for one in noted if _is_seen(one.scope, scope)]
+        noted = await state.outcomes(scope, session=session, limit=window)
+        parked = await state.parked(scope, limit=window)
         said = await self._contents(scope, _named(one.outcome for one in noted))
-        events = [_event(one, said) for one in noted if not _is_wider(one.scope, scope) or _is_told(one.outcome, said)]
+        events[:] = [
+            _event(one, said) for one in noted if not _is_wider(one.scope, scope) or _is_told(one.outcome, said)
+        ]
         events += [
             _parked_event(row)
             for row in parked
-            if _is_seen(row.scope, scope)
             # the reason may name memories that a call outside of the caller's project was about
-            and not (row.kind is JournalKind.PLAN and _is_wider(row.scope, scope))
-            and query.session_id in {None, row.scope.session}
+            if not (row.kind is JournalKind.PLAN and _is_wider(row.scope, scope))
+            and session in {None, row.scope.session}
         ]
         events.sort(key=lambda event: event["at"], reverse=True)
-        return answer({"data": events[: query.limit]})
+        return max(len(noted), len(parked)) == window
 
     async def retry(self, request: Request) -> Response:
         """`POST /v1/memory/activity/retry`: what was given up of the user's is tried again; answers how many rows."""

@@ -7,6 +7,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     ValidationInfo,
     WithJsonSchema,
@@ -75,11 +76,11 @@ def _many(item: dict[str, Any]) -> WithJsonSchema:
 
 _TEXT = {"type": "string"}
 _KINDS = {"enum": ["semantic", "procedural", "episodic", "reflective", "turn"]}
-ManyIds = Annotated[list[Id], BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
-ManyLabels = Annotated[list[Label], BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
-ManyPhrases = Annotated[list[Phrase], BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
-ManyKinds = Annotated[list[AnyKind], BeforeValidator(as_list), Field(max_length=10), _many(_KINDS)]
-ManyFlags = Annotated[list[bool], BeforeValidator(as_list), Field(max_length=2), _many({"type": "boolean"})]
+ManyIds = Annotated[list[Id], FailFast(), BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
+ManyLabels = Annotated[list[Label], FailFast(), BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
+ManyPhrases = Annotated[list[Phrase], FailFast(), BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
+ManyKinds = Annotated[list[AnyKind], FailFast(), BeforeValidator(as_list), Field(max_length=10), _many(_KINDS)]
+ManyFlags = Annotated[list[bool], FailFast(), BeforeValidator(as_list), Field(max_length=2), _many({"type": "boolean"})]
 
 
 Cursor = Annotated[str, Field(max_length=2_000)]
@@ -124,7 +125,7 @@ class DescribedFields(Body):
     valid_from: OptionalTime = None
     valid_to: OptionalTime = None
     expires_at: OptionalTime = None
-    relations: Annotated[list[RelationBody], Field(max_length=100)] = []
+    relations: Annotated[list[RelationBody], FailFast(), Field(max_length=100)] = []
     metadata: Metadata = {}
     user_id: Id | None = None
     project_id: Id | None = None
@@ -197,7 +198,7 @@ class NewTurns(Body):
     user_id: Id | None = None
     project_id: Id | None = None
     agent_id: Id | None = None
-    messages: Annotated[list[MessageBody], Field(min_length=1, max_length=MAX_MESSAGES)]
+    messages: Annotated[list[MessageBody], FailFast(), Field(min_length=1, max_length=MAX_MESSAGES)]
     timestamp: OptionalTime = None
     metadata: Metadata = {}
 
@@ -253,7 +254,7 @@ class RecallBody(Body):
     """`POST /v1/memory/recall`."""
 
     query: Query
-    messages: Annotated[list[ChatMessage], Field(max_length=MAX_MESSAGES)] = []
+    messages: Annotated[list[ChatMessage], FailFast(), Field(max_length=MAX_MESSAGES)] = []
     session_id: Id | None = None
     user_id: Id | None = None
     project_id: Id | None = None

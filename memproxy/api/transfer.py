@@ -24,6 +24,7 @@ from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, line, vector_key
 from memproxy.errors import RequestError
+from memproxy.learn.guard import marked_unless_own
 from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage
 
 EXPORT_PAGE = 200
@@ -129,9 +130,9 @@ class Transfer:
         until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S
         lines: list[Line] = []
         rest = read_lines(body)
-        while some := list(islice(rest, ROW)):
+        # in a thread, for what one line holds may take long to read
+        while some := await asyncio.to_thread(lambda: list(islice(rest, ROW))):
             lines += [one for one in some if not _is_wrong(one, told)]
-            await asyncio.sleep(0)  # thousands of lines are not read in one go: others are served between
         header = next((one.header for one in lines if one.header is not None), None)
         await self._adopt(identity, query, [one for one in lines if one.place is not None], told)
         numbers = await self._take(identity, query, lines, header, told)
@@ -199,6 +200,7 @@ class Transfer:
                 continue
             scopes[named] = scope
             if (memory := self._memory(identity, one, scope, told)) is not None:
+                memory = await marked_unless_own(memory)
                 groups.setdefault(scope, []).append((memory, self._vectors(one, header, here, told)))
             if count % ROW == 0:
                 await asyncio.sleep(0)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import Field, ValidationError
+from pydantic import FailFast, Field, ValidationError
 
 from memproxy.api.fields import AnyKind, Content, Id, Label, Labels, Metadata, OptionalTime, Phrase, Time
-from memproxy.api.http import validate
+from memproxy.api.http import MOST_JSON_BYTES, OFF_LOOP_BYTES, check_names, validate
 from memproxy.api.schemas import Body, DescribedFields, NewTurns, RelationBody
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory
@@ -38,7 +38,7 @@ class MemoryLine(DescribedFields):
     # a list that is made costs a fifth of one that is copied, and each line needs four
     tags: Annotated[Labels, Field(default_factory=list)]
     entities: Annotated[Labels, Field(default_factory=list)]
-    relations: Annotated[list[RelationBody], Field(max_length=100, default_factory=list)]
+    relations: Annotated[list[RelationBody], FailFast(), Field(max_length=100, default_factory=list)]
     metadata: Annotated[Metadata, Field(default_factory=dict)]
     id: Id
     kind: AnyKind = "semantic"
@@ -50,7 +50,7 @@ class MemoryLine(DescribedFields):
     superseded_by: Id | None = None
     quarantined: bool = False
     source: Literal["conversation", "api", "tool", "dream", "import"] = "import"
-    turn_ids: Annotated[list[Id], Field(max_length=10_000, default_factory=list)]
+    turn_ids: Annotated[list[Id], FailFast(), Field(max_length=10_000, default_factory=list)]
     access_count: Count = 0
     last_accessed_at: OptionalTime = None
     wing: Phrase | None = None
@@ -101,9 +101,17 @@ def read_lines(body: bytes) -> Iterator[Line]:
     for number, raw in enumerate(io.BytesIO(body), start=1):
         if raw.strip():
             try:
+                _check_length(raw)
                 yield _memory_line(number, raw) or _line(number, _object(raw))
             except RequestError as error:
                 yield Line(number=number, error=error.message)
+
+
+def _check_length(raw: bytes) -> None:
+    if len(raw) > MOST_JSON_BYTES:
+        raise RequestError(f"is longer than {MOST_JSON_BYTES} bytes: send a conversation in parts")
+    if len(raw) > OFF_LOOP_BYTES:
+        check_names(raw)
 
 
 def _memory_line(number: int, raw: bytes) -> Line | None:

@@ -17,6 +17,7 @@ from memproxy.auth.headers import Headers, clean_id, client_key
 from memproxy.auth.jwks import LOOK_S, JwksFile, JwksUrl
 from memproxy.auth.naming import named_identity
 from memproxy.auth.signing_keys import UNUSABLE, SigningKey, chosen, usable_algorithms
+from memproxy.core.audit import BY_JWT
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS
 from memproxy.errors import ConfigError, RequestError, Unauthenticated
@@ -92,7 +93,7 @@ class JwtAuthenticator:
             default_user=self._unnamed_user,
             project=_name(claims, names.project),
             permissions=_permissions(claims, names.permissions),
-            by=f"jwt:{subject or user or ''}",
+            by=f"{BY_JWT}{user or subject or ''}",
         )
 
     async def _claims(self, token: str) -> dict[str, Any]:

@@ -7,6 +7,9 @@ import msgspec
 AUDIT_VERSION = 1
 """Version of the stored form; written beside it, so that a later reader knows how to migrate it."""
 
+BY_JWT = "jwt:"
+"""How it begins where a token did it; the user that the token is for follows, so that an erasure finds the name."""
+
 COMMAND_LINE = "command line"
 """Who, where the command line did it."""
 
@@ -14,9 +17,9 @@ COMMAND_LINE = "command line"
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One operation.
 
-    ``by`` is a proxy key's id (``key:…``), a token's subject (``jwt:…``), the tenant itself, or the command line; never
-    a key. ``scope`` names what it was about by ids (``user_id``, ``session_id``, ``project_id``, ``memory_id``,
-    ``key_id``), ``counts`` what came of it.
+    ``by`` is a proxy key's id (``key:…``), a token's user, or the subject of one for nobody (``jwt:…``), the tenant
+    itself, or the command line; never a key. ``scope`` names what it was about by ids (``user_id``, ``session_id``,
+    ``project_id``, ``memory_id``, ``key_id``), ``counts`` what came of it.
     """
 
     at: datetime

@@ -53,6 +53,24 @@ _LOOK_ALIKES = {
 }
 """What has no compatibility form in Unicode and still reads as one of the delimiter's characters."""
 
+_ESCAPES = {
+    lead: [
+        (form, plain + _INVISIBLE * (len(form) - 1))
+        for plain, forms in zip('<>/"', written, strict=True)
+        for form in forms.split()
+    ]
+    for lead, written in {
+        "&": (
+            "&lt; &LT; &#60; &#x3c; &#x3C;",
+            "&gt; &GT; &#62; &#x3e; &#x3E;",
+            "&#47; &#x2f; &#x2F;",
+            "&quot; &QUOT; &#34; &#x22;",
+        ),
+        r"\u00": (r"\u003c \u003C", r"\u003e \u003E", r"\u002f \u002F", r"\u0022"),
+    }.items()
+}
+"""By how they begin: what stands for one of a delimiter's characters, and that character in the same length."""
+
 _COMPATIBLE = (
     *(range(0xA0, 0x250), range(0x2B0, 0x300), range(0x1D2C, 0x1D6B), range(0x1E00, 0x1F00), range(0x2070, 0x20A0)),
     *(range(0x2100, 0x2190), range(0x2460, 0x2500), range(0xFE50, 0xFE70), range(0xFF01, 0xFF5F)),
@@ -137,6 +155,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 def _delimiters(text: str) -> Iterator[_Delimiter]:
     """What looks like an opening or closing delimiter, in order."""
+    text = _unescaped(text)
     if "<" not in text and (text.isascii() or _brackets().isdisjoint(text)):
         return
     parts = text.translate(_folding()).split(_INVISIBLE)
@@ -151,9 +170,20 @@ def _delimiters(text: str) -> Iterator[_Delimiter]:
         if before.endswith("<"):
             start = max(0, at - _LEAD) + len(before) - 1
             bracket = seen.find(">", behind, behind + _ATTRIBUTES)
-            end = None if bracket < 0 or seen[behind].isalnum() else _place(bracket, starts) + 1
+            end = None if bracket < 0 or seen[behind].isalnum() else _place(bracket + 1, starts)
             yield _Delimiter(_place(start, starts), end, closes, _nonce(seen[behind:bracket]) if end else "")
         at = seen.find(NAME, behind)
+
+
+def _unescaped(text: str) -> str:
+    """The text with what HTML and JSON may write for a delimiter's characters, in as many characters: what a page or a
+    program shows of an answer comes back so.
+    """
+    for lead, escapes in _ESCAPES.items():
+        if lead in text:
+            for escape, plain in escapes:
+                text = text.replace(escape, plain)
+    return text
 
 
 def _place(index: int, starts: list[int]) -> int:

@@ -23,6 +23,9 @@ LEARNING_PATH = "/internal/learning"
 REINDEX_PATH = "/internal/reindex"
 PRUNE_PATH = "/internal/prune"
 BACKUP_PATH = "/internal/backup"
+
+STATE_PROBE = bytes(4)
+"""What the state's process answers with the same to, whoever else it works for: a message of no bytes."""
 IDENTITY_HEADER = "x-memproxy-internal-identity"
 """Header of API requests passed to the engine: the `Identity` as JSON. A client's own is removed before."""
 
@@ -59,7 +62,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     through; ``only_if_told``: it looks like a question for general knowledge, which is answered ``skipped`` with the
     reason ``fact`` unless the user's memories speak of it. ``first_turn`` says that the session begins with this
     request, and ``chained`` that the upstream keeps what was said before: earlier messages are those that were
-    captured.
+    captured. ``asked_at`` is when the request came.
     """
 
     request_id: str
@@ -74,6 +77,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     only_if_told: bool = False
     first_turn: bool = False
     chained: bool = False
+    asked_at: datetime | None = None
 
 
 class Citation(msgspec.Struct, frozen=True, kw_only=True):

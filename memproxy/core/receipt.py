@@ -62,7 +62,9 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReceiptPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One part, as it is noted; a later one of the same request and kind takes its place."""
+    """One part, as it is noted; a later one of the same request and kind takes its place. ``at`` is when the request
+    came, as far as its author knows.
+    """
 
     request_id: str
     scope: Scope

@@ -57,7 +57,7 @@ class ReceiptKeeper:
     def note(self, request: RecallRequest, answer: RecallAnswer) -> None:
         """Have the receipt of an answer written, with what it can tell of its candidates; returns at once."""
         told = answer.explained(LEFT_OUT_SHOWN) if isinstance(answer, Judgement) else answer
-        self._add(request.scope.tenant, partial(self._part, self._clock.now(), request, told))
+        self._add(request.scope.tenant, partial(self._part, request.asked_at or self._clock.now(), request, told))
 
     def note_parts(self, parts: Sequence[ReceiptPart]) -> None:
         """Have these written; returns at once."""

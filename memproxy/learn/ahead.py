@@ -13,6 +13,7 @@ from memproxy.core.protocol import Deletion, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.similar import repeats
 from memproxy.core.turn import make_turns
+from memproxy.learn.erasure import Gone
 from memproxy.learn.index import decoded
 from memproxy.learn.locks import Owner
 from memproxy.ports import JournalKind, JournalRow, MemoryStore, StateStore
@@ -32,7 +33,9 @@ class _Asked(msgspec.Struct, frozen=True):
 class Ahead:
     """Says which deletions may go ahead of which rows."""
 
-    def __init__(self, store: MemoryStore, state: StateStore) -> None:
+    def __init__(self, store: MemoryStore, state: StateStore, gone: Gone) -> None:
+        """``gone`` is told which rows went with a conversation."""
+        self._gone = gone
         self._store = store
         self._state = state
         self._users: dict[Owner, JournalRow] = {}
@@ -94,7 +97,7 @@ class Ahead:
         if asked is None or asked.undo_session is None or not erased:
             return []
         owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
-        await self._state.forget(owner, session=asked.undo_session, until=row.number - 1)
+        self._gone(await self._state.forget(owner, session=asked.undo_session, until=row.number - 1))
         return erased
 
     def erased(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:

@@ -130,6 +130,14 @@ class Endings:
         await self._settle(lambda: self._state.finish(row.number, error=message))
         self._settled(row, error)
 
+    def gone(self, numbers: Sequence[int]) -> None:
+        """These rows were erased, those that are being handled too. Who waits for one is told at once: it is as if it
+        had been done before it was erased.
+        """
+        for number in numbers:
+            self._outages.pop(number, None)
+            self._tell(number, None)
+
     async def failed(self, row: JournalRow, error: Exception, keys_before: int) -> bool:
         """Settle a row by what went wrong; whether those behind it may go on. ``keys_before`` is what `new_keys` was
         when the row was begun.
@@ -239,12 +247,15 @@ class Endings:
         if row.entry.kind is not JournalKind.LEARN:
             self._waiting.discard(row.entry.scope.owner)
         self._awaiting.ended(row)
-        self._outcomes[row.number] = error
+        self._tell(row.number, error)
+        self._ended(row, True)
+
+    def _tell(self, number: int, error: MemproxyError | None) -> None:
+        self._outcomes[number] = error
         while len(self._outcomes) > _MOST_OUTCOMES:
             self._outcomes.popitem(last=False)
-        if (waiter := self._waiters.pop(row.number, None)) is not None and not waiter.done():
+        if (waiter := self._waiters.pop(number, None)) is not None and not waiter.done():
             waiter.set_result(None)
-        self._ended(row, True)
 
 
 def state_trouble(where: str, error: MemproxyError) -> None:

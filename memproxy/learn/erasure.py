@@ -1,6 +1,6 @@
 """What a deletion leaves beside the memories: erased when its row is carried out, however late that is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memproxy.core.memory import Memory
 from memproxy.core.protocol import Deletion, PlanBody
@@ -10,6 +10,9 @@ from memproxy.ports import JournalRow, MemoryFilter, MemoryStore, StateStore
 from memproxy.retention.names import leave_unsaid_names
 from memproxy.retention.places import leave_empty_places
 
+Gone = Callable[[Sequence[int]], None]
+"""Is told the numbers of rows that an erasure took out of the journal."""
+
 _AT_ONCE = 200
 """Memories read in one call."""
 
@@ -17,7 +20,9 @@ _AT_ONCE = 200
 class Erasure:
     """Completes deletions of a user, a session, a project or single memories."""
 
-    def __init__(self, store: MemoryStore, state: StateStore, writes: Writes) -> None:
+    def __init__(self, store: MemoryStore, state: StateStore, writes: Writes, gone: Gone) -> None:
+        """``gone`` is told which rows went with it."""
+        self._gone = gone
         self._store = store
         self._state = state
         self._writes = writes
@@ -60,11 +65,15 @@ class Erasure:
         if asked.undo_session is not None and row.entry.scope.is_narrow:
             await self._state.forget_receipts(owner, [row.entry.scope.project or ""], [asked.undo_session])
         elif asked.undo_session is not None:
-            await self._state.forget(owner, session=asked.undo_session, until=row.number)
+            await self._forget(owner, asked.undo_session, row)
         elif where is not None and not where.project_ids and not where.agent_ids:
             sessions: list[str | None] = [*where.session_ids] or [None]
             for session in sessions:
-                await self._state.forget(owner, session=session, until=row.number)
+                await self._forget(owner, session, row)
+
+    async def _forget(self, owner: Scope, session: str | None, row: JournalRow) -> None:
+        rows = await self._state.forget(owner, session=session, until=row.number)
+        self._gone([number for number in rows if number != row.number])
 
     async def leave_places(self, scope: Scope, gone: Sequence[Memory]) -> None:
         """Erase the names of these memories' places in which nothing is left.

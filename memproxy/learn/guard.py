@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.memory import PLANTED, Memory, Trust
+from memproxy.core.memory import PLANTED, Kind, Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import sentences
 from memproxy.learn.candidates import Extracted, Grounded, Intent
@@ -28,13 +28,30 @@ _ABOUT_USER = re.compile(r"\W*(?:the )?user(?:'s|’s)?\b", re.IGNORECASE)
 
 
 async def marked(turn: Memory) -> Memory:
-    """The turn, with ``planted`` in its metadata when it plants instructions (injected blocks in it aside). While a
-    long one is read others have their turn of the event loop.
+    """The turn, or other memory, with ``planted`` in its metadata when it plants instructions; injected blocks in a
+    turn aside, which nothing keeps. While a long one is read others have their turn of the event loop.
     """
-    text = strip_blocks(turn.content)
+    text = strip_blocks(turn.content) if turn.kind is Kind.TURN else turn.content
     if not (plants(text) if len(text) <= PIECE else await _plants_somewhere(text)):
         return turn
     return msgspec.structs.replace(turn, metadata={**turn.metadata, PLANTED: True})
+
+
+async def marked_unless_own(memory: Memory) -> Memory:
+    """The memory as `marked` has it when it is told by anybody but the user: by whatever way it comes in, it is in no
+    block then.
+    """
+    return memory if memory.trust is Trust.USER else await marked(memory)
+
+
+async def marked_anew(before: Memory, edited: Memory) -> Memory:
+    """An edited memory with the mark that it should have: nobody takes it away but by another text."""
+    metadata = dict(edited.metadata)
+    if before.metadata.get(PLANTED) is True and edited.content == before.content:
+        metadata[PLANTED] = True
+    elif before.metadata.get(PLANTED) is True:
+        metadata.pop(PLANTED, None)
+    return await marked_unless_own(msgspec.structs.replace(edited, metadata=metadata))
 
 
 async def _plants_somewhere(text: str) -> bool:

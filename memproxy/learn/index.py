@@ -14,7 +14,7 @@ from memproxy.core.turn import in_order, make_turns
 from memproxy.core.version import version_of
 from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, StoreUnavailable
 from memproxy.learn.apply import Applier
-from memproxy.learn.erasure import Erasure
+from memproxy.learn.erasure import Erasure, Gone
 from memproxy.learn.guard import marked
 from memproxy.learn.locks import OwnerLocks
 from memproxy.learn.orders import order_of
@@ -47,6 +47,7 @@ class Indexer:
         writes: Writes,
         lexical: LexicalEncoder,
         clock: Clock,
+        gone: Gone,
     ) -> None:
         self._store = store
         self._state = state
@@ -58,7 +59,7 @@ class Indexer:
         self._writes = writes
         self._clock = clock
         self._palace = Palace(state)
-        self._erasure = Erasure(store, state, writes)
+        self._erasure = Erasure(store, state, writes, gone)
         self._noted: set[int] = set()
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:

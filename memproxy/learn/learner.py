@@ -16,7 +16,7 @@ from memproxy.core.protocol import LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.supersede import Operation
-from memproxy.errors import ModelAwaited, StateUnavailable
+from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
 from memproxy.learn.apply import Applier
 from memproxy.learn.background import Background
 from memproxy.learn.budget import Spent, tallied
@@ -168,6 +168,11 @@ class Learner:
         metrics().learn_seconds.observe(perf_counter() - began)
         _report(row, planned)
 
+    def gone(self, numbers: Sequence[int]) -> None:
+        """These rows were erased: no model is asked any more about what was read for them."""
+        for number in numbers:
+            self.forget(number)
+
     def forget(self, number: int) -> None:
         """Drop what was read for a row that is done or given up."""
         self._progress.pop(number, None)
@@ -190,12 +195,18 @@ class Learner:
         """All windows' candidates, and the summary of a session that is over."""
         scope = row.entry.scope
         for window in progress.shown[len(progress.read) :]:
+            self._check_is_there(row, progress)
             place = said_where(scope, progress.windows[len(progress.read)].newest)
             progress.read.append(await self._reader.read(place, body, window) if window.turns else Read([], []))
         if body.reason == END and not progress.summarised:
+            self._check_is_there(row, progress)
             turns = [turn for turn in await self._windows.turns(scope, None, body.until) if is_seen(scope, turn)]
             progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))
             progress.summarised = True
+
+    def _check_is_there(self, row: JournalRow, progress: _Progress) -> None:
+        if self._progress.get(row.number) is not progress:
+            raise NotFound(f"Journal row {row.number} is gone: its owner was erased. Nothing is left to do for it.")
 
     async def _windows_of(self, scope: Scope, body: LearnBody) -> list[Window]:
         if body.reason == MINE:

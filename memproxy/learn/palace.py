@@ -1,6 +1,8 @@
 """Gives memories their place in the palace when they are written. Doing it twice gives the same wing and room."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -8,6 +10,11 @@ from memproxy.core.memory import Memory
 from memproxy.core.palace import Names, assign, assign_turns, moved_turns
 from memproxy.core.scope import Scope
 from memproxy.ports import StateStore
+
+_AT_ONCE = 50_000
+"""Characters that are looked through on the event loop; more are in a thread, for others would wait for it."""
+
+_Found = TypeVar("_Found")
 
 _PLACE_FIELDS = ("wing", "room", "closet", "pointer")
 
@@ -29,7 +36,7 @@ class Palace:
         Raises:
             StateUnavailable: try again later.
         """
-        return await self._placed(scope, turns, assign_turns(turns, await self._names(scope)))
+        return await self._placed(scope, turns, await self._looked_through(assign_turns, scope, turns))
 
     async def memories(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """The memories, those with places that have none yet; the order stays.
@@ -55,7 +62,7 @@ class Palace:
         Raises:
             StateUnavailable: try again later.
         """
-        return bool(moved_turns(turns, await self._names(scope))[0])
+        return bool((await self._looked_through(moved_turns, scope, turns))[0])
 
     async def moved(self, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
         """The new places, by id, of those of a session's turns that move into the wing of what the session is about.
@@ -63,8 +70,17 @@ class Palace:
         Raises:
             StateUnavailable: try again later.
         """
-        moving, names = moved_turns(turns, await self._names(scope))
+        moving, names = await self._looked_through(moved_turns, scope, turns)
         return {turn.id: places_of(turn) for turn in await self._placed(scope, moving, names)}
+
+    async def _looked_through(
+        self, find: Callable[[Sequence[Memory], Mapping[str, str]], _Found], scope: Scope, turns: Sequence[Memory]
+    ) -> _Found:
+        """What is found in turns with the names of the owner's wings."""
+        known = await self._names(scope)
+        if sum(len(turn.content) for turn in turns) < _AT_ONCE:
+            return find(turns, known)
+        return await asyncio.to_thread(find, turns, known)
 
     async def _names(self, scope: Scope) -> dict[str, str]:
         return await self._state.palace_names(scope, writing=True)

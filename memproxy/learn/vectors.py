@@ -22,6 +22,9 @@ PENDING_KEY = "embedding.pending"
 """Where the state notes the owners that have memories without vectors: a JSON list of ``[tenant, user]``."""
 
 _BATCH = 64
+_AT_ONCE = 16_000
+"""Characters whose words are counted before others have their turn of the event loop: a few milliseconds."""
+
 _PAID = "openai:"
 """How the names of embedders begin whose texts go to a service."""
 
@@ -80,10 +83,13 @@ class Vectors:
         ``around`` gives the turns next to a turn; what is not given has none.
         """
         passages = await self._embed(scope.owner, [dense_text(memory) for memory in memories])
-        points = []
+        points, read = [], 0
         for memory, passage in zip(memories, passages, strict=True):
             before, after = (around or {}).get(turn_key(memory), (None, None))
             text = bm25_text(memory, before, after)
+            if (read := read + len(text)) > _AT_ONCE:
+                await asyncio.sleep(0)
+                read = len(text)
             words = self._lexical.encode_document(text)
             points.append(Point(memory=memory, dense=passage.parts, bm25=words, tokens=passage.tokens))
         return points

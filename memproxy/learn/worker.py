@@ -126,6 +126,7 @@ class Worker:
             writes=self._writes,
             lexical=lexical,
             clock=clock,
+            gone=self._gone,
         )
         windows = Windows(store, settings.learn.window_turns)
         self._learner = Learner(
@@ -179,7 +180,7 @@ class Worker:
         )
         self._blocked = Blocked(state, self._writes, wake=self.wake_index)
         self._runs = Runs(
-            ahead=Ahead(store, state),
+            ahead=Ahead(store, state, self._gone),
             writes=self._writes,
             endings=self._endings,
             background=self._background,
@@ -242,7 +243,11 @@ class Worker:
 
     async def submit(self, entry: JournalEntry) -> int:
         """Append to the journal and wake; answers the row's number. Raises `errors.StateUnavailable`."""
-        number = await self._state.append(entry)
+        if entry.erases_all:
+            number, gone = await self._state.begin_erasure(entry)
+            self._gone(gone)
+        else:
+            number = await self._state.append(entry)
         self._runs.note(JournalRow(number=number, entry=entry, attempts=0))
         self.wake()
         return number
@@ -387,6 +392,10 @@ class Worker:
 
     def _model_answers(self, outage: int) -> None:
         self._endings.model_answers(outage)
+
+    def _gone(self, numbers: Sequence[int]) -> None:
+        self._learner.gone(numbers)
+        self._endings.gone(numbers)
 
     def _ended(self, row: JournalRow, for_good: bool) -> None:
         if for_good:

@@ -26,7 +26,8 @@ class JournalKind(enum.StrEnum):
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What is appended. ``body`` is JSON whose shape belongs to the kind (`core.protocol`), ``version`` its version.
-    ``captured_at``: when its turns were said. Where they come late, behind their owner's erasure, they are dropped.
+    ``captured_at``: when the request of its turns came. Where they come behind the erasure of their owner, session,
+    project or agent, they are dropped. ``erases``: what the row is going to erase, so that they are from now on.
     """
 
     kind: JournalKind
@@ -35,6 +36,12 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     version: int = 1
     captured_at: datetime | None = None
+    erases: tuple[Scope, ...] = ()
+
+    @property
+    def erases_all(self) -> bool:
+        """Whether nothing of its owner is to be left."""
+        return Scope(tenant=self.scope.tenant, user=self.scope.user) in self.erases
 
 
 class JournalRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,7 +191,7 @@ class StateStore(AccessState, Protocol):
         """Give it up for now; it stays listed. Rows behind it go on."""
 
     async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
-        """The parked rows, newest first (of one owner, or all: numbers and errors hold no message text)."""
+        """The parked rows, newest first (that one scope sees, or all: numbers and errors hold no message text)."""
 
     async def unpark(self, scope: Scope | None) -> int:
         """Let parked rows (of one owner, or all) be claimed again, with all their tries, behind what waits and under
@@ -206,8 +213,9 @@ class StateStore(AccessState, Protocol):
     async def drop_slots(self, scope: Scope, prefix: str) -> None:
         """Free every slot of the owner whose name begins so."""
 
-    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
-        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left.
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left. The
+        numbers of the rows.
         ``until`` is the number of the last journal row that goes: what came after the erasure was asked for stays, but
         for ``learn`` rows, which rest on what is gone.
         """
@@ -217,9 +225,9 @@ class StateStore(AccessState, Protocol):
         ``after``. For maintenance alone.
         """
 
-    async def destroy_key(self, scope: Scope) -> None:
-        """Where texts are encrypted: from here on nothing of the owner can be read, in whatever copy, and what waits in
-        the journal for it is gone.
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        """Append a row that erases all of its owner. With encryption the owner's key goes in the same commit, so that
+        nothing can be read from then on, and with it the rows that it sealed. The row's number, and theirs.
         """
 
     async def wipe(self) -> None:
@@ -260,11 +268,15 @@ class StateStore(AccessState, Protocol):
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         """Which sessions of the owner continue these conversation prefixes (newest first for each key)."""
 
-    async def remember_session(self, scope: Scope, keys: Sequence[str], known: KnownSession) -> None:
-        """Note that these prefixes belong to that session."""
+    async def remember_session(
+        self, scope: Scope, keys: Sequence[str], known: KnownSession, *, asked_at: datetime | None = None
+    ) -> None:
+        """Note that these prefixes belong to that session; not if it was erased since ``asked_at``."""
 
     async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
-        """Write parts of receipts, in one commit. Receipts are kept for some days, and so many at most."""
+        """Write parts of receipts, in one commit; none of what was erased since its request came. Receipts are kept for
+        some days, and so many at most.
+        """
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
         """The receipt of one of the owner's requests; None when there is none (any more)."""
@@ -275,7 +287,7 @@ class StateStore(AccessState, Protocol):
         """
 
     async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
-        """What was learned of the owner (or in one session) lately, newest first."""
+        """What was learned lately (or in one session) as far as the scope sees it, newest first."""
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
         """The blocks that ``scope.session`` was given before these messages (names of the caller's choice), as far as

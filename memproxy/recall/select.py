@@ -333,7 +333,7 @@ def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str |
         return "kind"
     if memory.trust not in trusted:
         return "trust"
-    if memory.trust is not Trust.USER and memory.metadata.get(PLANTED):
+    if memory.trust is not Trust.USER and memory.metadata.get(PLANTED) is True:
         return PLANTED
     if memory.confidence < limits.min_confidence:
         return "confidence"

@@ -75,7 +75,8 @@ class MadeResponses:
 
     async def _noted(self, owner: Scope, key: str) -> None:
         try:
-            noted = Conversation(session="", said_at=datetime.now(UTC), keys=(key,))
+            now = datetime.now(UTC)
+            noted = Conversation(session="", said_at=now, asked_at=now, keys=(key,))
             await self._sessions.remember(owner, noted, None)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.made").inc()

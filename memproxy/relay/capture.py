@@ -148,7 +148,7 @@ class Journal:
         try:
             if self._unwritten:  # it would come before them, and wait as they did
                 raise StateUnavailable(self._trouble or "turns before it wait")
-            await self._state.append(waiting.entry)
+            number = await self._state.append(waiting.entry)
         except StateUnavailable as error:
             self._trouble = error.message
             if noting is None:
@@ -159,6 +159,9 @@ class Journal:
             await self._unwritten.add(waiting, why="the process ends, and the journal has not answered")
             raise
         await self._unwritten.written(waiting)
+        if not number:  # it was erased while its answer was under way
+            self._trouble = None
+            return
         self._captured(exchange, messages)
         if noting is None:
             self._start_noting(exchange, answer)  # in one commit behind the turn's, which the answer's end waits for
@@ -196,5 +199,5 @@ def _entry(exchange: Exchange, messages: list[Message]) -> JournalEntry:
         scope=exchange.scope,
         body=msgspec.json.encode(body),
         request_id=exchange.request_id,
-        captured_at=datetime.now(UTC),
+        captured_at=exchange.conversation.asked_at,
     )

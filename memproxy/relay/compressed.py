@@ -12,10 +12,6 @@ from memproxy.relay.work import Stop
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.splice import Unreadable
 
-MOST_EXPANSION = 100
-SURELY_EXPANDED = 1024 * 1024
-"""A body is opened to a hundred times its bytes, or to a mebibyte; what holds more was packed to be unpacked."""
-
 _FAST_BROTLI = 4
 """Brotli's own default takes a hundred times as long, for a tenth less."""
 
@@ -34,7 +30,6 @@ def opened(body: bytes, encoding: str, limit: int, stop: Stop) -> bytes:
             has too many members.
         Stopped: nobody waits for it.
     """
-    limit = min(limit, max(SURELY_EXPANDED, MOST_EXPANSION * len(body)))
     decoder = BodyDecoder(encoding.encode("utf-8", "replace"), limit) if encoding in _CLOSING else None
     if decoder is None:
         raise Unreadable("encoding")

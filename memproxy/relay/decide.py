@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -132,8 +132,8 @@ class Decider:
         self._state = state
         self._tasks = tasks
 
-    async def decide(self, headers: Headers, chat: RequestBody, request_id: str) -> Decision:
-        """Everything between a request's reading and its sending.
+    async def decide(self, headers: Headers, chat: RequestBody, request_id: str, asked_at: datetime) -> Decision:
+        """Everything between a request's reading and its sending. ``asked_at`` is when it came.
 
         Raises:
             RequestError: a header or field of ours cannot be used; the message names it.
@@ -152,9 +152,9 @@ class Decider:
         full = await self._limits.refused(owner, chat) if controls.mode.captures else None
         if full == TURNS:
             return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
-        conversation = await self._conversation(owner, controls.session, chat)
+        conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        decision = await self._recall(controls, scope, chat, request_id, begins=conversation.begins)
+        decision = await self._recall(controls, scope, chat, request_id, conversation)
         captures = controls.mode.captures and full is None
         noting = None
         if not captures and not controls.session and decision.answer.result == "injected":
@@ -201,8 +201,7 @@ class Decider:
         except Unauthenticated:
             return None
 
-    async def _conversation(self, owner: Scope, named: str | None, chat: RequestBody) -> Conversation:
-        now = datetime.now(UTC)
+    async def _conversation(self, owner: Scope, named: str | None, chat: RequestBody, now: datetime) -> Conversation:
         try:
             found = await _soon(self._known(owner, chat, now))
         except StateUnavailable as error:
@@ -223,7 +222,7 @@ class Decider:
         )
 
     async def _recall(
-        self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str, *, begins: bool
+        self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str, conversation: Conversation
     ) -> Decision:
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
@@ -231,7 +230,7 @@ class Decider:
         verdict = self._gate.judge(chat) if chat.user_texts else Verdict(searched=True, reason="tool_loop")
         timings = {"gate": _ms_since(began)}
         budget = self._budgets.of(scope, controls.limits.max_tokens)
-        given = await self._sticky.given(scope, chat, shadow=not controls.mode.injects, begins=begins)
+        given = await self._sticky.given(scope, chat, shadow=not controls.mode.injects, begins=conversation.begins)
         given = given.within(budget.total)
         decision = Decision(result="empty", timings=timings, given=given, injects=controls.mode.injects)
         if chat.is_tool_followup:
@@ -243,6 +242,7 @@ class Decider:
             return _told(msgspec.structs.replace(decision, reason="session_total"))
         question = msgspec.structs.replace(
             self._question(controls, scope, chat, request_id),
+            asked_at=conversation.asked_at,
             shown=given.memory_ids,
             limits=msgspec.structs.replace(controls.limits, max_tokens=room),
             verdict=verdict.reason,

@@ -303,8 +303,17 @@ def _may_come(parts: Mapping[str, str]) -> bool:
 
 async def _body(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     async with response:
-        while chunk := await response.content.readany():
+        while chunk := await _part(response):
             yield chunk
+
+
+async def _part(response: aiohttp.ClientResponse) -> bytes:
+    try:
+        return await response.content.readany()
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise EngineUnavailable(
+            "The memory engine ended in the middle of its answer. Try again in a moment."
+        ) from error
 
 
 def _url(raw_path: str) -> URL:

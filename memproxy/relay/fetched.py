@@ -13,7 +13,7 @@ from memproxy.relay.controls import read_mode, user_named
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.request import Request
 from memproxy.relay.sessions import Conversation, Sessions
-from memproxy.relay.stream import Tap
+from memproxy.relay.stream import Copies, Tap
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.wire.format import RESPONSES, Answer
 from memproxy.wire.request import LONGEST_NAME
@@ -38,7 +38,9 @@ class FetchedResponses:
         sessions: Sessions,
         journal: Journal,
         upstream: Upstream,
+        copies: Copies,
     ) -> None:
+        self._copies = copies
         self._passthrough = passthrough
         self._authenticator = authenticator
         self._sessions = sessions
@@ -63,7 +65,9 @@ class FetchedResponses:
                 await self._capture(request, answer, answer.response_id)
 
         def tap(upstream: UpstreamAnswer) -> Tap | None:
-            return Tap(upstream, RESPONSES, request.request_id, keep) if upstream.status == 200 else None
+            if upstream.status != 200:
+                return None
+            return Tap(upstream, RESPONSES, request.request_id, keep, copies=self._copies)
 
         return await self._passthrough.stream(request, tap)
 
@@ -90,7 +94,7 @@ class FetchedResponses:
             return None
         return Exchange(
             scope=_owner(identity, user, session=known.session),
-            conversation=Conversation(session=known.session, said_at=now, keys=(key,)),
+            conversation=Conversation(session=known.session, said_at=now, asked_at=known.said_at, keys=(key,)),
             messages=[],
             request_id=request.request_id,
             access=self._access(request, answer),

@@ -28,7 +28,7 @@ from memproxy.relay.receipt import decided
 from memproxy.relay.refusal import Refusal, refusal_of
 from memproxy.relay.request import Request
 from memproxy.relay.sticky import NO_BLOCK, NewBlock
-from memproxy.relay.stream import Keep, Named, Tap, relay_body
+from memproxy.relay.stream import Copies, Keep, Named, Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.relay.upstreams import Upstreams
 from memproxy.relay.work import OFF_LOOP_BYTES, BodyWork, Stop
@@ -72,6 +72,7 @@ class _Asked(NamedTuple):
     body: bytes
     encoding: str | None
     named: Named | None
+    at: datetime
 
 
 class ChatHandler:
@@ -91,10 +92,12 @@ class ChatHandler:
         admission: Admission,
         made: MadeResponses,
         work: BodyWork,
+        copies: Copies,
     ) -> None:
         self._admission = admission
         self._made = made
         self._work = work
+        self._copies = copies
         self._positions = positions
         self._engine = engine
         self._shared = settings.server.workers > 1
@@ -114,7 +117,7 @@ class ChatHandler:
             ClientGone: the client left.
         """
         body = await request.body(self._max_body_bytes)
-        began = time.perf_counter()
+        began, asked_at = time.perf_counter(), datetime.now(UTC)
         off = read_mode(request.headers, None) is Mode.OFF
         encoding = compressed.encoding_of(request.headers)
         names = caller is not None and wire is RESPONSES
@@ -132,14 +135,15 @@ class ChatHandler:
         upstream = self._upstreams.of(chat.model)
         named = await self._named(caller, chat, upstream) if caller is not None else None
         with self._hangups.watching(request):
-            decision = await self._decide(request, chat)
+            decision = await self._decide(request, chat, asked_at)
             request.told = decision.headers()
             tenant = decision.scope.tenant if decision.scope is not None else ""
             position = self._positions.of(tenant, upstream.name, chat.kept_model)
             sent = await self._work.run(partial(chat.rebuild_with, decision.blocks, position), len(chat.body))
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(_count_decided, wire, decision, time.perf_counter() - began)
-            return await self._exchange(_Asked(request, chat, wire, upstream, body, encoding, named), decision, sent)
+            asked = _Asked(request, chat, wire, upstream, body, encoding, named, asked_at)
+            return await self._exchange(asked, decision, sent)
 
     async def _named(self, caller: Identity, chat: RequestBody, upstream: Upstream) -> Named | None:
         """What notes whose response it will be; only what this caller may fetch may it go on from."""
@@ -172,10 +176,10 @@ class ChatHandler:
             raise Unreadable("overloaded") from error
         return chat
 
-    async def _decide(self, request: Request, chat: RequestBody) -> Decision:
+    async def _decide(self, request: Request, chat: RequestBody, asked_at: datetime) -> Decision:
         await self._decider.admit(request.headers, chat)
         try:
-            return await self._decider.decide(request.headers, chat, request.request_id)
+            return await self._decider.decide(request.headers, chat, request.request_id, asked_at)
         except RequestError:
             raise
         except Exception:
@@ -242,8 +246,8 @@ class ChatHandler:
         """
         if decision.scope is not None and not decision.searched:
             told = decided(decision, status=answer.status, model=asked.chat.kept_model)
-            request_id, now = asked.request.request_id, datetime.now(UTC)
-            self._engine.notices.decided(ReceiptPart(request_id=request_id, scope=decision.scope, at=now, decided=told))
+            part = ReceiptPart(request_id=asked.request.request_id, scope=decision.scope, at=asked.at, decided=told)
+            self._engine.notices.decided(part)
 
     async def _noted(self, decision: Decision, block: NewBlock) -> None:
         """Another relay may get the next request of a conversation as soon as this answer is complete."""
@@ -256,7 +260,7 @@ class ChatHandler:
         if keep is None and named is None:
             return None
         request_id, streamed = asked.request.request_id, asked.chat.stream
-        return Tap(answer, asked.wire, request_id, keep, asked_for_stream=streamed, named=named)
+        return Tap(answer, asked.wire, request_id, keep, copies=self._copies, asked_for_stream=streamed, named=named)
 
     def _keeper(self, exchange: Exchange) -> Keep:
         async def keep(answer: Answer) -> None:

@@ -29,18 +29,20 @@ CACHE_BYTES = 32 * 1024 * 1024
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A request's session: its id, the time its last user message first came, and the keys to remember it by.
 
+    ``asked_at`` is when this request came: what it brings is dropped if it is erased before its answer ends.
     ``begins`` says that nothing can be known of it yet: its id was made for this request.
     """
 
     session: str
     said_at: datetime
+    asked_at: datetime
     keys: tuple[str, ...] = ()
     begins: bool = False
 
     @classmethod
     def beginning(cls, now: datetime, keys: tuple[str, ...] = ()) -> "Conversation":
         """A new one."""
-        return cls(session=new_session(), said_at=now, keys=keys, begins=True)
+        return cls(session=new_session(), said_at=now, asked_at=now, keys=keys, begins=True)
 
     def followed_by(self, response_id: str) -> "Conversation":
         """The same, to be known by the response that follows too: a later request may name nothing else."""
@@ -102,7 +104,7 @@ class Sessions:
             StateUnavailable: the state store does not answer.
         """
         if known := (await self._look_up(scope, [chain])).get(chain):
-            return Conversation(session=known[0].session, said_at=now, keys=(chain,))
+            return Conversation(session=known[0].session, said_at=now, asked_at=now, keys=(chain,))
         return Conversation.beginning(now, (chain,))
 
     async def known(self, scope: Scope, key: str) -> KnownSession | None:
@@ -133,10 +135,11 @@ class Sessions:
         wanted = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
         known = await self._look_up(scope, wanted)
         if same := known.get(keys.whole):
-            return Conversation(session=same[0].session, said_at=same[0].said_at, keys=remembered)
+            return Conversation(session=same[0].session, said_at=same[0].said_at, asked_at=now, keys=remembered)
         for key in wanted[1:]:
             if candidates := known.get(key):
-                return Conversation(session=_choose(candidates, answer).session, said_at=now, keys=remembered)
+                session = _choose(candidates, answer).session
+                return Conversation(session=session, said_at=now, asked_at=now, keys=remembered)
         return Conversation.beginning(now, remembered)
 
     async def _look_up(self, scope: Scope, keys: list[str]) -> dict[str, list[KnownSession]]:
@@ -166,7 +169,7 @@ class Sessions:
         )
         for key in conversation.keys:
             self._note(scope, key, known)
-        await self._state.remember_session(scope, conversation.keys, known)
+        await self._state.remember_session(scope, conversation.keys, known, asked_at=conversation.asked_at)
 
     def _note(self, scope: Scope, key: str, known: KnownSession) -> None:
         place = (*scope.owner, key)

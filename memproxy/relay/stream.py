@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from memproxy.metrics import metrics
@@ -76,6 +77,34 @@ class Both:
         return self._second.release() + self._first.release()
 
 
+MOST_COPIES = 256 * 1024 * 1024
+"""Bytes of copies of answers in a relay, together. An answer beyond them is relayed and not captured."""
+
+COPY_STEP = 64 * 1024
+"""A copy is counted by steps of so many bytes: most are smaller, and cost nothing."""
+
+READ_AT_ONCE = 64 * 1024
+"""Bytes of an answer that are read without a pause: some 20 ms where all of them are ends of lines."""
+
+MOST_HELD = 64 * 1024
+"""Bytes behind what looks like the end mark: what goes on for longer is no end."""
+
+
+class Copies:
+    """The bytes of all answers that are being read, together."""
+
+    def __init__(self, most_bytes: int = MOST_COPIES) -> None:
+        self._most_bytes = most_bytes
+        self.bytes = 0
+
+    def take(self, size: int) -> bool:
+        """So many bytes more are kept; False: there is no room for them."""
+        if size > 0 and self.bytes + size > self._most_bytes:
+            return False
+        self.bytes += size
+        return True
+
+
 Keep = Callable[[Answer], Awaitable[None]]
 """Keeps what an answer came to; the answer's end waits for it."""
 
@@ -96,12 +125,15 @@ class Tap:
         request_id: str,
         keep: Keep | None,
         *,
+        copies: Copies,
         asked_for_stream: bool = False,
         named: Named | None = None,
     ) -> None:
         """``keep`` None: only its name is noted. ``asked_for_stream``: what does not say that it is JSON is a stream
-        then, as the clients take it.
+        then, as the clients take it. ``copies`` are those of all answers.
         """
+        self._copies = copies
+        self._counted = 0
         self._named = named
         self._naming: asyncio.Task[None] | None = None
         content_type = (answer.header("content-type") or "").lower()
@@ -109,7 +141,8 @@ class Tap:
         encoding = answer.header("content-encoding")
         self._decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None)
         self._streamed = streamed
-        self._reader: Answer = wire.stream_answer() if streamed else wire.json_answer()
+        self._made = wire.stream_answer if streamed else wire.json_answer
+        self._reader: Answer = self._made()
         by_line = streamed and wire.end_line and encoding is None
         self._tail = TailHolder() if by_line else None
         self._holder: Holder = OpenEnd()
@@ -121,31 +154,62 @@ class Tap:
         self._request_id = request_id
         self._keep = keep
         self._written = False
-        self._failed = False
+        self._skipped: str | None = None
         self._late = b""
 
-    def feed(self, chunk: bytes) -> bytes:
+    async def feed(self, chunk: bytes) -> bytes:
         """Look at a copy of the chunk; what of it may go out now."""
-        self._look(lambda: self._reader.feed(self._decoder.feed(chunk)))
+        pause = False
+        for decoded in self._decoder.parts(chunk):
+            for start in range(0, len(decoded), READ_AT_ONCE):
+                if pause:
+                    await asyncio.sleep(0)  # others come between
+                part = decoded if len(decoded) <= READ_AT_ONCE else decoded[start : start + READ_AT_ONCE]
+                self._look(partial(self._reader.feed, part))
+                pause = True
+        self._count()
         self._name()
+        if self._tail is not None:
+            self._tail.may_end = self.done or (self._reader.ending and self._tail.held <= MOST_HELD)
         ready = self._holder.feed(chunk)
         if not self.done or self._tail is None or self._tail.found:
             return ready
         self._late = ready  # the end is in there, written in a way by which the holder does not know it
         return b""
 
+    def _count(self) -> None:
+        """Give up the copy where there is no room for what it has grown by."""
+        grown = self._reader.held - self._counted
+        if grown < COPY_STEP:
+            return
+        if self._copies.take(grown):
+            self._counted += grown
+        else:
+            self._give_up("memory")
+            log.warning("there is no room for more answers in memory; %s is relayed but not captured", self._request_id)
+
+    def _give_up(self, why: str) -> None:
+        self._skipped = self._skipped or why
+        self._reader = self._made()
+        self.close()
+
+    def close(self) -> None:
+        """It is over: its copy takes no room any more."""
+        self._copies.take(-self._counted)
+        self._counted = 0
+
     def _name(self) -> None:
         if self._named is not None and self._naming is None and self._reader.response_id:
             self._naming = self._named(self._reader.response_id)
 
     def _look(self, read: Callable[[], None]) -> None:
-        if self._failed:
+        if self._skipped is not None:
             return
         try:
             read()
         except Exception:
             # Answers are read for memory alone: a fault of ours in that, whatever it is, costs the capture only.
-            self._failed = True
+            self._give_up("internal")
             metrics().internal_errors.labels(where="relay.tap").inc()
             log.exception("reading an answer failed; %s is relayed but not captured", self._request_id)
 
@@ -176,8 +240,8 @@ class Tap:
             metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
         if self._keep is None:
             return
-        if self._failed:
-            metrics().capture_skipped.labels(reason="internal").inc()
+        if self._skipped is not None:
+            metrics().capture_skipped.labels(reason=self._skipped).inc()
         elif not self._decoder.usable:
             metrics().capture_skipped.labels(reason="encoding").inc()
         elif not self._reader.complete and not self._reader.begun:
@@ -195,15 +259,18 @@ async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) 
     if tap is None or request.method == "HEAD":
         await _relay_rest(request, answer)
         return
-    async for chunk in answer:
-        if ready := tap.feed(chunk):
-            await request.write(ready)
-        if tap.done:
-            await request.write(await tap.finish())
-            break
-    else:
-        await request.end(await tap.finish())
-        return
+    try:
+        async for chunk in answer:
+            if ready := await tap.feed(chunk):
+                await request.write(ready)
+            if tap.done:
+                await request.write(await tap.finish())
+                break
+        else:
+            await request.end(await tap.finish())
+            return
+    finally:
+        tap.close()
     await _relay_rest(request, answer)
 
 

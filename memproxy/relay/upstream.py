@@ -54,6 +54,7 @@ _KEY_HEADERS = frozenset({b"authorization", b"api-key", b"x-api-key"})
 _NOT_SENT = HOP_BY_HOP | _NEVER_UPSTREAM
 _NOT_SENT_NOR_KEYS = _NOT_SENT | _KEY_HEADERS
 _AUTOMATIC = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+_SWITCHED = 101
 READ_BUFFER = 2**18
 
 MOST_HEADERS = 1_000
@@ -178,6 +179,12 @@ class Upstream:
                     raise self._explain(error) from error
                 log.debug("a kept connection to %s was closed; the request is sent on another one", self.host)
             else:
+                if response.status == _SWITCHED:
+                    response.close()
+                    raise UpstreamUnreachable(
+                        f"The upstream {self.host} switched to another protocol, which nobody asked for. Check "
+                        "upstream.base_url."
+                    )
                 return UpstreamAnswer(response, self._explain)
             finally:
                 connections.made_one()

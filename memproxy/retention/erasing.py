@@ -10,7 +10,7 @@ import logging
 from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 
-from memproxy.errors import MemproxyError
+from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import MemoryStore, StateStore
 from memproxy.tasks import TaskOwner
@@ -33,6 +33,11 @@ LONGEST_REST_S = 10.0
 LEAST_REST = 4
 """Where it is not (a large store, a busy machine), for so many times as long: a fifth of the time at most is taken."""
 
+WAITED_REST, LONGEST_WAIT_S = 3, 20.0
+"""The same where somebody waits: whoever erases his memory again and again must not keep the store from all others. All
+that wait meanwhile share the next time; nobody waits longer than the second, it is done later then.
+"""
+
 AGAIN_S = 5.0
 """After how long it is tried again when store or state do not answer."""
 
@@ -45,15 +50,23 @@ def rest_after(took_s: float) -> float:
 class Eraser:
     """Writes the files anew after deletions, for many at once."""
 
-    def __init__(self, store: MemoryStore, state: StateStore, *, gather_s: float = GATHER_S) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        state: StateStore,
+        *,
+        gather_s: float = GATHER_S,
+        longest_wait_s: float = LONGEST_WAIT_S,
+    ) -> None:
         self._store = store
         self._state = state
         self._gather_s = gather_s
+        self._longest_wait_s = longest_wait_s
         self._tasks = TaskOwner("retention.erasing")
         self._lock = asyncio.Lock()
         self._asked = 0
         self._done = 0
-        self._rested = 0.0
+        self._rested = self._rested_for_waiting = 0.0
         self._later: asyncio.Task[None] | None = None
         self._announced: AbstractContextManager[None] = nullcontext()
 
@@ -83,7 +96,7 @@ class Eraser:
             await self._state.set_meta(PENDING, "1")
 
     async def now(self) -> None:
-        """Returns when what was deleted so far is in no file any more.
+        """Returns when what was deleted so far is in no file any more. Right behind another time it rests a little.
 
         Raises:
             StoreUnavailable, StateUnavailable: it may be; it is tried again.
@@ -91,10 +104,19 @@ class Eraser:
         self._asked += 1
         wanted = self._asked
         try:
+            await self._rest()
             await self._run(wanted)
         except MemproxyError:
             self._ask()
             raise
+
+    async def _rest(self) -> None:
+        left = self._rested_for_waiting - monotonic()
+        if left > self._longest_wait_s:
+            raise StoreUnavailable(
+                "The store's files were written anew just now; what was deleted since leaves them later."
+            )
+        await asyncio.sleep(max(0.0, left))
 
     async def close(self) -> None:
         """Leave what is left to the next start."""
@@ -125,6 +147,7 @@ class Eraser:
             took = monotonic() - began
             metrics().erasure_seconds.observe(took)
             self._rested = monotonic() + rest_after(took)
+            self._rested_for_waiting = monotonic() + WAITED_REST * took
             self._done = max(self._done, covered)
             if not self.pending:
                 await self._state.set_meta(PENDING, "")

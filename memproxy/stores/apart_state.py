@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from memproxy import errors
+from memproxy.core.protocol import STATE_PROBE
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, RequestError, StateUnavailable
 from memproxy.ports import StateStore
@@ -30,10 +31,10 @@ from memproxy.tasks import TaskOwner
 WRITES = (
     *("append", "recover", "claim", "save_plan", "finish", "retry", "park", "unpark", "begin_learning"),
     *("change_slots", "drop_slots", "note_turns", "note_tokens", "remember_session", "save_block", "drop_from_blocks"),
-    *("note_receipts", "note_outcomes", "forget", "forget_receipts", "forget_queries", "destroy_key", "wipe", "backup"),
+    *("note_receipts", "note_outcomes", "begin_erasure", "forget", "forget_receipts", "forget_queries", "wipe"),
     *("place", "adopt_palace", "leave_palace", "leave_aliases", "rename_wings", "leave_closets"),
     *("add_proxy_key", "revoke_proxy_key", "set_meta", "spend", "choose", "keep_answer", "drop_answer"),
-    *("erase_answers", "note_audit"),
+    *("erase_answers", "note_audit", "backup"),
 )
 """Methods of the port that write; all others read."""
 
@@ -168,6 +169,8 @@ class WriterCalls:
             raise RequestError(f"This cannot be written to the state: {type(error).__name__}.") from error
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
+            if self._writer.is_closing():  # it broke just now, and the reader does not know it yet
+                raise _lost()
             self._writer.write(_LENGTH.pack(len(message)) + message)
             await self._writer.drain()
             told = await answer
@@ -245,7 +248,7 @@ class ApartState(WritesApart):
 
 class Writing:
     """Answers the calls of one engine after the other. The next one's wait until the former's are done: what it claimed
-    at its end is the next one's to recover.
+    at its end is the next one's to recover. The supervisor's probes wait for nobody.
     """
 
     def __init__(self, state: SqliteState) -> None:
@@ -260,10 +263,16 @@ class Writing:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         decoder, calls = msgspec.msgpack.Decoder(_Call), TaskOwner("state writer")
+        message = await _message(reader)
+        if message == b"":
+            writer.write(STATE_PROBE)
+            writer.close()
+            return
         async with self._one:
             try:
-                while (message := await _message(reader)) is not None:
+                while message is not None:
                     calls.start(self._answered(decoder.decode(message), writer), "call")
+                    message = await _message(reader)
             finally:
                 await calls.drain(DONE_S)
                 writer.close()

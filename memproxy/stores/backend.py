@@ -97,8 +97,8 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 
 class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     """Both searches at once: the nearest ``limit`` points to ``dense`` and to ``bm25`` (None: not asked for) within
-    ``where``. ``corpus`` is what IDF is counted over: all of the owner's, or what tells something where ``where`` is
-    limited to that as well. ``facts`` and ``background`` as in `ports.HybridQuery`.
+    ``where``. ``corpus`` is what IDF is counted over: all that the scope sees of the owner's, or what of it tells
+    something, where ``where`` is limited to that as well. ``facts`` and ``background`` as in `ports.HybridQuery`.
     """
 
     where: Where

@@ -75,7 +75,7 @@ FACTS = OneOf("kind", _FACT_KINDS)
 
 
 def owned(scope: Scope) -> Where:
-    """Everything of the scope's owner: the corpus of IDF, and the start of every other filter."""
+    """Everything of the scope's owner: the start of every other filter."""
     return Where((OneOf("tenant", (scope.tenant,)), OneOf("user_id", (scope.user,))))
 
 

@@ -14,7 +14,7 @@ from memproxy.stores.backend import Hybrid, Scores
 from memproxy.stores.filters import SILENT, TELLS_NOTHING, Where, telling
 from memproxy.stores.owner_columns import Columns, Floats, Mask, NotHere, Owner, Places, owned_by, owner_of
 from memproxy.stores.owner_vectors import Vectors, unit
-from memproxy.stores.owner_words import Words, best, scores
+from memproxy.stores.owner_words import Corpus, Words, best, scores
 
 _NO_ROWS: Places = np.zeros(0, np.intp)
 
@@ -143,7 +143,7 @@ class OwnerIndex:
         """As `backend.Backend.scores` says."""
         if self.owner != owner_of(asked.where):
             raise NotHere("another owner")
-        tables, count = self._corpus(asked)
+        corpus = self._corpus(asked)
         mask = self._columns.mask(asked.where)
         near, told = _Found(len(mask)), _Found(len(mask))
         query = None if asked.dense is None else unit(asked.dense)
@@ -153,7 +153,7 @@ class OwnerIndex:
                 near.add(*self._vectors.nearest(query, more.mask, more.limit))
         total: Floats | None = None
         if asked.bm25 is not None:
-            total = scores(tables, asked.bm25, len(mask), count)
+            total = scores(corpus, asked.bm25, len(mask))
             told.add(best(total, mask, asked.limit))
             if more := self._more(asked, mask, told.rows()):
                 told.add(best(total, more.mask, more.limit))
@@ -161,14 +161,19 @@ class OwnerIndex:
             near.add(*self._vectors.of(near.lacking(told.rows()), query))
         return self._named(near, told, total)
 
-    def _corpus(self, asked: Hybrid) -> tuple[Sequence[Words], int]:
-        """The words that IDF is counted over, and of how many memories they are. Raises `NotHere`."""
+    def _corpus(self, asked: Hybrid) -> Corpus:
+        """What IDF is counted over. Raises `NotHere`."""
         everything = owned_by(self.owner)
-        if asked.corpus == everything:
-            return (self._words, self._silent), len(self._rows)
-        if asked.corpus == telling(everything) and SILENT in asked.where.must_not:
-            return (self._words,), len(self._rows) - len(self._silent_rows)
-        raise NotHere("an IDF of some of the owner's memories")
+        tells = SILENT in asked.corpus.must_not
+        if tells and SILENT not in asked.where.must_not:
+            raise NotHere("an IDF of less than what is searched")
+        tables = (self._words,) if tells else (self._words, self._silent)
+        if asked.corpus == (telling(everything) if tells else everything):
+            return Corpus(tables, len(self._rows) - (len(self._silent_rows) if tells else 0))
+        if self.owner != owner_of(asked.corpus):
+            raise NotHere("an IDF of another owner's memories")
+        some = self._columns.mask(asked.corpus)
+        return Corpus(tables, int(some.sum()), some)
 
     def _more(self, asked: Hybrid, mask: Mask, found: Places) -> "_Facts | None":
         """The facts to look for beside what was found; None where those that were found are enough, or are all."""

@@ -154,20 +154,34 @@ class SealedState(SqliteState):
         """See that the owner has a key."""
         await self._file.write(lambda db: self._made(db, scope.owner))
 
-    async def destroy_key(self, scope: Scope) -> None:
-        def work(db: sqlite3.Connection) -> None:
-            # all that is sealed goes with its key: nobody could read it, and it would stand in the way of what comes
-            journal.erase(db, scope, None)
-            sessions.erase(db, scope, None)
-            blocks.erase(db, scope, None)
-            receipts.erase(db, scope, None)
-            palace.erase(db, scope.owner, None)
-            erased.note(db, scope, None)
-            self._keys.destroy(db, scope.owner)
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        def work(db: sqlite3.Connection) -> tuple[int, list[int]]:
+            gone = self._destroy(db, entry.scope)
+            return self._insert(db, entry), gone
 
-        await self._file.write(work)
+        number, gone = await self._file.write(work)
+        self.drop_key(entry.scope.owner)
+        await self._file.wipe()
+        return number, gone
+
+    async def destroy_key(self, scope: Scope) -> None:
+        """Destroy the owner's key, and what of the state it sealed."""
+        await self._file.write(lambda db: self._destroy(db, scope))
         self.drop_key(scope.owner)
         await self._file.wipe()
+
+    def _destroy(self, db: sqlite3.Connection, scope: Scope) -> list[int]:
+        """All that is sealed goes with its key: nobody could read it, and it would stand in the way of what comes. The
+        numbers of the journal's rows.
+        """
+        gone = journal.erase(db, scope, None)
+        sessions.erase(db, scope, None)
+        blocks.erase(db, scope, None)
+        receipts.erase(db, scope, None)
+        palace.erase(db, scope.owner, None)
+        erased.note(db, Scope(tenant=scope.tenant, user=scope.user))
+        self._keys.destroy(db, scope.owner)
+        return gone
 
     async def rewrap(self) -> int:
         """Wrap every data key by the current master key; how many were wrapped by another one."""
@@ -232,7 +246,7 @@ class SealedState(SqliteState):
         return msgspec.structs.replace(entry, body=body)
 
     def _insert(self, db: sqlite3.Connection, entry: JournalEntry) -> int:
-        if erased.is_too_late(db, entry):
+        if erased.is_too_late(db, entry.scope, entry.captured_at):
             return 0  # before a key is made
         return super()._insert(db, self._sealed_entry(db, entry))
 
@@ -285,12 +299,13 @@ class SealedState(SqliteState):
         key = await self._key(scope.owner)
         return await super().change_slots(scope, [sealed_slot(key, one) for one in changes])
 
-    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
-        await super().forget(scope, session=session, until=until)
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        gone = await super().forget(scope, session=session, until=until)
         if session is None:
             await self._file.write(lambda db: self._destroy_unless_used(db, scope.owner))
             self.drop_key(scope.owner)
             await self._file.wipe()
+        return gone
 
     def _destroy_unless_used(self, db: sqlite3.Connection, owner: Owner) -> None:
         """Rows that came after the erasure was asked for are sealed with a key that is made after it."""
@@ -312,15 +327,14 @@ class SealedState(SqliteState):
             for name, known in found.items()
         }
 
-    async def remember_session(self, scope: Scope, keys: Sequence[str], known: KnownSession) -> None:
-        key = await self._key(scope.owner)
+    def _remember(self, db: sqlite3.Connection, owner: Owner, keys: Sequence[str], known: KnownSession) -> None:
+        key = self._made(db, owner)
         answer = key.name(known.answer) if known.answer is not None else None
         sealed = msgspec.structs.replace(known, answer=answer)
-        await super().remember_session(scope, [key.name(name) for name in keys], sealed)
+        super()._remember(db, owner, [key.name(name) for name in keys], sealed)
 
-    async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
-        keys = {owner: await self._key(owner) for owner in {part.scope.owner for part in parts}}
-        await super().note_receipts([sealed_part(keys[part.scope.owner], part) for part in parts])
+    def _note(self, db: sqlite3.Connection, parts: Sequence[ReceiptPart]) -> None:
+        super()._note(db, [sealed_part(self._made(db, part.scope.owner), part) for part in parts])
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
         found, key = await super().receipt(scope, request_id), await self._known_key(scope.owner)
@@ -354,7 +368,8 @@ class SealedState(SqliteState):
     async def save_block(
         self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
     ) -> bool:
-        key = await self._key(scope.owner)
+        if (key := await self._known_key(scope.owner)) is None:
+            return False  # the owner was erased: there is nothing that a block could show
         sealed = [msgspec.structs.replace(line, text=key.seal_text(line.text, "block.line")) for line in lines]
         return await super().save_block(scope, key.name(message), sealed, erasures=erasures, at=at)
 
@@ -434,11 +449,13 @@ class ApartSealedState(WritesApart, SealedState):
     async def make_key(self, scope: Scope) -> None:
         await self._calls.call("make_key", scope)
 
-    async def destroy_key(self, scope: Scope) -> None:
-        await super().destroy_key(scope)
-        self.drop_key(scope.owner)
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        begun = await super().begin_erasure(entry)
+        self.drop_key(entry.scope.owner)
+        return begun
 
-    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
-        await super().forget(scope, session=session, until=until)
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        gone = await super().forget(scope, session=session, until=until)
         if session is None:
             self.drop_key(scope.owner)
+        return gone

@@ -14,6 +14,7 @@ import fcntl
 import itertools
 import logging
 import os
+import stat
 import struct
 import uuid
 import zlib
@@ -276,9 +277,16 @@ def left_beside(state: Path) -> Iterator[Left]:
     """The files beside this state that belong to no living process, one at a time."""
     for path in sorted(state.parent.glob(f"{state.name}-aside-*")):
         try:
-            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             continue  # another process took it up just now
+        except OSError as error:
+            log.error("%s may hold turns and cannot be opened (%s); it stays where it is", path, error.strerror)
+            continue
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            log.error("%s is no file of ours; it stays where it is", path)
+            continue
         left = Left(path, file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

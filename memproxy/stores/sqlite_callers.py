@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.audit import AUDIT_VERSION, Audited, AuditEntry
+from memproxy.core.audit import AUDIT_VERSION, BY_JWT, Audited, AuditEntry
 from memproxy.core.choices import CHOICES_VERSION, NOTHING_CHOSEN, Choices
 from memproxy.core.scope import Scope
 from memproxy.ports import Charge, GivenAnswer, Spent
@@ -152,21 +152,30 @@ def note_audit(db: sqlite3.Connection, entries: Sequence[AuditEntry]) -> None:
 
 
 def _named(db: sqlite3.Connection, entry: AuditEntry) -> AuditEntry:
-    """The entry, with a digest for the name of a user who was erased."""
-    user = entry.scope.get(USER)
-    if user is None or user.startswith(MARK) or not is_gone(db, (entry.tenant, user)):
-        return entry
-    return msgspec.structs.replace(entry, scope={**entry.scope, USER: name_of(db, (entry.tenant, user))})
+    """The entry, with a digest for the name of a user who was erased, and of who did it if it is one."""
+    for user in {entry.scope.get(USER), entry.by.removeprefix(BY_JWT) if entry.by.startswith(BY_JWT) else None}:
+        if user is not None and not user.startswith(MARK) and is_gone(db, (entry.tenant, user)):
+            entry = _without(entry, user, name_of(db, (entry.tenant, user)))
+    return entry
+
+
+def _without(entry: AuditEntry, user: str, name: str) -> AuditEntry:
+    scope = {**entry.scope, USER: name} if entry.scope.get(USER) == user else entry.scope
+    return msgspec.structs.replace(entry, scope=scope, by=BY_JWT + name if entry.by == BY_JWT + user else entry.by)
 
 
 def _leave_audit(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
     """Put the digest for the owner's name in what was written before."""
+    tenant, user = owner
     rows = db.execute(
-        "SELECT number, entry FROM audit WHERE tenant = ? AND json_extract(entry, '$.scope.user_id') = ?", owner
+        """
+        SELECT number, entry FROM audit
+        WHERE tenant = ? AND (json_extract(entry, '$.scope.user_id') = ? OR json_extract(entry, '$.by') = ?)
+        """,
+        (tenant, user, BY_JWT + user),
     ).fetchall()
     for number, stored in rows:
-        entry = msgspec.json.decode(stored, type=AuditEntry)
-        left = msgspec.structs.replace(entry, scope={**entry.scope, USER: name_of(db, owner)})
+        left = _without(msgspec.json.decode(stored, type=AuditEntry), user, name_of(db, owner))
         db.execute("UPDATE audit SET entry = ? WHERE number = ?", (msgspec.json.encode(left).decode(), number))
 
 

@@ -1,15 +1,16 @@
-"""Who was erased, and when: turns that were captured before, and come behind the erasure, are dropped.
+"""Who was erased, and when: what was said before, and comes behind the erasure, is dropped.
 
-They wait in a relay, or beside the state, while the state cannot be written. Whoever was erased is known by a keyed
-digest alone: it names nobody. Each function runs inside a transaction that its caller opened.
+A turn comes late whose answer was under way, or that waited in a relay, or beside the state, while that could not be
+written. Whoever was erased is known by a keyed digest alone: it names nobody. Each function runs inside a transaction
+that its caller opened.
 """
 
 import hmac
 import sqlite3
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 from memproxy.core.scope import Scope
-from memproxy.ports import JournalEntry
 from memproxy.stores.sqlite_journal import micros
 
 MARK = "erased:"
@@ -19,25 +20,29 @@ ERASED_KEPT = timedelta(days=30)
 """What waits is written within seconds once the state can be; a state that nobody opens forgets nobody meanwhile."""
 
 
-def note(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
-    """The owner, or one session of it, is erased now."""
+def note(db: sqlite3.Connection, scope: Scope) -> None:
+    """The owner, or what is narrower of the scope, is erased now."""
     now = datetime.now(UTC)
     db.execute("DELETE FROM erased WHERE at < ?", (micros(now - ERASED_KEPT),))
-    db.execute("INSERT OR REPLACE INTO erased VALUES (?, ?)", (digest(db, *scope.owner, session), micros(now)))
+    db.execute("INSERT OR REPLACE INTO erased VALUES (?, ?)", (_digest(db, scope), micros(now)))
 
 
-def is_too_late(db: sqlite3.Connection, entry: JournalEntry) -> bool:
-    """Whether its owner, or its session, was erased after it was captured."""
-    if entry.captured_at is None or db.execute("SELECT 1 FROM erased LIMIT 1").fetchone() is None:
+def is_too_late(db: sqlite3.Connection, scope: Scope, said_at: datetime | None) -> bool:
+    """Whether the scope, or a wider one, was erased after this was said; None: that does not matter."""
+    if said_at is None or db.execute("SELECT 1 FROM erased LIMIT 1").fetchone() is None:
         return False
-    names = [digest(db, *entry.scope.owner, session) for session in (None, entry.scope.session or "")]
-    found = db.execute("SELECT 1 FROM erased WHERE name IN (?, ?) AND at >= ?", (*names, micros(entry.captured_at)))
+    wider = product({None, scope.session}, {None, scope.project}, {None, scope.agent})
+    names = [_digest(db, _of(scope.owner, *place)) for place in wider]
+    found = db.execute(
+        f"SELECT 1 FROM erased WHERE name IN ({', '.join('?' * len(names))}) AND at >= ?",  # noqa: S608 (no value in it)
+        (*names, micros(said_at)),
+    )
     return found.fetchone() is not None
 
 
 def name_of(db: sqlite3.Connection, owner: tuple[str, str]) -> str:
     """The owner's digest in place of the user's name, where something is kept that an erasure leaves."""
-    return MARK + digest(db, *owner, None).hex()[:32]
+    return MARK + _digest(db, _of(owner)).hex()[:32]
 
 
 def name_now(db: sqlite3.Connection, owner: tuple[str, str]) -> str:
@@ -47,7 +52,7 @@ def name_now(db: sqlite3.Connection, owner: tuple[str, str]) -> str:
 
 def is_gone(db: sqlite3.Connection, owner: tuple[str, str]) -> bool:
     """Whether the owner was erased, and nothing came since."""
-    marked = db.execute("SELECT 1 FROM erased WHERE name = ?", (digest(db, *owner, None),)).fetchone()
+    marked = db.execute("SELECT 1 FROM erased WHERE name = ?", (_digest(db, _of(owner)),)).fetchone()
     here = db.execute("SELECT 1 FROM owners WHERE tenant = ? AND user = ?", owner).fetchone()
     return marked is not None and here is None
 
@@ -67,8 +72,16 @@ def came_back(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
         db.execute(change, (owner[1], owner[0], name_of(db, owner)))
 
 
-def digest(db: sqlite3.Connection, tenant: str, user: str, session: str | None) -> bytes:
-    """The name of an owner (``session`` None) or a session, which only this state's key makes."""
+def _digest(db: sqlite3.Connection, scope: Scope) -> bytes:
+    """The name of an owner, or of what is narrower, which only this state's key makes."""
     (key,) = db.execute("SELECT value FROM secrets WHERE name = 'erased'").fetchone()
-    parts = [part.encode("utf-8", "surrogatepass") for part in (tenant, user, session) if part is not None]
+    places = {"session": scope.session, "project": scope.project, "agent": scope.agent}
+    names = [*scope.owner, *(f"{kind}={name}" for kind, name in places.items() if name is not None)]
+    parts = [name.encode("utf-8", "surrogatepass") for name in names]
     return hmac.digest(key, b"".join(len(part).to_bytes(4, "big") + part for part in parts), "sha256")
+
+
+def _of(
+    owner: tuple[str, str], session: str | None = None, project: str | None = None, agent: str | None = None
+) -> Scope:
+    return Scope(tenant=owner[0], user=owner[1], session=session, project=project, agent=agent)

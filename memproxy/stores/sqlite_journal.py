@@ -242,9 +242,21 @@ def unpark(db: sqlite3.Connection, scope: Scope | None) -> int:
     return len(numbers)
 
 
+def seen(where: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
+    """A condition on the owner, and on the column ``scope``: what is of the scope's project (agent) or of none. With
+    its values.
+    """
+    values: tuple[str, ...] = scope.owner
+    for name, mine in (("project", scope.project), ("agent", scope.agent)):
+        if mine is not None:
+            where += f" AND coalesce(json_extract(scope, '$.{name}'), ?) = ?"
+            values = (*values, mine, mine)
+    return where, values
+
+
 def parked(db: sqlite3.Connection, scope: Scope | None, limit: int) -> list[ParkedRow]:
     """Parked rows, newest first."""
-    where, owner = ("AND tenant = ? AND user = ?", scope.owner) if scope is not None else ("", ())
+    where, owner = ("", ()) if scope is None else seen("AND tenant = ? AND user = ?", scope)
     rows = db.execute(
         "SELECT number, kind, scope, error, attempts, parked_at FROM journal "  # noqa: S608 (no value in the text)
         f"WHERE state = 'parked' {where} ORDER BY parked_at DESC, number DESC LIMIT ?",
@@ -291,15 +303,16 @@ def refused(db: sqlite3.Connection) -> dict[str, int]:
     return dict(db.execute("SELECT lane, rows FROM refused").fetchall())
 
 
-def erase(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> None:
+def erase(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
     """Delete the rows of an owner, or of one of its sessions, up to the number ``until``; and all that learn, because
-    what came after ``until`` is indexed later, and not learned from yet.
+    what came after ``until`` is indexed later, and not learned from yet. Their numbers.
     """
     where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
-    db.execute(
+    gone = db.execute(
         "DELETE FROM journal WHERE tenant = ? AND user = ? "  # noqa: S608 (no value in the text)
-        f"AND (lane = 'learn' OR number <= ifnull(?, number)) {where}",
+        f"AND (lane = 'learn' OR number <= ifnull(?, number)) {where} RETURNING number",
         (*scope.owner, until, *values),
-    )
+    ).fetchall()
     for lane in ("index", "learn"):
         _advance(db, *scope.owner, lane)
+    return [number for (number,) in gone]

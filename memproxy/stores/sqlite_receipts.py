@@ -9,7 +9,7 @@ import msgspec
 
 from memproxy.core.receipt import RECEIPT_VERSION, Decided, Noted, Outcome, Recalled, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
-from memproxy.stores.sqlite_journal import micros, moment
+from memproxy.stores.sqlite_journal import micros, moment, seen
 
 RECEIPTS_KEPT = timedelta(days=7)
 """Receipts and outcomes answer questions about the last days; they are no archive."""
@@ -110,12 +110,14 @@ def _news(db: sqlite3.Connection, owner: tuple[str, str], outcome: Outcome) -> O
 
 
 def recent(db: sqlite3.Connection, scope: Scope, session: str | None, limit: int) -> list[Noted]:
-    """The owner's (or one session's) outcomes, newest first; those that changed nothing are left out."""
-    where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
+    """The outcomes that the scope sees (or one session's), newest first; those that changed nothing are left out."""
+    where, values = seen("tenant = ? AND user = ?", scope)
+    if session is not None:
+        where, values = f"{where} AND session = ?", (*values, session)
     rows = db.execute(
         "SELECT at, scope, body FROM outcomes "  # noqa: S608 (no value in the text)
-        f"WHERE tenant = ? AND user = ? AND result NOT IN ('nothing', 'tokens') {where} ORDER BY number DESC LIMIT ?",
-        (*scope.owner, *values, limit),
+        f"WHERE {where} AND result NOT IN ('nothing', 'tokens') ORDER BY number DESC LIMIT ?",
+        (*values, limit),
     )
     return [
         Noted(

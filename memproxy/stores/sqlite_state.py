@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from memproxy.core.palace import Names
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
@@ -127,8 +129,10 @@ class SqliteState(SqliteAccess):
         return await self._exchanges.add(lambda db: self._insert(db, entry))
 
     def _insert(self, db: sqlite3.Connection, entry: JournalEntry) -> int:
-        if erased.is_too_late(db, entry):
+        if erased.is_too_late(db, entry.scope, entry.captured_at):
             return 0
+        for scope in entry.erases:
+            erased.note(db, scope)
         erased.came_back(db, entry.scope.owner)
         return journal.insert(db, [entry])[0]
 
@@ -197,21 +201,23 @@ class SqliteState(SqliteAccess):
             return True
         return False
 
-    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> None:
-        def work(db: sqlite3.Connection) -> None:
-            journal.erase(db, scope, session, until)
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        def work(db: sqlite3.Connection) -> list[int]:
+            gone = journal.erase(db, scope, session, until)
             sessions.erase(db, scope, session)
             blocks.erase(db, scope, session)
             receipts.erase(db, scope, session)
             palace.erase(db, scope.owner, session)
             callers.erase(db, scope, session)
-            erased.note(db, scope, session)
+            erased.note(db, Scope(tenant=scope.tenant, user=scope.user, session=session))
             if session is None:
                 sessions.leave_owners(db, scope.owner)
                 erased.leave_choices(db, scope.owner)
+            return gone
 
-        await self._file.write(work)
+        gone = await self._file.write(work)
         await self._file.wipe()
+        return gone
 
     async def owners(self, *, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
         def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -223,8 +229,8 @@ class SqliteState(SqliteAccess):
 
         return await self._file.read(work)
 
-    async def destroy_key(self, scope: Scope) -> None:
-        """Nothing is encrypted here."""
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        return await self.append(entry), []  # nothing is encrypted here
 
     async def wipe(self) -> None:
         await self._file.wipe()
@@ -262,11 +268,22 @@ class SqliteState(SqliteAccess):
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         return await self._file.glance(lambda db: sessions.find_sessions(db, scope.owner, keys))
 
-    async def remember_session(self, scope: Scope, keys: Sequence[str], known: KnownSession) -> None:
+    async def remember_session(
+        self, scope: Scope, keys: Sequence[str], known: KnownSession, *, asked_at: datetime | None = None
+    ) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            if not erased.is_too_late(db, msgspec.structs.replace(scope, session=known.session), asked_at):
+                self._remember(db, scope.owner, keys, known)
+
         self._remembered += 1
-        await self._exchanges.add(lambda db: sessions.remember_session(db, scope.owner, keys, known))
+        await self._exchanges.add(work)
         if self._remembered % PRUNE_EVERY == 1:
             await self._file.write(lambda db: sessions.prune_sessions(db, known.said_at))
+
+    def _remember(
+        self, db: sqlite3.Connection, owner: tuple[str, str], keys: Sequence[str], known: KnownSession
+    ) -> None:
+        sessions.remember_session(db, owner, keys, known)
 
     async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
         before = self._receipts
@@ -274,11 +291,14 @@ class SqliteState(SqliteAccess):
         prune = not before or before // PRUNE_EVERY != self._receipts // PRUNE_EVERY
 
         def work(db: sqlite3.Connection) -> None:
-            receipts.note(db, parts)
+            self._note(db, [part for part in parts if not erased.is_too_late(db, part.scope, part.at)])
             if prune and parts:
                 receipts.prune(db, max(part.at for part in parts))
 
         await self._exchanges.add(work)
+
+    def _note(self, db: sqlite3.Connection, parts: Sequence[ReceiptPart]) -> None:
+        receipts.note(db, parts)
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
         return await self._file.read(lambda db: receipts.find(db, scope, request_id))

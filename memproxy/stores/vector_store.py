@@ -24,7 +24,6 @@ from memproxy.stores.filters import (
     Where,
     counted,
     erasable,
-    owned,
     readable,
     telling,
 )
@@ -155,7 +154,8 @@ class VectorStore:
         return PointPage(points=points, next_cursor=following.text() if following else None)
 
     async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
-        everything, where = owned(scope), readable(scope, query.where)
+        # counted over others' memories, IDF would tell a project how rare a word is in another
+        everything, where = readable(scope, MemoryFilter()), readable(scope, query.where)
         if query.dense is not None and len(query.dense) != self._dimension:
             raise ConfigError(self._wrong_dimension(len(query.dense)))
         hybrid = Hybrid(

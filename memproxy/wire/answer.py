@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from memproxy.wire.chat_message import NOT_THERE, FunctionCall, calls_tools, is_filled, lenient_calls, lenient_text
-from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody
+from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody, is_soon_read
 from memproxy.wire.sse import SseEvent, SseParser
 from memproxy.wire.streamed import Streamed
 
@@ -62,6 +62,9 @@ class ChatAnswer(SeenAnswer):
 
     def _read(self, data: bytes) -> None:
         """Read one JSON object of the answer, strictly where it is shaped as the API says, else as far as it goes."""
+        if not is_soon_read(data, objects_only=True):
+            self.unreadable += 1
+            return
         try:
             chunk = _CHUNK.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -100,8 +103,10 @@ class ChatAnswer(SeenAnswer):
     def _lenient(self, data: bytes) -> _Chunk:
         """Providers differ (content in parts, numbers as floats, half surrogates): take what can be understood."""
         try:
-            value = json.loads(data)
+            value = json.loads(data) if is_soon_read(data) else None
         except (ValueError, RecursionError):
+            value = None
+        if value is None:
             self.unreadable += 1
             return _Chunk()
         return _lenient_chunk(value) if isinstance(value, dict) else _Chunk()
@@ -115,6 +120,11 @@ class ChatStreamAnswer(Streamed, ChatAnswer):
     def __init__(self, max_text: int = MAX_TEXT) -> None:
         super().__init__(max_text)
         self._parser = SseParser()
+
+    @property
+    def ending(self) -> bool:
+        """As `SeenAnswer.ending`."""
+        return self._parser.may_become(_DONE)
 
     def _event(self, event: SseEvent) -> None:
         if event.data.strip() == _DONE:
@@ -134,6 +144,10 @@ class ChatJsonAnswer(ChatAnswer):
     def __init__(self, max_text: int = MAX_TEXT, max_bytes: int = MAX_JSON_BYTES) -> None:
         super().__init__(max_text)
         self._body = WholeBody(max_bytes)
+
+    @property
+    def _kept(self) -> int:
+        return self._body.held
 
     def feed(self, chunk: bytes) -> None:
         """Keep the next bytes of the (decoded) body."""

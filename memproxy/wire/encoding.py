@@ -10,6 +10,10 @@ import zstandard
 
 MAX_DECODED = 64 * 1024 * 1024
 
+MOST_EXPANSION = 100
+SURELY_EXPANDED = 1024 * 1024
+"""A body is opened to a hundred times its bytes, or to a mebibyte; what holds more was packed to be unpacked."""
+
 MOST_MEMBERS = 1_024
 """Members of a gzip body, or frames of a zstd body, that are decoded. Each costs a decoder of its own, and a body of
 empty ones is nothing but that: 64 MiB would hold three million.
@@ -138,17 +142,19 @@ class BodyDecoder:
     """Decodes a body as it comes: identity, gzip, deflate, br or zstd.
 
     ``supported`` is false for other encodings, ``broken`` after data that does not decode, ``truncated`` once
-    ``limit`` decoded bytes came out (a bomb); from then on nothing more comes out.
+    ``limit`` decoded bytes came out, or more than bytes that were not packed to be unpacked give (a bomb); from then on
+    nothing more comes out.
     """
 
-    __slots__ = ("_decoder", "_left", "broken", "supported", "truncated")
+    __slots__ = ("_decoder", "_given", "_left", "_limit", "_taken", "broken", "supported", "truncated")
 
     def __init__(self, encoding: bytes | None, limit: int = MAX_DECODED) -> None:
         make = _DECODERS.get((encoding or b"").strip().lower())
         self.supported = make is not None
         self.broken = False
         self.truncated = False
-        self._left = limit
+        self._limit = self._left = limit
+        self._given = self._taken = 0
         self._decoder = make() if make is not None else None
 
     @property
@@ -165,6 +171,8 @@ class BodyDecoder:
         """The same in parts, each of which takes some milliseconds at the most: the caller may stop between two."""
         if self._decoder is None:
             return
+        self._given += len(chunk)
+        self._left = min(self._limit, max(SURELY_EXPANDED, MOST_EXPANSION * self._given)) - self._taken
         window = len(chunk) if isinstance(self._decoder, _Identity) else WINDOW
         try:
             for start in range(0, len(chunk), window or 1):
@@ -180,4 +188,5 @@ class BodyDecoder:
             self.truncated = True
             data = data[: self._left]
         self._left -= len(data)
+        self._taken += len(data)
         return data

@@ -13,21 +13,30 @@ class TailHolder:
     """For event streams: holds everything from the line ``data: [DONE]`` on, wherever pieces are cut.
 
     A piece that ends with the beginning of such a line (at most 11 bytes) keeps those back until the next one decides.
-    ``found`` says that the end mark was seen. Other pieces pass as the very same object.
+    ``found`` says that the end mark was seen, ``held`` how much was kept since. Other pieces pass as the very same
+    object. Who reads the stream may know better, and says so by ``may_end`` before a piece: while that is False, what
+    looks like the mark is none, and passes.
     """
 
-    __slots__ = ("_at_line_start", "_held", "_undecided", "found")
+    __slots__ = ("_at_line_start", "_held", "_undecided", "found", "held", "may_end")
 
     def __init__(self) -> None:
         self.found = False
+        self.may_end = True
+        self.held = 0
         self._held: list[bytes] = []
         self._undecided = b""
         self._at_line_start = True
 
     def feed(self, chunk: bytes) -> bytes:
         """The bytes to send now (possibly none)."""
+        if not self.may_end:
+            chunk = self.release() + chunk if self.found or self._undecided else chunk
+            self.found, self.held = False, 0
+            return self._keep_beginning(chunk)
         if self.found:
             self._held.append(chunk)
+            self.held += len(chunk)
             return b""
         if self._undecided:
             chunk = self._undecided + chunk
@@ -37,6 +46,7 @@ class TailHolder:
             if mark >= 0:
                 self.found = True
                 self._held.append(chunk[mark:])
+                self.held = len(chunk) - mark
                 return chunk[:mark]
         return self._keep_beginning(chunk)
 

@@ -7,7 +7,7 @@ whole response again. The text is taken from there when it is there, because it 
 import json
 from typing import Any
 
-from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody
+from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody, is_soon_read
 from memproxy.wire.sse import SseEvent, SseParser
 from memproxy.wire.streamed import Streamed
 
@@ -32,10 +32,11 @@ class ResponsesAnswer(SeenAnswer):
 
     def _decode(self, data: bytes) -> dict[str, Any]:
         try:
-            value = json.loads(data)
+            value = json.loads(data) if is_soon_read(data) else None
         except (ValueError, RecursionError):
+            value = None
+        if value is None:
             self.unreadable += 1
-            return {}
         return value if isinstance(value, dict) else {}
 
     def _response(self, response: Any) -> None:
@@ -111,6 +112,10 @@ class ResponsesJsonAnswer(ResponsesAnswer):
     def __init__(self, max_text: int = MAX_TEXT, max_bytes: int = MAX_JSON_BYTES) -> None:
         super().__init__(max_text)
         self._body = WholeBody(max_bytes)
+
+    @property
+    def _kept(self) -> int:
+        return self._body.held
 
     def feed(self, chunk: bytes) -> None:
         """Keep the next bytes of the (decoded) body."""

@@ -6,6 +6,10 @@ MAX_TEXT = 4 * 1024 * 1024
 MAX_JSON_BYTES = 64 * 1024 * 1024
 """Bytes of a whole (not streamed) answer that are read; a longer one is not captured."""
 
+FEW_BYTES = 256 * 1024
+MOST_VALUES = 200_000
+"""Of larger JSON so many values are made into objects, which takes a tenth of a second and keeps all others waiting."""
+
 
 class SeenAnswer:
     """What an answer said, filled in as it comes; a subclass for each format reads it.
@@ -55,6 +59,21 @@ class SeenAnswer:
         self._size = 0
 
     @property
+    def held(self) -> int:
+        """About how many bytes of it are in memory."""
+        return self._size + self._kept
+
+    @property
+    def _kept(self) -> int:
+        """Bytes that are not read yet."""
+        return 0
+
+    @property
+    def ending(self) -> bool:
+        """Whether the event that has begun may be the answer's end."""
+        return False
+
+    @property
     def text(self) -> str:
         """The answer's text so far; half surrogates that met across pieces are joined, others replaced."""
         joined = "".join(self._parts)
@@ -79,6 +98,12 @@ class SeenAnswer:
         self._size = 0
 
 
+def is_soon_read(data: bytes, *, objects_only: bool = False) -> bool:
+    """Whether it holds at most `MOST_VALUES` values (or objects, where a reader makes nothing of the others)."""
+    marks = (b"{",) if objects_only else (b"{", b"[", b",")
+    return len(data) <= FEW_BYTES or sum(map(data.count, marks)) <= MOST_VALUES
+
+
 class WholeBody:
     """The bytes of one body as they come, ``max_bytes`` of them at most."""
 
@@ -88,6 +113,11 @@ class WholeBody:
         self.max_bytes = max_bytes
         self._chunks: list[bytes] = []
         self._received = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes that are kept."""
+        return 0 if self.too_long else self._received
 
     @property
     def too_long(self) -> bool:

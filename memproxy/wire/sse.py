@@ -6,7 +6,10 @@ that the stream's end cut off before its blank line is still given by `SseParser
 
 from typing import NamedTuple
 
-MAX_EVENT_BYTES = 64 * 1024 * 1024
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""Of one event's data: a whole response with its pictures is some megabytes."""
+
+_SHORT = 256
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -41,8 +44,21 @@ class SseParser:
         self._after_cr = False
         self._started = False
         self._event: str | None = None
-        self._data: list[bytes] = []
+        self._data: bytearray | None = None
         self._size = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the event that is not complete yet."""
+        return len(self._partial) + len(self._data or b"")
+
+    def may_become(self, data: bytes) -> bool:
+        """Whether the event that has begun may still turn out to have this data, but for blanks around it."""
+        if (self._data is None and not self._partial) or self.held > _SHORT:
+            return False
+        line = bytes(self._partial)
+        begun = line[5:] if line.startswith(b"data:") else b""
+        return data.startswith((bytes(self._data or b"") + b"\n" + begun).strip())
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """The events that these bytes complete."""
@@ -100,18 +116,20 @@ class SseParser:
             self._event = None
 
     def _add_data(self, value: bytes) -> None:
-        if self._size <= self.max_event_bytes:
-            self._data.append(value)
+        if self._size > self.max_event_bytes:
+            self._data = bytearray()
+        elif self._data is None:
+            self._data = bytearray(value)
         else:
-            self._data = [b""]
+            self._data += b"\n"
+            self._data += value
 
     def _dispatch(self, events: list[SseEvent]) -> None:
-        if self._data:
+        if self._data is not None:
             if self._size > self.max_event_bytes:
                 self.dropped += 1
             else:
-                data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-                events.append(SseEvent(self._event or None, data))
-            self._data = []
+                events.append(SseEvent(self._event or None, bytes(self._data)))
+            self._data = None
         self._event = None
         self._size = 0

@@ -12,6 +12,10 @@ class Streamed(ABC):
 
     _parser: SseParser
 
+    @property
+    def _kept(self) -> int:
+        return self._parser.held
+
     def feed(self, chunk: bytes) -> None:
         """Look at the next bytes of the (decoded) stream."""
         for event in self._parser.feed(chunk):

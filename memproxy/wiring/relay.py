@@ -24,6 +24,7 @@ from memproxy.relay.position import Positions
 from memproxy.relay.process import RelayProcess
 from memproxy.relay.sessions import Sessions
 from memproxy.relay.sticky import Sticky
+from memproxy.relay.stream import Copies
 from memproxy.relay.upstreams import Upstreams
 from memproxy.relay.work import BodyWork
 from memproxy.settings import Settings
@@ -62,7 +63,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         state=state,
         tasks=tasks,
     )
-    made = MadeResponses(sessions, tasks)
+    made, copies = MadeResponses(sessions, tasks), Copies()
     admission = Admission(settings, authenticator, made, upstreams.default.name)
     positions = Positions(settings.inject.position, state, tasks)
     chat = ChatHandler(
@@ -77,6 +78,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         admission=admission,
         made=made,
         work=work,
+        copies=copies,
     )
     memory_api = MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=settings.server.max_body_bytes)
     health = Health(engine, journal, settings.telemetry)
@@ -89,6 +91,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
             sessions=sessions,
             journal=journal,
             upstream=upstreams.default,
+            copies=copies,
         ),
         memory_api=memory_api,
         health=health,

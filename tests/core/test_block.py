@@ -1,6 +1,8 @@
 """The injected block's delimiters: nothing in a memory looks like one, and every block is known when it comes back."""
 
+import html
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -84,3 +86,29 @@ def test_a_block_without_its_end_reaches_to_the_next_or_to_the_end() -> None:
 
 def test_a_text_of_nothing_but_delimiters_is_no_message() -> None:
     assert strip_blocks(f"Hello {OPEN.format(nonce=NONCE) * 5_000} there") == "Hello "
+
+
+@pytest.mark.parametrize(
+    "escaped",
+    [
+        html.escape,
+        lambda text: html.escape(text).upper(),
+        lambda text: html.escape(text).replace("/", "&#x2F;").replace("&quot;", "&#34;"),
+        lambda text: text.replace("<", "&#60;").replace(">", "&#62;"),
+        lambda text: json.dumps(text).replace("<", "\\u003c").replace(">", "\\u003E")[1:-1],
+        lambda text: json.dumps(text).replace("<", "\\u003C").replace("/", "\\u002f").replace('\\"', "\\u0022")[1:-1],
+    ],
+)
+def test_a_block_that_a_page_or_a_program_escaped_is_taken_out_and_its_delimiters_are_quoted(
+    escaped: Callable[[str], str],
+) -> None:
+    returned = escaped(block(LINE))
+    assert strip_blocks(f"before {returned} behind") == "before behind"
+    delimiter = escaped(CLOSE.format(nonce=NONCE))
+    assert strip_blocks(f"{block(quote(delimiter), LINE)} behind") == "behind"
+    assert quote(delimiter) != delimiter
+
+
+def test_other_escapes_stay_as_they_are() -> None:
+    for text in ("1 &lt; 2 &amp;&amp; 3 &gt; 2", r"\u003cb\u003e", "&lt;b&gt;recalled&lt;/b&gt;"):
+        assert (strip_blocks(text), quote(text)) == (text, text)

@@ -8,6 +8,7 @@ import pytest
 from memproxy.core.protocol import Identity
 from memproxy.core.receipt import Cited, Decided, ReceiptPart
 from memproxy.core.scope import Scope
+from memproxy.stores.edge import EdgeStore
 from tests.api.conftest import own_api
 from tests.support.engine import Api
 
@@ -172,3 +173,49 @@ async def test_a_projects_key_asks_what_would_be_pruned_and_prunes_nothing(own_a
     assert asked.status_code == 200
     refused = await own_api.call("POST", "/v1/memory/prune", identity=APOLLO, json={"dry_run": False})
     assert refused.status_code == 403
+
+
+async def test_activity_elsewhere_takes_no_place_in_what_a_key_of_one_project_is_told(own_api: Api) -> None:
+    """A page that got shorter told how much was done in other projects, and when."""
+
+    async def told(limit: int) -> list[str]:
+        answer = await own_api.call("GET", f"/v1/memory/activity?limit={limit}", identity=APOLLO)
+        return [event["content"] for event in answer.json()["data"]]
+
+    for number in range(3):
+        await own_api.store(f"apollo {number}", identity=APOLLO)
+    before = [await told(limit) for limit in (1, 2, 3, 50)]
+    assert before[0] == ["apollo 2"]
+    zeus = [await own_api.store(f"zeus {number}", identity=ALICE, project_id="zeus") for number in range(9)]
+    for memory in zeus:  # outside of any project, about one's memories
+        body = {"memory_id": memory["id"], "signal": "helpful"}
+        assert (await own_api.call("POST", "/v1/memory/feedback", identity=ALICE, json=body)).status_code == 201
+    assert [await told(limit) for limit in (1, 2, 3, 50)] == before
+    everything = await own_api.call("GET", "/v1/memory/activity?limit=50", identity=ALICE)
+    assert len(everything.json()["data"]) == 3 + 9 * 3, "each is stored, edited and judged"
+
+
+@pytest.mark.parametrize("place", ["project", "agent"])
+async def test_how_rare_a_word_is_elsewhere_changes_no_score(own_api: Api, place: str) -> None:
+    """IDF that is counted over all of the user's memories told whether, and how often, another project has a word."""
+    here = msgspec.structs.replace(APOLLO, agent="coder") if place == "agent" else APOLLO
+    for content in ("The harbour runs on lanterns.", "Lunch is at noon.", "A harbour is wide."):
+        await own_api.store(content, identity=here)
+
+    async def scores() -> list[tuple[object, ...]]:
+        store = own_api.engine.backends().store
+        found = list[tuple[object, ...]]()
+        for _ in range(2):  # by the engine, and by the index in memory that the first search makes
+            answer = await own_api.call("POST", "/v1/memory/search", identity=here, json={"query": "lanterns harbour"})
+            found += [(one["memory"]["id"], one["score"], one["signals"]) for one in answer.json()["data"]]
+            assert isinstance(store, EdgeStore)
+            await store.settle()
+        return found
+
+    before = await scores()
+    assert len(before) == 4
+    assert before[:2] == before[2:]
+    fields = {"agent_id": "other"} if place == "agent" else {"project_id": "zeus"}
+    for number in range(8):
+        await own_api.store(f"lanterns, lanterns {number}", identity=ALICE, **fields)
+    assert await scores() == before

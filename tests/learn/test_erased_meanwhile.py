@@ -1,5 +1,6 @@
 """A user who is erased while something is under way: nothing that comes after names him again."""
 
+import asyncio
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,6 +14,7 @@ from memproxy.learn.triggers import Triggers
 from memproxy.ports import SessionProgress
 from memproxy.stores.sqlite_state import SqliteState
 from tests.learn.rig import ANN, NOON, PATIENCE_S, rig
+from tests.support.waiting import eventually
 
 SAID = "My budget for Hawaii is $10,000"
 
@@ -64,3 +66,28 @@ async def test_learning_that_begins_before_an_erasure_is_carried_out_goes_with_i
         assert await r.worker.applied(erased, PATIENCE_S)
         assert (await r.state.queue_sizes())["learn"] == {"waiting": 0, "running": 0, "parked": 0}
     assert named(tmp_path) == []
+
+
+async def test_who_waits_for_learning_that_is_erased_waits_no_longer(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1000, idle_s=1e6) as r:
+        r.server.gate.clear()  # the model does not answer
+        await r.say(SAID)
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as waiting:
+            learned = waiting.create_task(r.worker.learned(ANN, 10 * PATIENCE_S))
+            await eventually(lambda: r.server.prompts, what="the model is asked")
+            await r.plan(delete_where=Deletion())
+        assert learned.result(), "nothing is left to be learned"
+        r.server.gate.set()
+
+
+async def test_no_model_is_told_anything_more_of_who_was_erased(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1000, idle_s=1e6, window_turns=4) as r:
+        for number in range(20):
+            await r.say(f"{SAID}, said {number} times")
+        r.server.gate.clear()
+        async with asyncio.TaskGroup() as waiting:
+            waiting.create_task(r.worker.learned(ANN, PATIENCE_S))
+            await eventually(lambda: r.server.prompts, what="the model is asked")
+            await r.plan(delete_where=Deletion())
+        r.server.gate.set()
+    assert len(r.server.prompts) == 1, "the one that was under way"

@@ -206,6 +206,17 @@ async def test_a_background_response_is_captured_for_the_user_that_it_names_alon
     assert [said for _, said in await captured(state)] == [[("assistant", "Ten thousand.")]]
 
 
+async def test_a_background_response_whose_question_was_erased_is_not_captured_when_it_is_fetched(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+) -> None:
+    upstream.script(json_answer(response("", id="resp_4", status="queued", output=[])), answered("resp_4"))
+    await ask(relay, QUESTION, background=True)
+    (asked,) = relay.engine.asked
+    await state.forget(asked.scope, session=None)
+    assert (await relay.client.get("/v1/responses/resp_4")).json()["id"] == "resp_4"
+    assert await captured(state) == []
+
+
 async def test_a_response_that_no_memory_was_asked_for_is_fetched_without_a_trace(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:

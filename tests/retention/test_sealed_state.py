@@ -52,7 +52,8 @@ async def fill(state: SqliteState, scope: Scope) -> int:
     erasures = (await state.find_blocks(scope, [])).erasures
     await state.save_block(scope, WORDS[4], [BlockLine(text=TEXT, memory_id="m1")], erasures=erasures, at=NOON)
     recalled = Recalled(result="injected", query=TEXT)
-    await state.note_receipts([ReceiptPart(request_id="r", scope=scope, at=NOON, recalled=recalled)])
+    now = datetime.now(UTC)
+    await state.note_receipts([ReceiptPart(request_id="r", scope=scope, at=now, recalled=recalled)])
     rejected = Outcome(result="rejected", content=TEXT, turn_id="t1", request_ids=["r"])
     await state.note_outcomes(number, [rejected], NOON)
     await state.place(scope, [Names(wing=WORDS[1], room="s", closet=WORDS[2], same=(("dog", "biscuit"),))])

@@ -1,5 +1,6 @@
 """Entries that the journal could not take: beside the state's file until somebody opens it."""
 
+import os
 import struct
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from memproxy.core.scope import Scope
 from memproxy.ports import JournalEntry
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys, new_master_key
+from memproxy.stores.sqlite_aside import HEADER
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN
 from tests.stores.test_sqlite_state import entry
@@ -279,3 +281,26 @@ async def test_what_is_said_after_an_erasure_is_kept(tmp_path: Path) -> None:
     await state.forget(ANN, session="another")
     assert await state.append(captured()) > 0
     await state.close()
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link", "locked"])
+async def test_what_stands_in_the_place_of_a_file_set_aside_keeps_no_state_from_opening(
+    tmp_path: Path, kind: str
+) -> None:
+    file, odd = tmp_path / "state.db", tmp_path / "state.db-aside-odd"
+    if kind == "folder":
+        odd.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(odd)
+    elif kind == "link":
+        (tmp_path / "elsewhere").write_bytes(HEADER)
+        odd.symlink_to(tmp_path / "elsewhere")
+    else:
+        odd.write_bytes(HEADER)
+        odd.chmod(0)
+    state = SqliteState(file, sync="normal")
+    await state.open()
+    assert await state.append(captured()) > 0
+    await state.close()
+    assert kind == "locked" or odd.lstat()  # who may read everything takes up an empty one
+    assert kind != "link" or (tmp_path / "elsewhere").exists()

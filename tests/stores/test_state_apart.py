@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sqlite3
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from memproxy.settings import Settings
 from memproxy.stores.apart_state import ApartState
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
+from memproxy.watching import state_answers
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES
 from tests.stores.apart import opened_state
 from tests.stores.making import ANN, BEN, NOON
@@ -59,8 +61,8 @@ async def rows_of(state: SqliteState, least: int) -> bool:
 
 
 @asynccontextmanager
-async def state_process(home: Path) -> AsyncIterator[Path]:
-    """The process that writes an engine's state, as `serve` starts it; its socket."""
+async def state_process(home: Path) -> AsyncIterator[tuple[Path, int]]:
+    """The process that writes an engine's state, as `serve` starts it; its socket, and its id."""
     with tempfile.TemporaryDirectory(prefix="apart-") as folder:  # a socket's path is short
         launch = Launch(settings=reveal(Settings()), home=str(home), secret="", engine_socket=f"{folder}/engine.sock")
         command = (sys.executable, "-m", "memproxy.processes", STATE)
@@ -68,7 +70,7 @@ async def state_process(home: Path) -> AsyncIterator[Path]:
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(launch) + b"\n")
         try:
-            yield launch.state_socket
+            yield launch.state_socket, process.pid
         finally:
             process.terminate()
             assert await process.wait() == 0
@@ -79,7 +81,7 @@ async def test_a_relays_commits_wait_for_nothing_that_computes_in_the_engine(tmp
     readable, writable = os.pipe()
     relay = SqliteState(tmp_path / "state.db", sync="normal")
     await relay.open()
-    async with state_process(tmp_path) as socket:
+    async with state_process(tmp_path) as (socket, _):
         command = (sys.executable, "-c", COMPUTES, str(tmp_path), str(socket), str(readable))
         engine = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, pass_fds=[readable])
         assert engine.stdin is not None
@@ -101,7 +103,7 @@ async def test_a_relays_commits_wait_for_nothing_that_computes_in_the_engine(tmp
 
 
 async def test_what_an_engine_that_was_killed_had_claimed_is_the_next_ones_to_recover(tmp_path: Path) -> None:
-    async with state_process(tmp_path) as socket:
+    async with state_process(tmp_path) as (socket, _):
         for expected in ([], [1]):
             engine = ApartState(tmp_path / "state.db", sync="normal", reads_only=True)
             engine.writes_by(socket)
@@ -193,3 +195,18 @@ async def test_a_relay_leaves_the_log_to_the_engine(tmp_path: Path) -> None:
     assert log.stat().st_size == size, "it was brought into the file and begins anew"
     await engine.close()
     await relay.close()
+
+
+async def test_a_probe_is_answered_while_an_engine_is_served_and_not_by_a_process_that_hangs(tmp_path: Path) -> None:
+    async with state_process(tmp_path) as (socket, pid):
+        state = ApartState(tmp_path / "state.db", sync="normal", reads_only=True)
+        state.writes_by(socket)
+        await state.open()
+        assert await state_answers(socket)
+        await state.set_meta("still", "served")
+        os.kill(pid, signal.SIGSTOP)
+        assert not await state_answers(socket)
+        os.kill(pid, signal.SIGCONT)
+        assert await state_answers(socket)
+        await state.close()
+    assert not await state_answers(socket)

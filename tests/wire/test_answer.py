@@ -225,3 +225,27 @@ def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
         answer.feed(data)
         answer.finish()
         state(answer)
+
+
+MANY = 250_000
+
+
+@pytest.mark.parametrize("choices", ["{}", '{"delta":[]}', '{"delta":{"content":"a"}}'])
+def test_an_answer_of_more_objects_than_can_be_read_soon_is_not_read(choices: str) -> None:
+    """Each would be an object of ours; a hundred thousand keep all others waiting."""
+    body = f'{{"choices":[{",".join([choices] * MANY)}]}}'.encode()
+    assert not whole(body).complete
+    answer = streamed(body.decode())
+    assert (answer.unreadable, answer.complete) == (1, False)
+
+
+def test_odd_parts_in_great_number_are_not_read() -> None:
+    body = f'{{"choices":[{{"delta":{{"content":["a"{",[]" * MANY}]}}}}]}}'
+    assert streamed(body).unreadable == 1
+
+
+def test_a_large_answer_with_the_chances_of_its_words_is_read() -> None:
+    chances = [{"token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": [{"token": "b"}] * 20}] * 4_000
+    choice = {"index": 0, "message": {"content": "Hello"}, "finish_reason": "stop", "logprobs": {"content": chances}}
+    answer = whole({"choices": [choice]})
+    assert (answer.text, answer.complete) == ("Hello", True)

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.wire.encoding import MOST_MEMBERS, BodyDecoder
+from memproxy.wire.encoding import MOST_EXPANSION, MOST_MEMBERS, SURELY_EXPANDED, BodyDecoder
 from tests.wire.strategies import splits
 
 
@@ -153,3 +153,19 @@ def test_zstd_that_asks_for_more_memory_than_http_allows_is_not_decoded() -> Non
 def test_a_body_comes_in_parts_between_which_one_may_stop(encoding: bytes) -> None:
     parts = BodyDecoder(encoding).parts(WAYS[encoding](b"\0" * 50_000_000))
     assert len(next(part for part in parts if part)) <= 34_000_000
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"br", b"zstd"])
+def test_what_was_packed_to_be_unpacked_is_not(encoding: bytes) -> None:
+    decoder = BodyDecoder(encoding)
+    body = WAYS[encoding](b"\0" * 50_000_000)
+    assert len(decoder.feed(body)) == max(SURELY_EXPANDED, MOST_EXPANSION * len(body))
+    assert decoder.truncated
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"br", b"zstd"])
+def test_what_comes_piece_by_piece_is_unpacked_as_a_whole_is(encoding: bytes) -> None:
+    text = b"".join(b"line %d of an answer\n" % number for number in range(200_000))
+    body, decoder = WAYS[encoding](text), BodyDecoder(encoding)
+    assert b"".join(decoder.feed(body[start : start + 1000]) for start in range(0, len(body), 1000)) == text
+    assert decoder.usable

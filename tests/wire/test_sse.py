@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,7 +105,7 @@ def test_an_endless_line_takes_no_more_memory_than_the_bound() -> None:
     parser = SseParser(max_event_bytes=1000)
     for _ in range(10_000):
         parser.feed(b"data: " + b"x" * 100)
-    assert len(parser._partial) <= 1001
+    assert parser.held <= 1001
     assert parser.feed(b"\n\ndata: y\n\n") == [SseEvent(None, b"y")]
     assert parser.dropped == 1
 
@@ -112,6 +114,32 @@ def test_endless_data_lines_take_no_more_memory_than_the_bound() -> None:
     parser = SseParser(max_event_bytes=1000)
     for _ in range(10_000):
         parser.feed(b"data: " + b"x" * 100 + b"\n")
-    assert sum(map(len, parser._data)) <= 1000
+    assert parser.held <= 1000
     assert parser.feed(b"\n") == []
     assert parser.dropped == 1
+
+
+def test_lines_of_no_data_take_no_more_memory_than_their_bytes() -> None:
+    parser, lines = SseParser(), b"data\n" * 10_000
+    tracemalloc.start()
+    for _ in range(100):
+        parser.feed(lines)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 100 * len(lines)
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"data: [DO", b"data: [DONE]", b"data:\ndata:  [DONE] \n", b"da", b"\ndata: [DONE]\n:"]
+)
+def test_an_event_that_has_begun_may_become_the_end(said: bytes) -> None:
+    parser = SseParser()
+    parser.feed(b"data: x\n\n" + said)
+    assert parser.may_become(b"[DONE]") is (said != b"")
+
+
+@pytest.mark.parametrize("said", [b"data: [DONE] no", b"data: [DONE]\ndata: x", b"data: {", b"data: [DONE]\n\n"])
+def test_an_event_that_says_more_may_not(said: bytes) -> None:
+    parser = SseParser()
+    parser.feed(said)
+    assert not parser.may_become(b"[DONE]")

@@ -1,0 +1,67 @@
+"""Who erases his memory again and again does not keep the store from all others."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from memproxy.errors import StoreUnavailable
+from memproxy.retention.erasing import WAITED_REST, Eraser
+from memproxy.stores.edge import EdgeStore
+from memproxy.stores.sqlite_state import SqliteState
+
+SECONDS = 0.2
+
+
+class LargeStore(EdgeStore):
+    """Writing its files anew takes as long as a large one's does."""
+
+    times: list[tuple[float, float]]
+
+    async def optimize(self) -> bool:
+        begun = monotonic()
+        await asyncio.sleep(SECONDS)
+        done = await super().optimize()
+        self.times.append((begun, monotonic()))
+        return done
+
+
+@asynccontextmanager
+async def erasing(folder: Path, **options: float) -> AsyncIterator[tuple[Eraser, LargeStore]]:
+    """An eraser of a large store."""
+    store = LargeStore(folder / "store", dimension=4, embedder_name=None, lull_s=0)
+    store.times = []
+    state = SqliteState(folder / "state.db", sync="normal")
+    await store.open(None)
+    await state.open()
+    eraser = Eraser(store, state, **options)
+    try:
+        yield eraser, store
+    finally:
+        await eraser.close()
+        await store.close()
+        await state.close()
+
+
+async def test_between_two_erasures_the_store_is_free_for_longer_than_one_takes(tmp_path: Path) -> None:
+    async with erasing(tmp_path) as (eraser, store):
+        begun = monotonic()
+        await eraser.now()
+        assert store.times[0][0] - begun < SECONDS, "the first one waits for nothing"
+        for _ in range(3):  # three at a time share one
+            await asyncio.gather(eraser.now(), eraser.now(), eraser.now())
+    assert len(store.times) == 4
+    gaps = [begin - end for (_, end), (begin, _) in zip(store.times, store.times[1:], strict=False)]
+    assert min(gaps) >= (WAITED_REST - 0.5) * SECONDS
+
+
+async def test_what_would_wait_too_long_is_done_later(tmp_path: Path) -> None:
+    async with erasing(tmp_path, longest_wait_s=SECONDS) as (eraser, store):
+        await eraser.now()
+        with pytest.raises(StoreUnavailable):
+            await eraser.now()
+        assert eraser.pending
+        assert len(store.times) == 1
