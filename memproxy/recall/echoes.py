@@ -8,11 +8,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from memproxy.core.memory import Kind
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.telling import about_questions
 from memproxy.core.text import key_terms
 from memproxy.ports import Candidate
 from memproxy.recall.reading import ECHO_CHARACTERS, Reading
+
+_MARGIN = 64
+"""Blanks, and letters that have two in the other case, by which two texts that are the same may differ in length."""
 
 _TURN = Kind.TURN
 """To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
@@ -29,7 +32,7 @@ class Places(msgspec.Struct, frozen=True):
 
 def places(query: str, candidates: Sequence[Candidate], readings: Sequence[Reading]) -> Places:
     """The places of the candidates that do not count in the ranking of the others."""
-    noise = echoes(query, readings)
+    noise = echoes(query, readings) | again(query, [one.memory for one in candidates])
     noise |= {place for place, one in enumerate(candidates) if one.memory.superseded_by is not None}
     sources = frozenset(
         turn
@@ -39,6 +42,17 @@ def places(query: str, candidates: Sequence[Candidate], readings: Sequence[Readi
     )
     told = {place for place, one in enumerate(candidates) if one.memory.kind is _TURN and one.memory.id in sources}
     return Places(noise=noise, told=frozenset(told - noise))
+
+
+def again(query: str, memories: Sequence[Memory]) -> frozenset[int]:
+    """The places of the messages that are the query word for word, whatever they tell."""
+    now = query.strip().casefold()
+    length = len(query.strip())
+    return frozenset(
+        place
+        for place, one in enumerate(memories)
+        if one.kind is _TURN and abs(len(one.content) - length) <= _MARGIN and one.content.strip().casefold() == now
+    )
 
 
 def echoes(query: str, readings: Sequence[Reading | None]) -> frozenset[int]:

@@ -23,6 +23,9 @@ NEAR = 0.07
 is about the same: of pairs of an outdated statement and what holds now 57 to 71 in 100 are, of others 7 to 11.
 """
 
+AS_NEAR = 0.03
+"""Of several that are hardly less near than the nearest the newest counts."""
+
 USUAL = 0.15
 """How near two statements of one user usually are: counted as `_USUAL_COUNT` others, where there are few."""
 
@@ -46,7 +49,9 @@ def with_later(batch: Batch, odds: Array, least: float) -> Array:
         near = dict(zip([other for other, _ in others], _away(tokens, [said for _, said in others]), strict=True))
         about = [other for other in later if near[other] >= NEAR]
         if about:
-            newest = max(about, key=lambda other: batch.created[other])
+            nearest = max(near[other] for other in about)
+            as_near = [other for other in about if near[other] >= nearest - AS_NEAR]
+            newest = max(as_near, key=lambda other: batch.created[other])
             found[newest] = max(found[newest], odds[place] + _STEP)
     return found
 

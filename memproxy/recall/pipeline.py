@@ -366,6 +366,7 @@ class Recall:
 
         def asked(some: Sequence[Scored]) -> frozenset[str]:
             places = echoes.echoes(query, readings_of([one.notes for one in some]))
+            places |= echoes.again(query, [one.memory for one in some])
             return frozenset(some[place].memory.id for place in places)
 
         judged = select(

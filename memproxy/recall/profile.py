@@ -1,7 +1,7 @@
 """The answer to "What do you know about me?": no memory is nearer to it than another, so what is given is a profile.
 
-Of each topic (`recall.topics`) the memory that bears most on it, then the next of each: facts before messages, what is
-more important before what is less, and no message beside the facts that were learned from it. Of one topic ("Tell me
+Of each topic (`recall.topics`) the memory that bears most on it, then the next of each: facts before messages, of
+these first what surely tells something; what is more important before what is less, and no message beside the facts that were learned from it. Of one topic ("Tell me
 about my family") what bears most on that.
 """
 
@@ -36,12 +36,13 @@ def profile(candidates: Sequence[Candidate], readings: Sequence[Reading], topics
     learned = {turn for one in candidates if one.memory.kind is not Kind.TURN for turn in one.memory.turn_ids}
     whole = topics.is_everything(topic)
     groups: dict[int, list[tuple[tuple[float, ...], int]]] = {}
-    for place, (one, near) in enumerate(zip(candidates, told, strict=True)):
+    for place, (one, near, reading) in enumerate(zip(candidates, told, readings, strict=True)):
         memory = one.memory
         if memory.superseded_by is not None or (memory.kind is Kind.TURN and memory.id in learned):
             continue
         bears = float(near.max(initial=0.0)) if whole else float(near[topic]) if len(near) else 0.0
-        key = (float(memory.kind is Kind.TURN), -memory.importance if whole else 0.0, -bears)
+        unsure = float(memory.kind is Kind.TURN) + float(reading.own is not None)
+        key = (unsure, -memory.importance if whole else 0.0, -bears)
         groups.setdefault(int(near.argmax()) if whole and len(near) else 0, []).append((key, place))
     turn_of: list[tuple[int, tuple[float, ...], int]] = []
     for group in groups.values():

@@ -29,6 +29,11 @@ def test_a_statement_that_has_the_questions_words_alone_is_none() -> None:
     assert not places("Am I allergic to peanuts?", turn("I'm allergic to peanuts.")).noise
 
 
+def test_the_same_question_again_is_noise_though_it_tells_something() -> None:
+    asked = "It's a year since we adopted her, so I want to make our dog a cake. What goes in it?"
+    assert places(asked, turn(f"{asked} "), turn("We adopted Tuppence, our greyhound.")).noise == {0}
+
+
 @pytest.mark.parametrize("query", ["What did I ask you about shoes?", "Which questions about shoes did I have?"])
 def test_who_asks_for_questions_is_given_them(query: str) -> None:
     assert not places(query, turn("shoes?")).noise
