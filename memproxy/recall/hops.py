@@ -287,8 +287,6 @@ def id_of(one: Scored) -> tuple[str | None, str]:
 
 
 def strength(one: Scored) -> float:
-    """The score as the floor looks at it: how far away a memory was found decides on its place, not on whether it
-    answers.
-    """
+    """The score as the floor looks at it: that an edge was walked counts, how many were does not."""
     walked = one.signals.get(HOPS)
-    return one.score if walked is None else one.score / float(DECAY**walked)
+    return one.score if walked is None else one.score / float(DECAY ** (walked - 1))

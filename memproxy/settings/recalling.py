@@ -16,7 +16,7 @@ StageName = Literal[
     "rrf",
     "late",
     "phrases",
-    "preferences",
+    "topics",
     "neighbours",
     "sessions",
     "speakers",

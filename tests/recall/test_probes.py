@@ -1,4 +1,4 @@
-"""Pairs of memories and questions: which must reach the floor of 0.6, with the real model and by words alone."""
+"""Pairs of memories and questions: which must reach the default floor, with the real model and by words alone."""
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,10 @@ from tests.support.shared import MODEL_PATH, needs_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-FLOOR = 0.6
+FLOOR = Settings().recall.similarity_threshold
+NEARLY = 0.001
+"""Two scores that differ by less say the same."""
+
 Probe = Callable[[list[str], str], Awaitable[dict[str, float]]]
 TRIP = ["User's budget for the Hawaii vacation is $10,000", "User's dog is named Biscuit", "User prefers window seats"]
 PEOPLE = ["User is allergic to peanuts", "User works as a nurse in Berlin", "User's sister is called Anna"]
@@ -158,5 +161,4 @@ async def test_the_best_of_several_that_fit_comes_first(
 ) -> None:
     found = await probe(memories, question)
     best = max(found, key=lambda text: found[text])
-    assert best == memories[right], found
-    assert found[best] >= FLOOR, found
+    assert found[memories[right]] >= max(FLOOR, found[best] - NEARLY), found

@@ -30,7 +30,7 @@ TOLD = (
 
 @pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Bench]:
-    embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
+    embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path / "cache")
     await embedder.start()
     await until_ready(embedder)
     async with bench(tmp_path / "store", embedder=embedder, settings=PATIENT) as made:
