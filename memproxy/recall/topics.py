@@ -9,14 +9,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-import msgspec
+import msgspec.yaml
 import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core.tokenvectors import mean_direction
 from memproxy.errors import EmbedderUnavailable
 from memproxy.ports import Embedder
-from memproxy.yaml_file import parse_long
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +41,8 @@ class _Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def shipped() -> Mapping[str, _Topic]:
     """The topics that come with this version."""
-    text = files("memproxy.recall").joinpath("data/topics.yaml").read_text("utf-8")
-    return msgspec.convert(parse_long(text, "topics.yaml"), dict[str, _Topic])
+    text = files("memproxy.recall").joinpath("data/topics.yaml").read_bytes()
+    return msgspec.yaml.decode(text, type=dict[str, _Topic])
 
 
 class Topics:
