@@ -1,8 +1,8 @@
 """The answer to "What do you know about me?": no memory is nearer to it than another, so what is given is a profile.
 
-Of each topic (`recall.topics`) the memory that bears most on it, then the next of each: facts before messages, of
-these first what surely tells something; what is more important before what is less, and no message beside the facts that were learned from it. Of one topic ("Tell me
-about my family") what bears most on that.
+Of each topic (`recall.topics`) the memory that bears most on it, then the next of each: facts before messages, of these
+first what surely tells something; what is more important before what is less; and no message beside the facts that were
+learned from it. Of one topic ("Tell me about my family") what bears most on that.
 """
 
 from collections.abc import Sequence
