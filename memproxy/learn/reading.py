@@ -10,6 +10,7 @@ from memproxy.core.chain import RETRACTED_BY
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
+from memproxy.core.telling import SURELY_NOT, telling
 from memproxy.errors import ModelRefused
 from memproxy.learn import rules
 from memproxy.learn.access import ModelAccess
@@ -32,8 +33,6 @@ _LATEST = 24
 """Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
 
 _QUERY = 2_000
-TOLD = "told"
-"""Of a turn: whether it tells anything, as it was found when it was indexed; not there: nobody looked."""
 
 
 class Reader:
@@ -152,12 +151,8 @@ def _only_asks(window: Window) -> bool:
 
 
 def _tells(turn: Memory) -> bool:
-    """Whether a message may tell something to learn. What only asks was noted as that when it was indexed (``told`` is
-    False); what it changes or takes back is read all the same.
-    """
-    told = getattr(turn, TOLD, None)
-    told = turn.metadata.get(TOLD) if told is None else told
-    return told is not False or CHANGES in turn.metadata or RETRACTED_BY in turn.metadata
+    """Whether a message may tell something to learn; what it changes or takes back is read all the same."""
+    return telling(turn.content) >= SURELY_NOT or CHANGES in turn.metadata or RETRACTED_BY in turn.metadata
 
 
 def _plain(window: Window) -> Window:

@@ -1,5 +1,6 @@
 """Which text of a memory is searched: by the embedder, and by words."""
 
+import re
 from datetime import datetime
 
 from memproxy.core.memory import Kind, Memory
@@ -7,6 +8,20 @@ from memproxy.core.telling import only_asks
 
 OWN_WEIGHT = 3
 """How often a turn's own words count against one time for its neighbours' (see docs/decisions on recall)."""
+
+_OF_THE_USER = tuple(
+    (re.compile(pattern), own)
+    for pattern, own in (
+        ("User's ", "My "),
+        ("User is ", "I am "),
+        ("User has ", "I have "),
+        (r"User ((?:\w+ly|now|also|still|often|always) )?(\w+?)s ", r"I \1\2 "),
+        ("User ", "I "),
+    )
+)
+"""How the sentences of learn/prompts/extract.md and of the plain rules begin, and how their user begins them. With it
+the cosine of "Where do I live?" and "User lives in Lisbon" is .46 for .33, of nine such pairs .42 for .31 on the mean.
+"""
 
 _NEIGHBOUR_CHARACTERS = 600
 """What is read of a neighbour: a long message next to a short one must not drown it."""
@@ -19,9 +34,25 @@ _MONTHS = (
 
 
 def dense_text(memory: Memory) -> str:
-    """What the embedder reads: the statement itself; for a turn by a named speaker the name stands before it."""
+    """What the embedder reads: the statement itself; for a turn by a named speaker the name stands before it, and a
+    fact about the user is read as he would say it, for so he asks.
+    """
+    return _said(memory) if memory.kind is Kind.TURN else in_first_person(memory.content)
+
+
+def _said(memory: Memory) -> str:
     name = memory.metadata.get("name") if memory.kind is Kind.TURN else None
     return f"{name}: {memory.content}" if isinstance(name, str) and name else memory.content
+
+
+def in_first_person(fact: str) -> str:
+    """A fact as extraction writes them ("User works at a museum") in the words of its user, roughly."""
+    if not fact.startswith("User"):
+        return fact
+    for pattern, own in _OF_THE_USER:
+        if (found := pattern.match(fact)) is not None:
+            return found.expand(own) + fact[found.end() :]
+    return fact
 
 
 def bm25_text(memory: Memory, before: Memory | None, after: Memory | None) -> str:
@@ -32,9 +63,9 @@ def bm25_text(memory: Memory, before: Memory | None, after: Memory | None) -> st
     only asks for something of the user's own lends nothing: asked often, its words would be those of many turns.
     """
     near = [one for one in (before, after) if one is not None and not only_asks(one)]
-    own = [dense_text(memory)] * (OWN_WEIGHT if near else 1)
+    own = [_said(memory)] * (OWN_WEIGHT if near else 1)
     labels = [*memory.tags, *memory.entities, (memory.category or "").replace("/", " "), _date(memory)]
-    around = [dense_text(one)[:_NEIGHBOUR_CHARACTERS] for one in near]
+    around = [_said(one)[:_NEIGHBOUR_CHARACTERS] for one in near]
     return "\n".join(part for part in (*own, *labels, *around) if part)
 
 

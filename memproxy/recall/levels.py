@@ -37,7 +37,7 @@ before it, or likelier."""
 
 _TAKEN = (
     *("coverage", "cosine", "cosine_standing", "other_words", "other_words_cosine", "late", "late_window", "by_vector"),
-    *("phrases", "speaker", "turn", "topic"),
+    *("phrases", "speaker", "turn", "topic", "inside_time"),
 )
 """Columns that are looked at as they are."""
 

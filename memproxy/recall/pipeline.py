@@ -4,6 +4,7 @@ One deadline for all of it but the models' parts (rewrite, rerank): what a model
 """
 
 import asyncio
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -32,6 +33,7 @@ from memproxy.recall import echoes, hops, profile
 from memproxy.recall.answering import answered, note, without
 from memproxy.recall.assemble import LINE_CHARACTERS, Block, assemble
 from memproxy.recall.both import averaged
+from memproxy.recall.by_day import asks_by_day, of_days
 from memproxy.recall.candidates import looked_at, wanted
 from memproxy.recall.course import Course
 from memproxy.recall.earlier import with_earlier
@@ -43,7 +45,7 @@ from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context
 from memproxy.recall.search import Ranker, Scored, best_first
-from memproxy.recall.select import Judgements, Limits, select
+from memproxy.recall.select import ELBOW, Judgements, Limits, select
 from memproxy.recall.sides import sides_of, with_sides
 from memproxy.recall.speaks_of import higher, speaks_of
 from memproxy.recall.subqueries import parts_of
@@ -302,6 +304,9 @@ class Recall:
             hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in limits.kinds else 0)
         if (topic := self._ranker.topics.inventory(hybrid.dense)) is not None:
             return await self._profile(scope, topic, where, course)
+        if asks_by_day(query, read.spans, read.now):
+            with course.stage("search"):
+                return await of_days(self._store, scope, where, read.spans)
         with course.stage("search"):
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         if only_if_told:
@@ -377,6 +382,7 @@ class Recall:
             asked=asked,
             session=request.scope.session,
             wanted=lambda: frozenset(key_terms(query, _QUESTION_TERMS)),
+            elbow=ELBOW if self._recipe.calibrated else math.inf,
             now=now,
         )
         if not stable:

@@ -4,6 +4,7 @@ What a column is worth is not said here but in `recall.recipes`: the score is a 
 that a recipe leaves out costs nothing, and one without a weight changes nothing.
 """
 
+import math
 from collections.abc import Callable
 from types import MappingProxyType
 
@@ -22,6 +23,9 @@ RANK_CONSTANT = 60
 
 NEAR_DAYS = 7.0
 """How far from a named time something may have been said that is about it ("yesterday I ...")."""
+
+MOST_INSIDE = 3.0
+"""What being one of few memories of a time counts at most, as a logarithm."""
 
 BEST_OF_SESSION = 3
 """How many of a session's turns speak for it."""
@@ -119,17 +123,22 @@ def speakers(batch: Batch) -> Columns:
 
 
 def times(batch: Batch) -> Columns:
-    """How near a memory is to the times that the query names, and, only when it asks for the latest, how new it is."""
+    """How near a memory is to the times that the query names, whether it is of one of them (the more the fewer others
+    are), and, only when it asks for the latest, how new it is.
+    """
     spans, nothing = batch.each.spans, batch.nothing
-    near = nothing
+    near = inside = nothing
     if spans:
         moments = [memory.valid_from or memory.created_at for memory in batch.memories]
         away = np.array([min(span.days_away(moment) for span in spans) for moment in moments])
         near = np.clip(1 - away / NEAR_DAYS, 0.0, 1.0)
+        told = (away == 0).astype(float)
+        counted = told if batch.counted is None else told[batch.counted]
+        inside = told * min(MOST_INSIDE, math.log((len(counted) + 1) / (float(counted.sum()) + 0.5)))
     newest = nothing
     if batch.each.asks_for_latest and len(batch.memories) > 1:
         newest = _order(batch.created, batch.counted)
-    return {"near_time": near, "newest": newest}
+    return {"near_time": near, "inside_time": inside, "newest": newest}
 
 
 def expectations(batch: Batch) -> Columns:

@@ -27,16 +27,11 @@ NEAREST = 2
 EVERYTHING = "about_me"
 """The topic of questions for all that is known."""
 
-ASKS_FOR_ALL = 0.5
-"""Cosine to the examples of a topic's questions from which on a question is for all that is known of it: nine such
-questions of the open lives lie at 0.52 to 0.89, all 139 others below 0.4.
-"""
-
 
 class _Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: tuple[str, ...]
     tells: tuple[str, ...]
-    inventory: bool = False
+    inventory: float | None = None
 
 
 def shipped() -> Mapping[str, _Topic]:
@@ -51,7 +46,7 @@ class Topics:
     def __init__(self) -> None:
         self._asks: list[Vectors] = []
         self._tells: list[Vectors] = []
-        self._inventories: list[int] = []
+        self._inventories: dict[int, float] = {}
         self._everything = 0
 
     @property
@@ -76,7 +71,7 @@ class Topics:
         """The vectors of all examples."""
         self._tells = [np.stack([vectors[text] for text in topic.tells]) for topic in topics.values()]
         self._asks = [np.stack([vectors[text] for text in topic.asks]) for topic in topics.values()]
-        self._inventories = [place for place, topic in enumerate(topics.values()) if topic.inventory]
+        self._inventories = {place: one.inventory for place, one in enumerate(topics.values()) if one.inventory}
         self._everything = list(topics).index(EVERYTHING)
 
     def asked(self, question: Sequence[float] | Vectors) -> Vectors:
@@ -88,8 +83,8 @@ class Topics:
         if question is None or not self.known:
             return None
         near = {place: _near(self._asks[place], np.asarray(question)) for place in self._inventories}
-        best = max(near, key=near.__getitem__, default=None)
-        return best if best is not None and near[best] >= ASKS_FOR_ALL else None
+        asked = [place for place, value in near.items() if value >= self._inventories[place]]
+        return max(asked, key=near.__getitem__, default=None)
 
     def is_everything(self, topic: int) -> bool:
         """Whether it is the topic of all that is known."""

@@ -25,7 +25,7 @@ async def test_an_explained_search_says_what_recall_would_leave_out_and_why(api:
     await api.store("The vacation house has a garden")
     body = {"query": "What's my budget for the Hawaii vacation?", "explain": True}
     data = (await api.call("POST", "/v1/memory/search", json=body)).json()["data"]
-    assert [found["rejected"] for found in data] == [None, "score"]
+    assert [found["rejected"] for found in data] == [None, "elbow"]
 
 
 async def test_an_explained_recall_shows_every_candidate_with_its_fate(api: Api) -> None:
@@ -34,7 +34,7 @@ async def test_an_explained_recall_shows_every_candidate_with_its_fate(api: Api)
     body = {"query": "What's my budget for the Hawaii vacation?", "explain": True}
     recalled = (await api.call("POST", "/v1/memory/recall", json=body)).json()
     fates = {one["memory_id"]: (one["injected"], one["rejected"]) for one in recalled["candidates"]}
-    assert fates == {budget["id"]: (True, None), other["id"]: (False, "score")}
+    assert fates == {budget["id"]: (True, None), other["id"]: (False, "elbow")}
     assert all(one["signals"] for one in recalled["candidates"])
     assert recalled["query"]
 

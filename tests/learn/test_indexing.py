@@ -57,11 +57,11 @@ async def test_one_id_in_two_sessions_is_two_turns(tmp_path: Path) -> None:
 
 async def test_a_turn_is_found_by_the_words_of_what_follows_it_later(tmp_path: Path) -> None:
     async with rig(tmp_path, enabled=False) as r:
-        await r.say("What is his name?")
+        await r.say("We adopted a dog")
         r.clock.advance(5)
-        await r.say("Biscuit, of course")
-        assert set(await by_words(r, "Biscuit")) == {"What is his name?", "Biscuit, of course"}
-        assert await embedded(r) == {"What is his name?", "Biscuit, of course"}
+        await r.say("Our dog is called Biscuit")
+        assert set(await by_words(r, "Biscuit")) == {"We adopted a dog", "Our dog is called Biscuit"}
+        assert await embedded(r) == {"We adopted a dog", "Our dog is called Biscuit"}
 
 
 async def test_a_late_turn_between_others_joins_its_neighbours(tmp_path: Path) -> None:

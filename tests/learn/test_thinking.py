@@ -48,27 +48,23 @@ async def test_an_answer_that_never_begins_is_not_asked_for_in_pieces_and_says_w
         assert r.server.limits == [500, 4000]
 
 
-async def index(r: Rig, text: str, told: bool | None) -> None:
-    noted = {} if told is None else {"told": told}
+async def index(r: Rig, text: str) -> None:
     messages = [Message(role="user", content=text), Message(role="assistant", content="Here is what I would do.")]
-    body = TurnsBody(messages=messages, said_at=r.clock.now(), metadata=noted)
+    body = TurnsBody(messages=messages, said_at=r.clock.now())
     assert await r.worker.applied(await r.submit(body), PATIENCE_S)
 
 
 @pytest.mark.parametrize(
     ("said", "calls"),
     [
-        ([("Which toys suit a beagle?", False), ("And a nickname?", False)], 0),
-        ([("Which toys suit a beagle?", False), ("My beagle is called Biscuit.", True)], 1),
-        ([("Which toys suit a beagle?", None)], 1),
-        ([("I work at Siemens.", True), ("I no longer work at Siemens, so who pays?", False)], 1),
+        (["Which toys suit a beagle?", "What is a good nickname?"], 0),
+        (["Which toys suit a beagle?", "My beagle is called Biscuit."], 1),
+        (["I work at Siemens.", "I no longer work at Siemens, so who pays?"], 1),
     ],
 )
-async def test_no_model_is_asked_about_messages_that_only_ask(
-    tmp_path: Path, said: list[tuple[str, bool | None]], calls: int
-) -> None:
+async def test_no_model_is_asked_about_messages_that_only_ask(tmp_path: Path, said: list[str], calls: int) -> None:
     async with rig(tmp_path, every_turns=1000) as r:
-        for text, told in said:
-            await index(r, text, told)
+        for text in said:
+            await index(r, text)
         assert await r.worker.learned(ANN, PATIENCE_S)
         assert len(r.server.prompts) == calls

@@ -67,7 +67,7 @@ async def test_garbage_is_tried_again_and_learned_in_the_end(tmp_path: Path) -> 
 async def test_what_stays_unreadable_is_parked_and_the_next_is_learned(tmp_path: Path) -> None:
     async with rig(tmp_path, every_turns=1, max_attempts=2) as r:
         r.server.answers = ["no", "no", {"candidates": [budget("$10,000")]}]
-        await r.say("Good morning to you")
+        await r.say("The beans in my garden are up")
 
         async def parked() -> bool:
             r.clock.advance(30)

@@ -13,7 +13,7 @@ def weight(text: str, word: str) -> float:
 def test_the_speakers_name_is_part_of_a_named_turn() -> None:
     assert dense_text(turn("I bought a car", metadata={"name": "Dave"})) == "Dave: I bought a car"
     assert dense_text(turn("I bought a car")) == "I bought a car"
-    assert dense_text(fact("User bought a car", metadata={"name": "Dave"})) == "User bought a car"
+    assert dense_text(fact("User bought a car", metadata={"name": "Dave"})) == "I bought a car"
 
 
 def test_a_turn_is_found_by_its_neighbours_words_but_more_by_its_own() -> None:

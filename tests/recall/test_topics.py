@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.recall.topics import ASKS_FOR_ALL, Topics, shipped
+from memproxy.recall.topics import Topics, shipped
 from memproxy.settings import EmbeddingSettings, Settings
 from tests.recall.making import Bench, asking, bench, fact, turn
 from tests.recall.waiting import until_ready
@@ -77,4 +77,4 @@ def test_every_topic_has_examples_of_both_kinds() -> None:
 def test_without_vectors_nothing_is_near_to_any_topic() -> None:
     topics = Topics()
     assert not topics.known
-    assert topics.inventory([ASKS_FOR_ALL] * 384) is None
+    assert topics.inventory([1.0] * 384) is None
