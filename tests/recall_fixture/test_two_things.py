@@ -17,7 +17,9 @@ LEAST_CHANGED = {"words": 11, "model": 16}
 """Of 18 changes: those whose new value is given."""
 
 LEAST_FIRST = {"words": 1, "model": 14}
-"""Of 18 changes: those whose new value stands before the old one, or without it; by words alone nothing tells that they are of one thing."""
+"""Of 18 changes: those whose new value stands before the old one, or without it; words alone do not tell them to be of
+one thing.
+"""
 
 
 async def answers(known: Bench, user: str, texts: tuple[str, str], *asked: str) -> list[str]:
