@@ -19,7 +19,7 @@ LOWEST_TESTS := tests/auth tests/wire tests/relay tests/core/test_tokenvectors.p
 # than the rest of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-clients test-browser test-lowest check lint types docs bench serve lock clean
+.PHONY: demo test test-clients test-browser test-lowest check lint types docs bench eval serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
@@ -62,6 +62,13 @@ types: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m memproxy.docs_check
+
+# Quality on public development data, our own chats and lives: a quarter of an hour. EVAL=--quick asks a few questions of
+# the large sets. A local model: MEMPROXY_EVAL_MODEL.
+eval: $(STAMP)
+	$(BIN)/python -m memproxy.evals.overview --data $(or $(MEMPROXY_EVAL_DATA),../shared/eval) \
+		$(if $(or $(MEMPROXY_EVAL_MODEL),$(wildcard ../shared/models/all-MiniLM-L6-v2)),--model-path \
+		$(or $(MEMPROXY_EVAL_MODEL),../shared/models/all-MiniLM-L6-v2)) $(EVAL)
 
 bench: $(STAMP)
 	$(BIN)/python -m memproxy.evals.bench

@@ -1,6 +1,7 @@
 """Fits the weights of `core.telling` on labelled parts of messages and writes them where the package has them.
 
-    python -m memproxy.evals.telling tests/evals/speech/train.tsv --held tests/evals/speech/test_held.tsv [--write]
+    cd tests/evals/speech
+    python -m memproxy.evals.telling train.tsv instructions.tsv --held test_held.tsv [--asks FILE] [--write]
 
 A line is ``label<TAB>language<TAB>text``. ``--asks`` names a file of JSON lines whose ``text`` only asks (questions and
 requests of other sets), each of which counts a fifth of a labelled part. Both are one class but for what ``tells``.
@@ -11,6 +12,7 @@ import base64
 import json
 import math
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -104,12 +106,12 @@ def figures(labels: Sequence[float], odds: Sequence[float]) -> dict[str, float]:
 def main() -> None:
     """Fit, print the figures of the held parts, and write the weights if asked to."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("train", type=Path)
+    arguments.add_argument("train", type=Path, nargs="+")
     arguments.add_argument("--held", type=Path)
     arguments.add_argument("--asks", type=Path)
     arguments.add_argument("--write", action="store_true")
     given = arguments.parse_args()
-    labels, texts = read(given.train)
+    labels, texts = (list(chain(*parts)) for parts in zip(*map(read, given.train), strict=True))
     others = [json.loads(line)["text"] for line in given.asks.read_text("utf-8").splitlines()] if given.asks else []
     weights = [1.0] * len(labels) + [OF_OTHERS] * len(others)
     packed, scale = rounded(fit(Parts([*labels, *[0.0] * len(others)], [*texts, *others], weights)))

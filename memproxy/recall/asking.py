@@ -51,7 +51,6 @@ _YOU_SAID = re.compile(
     r"|\byour (?:suggestion|recommendation|advice|list|answer|explanation|idea|tip|plan|proposal|recipe)s?\b"
     r"|\byour(?: [\w-]+){1,3} (?:recipe|plan|tip|suggestion|recommendation|advice|idea)s?\b"
     r"|\bour (?:previous|last|earlier) (?:conversation|chat|discussion)\b"
-    r"|\bremind me\b"
     r"|\b(?:du|sie)\b[^.?!]{0,60}\b(?:empfohlen|vorgeschlagen|gesagt|geraten|genannt|erklärt|geschrieben|erwähnt)\b"
     r"|\bdein(?:e[mnrs]?)? (?:vorschl[aä]ge?|tipps?|empfehlung|rat|idee|plan|antwort|rezept)\b"
     r"|\b(?:recomendaste|sugeriste|dijiste|aconsejaste|propusiste|explicaste|mencionaste|diste|escribiste)\b"

@@ -285,7 +285,11 @@ async def test_no_query_at_all_finds_nothing(tmp_path: Path) -> None:
 
 async def test_who_asks_what_was_on_a_day_is_given_what_was_said_then(tmp_path: Path) -> None:
     async with bench(tmp_path) as it:
-        for ago, text in ((6, "We climbed Helvellyn with the kids."), (40, "I planted beans."), (1, "I fixed the shed.")):
+        for ago, text in (
+            (6, "We climbed Helvellyn with the kids."),
+            (40, "I planted beans."),
+            (1, "I fixed the shed."),
+        ):
             said = NOW - timedelta(days=ago)
             await it.put(turn(text, session_id=f"s{ago}", created_at=said))
         yesterday = await it.recall.recall(asking("What did I do yesterday?"))
