@@ -32,9 +32,6 @@ through of parts that were not fitted on).
 SURELY = 1.5
 """From here on a message tells, also where it has no other words than the question."""
 
-SURELY_NOT = -2.5
-"""Below this it surely tells nothing: no model is asked what is to be learned of it."""
-
 MOST_CHARACTERS = 4_000
 """What is read of a message: its beginning and, of a longer one, its end."""
 

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.chain import RETRACTED_BY
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
-from memproxy.core.telling import SURELY_NOT, telling
 from memproxy.errors import ModelRefused
 from memproxy.learn import rules
 from memproxy.learn.access import ModelAccess
@@ -20,7 +18,7 @@ from memproxy.learn.extract import Extractor, is_read
 from memproxy.learn.orders import heeded
 from memproxy.learn.outages import ModelOutages
 from memproxy.learn.outdated import PREDICATE
-from memproxy.learn.pending import CHANGES, as_before, changed_by
+from memproxy.learn.pending import as_before, changed_by
 from memproxy.learn.pleasantries import hold_nothing
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
@@ -84,9 +82,6 @@ class Reader:
         if not self._verbatim and hold_nothing(window.turns, window.new_ids):
             metrics().extractions_skipped.labels(reason="smalltalk").inc()
             return Read([], [])
-        if not self._verbatim and _only_asks(window):
-            metrics().extractions_skipped.labels(reason="asks").inc()
-            return Read([], [])
         if not is_new:
             pending = await self._pending(scope, window)
             related = [one for one in await self._related(scope, window) if one.id not in pending]
@@ -142,17 +137,6 @@ class Reader:
         page = await self._store.page(owner, where, limit=_LATEST)
         known = {memory.id for memory in found}
         return [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
-
-
-def _only_asks(window: Window) -> bool:
-    """Whether the new messages of a window only ask; what assistants say to that is no reason to ask a model either."""
-    said = [turn for turn in window.turns if turn.id in window.new_ids and turn.trust is not Trust.ASSISTANT]
-    return bool(said) and not any(_tells(turn) for turn in said)
-
-
-def _tells(turn: Memory) -> bool:
-    """Whether a message may tell something to learn; what it changes or takes back is read all the same."""
-    return telling(turn.content) >= SURELY_NOT or CHANGES in turn.metadata or RETRACTED_BY in turn.metadata
 
 
 def _plain(window: Window) -> Window:

@@ -6,9 +6,7 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-from memproxy.core.protocol import TurnsBody
-from memproxy.core.turn import Message
-from tests.learn.rig import ANN, PATIENCE_S, Rig, budget, rig
+from tests.learn.rig import ANN, PATIENCE_S, budget, rig
 
 
 def cut() -> float:
@@ -46,25 +44,3 @@ async def test_an_answer_that_never_begins_is_not_asked_for_in_pieces_and_says_w
         (parked,) = [one.getMessage() for one in caplog.records if "is parked" in one.getMessage()]
         assert "models.extract.max_tokens" in parked
         assert r.server.limits == [500, 4000]
-
-
-async def index(r: Rig, text: str) -> None:
-    messages = [Message(role="user", content=text), Message(role="assistant", content="Here is what I would do.")]
-    body = TurnsBody(messages=messages, said_at=r.clock.now())
-    assert await r.worker.applied(await r.submit(body), PATIENCE_S)
-
-
-@pytest.mark.parametrize(
-    ("said", "calls"),
-    [
-        (["Which toys suit a beagle?", "What is a good nickname?"], 0),
-        (["Which toys suit a beagle?", "My beagle is called Biscuit."], 1),
-        (["I work at Siemens.", "I no longer work at Siemens, so who pays?"], 1),
-    ],
-)
-async def test_no_model_is_asked_about_messages_that_only_ask(tmp_path: Path, said: list[str], calls: int) -> None:
-    async with rig(tmp_path, every_turns=1000) as r:
-        for text in said:
-            await index(r, text)
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        assert len(r.server.prompts) == calls

@@ -28,22 +28,22 @@ async def tokens(r: Rig) -> dict[str, str]:
 async def test_turns_and_memories_get_theirs_when_they_are_written(tmp_path: Path) -> None:
     async with rig(tmp_path, embedder=LateWords(), enabled=False) as r:
         await r.say("We walked Biscuit", "Along the river")
-        await r.plan(upserts=[fact("f1", content="User has a dog")])
+        await r.plan(upserts=[fact("f1", content="Ann has a dog")])
         found = await tokens(r)
-        assert set(found) == {"We walked Biscuit", "Along the river", "User has a dog"}
+        assert set(found) == {"We walked Biscuit", "Along the river", "Ann has a dog"}
         assert all(content in text for content, text in found.items())
 
 
 async def test_a_changed_text_gets_new_ones_and_other_changes_leave_them(tmp_path: Path) -> None:
     async with rig(tmp_path, embedder=LateWords(), enabled=False) as r:
-        await r.plan(upserts=[fact("f1", content="User has a dog")])
+        await r.plan(upserts=[fact("f1", content="Ann has a dog")])
         await r.plan(changes={"f1": {"importance": 0.9}})
-        assert "User has a dog" in (await tokens(r))["User has a dog"]
-        await r.plan(changes={"f1": {"content": "User has a cat"}})
+        assert "Ann has a dog" in (await tokens(r))["Ann has a dog"]
+        await r.plan(changes={"f1": {"content": "Ann has a cat"}})
         found = await tokens(r)
-        assert set(found) == {"User has a cat"}
-        assert "dog" not in found["User has a cat"]
-        assert "cat" in found["User has a cat"]
+        assert set(found) == {"Ann has a cat"}
+        assert "dog" not in found["Ann has a cat"]
+        assert "cat" in found["Ann has a cat"]
 
 
 async def test_they_are_filled_in_with_the_vectors_when_the_embedder_comes(tmp_path: Path) -> None:
