@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StateUnavailable
 from memproxy.learn.endings import Endings
+from memproxy.learn.locks import Owner
 from memproxy.learn.triggers import Triggers
 from memproxy.learn.writes import Writes
-from memproxy.ports import JournalKind, StateStore
+from memproxy.ports import JournalKind, JournalRow, StateStore
 
 log = logging.getLogger(__name__)
 
@@ -40,15 +41,30 @@ class Waits:
         self._wake_index = wake_index
         self._learn_ended = asyncio.Event()
         self._index_ended = asyncio.Event()
+        self._written: dict[Owner, set[int]] = {}
 
-    def ended(self, kind: JournalKind) -> None:
-        """A row of this kind is done, refused, parked or, but for `JournalKind.LEARN`, put back."""
-        if kind is JournalKind.LEARN:
+    def written(self, rows: Sequence[JournalRow]) -> None:
+        """The turns of these rows are in the store, where a search finds them; they end with its flush."""
+        for row in rows:
+            self._written.setdefault(row.entry.scope.owner, set()).add(row.number)
+        self._tell_index()
+
+    def ended(self, row: JournalRow) -> None:
+        """A row is done, refused, parked or, but for `JournalKind.LEARN`, put back."""
+        if row.entry.kind is JournalKind.LEARN:
             self._learn_ended.set()
             self._learn_ended = asyncio.Event()
-        else:
-            self._index_ended.set()
-            self._index_ended = asyncio.Event()
+            return
+        owner = row.entry.scope.owner
+        if numbers := self._written.get(owner):
+            numbers.discard(row.number)
+            if not numbers:
+                del self._written[owner]
+        self._tell_index()
+
+    def _tell_index(self) -> None:
+        self._index_ended.set()
+        self._index_ended = asyncio.Event()
 
     async def applied(self, number: int, timeout_s: float) -> bool:
         """As `Worker.applied`."""
@@ -71,12 +87,34 @@ class Waits:
             return False
 
     async def soon_indexed(self, owner: Scope, timeout_s: float, most: int) -> bool:
-        """As `indexed`; False at once where so much waits that it takes longer, or where it waits for the store."""
-        rows = (await self._state.backlog(owner)).get("index", {})
-        left = rows.get("waiting", 0) + rows.get("running", 0)
+        """Whether a search finds all of an owner's turns, waiting for it; what is found need not be flushed. False at
+        once where it takes longer: where much waits, where it waits for the store, or behind turns that are to be
+        flushed first (an owner's rows are done one by one).
+        """
+        left = await self._unwritten(owner)
         if not left:
             return True
-        return left <= most and not self._endings.waits(owner.owner) and await self.indexed(owner, timeout_s)
+        if left > most or owner.owner in self._written or self._endings.waits(owner.owner):
+            return False
+        try:
+            with self._writes.waited_for():
+                async with asyncio.timeout(timeout_s):
+                    await self._soon(owner, left)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _soon(self, owner: Scope, left: int) -> None:
+        while left:
+            told = self._index_ended
+            self._wake_index()
+            if left := await self._unwritten(owner):
+                await told.wait()
+                left = await self._unwritten(owner)
+
+    async def _unwritten(self, owner: Scope) -> int:
+        rows = (await self._state.backlog(owner)).get("index", {})
+        return max(0, rows.get("waiting", 0) + rows.get("running", 0) - len(self._written.get(owner.owner, ())))
 
     async def begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
         """Learn from ``scope.session`` for this reason; True when that is done, False if not within the time, or if it

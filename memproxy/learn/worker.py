@@ -367,6 +367,7 @@ class Worker:
         if row.entry.kind is JournalKind.TURNS:
             with self._background.going_before():
                 asked = await self._indexer.turns(rows)
+            self._waits.written(rows)
             if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
                 await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
@@ -407,4 +408,4 @@ class Worker:
         if for_good and row.entry.kind is JournalKind.LEARN:
             self._learner.forget(row.number)
         if for_good or row.entry.kind is not JournalKind.LEARN:
-            self._waits.ended(row.entry.kind)
+            self._waits.ended(row)

@@ -13,6 +13,9 @@ from memproxy.learn.worker import _RUN
 from memproxy.ports import JournalEntry, JournalKind
 from tests.learn.rig import ANN, PATIENCE_S, Rig, rig
 
+NEVER_S = 1e6
+"""A wait of this length fails the test."""
+
 BOB = Scope(tenant=ANN.tenant, user="bob")
 
 
@@ -50,3 +53,20 @@ async def test_a_long_backlog_is_not_waited_for(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE_S):
             assert not await it.worker.soon_indexed(ANN, 10 * PATIENCE_S)
         assert monotonic() - begun < PATIENCE_S
+
+
+async def test_nobody_waits_behind_turns_that_are_to_be_flushed_first(tmp_path: Path) -> None:
+    """A user's rows are done one by one: who asks right behind each answer is not kept waiting for the one before."""
+    async with rig(tmp_path, started=False) as it:
+        await capture(it, "My locker code is 4471.", "My bike is red.")
+        (first,) = await it.state.claim("index", limit=1, now=it.clock.now())
+        it.worker._waits.written([first])
+        assert not await it.worker.soon_indexed(ANN, NEVER_S)
+
+
+async def test_what_is_written_is_found_though_it_is_not_flushed(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as it:
+        await capture(it, "My locker code is 4471.")
+        (first,) = await it.state.claim("index", limit=1, now=it.clock.now())
+        it.worker._waits.written([first])
+        assert await it.worker.soon_indexed(ANN, NEVER_S)
