@@ -73,6 +73,7 @@ def judge(
     ``tool_forced`` says that the request makes the model call a tool, whatever is asked. ``follows`` says that the user
     said something before: a vague question may then be about that.
     """
+    text = text.lstrip()  # what is read is the beginning of what was written
     head = plain(text)
     if not any(map(str.isalnum, head)) and len(head) <= MOST_READ:
         return Verdict(searched=False, reason="empty")

@@ -365,3 +365,7 @@ def test_a_verdict_does_not_take_longer_for_a_longer_text(unit: str) -> None:
         return min(times)
 
     assert least(unit * (1_000_000 // len(unit))) < 0.005
+
+
+def test_blanks_before_a_question_do_not_hide_it() -> None:
+    assert judge("\n" * 50_000 + "What is my dog called?", frozenset(["empty"])).reason == "personal"
