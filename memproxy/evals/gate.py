@@ -119,15 +119,7 @@ async def given(
     """
     counts: dict[str, Counter[str]] = {}
     for one, user in ((one, user) for one in judged for user in users):
-        probe = Probe(
-            id=f"{user}?{one.line.text}",
-            user=user,
-            language="en",
-            size="everyday",
-            group="general",
-            asked_at=datetime.now(UTC),
-            ask=one.line.text,
-        )
+        probe = Probe(id=f"{user}?{one.line.text}", user=user, asked_at=datetime.now(UTC), ask=one.line.text)
         found = await memory.ask(probe, recipe)
         counted = {"asked": 1, "searched": int(found.skipped is None), "injected": int(bool(found.lines))}
         counts.setdefault(one.line.kind, Counter()).update(counted)

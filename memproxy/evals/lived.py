@@ -156,8 +156,6 @@ def _life(person: _Person, nothing: Sequence[_Nothing]) -> Life:
             probe=Probe(
                 id=f"{person.user}?{one.id}",
                 user=person.user,
-                language="en",
-                size="everyday",
                 group="fact",
                 asked_at=max(one.at, last),
                 ask=one.ask,
@@ -176,15 +174,7 @@ def _life(person: _Person, nothing: Sequence[_Nothing]) -> Life:
 
 
 def _wants_nothing(user: str, number: int, one: _Nothing, at: datetime) -> Asked:
-    probe = Probe(
-        id=f"{user}?nothing-{number}",
-        user=user,
-        language="en",
-        size="everyday",
-        group="general",
-        asked_at=at,
-        ask=one.ask,
-    )
+    probe = Probe(id=f"{user}?nothing-{number}", user=user, asked_at=at, ask=one.ask)
     return Asked(probe=probe, kind="nothing", reply=one.reply, reply_without=one.reply)
 
 

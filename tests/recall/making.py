@@ -28,6 +28,9 @@ LIMITS = Limits.of(Settings(), RecallLimits())
 UNHURRIED = Settings.model_validate({"recall": {"deadline_ms": 5_000}})
 """A busy machine must not turn a test of what is found into one of deadlines."""
 
+PATIENT = Settings.model_validate({"recall": {"deadline_ms": 60_000}})
+"""The same where the model reads beside it."""
+
 
 class FixedClock:
     """Always the same instant."""

@@ -58,11 +58,11 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     user: str
-    language: Language
-    size: Size
-    group: Group
     asked_at: datetime
     ask: str
+    language: Language = "en"
+    size: Size = "everyday"
+    group: Group = "general"
     before: tuple[str, ...] = ()
     gold: tuple[frozenset[str], ...] = ()
     acceptable: frozenset[str] = frozenset()
