@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import re
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
@@ -86,3 +87,11 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
     """A scripted upstream of the test's own."""
     async with scripted_upstream() as server:
         yield server
+
+
+@pytest.fixture
+def hangup_not_ignored() -> Iterator[None]:
+    """A hangup ends processes, also where the tests themselves were started with ``nohup``."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -139,6 +139,7 @@ def test_a_long_temporary_folder_does_not_make_the_sockets_path_too_long(
         assert len(str(folder / "engine.sock")) < 100
 
 
+@pytest.mark.usefixtures("hangup_not_ignored")
 def test_a_hangup_ends_us_unless_it_is_ignored_as_nohup_has_it() -> None:
     assert signal.SIGHUP in ending_signals()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

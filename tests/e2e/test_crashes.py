@@ -134,6 +134,7 @@ async def test_a_full_disk_costs_no_answer_and_no_turn(upstream: ScriptedUpstrea
         assert (await proxy.readiness())[1]["parts"]["state"] == "ready"
 
 
+@pytest.mark.usefixtures("hangup_not_ignored")
 @pytest.mark.parametrize("asked", [(signal.SIGTERM,), (signal.SIGHUP, signal.SIGHUP)], ids=["asked", "terminal closed"])
 async def test_an_orderly_end_lets_an_open_stream_finish(
     upstream: ScriptedUpstream, tmp_path: Path, asked: tuple[signal.Signals, ...]
