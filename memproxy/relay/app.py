@@ -141,11 +141,11 @@ def _route(request: Request) -> str:
     What another server may read as another path goes nowhere: dot segments, and other spellings of the memory API's
     paths, which would tell the upstream what is meant for us.
     """
-    path, loose = request.path, request.loose_path
-    if loose is None:
-        return "none"
+    path = request.path
     if request.method == "POST" and path in _MEMORY_PATHS:
         return _MEMORY_PATHS[path]
+    if (loose := request.loose_path) is None:
+        return "none"
     if path.removeprefix("/") in _HEALTH:
         return path.removeprefix("/")
     if MemoryApi.claims(path):

@@ -155,6 +155,8 @@ class ChatHandler:
 
     async def _may_hold_ours(self, body: bytes) -> bool:
         """False also of what is too large to be looked at."""
+        if len(body) <= OFF_LOOP_BYTES:
+            return may_hold_ours(body)
         return len(body) <= MOST_BYTES and await self._work.run(partial(may_hold_ours, body), len(body))
 
     async def _read(self, request: Request, body: bytes, encoding: str | None, wire: WireFormat) -> RequestBody:

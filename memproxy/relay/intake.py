@@ -29,6 +29,35 @@ class Share:
         self.uploads = False
 
 
+class _Turn:
+    """A body under way. It can be ended from outside, as by `asyncio.timeout`, which costs more: few ever are."""
+
+    __slots__ = ("_end", "_task", "ended")
+
+    def __init__(self) -> None:
+        self._task = asyncio.current_task()
+        self._end: asyncio.TimerHandle | None = None
+        self.ended = False
+
+    def end_at(self, when: float) -> None:
+        """Break its reading off then, on the loop's clock, unless it is over."""
+        self._end = asyncio.get_running_loop().call_at(when, self._break_off)
+
+    def _break_off(self) -> None:
+        if self._task is not None:
+            self.ended = True
+            self._task.cancel()
+
+    def over(self) -> None:
+        """It is not broken off any more."""
+        if self._end is not None:
+            self._end.cancel()
+
+    def is_ours(self) -> bool:
+        """Whether its task was cancelled by this alone, and by nobody else besides."""
+        return self.ended and self._task is not None and self._task.uncancel() == 0
+
+
 class Intake:
     """One for a relay.
 
@@ -42,7 +71,7 @@ class Intake:
         self._work = work
         self._most_bytes = most_bytes
         self._most_under_way = most_under_way
-        self._reading: dict[asyncio.Timeout, float] = {}
+        self._reading: dict[_Turn, float] = {}
         self._uploads = 0
         self._bytes = 0
 
@@ -55,27 +84,29 @@ class Intake:
         """
         parts: list[bytes] = []
         size, ended = 0, False
+        turn = _Turn()
+        self._begin(turn)
         try:
-            async with asyncio.timeout(None) as turn:
-                self._begin(turn)
-                try:
-                    while not ended:
-                        data, ended = await part()
-                        size += len(data)
-                        if size > limit:
-                            return None
-                        self._take(share, len(data), turn)
-                        parts.append(data)
-                finally:
-                    self._reading.pop(turn, None)
-        except TimeoutError as error:
+            while not ended:
+                data, ended = await part()
+                size += len(data)
+                if size > limit:
+                    return None
+                self._take(share, len(data), turn)
+                parts.append(data)
+        except asyncio.CancelledError as error:
+            if not turn.is_ours():
+                raise
             raise BodyTimeout(
                 "The end of the request's body did not come, and others wait: too many are being sent at once (half of "
                 "server.max_concurrent_requests). Send it again, as a whole."
             ) from error
+        finally:
+            self._reading.pop(turn, None)
+            turn.over()
         return parts[0] if len(parts) == 1 else await self._work.run(partial(b"".join, parts), size)
 
-    def _begin(self, turn: asyncio.Timeout) -> None:
+    def _begin(self, turn: _Turn) -> None:
         self._reading[turn] = asyncio.get_running_loop().time()
         if len(self._reading) + self._uploads > self._most_under_way:
             self._end_first(after_s=GRACE_S)
@@ -83,7 +114,7 @@ class Intake:
     def _end_first(self, *, after_s: float = 0.0) -> None:
         """End the body that was begun first, so long after its beginning."""
         first = next(iter(self._reading))
-        first.reschedule(self._reading.pop(first) + after_s)
+        first.end_at(self._reading.pop(first) + after_s)
 
     def upload(self, share: Share) -> None:
         """A body that is relayed as it comes begins.
@@ -115,7 +146,7 @@ class Intake:
             )
         self._add(share, size)
 
-    def _take(self, share: Share, size: int, turn: asyncio.Timeout) -> None:
+    def _take(self, share: Share, size: int, turn: _Turn) -> None:
         """As `hold`, for a part that came: where there is no room, the body under way that was begun first goes, if
         that is another one.
         """

@@ -36,7 +36,6 @@ class Request:
         "headers",
         "method",
         "path",
-        "pieces",
         "raw_path",
         "received_all",
         "send",
@@ -52,8 +51,6 @@ class Request:
         self.path = path.decode("latin-1")
         """As it was sent. What routes a request, what the upstream gets and what the engine gets are these bytes: a
         path that is decoded as a whole has other pieces."""
-        self.pieces = [unquote(piece) for piece in self.path.split("/")]
-        """What stands between the slashes that were sent as such; an encoded one is part of a name."""
         self.headers = Headers(scope["headers"])
         self.has_host = scope.get("http_version") != "1.1" or self.headers.get(b"host") is not None
         """Whether it names the host that it is for, which HTTP/1.1 demands (RFC 9112, 3.2)."""
@@ -68,6 +65,11 @@ class Request:
         self._request_id: str | None = None
         self.told: RawHeaders = []
         """What the answer's headers say of memory, whoever answers: the upstream, or we with an error."""
+
+    @property
+    def pieces(self) -> list[str]:
+        """What stands between the slashes that were sent as such; an encoded one is part of a name."""
+        return [unquote(piece) for piece in self.path.split("/")]
 
     @property
     def loose_path(self) -> str | None:
