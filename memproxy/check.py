@@ -16,7 +16,7 @@ from memproxy.home import home_dir, state_path, store_path
 from memproxy.settings import Settings, UpstreamSettings
 from memproxy.supervisor import AlreadyServed, InstanceLock, bind
 from memproxy.wiring.engine import make_embedder, make_store
-from memproxy.wiring.files import check_files, count_signing_keys, way_to
+from memproxy.wiring.files import check_files, count_signing_keys, memory_for, way_to
 from memproxy.wiring.state import make_state
 
 TIMEOUT_S = 10.0
@@ -53,9 +53,16 @@ def check_address(settings: Settings) -> Finding:
     return Finding("listen", True, f"{shown}:{port} is free" if port else f"{shown}, any free port")
 
 
-async def check_upstream(upstream: UpstreamSettings) -> Finding:
+def check_users(settings: Settings) -> Finding:
+    """Who gets memory; worth knowing where requests that name no user have none."""
+    who = memory_for(settings)
+    return Finding("memory", who.unnamed or None, who.text)
+
+
+async def check_upstream(upstream: UpstreamSettings, *, clients_key: bool = True) -> Finding:
     """Any HTTP answer means that it can be reached; only a client's key decides what it answers. It is asked the way
-    that requests go: with its certificates, and through the environment's proxy where that is on.
+    that requests go: with its certificates, and through the environment's proxy where that is on. ``clients_key``
+    False: clients' own keys do not go there, so that it must answer to what is configured.
     """
     shown = upstream.shown_url
     headers = {"authorization": f"Bearer {upstream.api_key.get_secret_value()}"} if upstream.api_key else {}
@@ -70,6 +77,9 @@ async def check_upstream(upstream: UpstreamSettings) -> Finding:
         return Finding("upstream", False, f"{shown} does not answer ({type(error).__name__}: {error}). {remedy}")
     if answer.status_code in {401, 403} and upstream.api_key:
         return Finding("upstream", False, f"{shown} refuses upstream.api_key ({answer.status_code}).")
+    if answer.status_code in {401, 403} and not clients_key:
+        remedy = "Set upstream.api_key (or the route's): callers' keys do not go upstream in this auth.mode."
+        return Finding("upstream", False, f"{shown} asks for a key ({answer.status_code}). {remedy}")
     return Finding("upstream", True, f"{shown} answers ({answer.status_code} for /models)")
 
 
@@ -164,11 +174,14 @@ async def findings(settings: Settings, home: Path) -> list[Finding]:
     """Everything but the configuration itself, checked one after the other."""
     routes = [settings.upstream.of_route(route) for route in settings.upstream.routes]
     upstreams = {upstream.base_url: upstream for upstream in (*routes, settings.upstream)}
-    checks: list[Callable[[], Awaitable[Finding]]] = [partial(check_upstream, one) for one in upstreams.values()]
+    checks: list[Callable[[], Awaitable[Finding]]] = [
+        partial(check_upstream, one, clients_key=settings.auth.mode == "passthrough" and one is settings.upstream)
+        for one in upstreams.values()
+    ]
     if settings.auth.mode == "jwt" and settings.auth.jwt.jwks_url:
         checks.append(lambda: check_tokens(settings))
     files = _held(settings, home)
-    found = []
+    found = [check_users(settings)]
     if files is None:
         found.append(check_address(settings))
         checks += [lambda: check_state(settings, home), lambda: check_store(settings, home)]

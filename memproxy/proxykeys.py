@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from memproxy.auth import default_user
 from memproxy.auth.hashing import hashed, is_hash
+from memproxy.auth.naming import ACT_AS_USER
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, new_key
 from memproxy.errors import ConfigError
@@ -54,6 +56,21 @@ def made(asked: Asked) -> tuple[str, KeyRecord]:
         expires_at=now + timedelta(days=asked.days) if asked.days else None,
     )
     return key, record
+
+
+def without_memory(record: KeyRecord, settings: Settings | None) -> str | None:
+    """Why requests with this key have no memory, and what to do; None: they have. ``settings`` None: not known."""
+    if settings is not None and settings.auth.mode != "keys":
+        return f"auth.mode is {settings.auth.mode}: proxy keys open nothing. Set it to keys."
+    if "chat" not in record.permissions:
+        return None  # it is for the memory API
+    named = record.user is not None or ACT_AS_USER in record.permissions
+    if named or (settings is not None and default_user(settings.auth, settings.server) is not None):
+        return None
+    return (
+        "Chat with this key has no memory, as it says of no request whose it is: make it for one user (--user U), let "
+        f"requests name their user (--permission chat --permission {ACT_AS_USER}), or set auth.unnamed_user."
+    )
 
 
 async def keep(settings: Settings, record: KeyRecord) -> None:

@@ -40,7 +40,7 @@ from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.launch import ENGINE, RELAY, STATE, Launch, LongWork, ending_signals, reveal
 from memproxy.settings import Settings
 from memproxy.watching import PROBE_EVERY_S, Replaced, Silence, answers, state_answers
-from memproxy.wiring.files import check_files
+from memproxy.wiring.files import check_files, memory_for
 
 log = logging.getLogger(__name__)
 
@@ -405,6 +405,7 @@ def serve(settings: Settings, environ: dict[str, str]) -> None:
         for lock in locks:
             lock.announce(address)
         log.info("memproxy %s listens on %s, upstream %s", __version__, address, settings.upstream.shown_url)
+        log.info("who gets memory: %s", memory_for(settings).text)
         launch = Launch(
             settings=reveal(settings),
             home=str(home),

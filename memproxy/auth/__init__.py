@@ -4,6 +4,7 @@ from memproxy.auth.browser import ALLOWED_ORIGIN, BrowserGuard
 from memproxy.auth.hashing import is_hash
 from memproxy.auth.headers import MAX_ID_LENGTH, Headers, clean_id, client_key, is_loopback
 from memproxy.auth.modes import Authenticator, make_authenticator
+from memproxy.auth.naming import default_user, who_is_remembered
 from memproxy.auth.passthrough import ANONYMOUS, key_hash
 from memproxy.auth.users import (
     administered_user,
@@ -30,6 +31,7 @@ __all__ = [
     "clean_id",
     "client_key",
     "decode_identity",
+    "default_user",
     "encode_identity",
     "is_hash",
     "is_key_id",
@@ -41,4 +43,5 @@ __all__ = [
     "resolve_scope",
     "resolve_user",
     "speaks_for_all",
+    "who_is_remembered",
 ]

@@ -43,14 +43,15 @@ class BrowserGuard:
         names = {socket.gethostname().lower(), socket.getfqdn().lower()}
         return {host.lower(), f"[{host.lower()}]", *names, *LOOPBACK_NAMES}
 
-    def check(self, headers: Headers, *, is_page: bool = False) -> None:
-        """Refuse a foreign ``Host`` or ``Origin``. ``is_page``: links of other pages may lead here.
+    def check(self, headers: Headers, *, is_page: bool = False, is_health: bool = False) -> None:
+        """Refuse a foreign ``Host`` or ``Origin``. ``is_page``: links of other pages may lead here. ``is_health``: what
+        watches the server asks by whatever address it has, a pod's or loopback, which no rebinding can name.
 
         Raises:
             RequestError: ``Host`` is no name or address, or there are several.
             Forbidden: with the setting that would allow it.
         """
-        host = self._checked_host(headers)
+        host = self._checked_host(headers, any_address=is_health)
         origins = headers.all(b"origin")
         for origin in origins:
             if not self._origin_allowed(origin.rstrip("/").lower(), host.lower()):
@@ -63,7 +64,7 @@ class BrowserGuard:
                 code="origin_refused",
             )
 
-    def _checked_host(self, headers: Headers) -> str:
+    def _checked_host(self, headers: Headers, *, any_address: bool) -> str:
         """The request's ``Host``; empty where there is none, as HTTP/1.0 allows."""
         hosts = headers.all(b"host")
         if not hosts:
@@ -74,7 +75,8 @@ class BrowserGuard:
         match = _HOST.fullmatch(host)
         if match is None or int(match[1] or 1) > _MOST_PORT:
             raise RequestError(f"Host {host[:100]!r} is not a name or address with perhaps a port.", param="Host")
-        if not self._host_allowed(_without_port(host)):
+        name = _without_port(host)
+        if not (self._host_allowed(name) or (any_address and (name in LOOPBACK_NAMES or _is_address(name)))):
             raise Forbidden(f"Host {host!r} is not served here: add it to server.allowed_hosts.", code="host_refused")
         return host
 

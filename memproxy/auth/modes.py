@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from memproxy.auth.headers import Headers, is_loopback
+from memproxy.auth.headers import Headers
 from memproxy.auth.keys import KeysAuthenticator, News, no_news
+from memproxy.auth.naming import default_user
 from memproxy.auth.passthrough import PassthroughAuthenticator
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
@@ -46,15 +47,13 @@ def make_authenticator(
     Raises:
         ConfigError: the keys of mode ``jwt`` cannot be used.
     """
-    default_user = auth.unnamed_user or ("default" if is_loopback(server.host) else None)
     if auth.mode == "keys":
         configured = {one.id: _record(one) for one in auth.keys}
-        return KeysAuthenticator(configured, lookup, default_user=default_user, news=news)
+        return KeysAuthenticator(configured, lookup, default_user=default_user(auth, server), news=news)
     if auth.mode == "jwt":
         from memproxy.auth.jwt import JwtAuthenticator  # noqa: PLC0415 - cryptography, which other modes do not need
 
-        # not the default user of a loopback address: whoever signs tokens knows whom they are for
-        return JwtAuthenticator(auth.jwt, tasks, unnamed_user=auth.unnamed_user)
+        return JwtAuthenticator(auth.jwt, tasks, unnamed_user=default_user(auth, server))
     return PassthroughAuthenticator(auth, server, secret)
 
 

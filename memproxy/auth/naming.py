@@ -2,12 +2,39 @@
 
 from collections.abc import Set
 
-from memproxy.auth.headers import Headers
+from memproxy.auth.headers import Headers, is_loopback
 from memproxy.core.protocol import Identity
 from memproxy.errors import Forbidden
+from memproxy.settings import AuthSettings, ServerSettings
 
 ACT_AS_USER = "act_as_user"
 ADMIN = "admin"
+
+
+def default_user(auth: AuthSettings, server: ServerSettings) -> str | None:
+    """Whom a request is for that names nobody; None: nobody. A token's user is known to who signs it, so that a
+    loopback address names no default for tokens.
+    """
+    if auth.unnamed_user is None and auth.mode != "jwt" and is_loopback(server.host):
+        return "default"
+    return auth.unnamed_user
+
+
+def who_is_remembered(auth: AuthSettings, server: ServerSettings) -> str:
+    """Who gets memory with these settings and how, in one sentence for an operator."""
+    unnamed = default_user(auth, server)
+    if unnamed is not None:
+        otherwise = f"without one it is for user {unnamed!r}"
+    else:
+        otherwise = "without one there is no memory, unless auth.unnamed_user is set"
+    if auth.mode == "passthrough":
+        return f"a request names its user by X-Memproxy-User or a field such as user; {otherwise}"
+    if auth.mode == "jwt":
+        return f"a token names its user in the claim {auth.jwt.claims.user!r}; {otherwise}"
+    return (
+        "a key made with --user is for that user; with the permission act_as_user each request names its user "
+        f"(X-Memproxy-User); {otherwise}"
+    )
 
 
 def named_identity(

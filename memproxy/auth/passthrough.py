@@ -3,6 +3,7 @@
 import hashlib
 
 from memproxy.auth.headers import Headers, client_key, is_loopback, unknown_scheme
+from memproxy.auth.naming import default_user
 from memproxy.core.protocol import Identity
 from memproxy.errors import Unauthenticated
 from memproxy.settings import AuthSettings, ServerSettings
@@ -23,7 +24,7 @@ class PassthroughAuthenticator:
         self._tenants = auth.tenants
         self._secret = secret
         self._loopback = is_loopback(server.host)
-        self._default_user = auth.unnamed_user or ("default" if self._loopback else None)
+        self._default_user = default_user(auth, server)
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.

@@ -77,7 +77,7 @@ def keys_new(
     permission: Annotated[
         list[str] | None,
         typer.Option(
-            help="What it allows; several times. Default: chat, memory:read, memory:write.",
+            help=f"What it allows; several times: {', '.join(PERMISSIONS)}. Default: the first three.",
             metavar="NAME",
             callback=_known_permissions,
         ),
@@ -97,10 +97,13 @@ def keys_new(
         tenant=tenant, user=user, project=project, name=name, permissions=permission or (), days=days
     )
     key, record = proxykeys.made(asked)
-    if config_entry:
+    settings = None if config_entry else quiet_settings(config)
+    if settings is None:
         typer.echo(proxykeys.config_entry(record), err=True)
     else:
-        asyncio.run(proxykeys.keep(quiet_settings(config), record))
+        asyncio.run(proxykeys.keep(settings, record))
+    if (warning := proxykeys.without_memory(record, settings)) is not None:
+        typer.echo(warning, err=True)
     typer.echo(key)
 
 

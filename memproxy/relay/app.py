@@ -74,7 +74,9 @@ class Relay:
         try:
             if not request.has_host:
                 raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
-            self._guard.check(request.headers, is_page=route in _HEALTH or MemoryApi.is_page(request.path))
+            is_health = route in _HEALTH
+            is_page = is_health or MemoryApi.is_page(request.path)
+            self._guard.check(request.headers, is_page=is_page, is_health=is_health)
             self._tell_pages(request)
             status = await self._dispatch(route, request)
         except ClientGone:

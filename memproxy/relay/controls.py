@@ -43,6 +43,12 @@ class Mode(enum.StrEnum):
         return self in {Mode.ON, Mode.WRITE, Mode.SHADOW}
 
 
+NO_USER = "no_user"
+"""Why a request has no memory that names no user, where there is no ``auth.unnamed_user``."""
+
+NOT_ALLOWED = "user_not_allowed"
+"""Why a request has no memory that names a user whom its key may not name."""
+
 _MODES = {mode.value: mode for mode in Mode}
 
 
@@ -141,11 +147,12 @@ def user_named(identity: Identity, fields: Mapping[str, str | None]) -> tuple[st
     if identity.bound_user:
         may_name(identity, identity.named_user)
     user = chat_user(identity, fields)
-    if identity.bound_user and ACT_AS_USER not in identity.permissions:
-        named = (value.strip() for value in (identity.named_user, *fields.values()) if value and value.strip())
-        if next(named, user) != user:
-            return None, "other_user"
-    return user, None if user is not None else "no_user"
+    named = next((value.strip() for value in (identity.named_user, *fields.values()) if value and value.strip()), None)
+    if identity.bound_user and ACT_AS_USER not in identity.permissions and named not in {None, user}:
+        return None, NOT_ALLOWED
+    if user is None:
+        return None, NO_USER if named is None else NOT_ALLOWED
+    return user, None
 
 
 def narrowed(controls: Controls, choices: Choices) -> Controls:
@@ -192,7 +199,7 @@ def _user(identity: Identity, chat: RequestBody, *, blank: bool) -> tuple[str | 
         return None, "unusable_user"
     meant = blank or chat.context.user_id is not None
     if meant and not identity.bound_user and not identity.named_user and not any(fields.values()):
-        return None, "no_user"  # who names a user and sends no name has lost it: that is not the default user
+        return None, NO_USER  # who names a user and sends no name has lost it: that is not the default user
     return user, problem
 
 

@@ -22,7 +22,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import AccessState
 from memproxy.relay import counted
 from memproxy.relay.budget import Budgets
-from memproxy.relay.controls import Controls, Mode, narrowed, read_controls, user_of
+from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
 from memproxy.relay.engine import NOT_ASKED, EngineClient
 from memproxy.relay.gate import Gate
 from memproxy.relay.limits import ChatLimits
@@ -46,6 +46,14 @@ MAX_QUERIES = 4
 
 MOST_QUERIED = 8_000
 """Characters of each, of its beginning and its end: what is asked stands before or after what was pasted."""
+
+_REMEDIES = {
+    "no_identity": "it brings no API key (`Authorization: Bearer …`, `api-key` or `x-api-key`) to know its user by",
+    NO_USER: "it names no user. Name one by X-Memproxy-User, memory_context.user_id or user, or set auth.unnamed_user",
+    NOT_ALLOWED: "it names a user whom its key may not name. Make keys with --user, or with --permission act_as_user",
+    "unusable_user": "its field user (or metadata.user_id, safety_identifier) is no usable name. Send X-Memproxy-User",
+}
+"""What to do about requests that are nobody's, by the reason in their header."""
 
 STAGES = ("gate", "rewrite", "embed", "search", "rerank", "assemble", "recall")
 
@@ -131,6 +139,17 @@ class Decider:
         self._limits = limits
         self._state = state
         self._tasks = tasks
+        self._told: set[str] = set()
+
+    def _tell(self, problem: str | None) -> None:
+        """Say once why requests have no memory; ``memproxy_recall_total`` counts them all."""
+        if problem in _REMEDIES and problem not in self._told:
+            self._told.add(problem)
+            log.warning(
+                "a request has no memory (skipped; reason=%s): %s. Others are only counted (memproxy_recall_total)",
+                problem,
+                _REMEDIES[problem],
+            )
 
     async def decide(self, headers: Headers, chat: RequestBody, request_id: str, asked_at: datetime) -> Decision:
         """Everything between a request's reading and its sending. ``asked_at`` is when it came.
@@ -142,6 +161,7 @@ class Decider:
         if controls.mode is Mode.OFF:
             return Decision(result="off")
         if controls.user is None:
+            self._tell(controls.problem)
             return Decision(result="skipped", reason=controls.problem)
         owner = Scope(tenant=controls.tenant, user=controls.user, project=controls.project, agent=controls.agent)
         if (reason := self._unsaid(chat)) is not None:

@@ -22,7 +22,11 @@ Page = Callable[["Health", Request], Awaitable[int]]
 class Health:
     """Answers ``/healthz``, ``/readyz`` and ``/metrics``."""
 
-    def __init__(self, engine: EngineClient, journal: Journal, telemetry: TelemetrySettings) -> None:
+    def __init__(
+        self, engine: EngineClient, journal: Journal, telemetry: TelemetrySettings, remembered: str = ""
+    ) -> None:
+        """``remembered`` says who gets memory, for who asks why somebody does not."""
+        self._remembered = remembered
         self._engine = engine
         self._journal = journal
         self._telemetry = telemetry
@@ -48,9 +52,9 @@ class Health:
         trouble = await self._journal.trouble()
         if trouble is not None and not parts.get("state", "").startswith("degraded"):
             parts["state"] = f"degraded: {trouble}"  # else the engine says why, which may be more than "not open"
-        if not self.serving:
-            return await _json(request, 503, {"status": "draining", "parts": parts})
-        return await _json(request, 200, {"status": _status(parts.values()), "parts": parts})
+        status = _status(parts.values()) if self.serving else "draining"
+        body = {"status": status, "parts": parts, "memory_for": self._remembered}
+        return await _json(request, 200 if self.serving else 503, body)
 
     async def metrics(self, request: Request) -> int:
         """The Prometheus text of all processes.

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-from memproxy.auth import make_authenticator
+from memproxy.auth import default_user, make_authenticator, who_is_remembered
 from memproxy.core.proxykey import KeyRecord
 from memproxy.relay.tls import tls_context
 from memproxy.settings import JwtSettings, Settings, UpstreamSettings
@@ -27,6 +27,19 @@ def way_to(upstream: UpstreamSettings) -> Way:
 
     proxy = environment_proxy(upstream.base_url) if upstream.environment_proxy else None
     return Way(proxy, tls_context(upstream.ca_file))
+
+
+class MemoryFor(NamedTuple):
+    """Who gets memory: in a sentence for an operator, and whether a request does that names no user."""
+
+    text: str
+    unnamed: bool
+
+
+def memory_for(settings: Settings) -> MemoryFor:
+    """Who gets memory with these settings."""
+    unnamed = default_user(settings.auth, settings.server) is not None
+    return MemoryFor(who_is_remembered(settings.auth, settings.server), unnamed)
 
 
 def check_files(settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memproxy.auth import BrowserGuard, make_authenticator
+from memproxy.auth import BrowserGuard, make_authenticator, who_is_remembered
 from memproxy.auth.limits import Rates
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
@@ -81,7 +81,7 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         copies=copies,
     )
     memory_api = MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=settings.server.max_body_bytes)
-    health = Health(engine, journal, settings.telemetry)
+    health = Health(engine, journal, settings.telemetry, who_is_remembered(settings.auth, settings.server))
     relay = Relay(
         chat=chat,
         passthrough=passthrough,

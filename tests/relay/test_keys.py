@@ -102,7 +102,7 @@ async def test_a_key_for_one_user_remembers_nothing_of_another_whom_the_provider
 ) -> None:
     bound = await key_for(state, user="ann")
     answer = await relay.chat(QUESTION, headers=bound, **named)
-    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=other_user")
+    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=user_not_allowed")
     assert (relay.engine.asked, len(upstream.received)) == ([], 1)
     for sure in ({"headers": bound, "user": "ann"}, {"headers": bound | {"x-memproxy-user": "ann"}, **named}):
         assert (await relay.chat(QUESTION, **sure)).headers["x-memproxy-recall"] == "injected"
@@ -125,7 +125,7 @@ async def test_end_users_of_one_key_are_never_mixed(
     """A key for nobody in particular that may not name users: who is named has no memory, and nobody's is shown."""
     headers = await key_for(state) | named.pop("headers", {})
     answer = await relay.chat(QUESTION, headers=headers, **named)
-    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=no_user")
+    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=user_not_allowed")
     assert relay.engine.asked == []
     assert len(upstream.received) == 1
 

@@ -60,7 +60,7 @@ def _words(number: int) -> tuple[str, str, str]:
 def fact(number: int) -> str:
     """What a user said once; about 14 tokens. Different for every number below 175,000."""
     material, thing, person = _words(number)
-    return f"{person} gave me the {material} {thing}, it is in the {PLACES[number % len(PLACES)]} now."
+    return f"{person} gave me the {material} {thing}, it is in the {PLACES[number % len(PLACES)]}."
 
 
 def question(number: int) -> str:

@@ -99,8 +99,14 @@ _CONTRAST = re.compile(
 
 
 def speaks_of_a_change(clause: Clause) -> bool:
-    """Whether a clause is worded like one that puts a value right."""
-    if clause.corrects or any(one.match(clause.text) for one in (*PAIRS, ALONE, COUNTED)):
+    """Whether a clause is worded like one that puts a value right: whether `changed` could, whatever is known."""
+    if clause.corrects:
+        return True
+    pairs = (one.match(clause.text) for one in PAIRS)
+    if any(match is not None and is_value(_bare(match["old"])) and is_value(_bare(match["new"])) for match in pairs):
+        return True
+    alone = ALONE.match(clause.text)
+    if alone is not None and (new := typed(alone["new"])) is not None and new[0] != "NAME":
         return True
     asked = [one.match(clause.text) for one in SUBJECTS] if clause.text[:4].lower() == "the " else []
     return any(match is not None and typed(match["new"]) is not None for match in asked)

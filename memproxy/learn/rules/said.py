@@ -4,9 +4,10 @@ Quotes, code, pasted mail and chats, lists and markup are masked at the same len
 is cut from the message as it was written. Questions, conditions, other people's words and fiction are left out.
 """
 
+import functools
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -20,6 +21,11 @@ MASK = "\ufffc"
 _MOST_CHARACTERS = 20_000
 _MOST_SENTENCES = 200
 _LONGEST_SENTENCE = 400
+
+_MOST_READ = 2_048
+"""Messages whose sentences are kept: what was said just before, or about the same, is read again with each change."""
+
+_UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
 
 _QUOTE = re.compile(r"[\"“„«]")
 _CLOSING = {'"': '"', "“": "”", "„": "“", "«": "»"}
@@ -214,27 +220,39 @@ def sets_a_stage(turn: Memory) -> bool:
 
 def sentences_said(turn: Memory) -> Iterator[Sentence]:
     """The sentences in which the user speaks in his own name, in order; none of other roles."""
-    if turn.trust is not Trust.USER or turn.metadata.get("role", "user") != "user":
-        return
+    if turn.trust is Trust.USER and turn.metadata.get("role", "user") == "user":
+        for sentence in _sentences_of(turn.content):
+            yield msgspec.structs.replace(sentence, said_at=turn.created_at)
+
+
+@functools.lru_cache(_MOST_READ)
+def _sentences_of(content: str) -> tuple[Sentence, ...]:
+    return tuple(_read_sentences(content))
+
+
+def _read_sentences(content: str) -> Iterator[Sentence]:
     corrects = False
-    for text, evidence in _own_sentences(strip_blocks(turn.content)[:_MOST_CHARACTERS]):
+    for text, evidence in _own_sentences(strip_blocks(content)[:_MOST_CHARACTERS]):
         rest = _LEAD.sub("", f"{text} ", count=1).strip() if _LEAD.match(text) else text
         corrects = corrects or _CORRECTS.search(text[: len(text) - len(rest)]) is not None
         if not rest:
             continue  # "Sorry, wait." leads to the next sentence
         if _SARCASTIC.match(text):
             continue
-        asks = text.endswith("?") or _ASKS.match(rest) is not None or _is_not_his(plain(rest))
         whole = Clause(plain(rest), corrects)
-        yield Sentence(whole, evidence, turn.created_at, tuple(_clauses(_told(rest, corrects))), asks)
+        asks = text.endswith("?") or _ASKS.match(rest) is not None or _is_not_his(whole.text)
+        told = whole if not asks else Clause(_told(rest), corrects)
+        yield Sentence(whole, evidence, _UNDATED, tuple(_clauses(told)), asks)
         corrects = False
 
 
-def _told(text: str, corrects: bool) -> Clause:
-    """What a sentence tells: all of it, or what stands before its question; nothing of what is not told for sure."""
+def _told(text: str) -> str:
+    """What a sentence that asks tells before its question; nothing of what is not told for sure."""
     told = _QUESTION.split(text, maxsplit=1)[0] if text.endswith("?") else text
-    is_told = not told.endswith("?") and _ASKS.match(told) is None and not _is_not_his(plain(told))
-    return Clause(plain(told) if is_told else "", corrects)
+    if told.endswith("?") or _ASKS.match(told) is not None:
+        return ""
+    bare = plain(told)
+    return "" if _is_not_his(bare) else bare
 
 
 def _is_not_his(text: str) -> bool:
@@ -284,9 +302,10 @@ def plain(text: str) -> str:
     for instead, pattern in _PLAIN:
         text = pattern.sub(instead, text)
     for _ in range(3):
-        shorter = _TAIL.sub("", text[-60:])
-        text = (text[:-60] + shorter).rstrip(" .!,;")
-    return text
+        if (tail := _TAIL.search(text[-60:])) is None:
+            break
+        text = text[: len(text) - len(tail[0])].rstrip(" .!,;")
+    return text.rstrip(" .!,;")
 
 
 def mask(text: str) -> str:
