@@ -272,7 +272,7 @@ class ModelAwaited(ModelUnavailable):
 
 
 class BudgetSpent(ModelError):
-    """``learn.model_tokens_per_hour`` is used up: learning waits until ``until`` and spends no retries."""
+    """``learn.model_tokens_per_hour`` (``_per_day``) is used up: learning waits until ``until``, no retry is spent."""
 
     code = "budget_spent"
 

@@ -1,11 +1,11 @@
 """How much a tenant and its users may keep, and how often calls may write: what the engine knows of ``limits``."""
 
 import asyncio
-from datetime import timedelta
 
-from memproxy.auth.limits import MEMORIES, QUOTA, TOKENS, Rates, limit_reached
+from memproxy.auth.limits import MEMORIES, QUOTA, Rates, limit_reached
 from memproxy.core.scope import Scope
 from memproxy.errors import TooManyRequests
+from memproxy.learn.budget import budgets, spent_on_learning
 from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore
 from memproxy.settings import Settings
 
@@ -15,7 +15,6 @@ COUNT_SECONDS = 5.0
 QUOTA_RETRY_S = 3600
 """``retry-after`` of a full quota: nothing but forgetting makes room, so there is no hurry."""
 
-_LEARNING = frozenset({"extract", "judge", "summary"})
 _MOST_KNOWN = 10_000
 
 
@@ -24,7 +23,7 @@ class Quotas:
 
     def __init__(self, settings: Settings, state: StateStore, store: MemoryStore, clock: Clock) -> None:
         self._limits = settings.limits
-        self._tokens_per_hour = settings.learn.model_tokens_per_hour
+        self._budgets = budgets(settings.learn)
         self._state = state
         self._store = store
         self._clock = clock
@@ -69,22 +68,19 @@ class Quotas:
             return await self._over(self._places(scope), 1)
 
     async def admit_learning(self, scope: Scope) -> None:
-        """Pass while the hour's model tokens of tenant and user are not used up.
+        """Pass while the hour's (day's) model tokens of tenant and user are not used up.
 
         Raises:
-            TooManyRequests: they are; learning goes on by itself in the next hour.
+            TooManyRequests: they are; learning goes on by itself in the next hour (day).
             StateUnavailable: that cannot be told.
         """
         await self._rates.learning(scope)
-        if self._tokens_per_hour is None:
-            return
-        now = self._clock.now()
-        hour = now.replace(minute=0, second=0, microsecond=0)
-        counted = await self._state.tokens_spent(scope.tenant, since=hour)
-        if sum(sum(pair) for source, pair in counted.items() if source in _LEARNING) >= self._tokens_per_hour:
-            wait = int((hour + timedelta(hours=1) - now).total_seconds()) + 1
-            words = f"used up by learning (learn.{TOKENS}: {self._tokens_per_hour}); it goes on by itself in {wait} s."
-            raise limit_reached("tenant", TOKENS, words, wait_s=wait)
+        for budget in self._budgets:
+            begun, until = budget.window(now := self._clock.now())
+            if await spent_on_learning(self._state, scope.tenant, begun) >= budget.tokens:
+                wait = int((until - now).total_seconds()) + 1
+                words = f"used up by learning ({budget.name}: {budget.tokens}); it goes on by itself in {wait} s."
+                raise limit_reached("tenant", budget.name.removeprefix("learn."), words, wait_s=wait)
 
     def _places(self, scope: Scope) -> list[tuple[str, str | None]]:
         """Of whom a count is limited."""

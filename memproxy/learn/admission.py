@@ -9,9 +9,9 @@ from memproxy.learn.answers import in_order, is_echo
 from memproxy.learn.candidates import Extracted, Grounded, Read, Rejected, Window
 from memproxy.learn.ground import Heard, ground
 from memproxy.learn.guard import admitted, rejection
+from memproxy.learn.idle_turns import was_asked
 from memproxy.learn.mistaken import mistaken
 from memproxy.learn.moments import dated
-from memproxy.learn.pleasantries import was_asked
 from memproxy.learn.questions import exact
 from memproxy.metrics import metrics
 

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from memproxy.core.tokens import estimate
 from memproxy.errors import BudgetSpent
 from memproxy.metrics import metrics
 from memproxy.ports import Charge, Clock, ModelReply, StateStore
+from memproxy.settings import LearnSettings
 
 log = logging.getLogger(__name__)
 
@@ -54,22 +56,56 @@ SOURCES = _LEARNING | {"rewrite", "rerank", "embed"}
 _DIRECTIONS = ("input", "output")
 
 
+class Budget(NamedTuple):
+    """Tokens that a tenant's learning may cost in each of these spans of the clock."""
+
+    name: str
+    tokens: int
+    span: timedelta
+
+    def window(self, now: datetime) -> tuple[datetime, datetime]:
+        """When the span began that it is now in, and when the next one does."""
+        begun = _hour(now) if self.span < timedelta(days=1) else _hour(now).replace(hour=0)
+        return begun, begun + self.span
+
+
+def budgets(learn: LearnSettings) -> list[Budget]:
+    """Those that are set."""
+    named = {
+        "learn.model_tokens_per_hour": (learn.model_tokens_per_hour, timedelta(hours=1)),
+        "learn.model_tokens_per_day": (learn.model_tokens_per_day, timedelta(days=1)),
+    }
+    return [Budget(name, tokens, span) for name, (tokens, span) in named.items() if tokens is not None]
+
+
+async def spent_on_learning(state: StateStore, tenant: str, since: datetime) -> int:
+    """Tokens of the tenant's learning since then.
+
+    Raises:
+        StateUnavailable: they cannot be read.
+    """
+    counted = await state.tokens_spent(tenant, since=since)
+    return sum(sum(pair) for source, pair in counted.items() if source in _LEARNING)
+
+
 class TokenMeter:
     """Counts tokens by tenant and source, and says when a tenant's hour is used up.
 
     Args:
-        per_hour: ``learn.model_tokens_per_hour``: input and output tokens of learning's calls within one hour of the
-            clock (UTC). A call that begins within the budget is made whole: an hour may end above it by the calls that
-            were under way (two at most). None: there is no budget.
+        learn: ``model_tokens_per_hour`` and ``model_tokens_per_day``: input and output tokens of learning's calls
+            within one hour (day) of the clock (UTC). A call that begins within the budget is made whole: an hour may
+            end above it by the calls that were under way (two at most). None: there is no budget.
         per_user: ``limits.user.model_tokens_per_hour``: the same of one user, for work within `charged_to`.
     """
 
-    def __init__(self, state: StateStore, clock: Clock, per_hour: int | None, *, per_user: int | None = None) -> None:
+    def __init__(
+        self, state: StateStore, clock: Clock, learn: LearnSettings | None, *, per_user: int | None = None
+    ) -> None:
         self._state = state
         self._clock = clock
-        self._per_hour = per_hour
+        self._budgets = budgets(learn) if learn is not None else []
         self._per_user = per_user
-        self._told: dict[str, datetime] = {}
+        self._told: dict[tuple[str, str], datetime] = {}
         # A label's counter is there from the start, at zero: a dashboard tells "nothing spent" from "not measured".
         for source in sorted(SOURCES):
             for direction in _DIRECTIONS:
@@ -79,23 +115,19 @@ class TokenMeter:
         """Return when the tenant may make another call.
 
         Raises:
-            BudgetSpent: its hour is used up; ``until`` says when the next one begins.
+            BudgetSpent: its hour or day is used up; ``until`` says when the next one begins.
             StateUnavailable: what was spent cannot be read.
         """
         await self._admit_user()
-        if self._per_hour is None:
-            return
-        hour = _hour(self._clock.now())
-        counted = await self._state.tokens_spent(tenant, since=hour)
-        spent = sum(sum(pair) for source, pair in counted.items() if source in _LEARNING)
-        if spent < self._per_hour:
-            return
-        until = hour + timedelta(hours=1)
-        self._tell(tenant, hour, spent, until)
-        raise BudgetSpent(
-            f"learn.model_tokens_per_hour: {spent} of {self._per_hour} tokens are used up; learning goes on at {until}",
-            until=until,
-        )
+        for budget in self._budgets:
+            begun, until = budget.window(self._clock.now())
+            spent = await spent_on_learning(self._state, tenant, begun)
+            if spent >= budget.tokens:
+                self._tell(tenant, budget, begun, spent, until)
+                raise BudgetSpent(
+                    f"{budget.name}: {spent} of {budget.tokens} tokens are used up; learning goes on at {until}",
+                    until=until,
+                )
 
     async def _admit_user(self) -> None:
         owner, now = _OWNER.get(), self._clock.now()
@@ -110,18 +142,20 @@ class TokenMeter:
                 until=until,
             )
 
-    def _tell(self, tenant: str, hour: datetime, spent: int, until: datetime) -> None:
-        """Log once an hour and tenant."""
+    def _tell(self, tenant: str, budget: Budget, begun: datetime, spent: int, until: datetime) -> None:
+        """Log once an hour (day) and tenant."""
         metrics().learn_budget_waits.inc()
-        if self._told.get(tenant) == hour:
+        if self._told.get((tenant, budget.name)) == begun:
             return
-        self._told = {name: at for name, at in self._told.items() if at == hour} | {tenant: hour}
+        day = begun - timedelta(days=1)
+        self._told = {what: at for what, at in self._told.items() if at > day} | {(tenant, budget.name): begun}
         log.warning(
-            "learning of tenant %s waits until %s: %d tokens are used up, learn.model_tokens_per_hour is %d",
+            "learning of tenant %s waits until %s: %d tokens are used up, %s is %d",
             tenant,
             until.isoformat(),
             spent,
-            self._per_hour,
+            budget.name,
+            budget.tokens,
         )
 
     async def note(self, tenant: str, source: str, reply: ModelReply, prompt: str) -> None:

@@ -8,7 +8,7 @@ from memproxy.core.slots import words
 from memproxy.core.text import sentences
 from memproxy.learn.candidates import Grounded, Intent
 from memproxy.learn.guard import is_about_user
-from memproxy.learn.pleasantries import is_pleasantry
+from memproxy.learn.idle_turns import is_pleasantry
 from memproxy.learn.questions import attribute
 
 _OTHERS = (

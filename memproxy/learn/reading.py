@@ -15,11 +15,11 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission
 from memproxy.learn.candidates import Read, Window
 from memproxy.learn.extract import Extractor, is_read
+from memproxy.learn.idle_turns import hold_nothing
 from memproxy.learn.orders import heeded
 from memproxy.learn.outages import ModelOutages
 from memproxy.learn.outdated import PREDICATE
 from memproxy.learn.pending import as_before, changed_by
-from memproxy.learn.pleasantries import hold_nothing
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, Clock, Credential, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
@@ -80,7 +80,7 @@ class Reader:
     async def _nominated(self, scope: Scope, body: LearnBody, window: Window, *, is_new: bool) -> Read:
         """What a model or the rules make of it; ``is_new``: nothing is known of the user (any more)."""
         if not self._verbatim and hold_nothing(window.turns, window.new_ids):
-            metrics().extractions_skipped.labels(reason="smalltalk").inc()
+            metrics().extractions_skipped.labels(reason="idle").inc()
             return Read([], [])
         if not is_new:
             pending = await self._pending(scope, window)

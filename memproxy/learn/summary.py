@@ -21,11 +21,11 @@ from memproxy.learn.budget import TokenMeter
 from memproxy.learn.decode import values
 from memproxy.learn.extract import Prompt, conversation_lines
 from memproxy.learn.fields import MOST_CONTENT, text_of
+from memproxy.learn.idle_turns import hold_nothing
 from memproxy.learn.known import Known
 from memproxy.learn.orders import since_order
 from memproxy.learn.outdated import PREDICATE, TAG, end_outdated
 from memproxy.learn.planted import plants
-from memproxy.learn.pleasantries import hold_nothing
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore
 

@@ -99,7 +99,7 @@ class Worker:
         locks, self._writes = OwnerLocks(), Writes(store)
         self._background = Background(locks.wanted)
         per_user = settings.limits.user.model_tokens_per_hour
-        meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour, per_user=per_user)
+        meter = TokenMeter(state, clock, settings.learn, per_user=per_user)
         min_trust = Trust(settings.learn.min_trust)
         admission, prompts = Admission(min_trust), settings.learn.prompts_dir
         self._outages = ModelOutages(clock, self._model_answers)

@@ -22,6 +22,7 @@ class LearnSettings(Section):
         "document", description="Least trust of what is injected."
     )
     model_tokens_per_hour: Positive | None = Field(None, description="Budget of model tokens per tenant and hour.")
+    model_tokens_per_day: Positive | None = Field(None, description="The same per day (UTC).")
     prompts_dir: FolderPath | None = Field(None, description="Prompts in place of the built-in ones.")
     max_attempts: Positive = Field(
         5,

@@ -112,7 +112,7 @@ def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Pat
     """The engine, not started yet; beside relays the process that listens on ``state_socket`` writes its state."""
     clock: Clock = SystemClock()
     state = make_state(settings, home) if state_socket is None else make_apart_state(settings, home, state_socket)
-    meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
+    meter = TokenMeter(state, clock, settings.learn)
     tally = QuestionTally(meter)
     embedder = make_embedder(settings, home, spent=tally.add)
     store = make_store(settings, home, embedder, keys=keys_of(state))

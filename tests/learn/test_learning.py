@@ -121,7 +121,8 @@ async def test_the_trust_of_a_fact_is_that_of_who_said_it(tmp_path: Path) -> Non
         }
         r.server.answers.append({"candidates": [steps]})
         await r.say(
-            "How do we deploy?", Message(role="assistant", content="For payment-service: run tests, tag, push.")
+            "I look after payment-service. How do we deploy?",
+            Message(role="assistant", content="For payment-service: run tests, tag, push."),
         )
         assert await r.worker.learned(ANN, PATIENCE_S)
         (fact,) = await r.facts()

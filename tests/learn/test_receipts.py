@@ -54,10 +54,10 @@ async def test_what_is_rejected_says_why(tmp_path: Path) -> None:
             {"candidates": [budget("$10,000", "My budget for Hawaii is $10,000")]},
             {"candidates": [budget("$12,000", "Your budget for Hawaii is $12,000")]},
         ]
-        await told(r, "req_1", "What a nice day it is")
+        await told(r, "req_1", "I had a nice day today")
         await told(r, "req_2", "My budget for Hawaii is $10,000")
         claim = Message(role="assistant", content="Your budget for Hawaii is $12,000, I believe.")
-        await told(r, "req_3", "What was it again?", claim)
+        await told(r, "req_3", "I forgot what it was", claim)
         evidence, _, trust = await outcomes(r)
         assert (evidence.result, evidence.reason, evidence.request_ids) == ("rejected", "evidence", ["req_1"])
         assert evidence.content == invented["content"]

@@ -307,7 +307,7 @@ async def test_what_waits_in_quarantine_changes_nothing_until_the_user_confirms_
     async with rig(tmp_path, min_trust="user") as r:
         claim = Message(role="assistant", content="You live in Berlin, I see.")
         r.server.answers.append({"candidates": [BERLIN | {"evidence": "You live in Berlin"}]})
-        await r.say("Hello there", claim)
+        await r.say("I like it here", claim)
         assert await r.worker.learned(ANN, PATIENCE_S)
         r.clock.advance(60)
         (waiting,) = await r.facts()
@@ -317,6 +317,6 @@ async def test_what_waits_in_quarantine_changes_nothing_until_the_user_confirms_
         assert (confirmed.id, confirmed.quarantined, confirmed.trust) == (waiting.id, False, Trust.USER)
         rome = BERLIN | {"content": "User lives in Rome", "object": "Rome", "evidence": "You live in Rome"}
         r.server.answers.append({"candidates": [rome]})
-        await r.say("Really?", Message(role="assistant", content="You live in Rome."))
+        await r.say("I like it there", Message(role="assistant", content="You live in Rome."))
         assert await r.worker.learned(ANN, PATIENCE_S)
         assert await active(r) == {BERLIN["content"]}

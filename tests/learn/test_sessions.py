@@ -145,6 +145,25 @@ async def test_a_used_up_hour_waits_for_the_next_and_spends_no_tries(
         assert await r.state.parked(None, limit=5) == []
 
 
+async def test_a_used_up_day_waits_for_the_next(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="memproxy")
+    async with rig(tmp_path, every_turns=1, max_attempts=1, model_tokens_per_day=15) as r:
+        r.server.default = {"candidates": [QUOTED]}
+        await r.say(SAID)
+        await eventually(lambda: len(r.server.prompts) == 1)
+        await idle(r)
+        r.clock.advance(3600)
+        await r.say("And it is raining", scope=BEN)
+        await eventually(lambda: "learn.model_tokens_per_day is 15" in caplog.text)
+        assert len(r.server.prompts) == 1
+
+        async def asked_again() -> bool:
+            return len(r.server.prompts) >= 2
+
+        await r.meanwhile(asked_again, what="on another day it is asked again", step_s=3600)
+        assert await r.state.parked(None, limit=5) == []
+
+
 async def test_tokens_are_counted_by_source(tmp_path: Path) -> None:
     async with rig(tmp_path, every_turns=100) as r:
         r.server.default = extracting("The user has a budget of $10,000 for Hawaii.", [QUOTED])

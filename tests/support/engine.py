@@ -76,7 +76,7 @@ def make_engine(
         access=access,
         clock=clock,
     )
-    meter = TokenMeter(state, clock, settings.learn.model_tokens_per_hour)
+    meter = TokenMeter(state, clock, settings.learn)
     roles = make_roles(settings, access, meter)
     recall = Recall(
         settings=settings,
