@@ -76,7 +76,7 @@ class BrowserGuard:
         if match is None or int(match[1] or 1) > _MOST_PORT:
             raise RequestError(f"Host {host[:100]!r} is not a name or address with perhaps a port.", param="Host")
         name = _without_port(host)
-        if not (self._host_allowed(name) or (any_address and (name in LOOPBACK_NAMES or _is_address(name)))):
+        if not (self._host_allowed(name) or (any_address and (name in LOOPBACK_NAMES or _is_a_machines(name)))):
             raise Forbidden(f"Host {host!r} is not served here: add it to server.allowed_hosts.", code="host_refused")
         return host
 
@@ -132,6 +132,11 @@ def _host_named(setting: str) -> str:
     """A name of ``server.allowed_hosts`` as it is looked for in ``Host``: without a port, an IPv6 address bracketed."""
     name = _without_port(setting)
     return f"[{name}]" if ":" in name and not name.startswith("[") else name
+
+
+def _is_a_machines(name: str) -> bool:
+    """Whether a name is the address of one machine; 0.0.0.0 is none, and pages elsewhere reach loopback by it."""
+    return _is_address(name) and not ipaddress.ip_address(name.strip("[]")).is_unspecified
 
 
 def _is_address(name: str) -> bool:

@@ -78,8 +78,16 @@ def _known(memory: Memory) -> dict[str, object]:
 
 
 def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None = None) -> list[str]:
-    """The messages that a model is shown, as data: one JSON object a line, with which of them are new if given."""
-    return [_line(_quoted(turn, new_ids)) for turn in turns if is_read(turn)]
+    """The messages that a model is shown, as data: one JSON object a line, with which of them are new if given, and of
+    several conversations which one each is of.
+    """
+    sessions = list(dict.fromkeys(turn.session_id for turn in turns))
+    lines = []
+    for turn in turns:
+        if is_read(turn):
+            of = {"conversation": sessions.index(turn.session_id) + 1} if len(sessions) > 1 else {}
+            lines.append(_line(of | _quoted(turn, new_ids)))
+    return lines
 
 
 def is_read(turn: Memory) -> bool:

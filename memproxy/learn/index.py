@@ -277,9 +277,19 @@ def _is_between(turn: Memory, order: Sequence[Memory]) -> bool:
 
 
 def together(rows: Sequence[JournalRow]) -> Iterator[list[JournalRow]]:
-    """Rows in their order, those of turns of one scope together."""
-    for (kind, _), group in itertools.groupby(rows, key=lambda row: (row.entry.kind, row.entry.scope)):
-        if kind is JournalKind.TURNS:
-            yield list(group)
-        else:
+    """Rows in their order, together those of turns of one scope, and those of one owner's sessions that fell silent:
+    a model reads several of them in one call.
+    """
+    for (*_, alone), group in itertools.groupby(rows, key=_joins):
+        if alone:
             yield from ([row] for row in group)
+        else:
+            yield list(group)
+
+
+def _joins(row: JournalRow) -> tuple[JournalKind, object, bool]:
+    entry = row.entry
+    if entry.kind is JournalKind.TURNS:
+        return entry.kind, entry.scope, False
+    is_silent = entry.kind is JournalKind.LEARN and row.plan is None and b'"reason":"idle"' in entry.body
+    return entry.kind, entry.scope.owner, not is_silent

@@ -21,11 +21,12 @@ from memproxy.learn.apply import Applier
 from memproxy.learn.background import Background
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
+from memproxy.learn.idle_turns import hold_nothing
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
 from memproxy.learn.locks import Owner, OwnerLocks
 from memproxy.learn.meanwhile import Meanwhile
-from memproxy.learn.orders import without_covered
+from memproxy.learn.orders import heeded, without_covered
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
 from memproxy.learn.pending import changed_by
@@ -118,6 +119,45 @@ class Learner:
         self._meanwhile = Meanwhile(store, state)
         self._planning = asyncio.Semaphore(_PLANNED_AT_ONCE)
         self._progress: dict[int, _Progress] = {}
+
+    async def learn_all(self, rows: Sequence[JournalRow], *, read: Callable[[], None]) -> None:
+        """As `learn`, from rows of one owner, in their order; small ones are read in one call."""
+        if len(rows) > 1:
+            await self._read_together(rows)
+        for row in rows[:-1]:
+            await self.learn(row, read=lambda: None)
+        await self.learn(rows[-1], read=read)
+
+    async def _read_together(self, rows: Sequence[JournalRow]) -> None:
+        """Read the rows' windows in one call, as far as they fit into one and were said in one place. An order to
+        forget everything is read alone, and what holds nothing needs no call.
+        """
+        first = decoded(rows[0].entry.body, LearnBody)
+        joined: dict[JournalRow, _Progress] = {}
+        turns: list[Memory] = []
+        for row in rows:
+            body = decoded(row.entry.body, LearnBody)
+            progress = await self._begun(row, body)
+            if progress.read or len(progress.windows) != 1 or body.model != first.model:
+                continue
+            window = progress.windows[0]
+            fits = len(turns) + len(window.turns) <= self._windows.most
+            if fits and _is_plain(window) and (not turns or _place(turns[-1]) == _place(window.newest)):
+                joined[row] = progress
+                turns += window.turns
+        if len(joined) <= 1 or len({turn.id for turn in turns}) < len(turns):
+            return  # one is read as ever; ids that two clients' sessions share would be taken for each other
+        self._reader.require_model(rows[0].entry.scope, first)
+        new = frozenset[str]().union(*(progress.windows[0].new_ids for progress in joined.values()))
+        window = Window(turns=turns, new_ids=new)
+        spent = next(iter(joined.values())).spent
+        with tallied(spent):
+            read = await self._reader.read(said_where(rows[0].entry.scope, window.newest), first, window)
+        for row, progress in joined.items():
+            self._check_is_there(row, progress)
+            own = {turn.id for turn in progress.windows[0].turns}
+            kept = [grounded for grounded in read.kept if grounded.turn.id in own]
+            progress.read.append(Read(kept, read.rejected if progress.spent is spent else []))
 
     async def learn(self, row: JournalRow, *, read: Callable[[], None]) -> None:
         """Learn from the row's turns; a plan that was saved before is applied, but for what was taken back since.
@@ -320,6 +360,15 @@ def _shown(windows: Sequence[Window]) -> list[Window]:
     """What is read of the windows: an order to forget everything covers what was said in its project and agent."""
     places = itertools.groupby(windows, key=lambda window: (window.newest.project_id, window.newest.agent_id))
     return [window for _, of_place in places for window in without_covered(list(of_place))]
+
+
+def _place(turn: Memory) -> tuple[str | None, str | None]:
+    return turn.project_id, turn.agent_id
+
+
+def _is_plain(window: Window) -> bool:
+    """Whether a window may be read beside others."""
+    return heeded(window)[1] is None and not hold_nothing(window.turns, window.new_ids)
 
 
 def _names_a_subject(planned: Planned) -> bool:

@@ -1,5 +1,6 @@
 """When learning begins: enough new turns in a session, another topic, or a session silent for a while."""
 
+import asyncio
 from datetime import datetime, timedelta
 
 import msgspec
@@ -13,7 +14,12 @@ from memproxy.learn.locks import OwnerLocks
 from memproxy.ports import Clock, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
 from memproxy.settings import LearnSettings
 
-_AT_ONCE = 100
+_AT_ONCE = 1_000
+
+_TAKEN_ALONG = 0.25
+"""When a session of a user's is due, his others that were silent for so much of ``learn.idle_s`` are learned with it: a
+call for each would cost its instructions each time.
+"""
 
 
 class Triggers:
@@ -39,6 +45,8 @@ class Triggers:
         # The rules ask no model: there is nothing to save up for.
         self._every = settings.every_turns if settings.mode == "model" else 1
         self._clock = clock
+        self.beginning = asyncio.Lock()
+        """Held while the rows of a user's sessions are appended, so that all of them are claimed together."""
 
     async def look(self) -> int:
         """Begin learning wherever it is due; answers in how many sessions.
@@ -46,12 +54,16 @@ class Triggers:
         Raises:
             StateUnavailable, StoreUnavailable: look again later.
         """
-        every = self._every
-        idle_before = self._clock.now() - timedelta(seconds=self._settings.idle_s)
+        every, now = self._every, self._clock.now()
+        idle = timedelta(seconds=self._settings.idle_s)
+        silent = await self._state.due_sessions(every=every, idle_before=now - idle * _TAKEN_ALONG, limit=_AT_ONCE)
+        due = {one.scope.owner for one in silent if one.unlearned >= every or one.last_turn_at <= now - idle}
         begun = 0
-        for progress in await self._state.due_sessions(every=every, idle_before=idle_before, limit=_AT_ONCE):
-            reason = "turns" if progress.unlearned >= every else "idle"
-            begun += await self._begin(progress.scope, reason, known=True) is not None
+        for owner in due:
+            async with self._locks.of(owner), self.beginning:
+                for progress in (one for one in silent if one.scope.owner == owner):
+                    reason = "turns" if progress.unlearned >= every else "idle"
+                    begun += await self._begin_locked(progress.scope, reason, known=True) is not None
         return begun
 
     async def came(self, scope: Scope, *, asked: bool) -> None:
@@ -73,21 +85,22 @@ class Triggers:
         Raises:
             StateUnavailable, StoreUnavailable: nothing was begun.
         """
-        return await self._begin(scope, reason)
-
-    async def _begin(self, scope: Scope, reason: str, *, known: bool = False) -> int | None:
-        # Under the lock, and counted only there: turns are counted as unlearned before they are written, and what came
-        # while we waited must be among those that the count, taken from the session's end, reaches.
         async with self._locks.of(scope.owner):
-            progress = await self._state.progress(scope)
-            if known and progress is None:
-                return None  # it was erased since it was found due: nothing may name it again
-            scope, unlearned = (progress.scope, progress.unlearned) if progress is not None else (scope, 0)
-            until = await self._newest(scope)
-            model = self._access.model_of(scope.tenant)
-            body = LearnBody(unlearned=unlearned, reason=reason, model=model, until=until)
-            entry = JournalEntry(kind=JournalKind.LEARN, scope=scope, body=msgspec.json.encode(body))
-            return await self._state.begin_learning(entry, unlearned=unlearned)
+            return await self._begin_locked(scope, reason)
+
+    async def _begin_locked(self, scope: Scope, reason: str, *, known: bool = False) -> int | None:
+        """Under the owner's lock, and counted only there: turns are counted as unlearned before they are written, and
+        what came while we waited must be among those that the count, taken from the session's end, reaches.
+        """
+        progress = await self._state.progress(scope)
+        if known and progress is None:
+            return None  # it was erased since it was found due: nothing may name it again
+        scope, unlearned = (progress.scope, progress.unlearned) if progress is not None else (scope, 0)
+        until = await self._newest(scope)
+        model = self._access.model_of(scope.tenant)
+        body = LearnBody(unlearned=unlearned, reason=reason, model=model, until=until)
+        entry = JournalEntry(kind=JournalKind.LEARN, scope=scope, body=msgspec.json.encode(body))
+        return await self._state.begin_learning(entry, unlearned=unlearned)
 
     async def _newest(self, scope: Scope) -> datetime | None:
         sessions = (scope.session,) if scope.session is not None else ()

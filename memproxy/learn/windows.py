@@ -31,17 +31,17 @@ class Windows:
 
     def __init__(self, store: MemoryStore, most: int) -> None:
         self._store = store
-        self._most = most
+        self.most = most
 
     async def unlearned(self, scope: Scope, count: int, until: datetime | None) -> list[Window]:
         """The last ``count`` turns of those said until then, all of them new, in whatever project and agent."""
         unlearned = count + _SLACK
-        turns = await self.turns(scope.at(None, None), unlearned + self._most, until)
-        return of_places(turns, first=max(0, len(turns) - unlearned), most=self._most)
+        turns = await self.turns(scope.at(None, None), unlearned + self.most, until)
+        return of_places(turns, first=max(0, len(turns) - unlearned), most=self.most)
 
     async def whole(self, scope: Scope, until: datetime | None) -> list[Window]:
         """The session from its beginning, in whatever project and agent."""
-        return of_places(await self.turns(scope.at(None, None), None, until), first=0, most=self._most)
+        return of_places(await self.turns(scope.at(None, None), None, until), first=0, most=self.most)
 
     async def turns(self, scope: Scope, count: int | None, until: datetime | None) -> list[Memory]:
         """The last ``count`` turns of the session (None: all) said until then, in order.

@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence, Set
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
@@ -351,7 +351,8 @@ class Worker:
         free = self._slots[lane].free
         if not free or self._endings.held >= _MOST_HELD:
             return 0
-        rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=self._run[lane])
+        async with self._triggers.beginning if lane == "learn" else nullcontext():
+            rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=self._run[lane])
         for row in rows:
             self._endings.hold(row)
         if lane == "index" and len(rows) < free:
@@ -362,7 +363,7 @@ class Worker:
         return len(rows)
 
     async def _handle(self, rows: Sequence[JournalRow], slot: Slot) -> None:
-        """One row, or several of turns in one scope. Learning leaves its slot when no model is asked any more."""
+        """One row, or several that go together. Learning leaves its slot when no model is asked any more."""
         row = rows[0]
         if row.entry.kind is JournalKind.TURNS:
             with self._background.going_before():
@@ -377,11 +378,12 @@ class Worker:
             for operation, count in (planned.operations if planned else {}).items():
                 metrics().memories_written.labels(operation=operation).inc(count)
         else:
-            if row.plan is None:
-                self._awaiting.give_way(row)
+            for one in rows:
+                if one.plan is None:
+                    self._awaiting.give_way(one)
             owner = row.entry.scope.owner
             with charged_to(owner):
-                await self._background.run(self._learner.learn(row, read=slot.leave), owner)
+                await self._background.run(self._learner.learn_all(rows, read=slot.leave), owner)
 
     def on_written(self, told: Callable[[Owner], None]) -> None:
         """``told`` is called with whom something was written for, whenever a row has ended."""

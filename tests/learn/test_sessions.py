@@ -3,6 +3,7 @@
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -347,3 +348,36 @@ async def test_a_models_summary_does_not_tell_what_its_conversation_asks_to_forg
         await r.say("Please forget that my budget for Hawaii is $10,000.", scope=later)
         assert await r.worker.end_session(later, PATIENCE_S)
         assert await r.facts(active=True) == []
+
+
+async def test_small_sessions_of_a_user_that_fell_silent_are_read_in_one_call(tmp_path: Path) -> None:
+    sessions = [msgspec.structs.replace(ANN, session=f"s{number}") for number in range(5)]
+    pets = [("dog", "Rex"), ("cat", "Tom"), ("hen", "Amy"), ("cow", "Ida"), ("pig", "Max")]
+    async with rig(tmp_path, every_turns=10, idle_s=60) as r:
+
+        def learned(prompt: str) -> dict[str, Any]:
+            told = [pet for pet in pets if f"named {pet[1]}" in prompt]
+            return {
+                "candidates": [
+                    {"content": f"User has a {kind} named {name}.", "evidence": f"I have a {kind} named {name}"}
+                    for kind, name in told
+                ]
+            }
+
+        r.server.default = learned
+        for scope, (kind, name) in zip(sessions, pets, strict=True):
+            await r.say(f"I have a {kind} named {name}", Message(role="assistant", content="Nice!"), scope=scope)
+            r.clock.advance(5)
+        await r.say("What is the capital of France?", scope=msgspec.structs.replace(ANN, session="asks"))
+        await r.say("I have a fox named Zoe", scope=BEN)
+        r.server.prompts.clear()
+
+        async def all_learned() -> bool:
+            return len(await r.facts()) == len(pets)
+
+        await r.meanwhile(all_learned, what="the five sessions are learned", step_s=30)
+        of_ann = [prompt for prompt in r.server.prompts if "Zoe" not in prompt]
+        assert len(of_ann) == 1
+        assert '"conversation": 5' in of_ann[0]
+        facts = {fact.content: fact.session_id for fact in await r.facts()}
+        assert facts == {f"User has a {kind} named {name}.": f"s{place}" for place, (kind, name) in enumerate(pets)}
