@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -40,10 +41,11 @@ def serve(
     from memproxy.config_file import load_settings  # noqa: PLC0415 - the same
 
     overrides = {"upstream.base_url": upstream, "server.host": host, "server.port": port}
-    settings = load_settings(config, overrides=overrides)
+    read = partial(load_settings, config, overrides=overrides)
+    settings = read()
     told_of_all(tenant, "serve")
     logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, "serve")
-    supervisor.serve(settings, dict(os.environ))
+    supervisor.serve(settings, dict(os.environ), read)
 
 
 def demo(
