@@ -69,9 +69,8 @@ def reload(now: Settings, wanted: Settings) -> Reload:
         _put(values, path, reveal(value_at(wanted, path)))
     settings = Settings.model_validate(values)
     for path, problem in conflicts(settings):
-        raise ConfigError(
-            f"{path}: {problem}; restart it, for {', '.join(waiting)} changed, too, and cannot be reloaded."
-        )
+        others = ", ".join(waiting)
+        raise ConfigError(f"{path}: {problem}. {others} changed, too, and cannot be reloaded: restart memproxy.")
     return Reload(settings, taken, waiting)
 
 

@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 import yaml
 
@@ -73,6 +75,20 @@ async def test_keys_are_taken_and_taken_away_while_a_stream_goes_on(upstream: Sc
         assert pids(proxy) == before
         assert "changed auth.keys" in proxy.log
         assert new_entry["hash"] not in proxy.log
+
+
+async def test_a_key_file_that_was_replaced_is_read_again(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    file, keys = tmp_path / "key", ("a" * 32, "b" * 32)
+    claims = {"sub": "ann", "tenant": "acme", "exp": int(time.time()) + 3600}
+    old, new = (jwt.encode(claims, key, "HS256") for key in keys)
+    file.write_text(keys[0])
+    tokens = {"auth": {"mode": "jwt", "jwt": {"algorithms": ["HS256"], "key_file": str(file)}}}
+    async with running_proxy(upstream.base_url, tmp_path / "home", tokens, memory=False) as proxy:
+        assert (await status(proxy, old), await status(proxy, new)) == (200, 401)
+        file.write_text(keys[1])
+        await reloaded(proxy, {})
+        assert (await status(proxy, old), await status(proxy, new)) == (401, 200)
+        assert "nothing changed" in proxy.log
 
 
 async def test_requests_without_a_pause_never_fail_while_it_is_reloaded(

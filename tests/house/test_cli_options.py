@@ -82,7 +82,8 @@ def test_help_and_version_are_there_on_every_level() -> None:
             assert (done.exit_code, told in done.stdout) == (0, True), (words, option)
 
 
-def test_no_help_shows_what_is_not_built_or_has_no_effect() -> None:
+def test_no_help_shows_what_is_not_built_or_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # no sentence is broken
     for words in levels():
         shown = run(*words, "-h").stdout
         assert "without effect" not in shown, words
