@@ -366,11 +366,13 @@ class Supervisor:
             loop.add_signal_handler(number, self._asked, number)
         if hears_hangups():
             loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         children = self._children
         async with asyncio.TaskGroup() as group:
             for child in children:
                 group.create_task(child.run())
-            watches = [group.create_task(watch()) for watch in (self._watch_engine, self._watch_state)]
+            works = (self._watch_engine, self._watch_state, self._watch_terminal)
+            watches = [group.create_task(watch()) for watch in works]
             await self._stop.wait()
             grace_s = self._settings.server.shutdown_grace_s
             log.info("stopping: open requests have %g s to finish", grace_s)
@@ -385,6 +387,14 @@ class Supervisor:
     @property
     def _children(self) -> list[Child]:
         return [*self._relays, self._engine, self._state]
+
+    async def _watch_terminal(self) -> None:
+        """A terminal that goes without a SIGHUP (its shell ended, and left us running) is no reason to end at a later
+        one.
+        """
+        while True:
+            await asyncio.sleep(PROBE_EVERY_S)
+            self._had_terminal = has_terminal()
 
     async def _watch_engine(self) -> None:
         """End an engine that hangs, so that a fresh one takes its place; requests go on without memory meanwhile."""
@@ -450,6 +460,7 @@ def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settin
         ConfigError: the port or the store is taken, a folder cannot be written, or a file that the settings name cannot
             be used.
     """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # one that comes before `run` hears it waits for that
     home = home_dir(environ)
     key = secret(environ, home)
     if settings.privacy.encrypt:
