@@ -444,11 +444,13 @@ class Supervisor:
         except ConfigError as error:
             log.error("the configuration was not reloaded, the one before goes on: %s", error.message)
             return
-        self._settings = settings
+        before, self._settings = self._settings, settings
         for child in self._children:
             child.hand_over(reveal(settings))
         logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, "serve")
         log.info("the configuration was reloaded: %s", f"changed {', '.join(taken)}" if taken else "nothing changed")
+        if (remembered := memory_for(settings).text) != memory_for(before).text:
+            log.info("who gets memory: %s", remembered)
         if waiting:
             log.warning("changed in the configuration, and not before a restart in effect: %s", ", ".join(waiting))
 
