@@ -214,8 +214,8 @@ def _served_by(settings: Settings, home: Path) -> str | None:
     return None
 
 
-def run_check(config: Path | None, console: Console | None = None) -> int:
-    """Print the report; 0 when nothing is in the way of a start, else 1.
+def run_check(config: Path | None, console: Console | None = None, *, as_json: bool = False) -> int:
+    """Print the report, as lines or as one of JSON; 0 when nothing is in the way of a start, else 1.
 
     Raises:
         ConfigError: the configuration cannot be used; the message names the keys.
@@ -224,8 +224,14 @@ def run_check(config: Path | None, console: Console | None = None) -> int:
     home = home_dir()
     console = console or Console()
     report = [check_config(settings, config), *asyncio.run(findings(settings, home))]
+    works = not any(finding.works is False for finding in report)
     marks = {True: "[green]ok[/]  ", None: "[yellow]note[/]", False: "[red]FAIL[/]"}
+    if as_json:
+        states = {True: "ok", None: "note", False: "fail"}
+        found = [{"part": one.part, "state": states[one.works], "text": one.text} for one in report]
+        console.file.write(f"{msgspec.json.encode({'ok': works, 'findings': found}).decode()}\n")
+        return 0 if works else 1
     for finding in report:
         console.print(f"{marks[finding.works]} {finding.part:9}", end=" ", highlight=False)
         console.print(finding.text, markup=False, highlight=False, soft_wrap=True)
-    return 1 if any(finding.works is False for finding in report) else 0
+    return 0 if works else 1

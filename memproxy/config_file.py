@@ -22,7 +22,7 @@ from memproxy.settings_reference import Setting, settings_of
 from memproxy.unbuilt import refusals
 from memproxy.yaml_file import Substitution, kind_of, parse, read
 
-__all__ = ["home_dir", "load_settings", "secret", "state_path", "store_path"]
+__all__ = ["conflicts", "home_dir", "load_settings", "secret", "state_path", "store_path"]
 
 PREFIX = "MEMPROXY__"
 MAX_SHOWN = 80
@@ -306,12 +306,13 @@ def _suggestion(path: str) -> str:
 
 def _check_together(settings: Settings, problems: _Problems) -> None:
     """What each setting allows alone, but not together."""
-    for path, text in _conflicts(settings):
+    for path, text in conflicts(settings):
         if not any(line.startswith(f"{path}:") for line in problems.lines):
             problems.add(path, text)
 
 
-def _conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
+def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
+    """(path, what is wrong with it) of settings that are allowed alone, but not together."""
     server, auth, store, dedup = settings.server, settings.auth, settings.store, settings.dedup
     if auth.mode == "passthrough" and not auth.allow_remote and not is_loopback(server.host):
         yield "server.host", f"{server.host!r} {REMOTE}"

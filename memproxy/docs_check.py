@@ -19,6 +19,7 @@ import yaml
 
 import memproxy.metrics
 from memproxy import errors
+from memproxy.reloading import RELOADED
 from memproxy.settings import Section, Settings
 from memproxy.settings_reference import Setting, is_section, settings_of
 from memproxy.unbuilt import UNBUILT, Unbuilt
@@ -120,6 +121,11 @@ def unbuilt_list() -> str:
     )
 
 
+def reloaded_list() -> str:
+    """What a running server takes of a changed configuration."""
+    return textwrap.fill(", ".join(f"`{path}`" for path in RELOADED), 125)
+
+
 def metrics_in_code() -> list[tuple[str, str, tuple[str, ...], str]]:
     """(name as scraped, type, labels, help) of every metric, read from the source of `memproxy.metrics`."""
     found = []
@@ -182,6 +188,7 @@ def generated(name: str) -> str | None:
     makers = {
         "settings": settings_table,
         "unbuilt": unbuilt_list,
+        "reloaded": reloaded_list,
         "metrics": metrics_table,
         "errors": errors_table,
         "cli": command_line,

@@ -31,7 +31,16 @@ _HASH = re.compile(r"[0-9a-f]{32}")
 
 
 class Refused(MemproxyError):
-    """The API refused a call of the command line; the message is its own."""
+    """The API refused a call of the command line; message and status are its own."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def without_learning(settings: Settings) -> Settings:
+    """These settings for a command that only looks, moves or forgets: no model is called on the way."""
+    return settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
 
 
 class Installation:
@@ -71,7 +80,7 @@ class Installation:
         except httpx.HTTPError as error:
             raise StoreUnavailable(f"The server does not answer ({type(error).__name__}). Is it stopping?") from error
         if answer.is_error:
-            raise Refused(str(answer.json()["error"]["message"]))
+            raise Refused(str(answer.json()["error"]["message"]), answer.status_code)
         return answer
 
     def _tenant(self, named: str | None) -> str:

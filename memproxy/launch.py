@@ -1,8 +1,8 @@
 """How the supervisor starts a process of ours: what it hands over, and how the process notices that it is alone.
 
 The settings go over a private pipe, never over the command line, where others could read keys. The pipe stays open:
-when it closes, the supervisor is gone, and the process ends at once, so that the next one finds the port and the store
-free.
+settings that were reloaded come over it, too. When it closes, the supervisor is gone, and the process ends at once, so
+that the next one finds the port and the store free.
 """
 
 import ctypes
@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,29 +101,78 @@ def reveal(value: object) -> Any:
     return value
 
 
-def ending_signals() -> tuple[signal.Signals, ...]:
-    """The signals that ask the supervisor to end everything in its order: service managers', Ctrl-C, and that of a
-    terminal that closes, unless whoever started us had that one ignored (`nohup`).
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""What asks the supervisor to end everything in its order: a service manager, Ctrl-C."""
+
+
+def hears_hangups() -> bool:
+    """Whether SIGHUP means something to us: not where whoever started us had it ignored (`nohup`)."""
+    return signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+
+
+def has_terminal() -> bool:
+    """Whether this process has a terminal that controls it. One that was closed has taken itself away before its
+    SIGHUP comes, which tells that signal from one that was sent on purpose.
     """
-    asked = (signal.SIGTERM, signal.SIGINT)
-    return asked if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*asked, signal.SIGHUP)
+    try:
+        os.close(os.open(os.ctermid(), os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
-def receive() -> Launch:
+class Lifeline:
+    """The pipe from the supervisor: lines of JSON, as long as it lives. It is read by ``os.read`` alone: a thread that
+    holds the lock of a Python file when the process ends makes that end a crash.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._rest = b""
+        self._lock = threading.Lock()
+        self._take: Callable[[Settings], None] | None = None
+        self._missed: Settings | None = None
+
+    def line(self) -> bytes:
+        """The next line; empty when the supervisor is gone."""
+        while b"\n" not in self._rest:
+            if not (more := os.read(self._fd, 65536)):
+                return b""
+            self._rest += more
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def watch(self) -> None:
+        """From now on hand settings over as they come, and end this process with the supervisor."""
+        threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
+
+    def on_settings(self, take: Callable[[Settings], None]) -> None:
+        """Call ``take``, in the lifeline's thread, with every new settings; with those that came before this, too."""
+        with self._lock:
+            self._take, missed = take, self._missed
+        if missed is not None:
+            take(missed)
+
+    def _watch(self) -> None:
+        while line := self.line():
+            settings = Settings.model_validate(msgspec.json.decode(line))
+            with self._lock:
+                take, self._missed = self._take, settings
+            if take is not None:
+                take(settings)
+        os._exit(1)
+
+
+def receive() -> tuple[Launch, Lifeline]:
     """Read what the supervisor hands over, and from then on live no longer than it does."""
     _die_with_parent()
-    launch = msgspec.json.decode(sys.stdin.buffer.readline(), type=Launch)
-    threading.Thread(target=_wait_for_the_end, name="lifeline", daemon=True).start()
+    lifeline = Lifeline(sys.stdin.fileno())
+    launch = msgspec.json.decode(lifeline.line(), type=Launch)
+    lifeline.watch()
     # Ctrl-C and a closed terminal reach the whole group; the supervisor alone answers, in its written order.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    return launch
-
-
-def _wait_for_the_end() -> None:
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    os._exit(1)
+    return launch, lifeline
 
 
 def _die_with_parent() -> None:

@@ -3,11 +3,13 @@
 """
 
 import asyncio
+import contextlib
 import gc
+import logging
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,15 @@ import uvloop
 
 from memproxy import __version__, logs
 from memproxy.core.late import compiling
-from memproxy.launch import ENGINE, RELAY, STATE, Launch, LongWork, receive
+from memproxy.errors import ConfigError
+from memproxy.launch import ENGINE, RELAY, STATE, Launch, Lifeline, LongWork, receive
 from memproxy.metrics import count_as, metrics
 from memproxy.server import Patience, Server, allow_many_files, quiet_logs, server_config
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, Writing, make_state
+
+log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread that computes keeps Python's lock from one that comes back from SQLite or the embedded store. With
@@ -36,7 +41,7 @@ COMPILES_AFTER_S = 1.0
 """Patterns that no request asked for yet are compiled so long after the start: what came first comes first."""
 
 
-async def run_relay(launch: Launch, settings: Settings) -> None:
+async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
     """Serve until told to stop."""
     from memproxy.wiring.relay import make_relay  # noqa: PLC0415 - the engine does not need it
 
@@ -46,15 +51,19 @@ async def run_relay(launch: Launch, settings: Settings) -> None:
     await process.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests
     gc.enable()
-    patience = Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
-    server = Server(server_config(process.app), patience)
+    server = Server(server_config(process.app), _patience(settings))
 
     tasks = TaskOwner("relay process")
 
     async def leave() -> None:
-        await process.drain(settings.server.shutdown_grace_s)
+        await process.drain(reloads.settings.server.shutdown_grace_s)
         server.leave()
 
+    def take(settings: Settings) -> None:
+        process.take(settings)
+        server.patience = _patience(settings)
+
+    reloads.begin(take)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: tasks.start(leave(), "leave"))
     listening = socket.socket(fileno=launch.listen_fd)
@@ -66,7 +75,7 @@ async def run_relay(launch: Launch, settings: Settings) -> None:
         await process.stop()
 
 
-async def run_engine(launch: Launch, settings: Settings) -> None:
+async def run_engine(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
     """Serve on the private socket until told to stop."""
     from memproxy.engine.app import build_app  # noqa: PLC0415 - two seconds that the relay does not need
     from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
@@ -79,19 +88,21 @@ async def run_engine(launch: Launch, settings: Settings) -> None:
 
     tasks = TaskOwner("engine process")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.leave)
+    reloads.begin(engine.take)
     await engine.start()
     tasks.start(_settle(engine.wait_open()), "settle")
     try:
         await server.serve()
     finally:
         await tasks.cancel()
-        await engine.close(settings.server.shutdown_grace_s)
+        await engine.close(reloads.settings.server.shutdown_grace_s)
 
 
-async def run_state(launch: Launch, settings: Settings) -> None:
+async def run_state(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
     """Write the engine's state until told to stop."""
     writing, stop = Writing(make_state(settings, Path(launch.home))), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    reloads.begin(lambda _: None)
     launch.state_socket.unlink(missing_ok=True)  # of one that was killed
     server = await asyncio.start_unix_server(writing.serve, launch.state_socket)
     gc.freeze()  # as in `run_relay`
@@ -99,6 +110,40 @@ async def run_state(launch: Launch, settings: Settings) -> None:
     await stop.wait()
     server.close()
     await writing.close()
+
+
+class Reloads:
+    """The settings of this process, which the supervisor may send anew."""
+
+    def __init__(self, settings: Settings, lifeline: Lifeline, process: str) -> None:
+        self.settings = settings
+        self._lifeline = lifeline
+        self._process = process
+
+    def begin(self, take: Callable[[Settings], None]) -> None:
+        """From now on have ``take`` put new settings into use, in this loop."""
+        loop = asyncio.get_running_loop()
+
+        def taken(settings: Settings) -> None:
+            try:
+                take(settings)
+            except ConfigError as error:  # a file that the supervisor read just before was changed meanwhile
+                log.error("the reloaded configuration cannot be used, the one before goes on: %s", error.message)
+                return
+            self.settings = settings
+            logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, self._process)
+            log.info("goes on with the reloaded configuration")
+
+        self._lifeline.on_settings(lambda settings: _soon(loop, taken, settings))
+
+
+def _soon(loop: asyncio.AbstractEventLoop, take: Callable[[Settings], None], settings: Settings) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+        loop.call_soon_threadsafe(take, settings)
+
+
+def _patience(settings: Settings) -> Patience:
+    return Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
 
 
 async def _compile() -> None:
@@ -123,17 +168,18 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(OBJECTS)
     gc.disable()  # hardly anything that a start makes is garbage: to look it all through takes a tenth of its time
-    launch = receive()
+    launch, lifeline = receive()
     settings = launch.read_settings()
     name = sys.argv[-1]
-    logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, name.removeprefix("_"))
+    process = name.removeprefix("_")
+    logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, process)
     quiet_logs()
-    count_as(f"{name.removeprefix('_')}-{launch.place}")
+    count_as(f"{process}-{launch.place}")
     metrics().build_info.labels(version=__version__).set(1)
     if launch.restarts:
-        metrics().process_restarts.labels(process=name.removeprefix("_")).inc()
+        metrics().process_restarts.labels(process=process).inc()
     run = {RELAY: run_relay, ENGINE: run_engine, STATE: run_state}[name]
-    uvloop.run(run(launch, settings))
+    uvloop.run(run(launch, settings, Reloads(settings, lifeline, process)))
     gc.freeze()  # the process ends: nothing is left to look through for garbage, which would take a third of a second
 
 

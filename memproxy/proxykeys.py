@@ -5,6 +5,7 @@ and the audit log, which tells of it.
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -147,6 +148,13 @@ def config_entry(record: KeyRecord) -> str:
     lines = [f"{name}: {msgspec.json.encode(value).decode()}" for name, value in fields.items() if value is not None]
     lines.append(f"permissions: {msgspec.json.encode(sorted(record.permissions)).decode()}")
     return "  - " + "\n    ".join(lines)
+
+
+def shown(record: KeyRecord) -> dict[str, Any]:
+    """One key as programs read it: everything that is kept of it but its hash."""
+    fields: dict[str, Any] = msgspec.to_builtins(record)
+    del fields["hash"]
+    return fields | {"permissions": sorted(record.permissions), "valid": record.holds(datetime.now(UTC))}
 
 
 def line(record: KeyRecord) -> str:

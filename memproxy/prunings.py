@@ -3,7 +3,7 @@
 from typing import Any
 
 from memproxy.core.protocol import PRUNE_PATH
-from memproxy.installation import installation
+from memproxy.installation import installation, without_learning
 from memproxy.settings import Settings
 
 
@@ -13,8 +13,7 @@ async def prune(settings: Settings, *, tenant: str | None, user: str | None, dry
     Raises:
         MemproxyError: it could not be done; the message says why.
     """
-    quiet = settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
-    async with installation(quiet) as here:
+    async with installation(without_learning(settings)) as here:
         if here.in_process is not None:
             await here.in_process.pause_pruning()
         if user is not None:

@@ -214,7 +214,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, patience: Patience | None = None) -> None:
         """``patience`` None: clients may take as long as they like (they are processes of ours)."""
         super().__init__(config)
-        self._patience = patience
+        self.patience = patience
         self._left = asyncio.Event()
 
     def leave(self) -> None:
@@ -253,8 +253,8 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn; whether to stop."""
-        if self._patience is not None and counter % _TICKS_OF_A_LOOK == 0:
-            self._cut_off_slow(self._patience)
+        if self.patience is not None and counter % _TICKS_OF_A_LOOK == 0:
+            self._cut_off_slow(self.patience)
         return await super().on_tick(counter)
 
     def _cut_off_slow(self, patience: Patience) -> None:

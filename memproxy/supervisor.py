@@ -1,5 +1,8 @@
 """``memproxy serve``: takes the port and the store, starts relays and the engine, restarts what dies.
 
+SIGHUP reloads the configuration: it is read and checked as a whole, and what a running server can take (`reloading`)
+goes to the processes over their pipes. No process is started or ended for it. One that cannot be used changes nothing.
+
 The order of shutdown (SIGTERM, Ctrl-C or a closed terminal; a second of the first two ends everything at once):
 
 1. The relays stop accepting. Open requests get ``server.shutdown_grace_s`` seconds to finish and commit their turns.
@@ -22,8 +25,9 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from tenacity import (
@@ -34,10 +38,21 @@ from tenacity import (
     wait_fixed,
 )
 
-from memproxy import __version__
+from memproxy import __version__, logs
 from memproxy.errors import ConfigError
 from memproxy.home import home_dir, secret, state_path, store_path
-from memproxy.launch import ENGINE, RELAY, STATE, Launch, LongWork, ending_signals, reveal
+from memproxy.launch import (
+    ENDING_SIGNALS,
+    ENGINE,
+    RELAY,
+    STATE,
+    Launch,
+    LongWork,
+    has_terminal,
+    hears_hangups,
+    reveal,
+)
+from memproxy.reloading import reload
 from memproxy.settings import Settings
 from memproxy.watching import PROBE_EVERY_S, Replaced, Silence, answers, state_answers
 from memproxy.wiring.files import check_files, memory_for
@@ -272,6 +287,13 @@ class Child:
             await process.stdin.drain()
         return await process.wait()
 
+    def hand_over(self, settings: dict[str, Any]) -> None:
+        """Have the process, and whichever comes after it, go on with these settings (as `reveal` gives them)."""
+        self._launch = msgspec.structs.replace(self._launch, settings=settings)
+        process = self._process
+        if process is not None and process.returncode is None and process.stdin is not None:
+            process.stdin.write(msgspec.json.encode(settings) + b"\n")  # one that just ended is started with them
+
     @property
     def pid(self) -> int | None:
         """The process id of the one that runs, or ran last."""
@@ -313,13 +335,21 @@ def _ending(code: int) -> str:
 
 
 class Supervisor:
-    """Runs relays and engine over one listening socket."""
+    """Runs relays and engine over one listening socket. ``read`` reads the configuration anew."""
 
-    def __init__(self, settings: Settings, launch: Launch, environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        launch: Launch,
+        environment: dict[str, str],
+        read: Callable[[], Settings] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._read = read or (lambda: settings)
+        self._had_terminal = has_terminal()
         self._opened = [state_path(settings.state, Path(launch.home))]
         if settings.store.backend == "edge":
             self._opened.append(store_path(settings.store, Path(launch.home)))
-        self._grace_s = settings.server.shutdown_grace_s
         relays = [msgspec.structs.replace(launch, place=place) for place in range(settings.server.workers)]
         self._relays = [Child(RELAY, relay, environment) for relay in relays]
         self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
@@ -330,24 +360,41 @@ class Supervisor:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Until SIGTERM, SIGINT or SIGHUP; then the order of the module's first lines."""
+        """Until SIGTERM, SIGINT or the end of its terminal; then the order of the module's first lines."""
         loop = asyncio.get_running_loop()
-        for number in ending_signals():
+        for number in ENDING_SIGNALS:
             loop.add_signal_handler(number, self._asked, number)
-        children = [*self._relays, self._engine, self._state]
+        if hears_hangups():
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+        children = self._children
         async with asyncio.TaskGroup() as group:
             for child in children:
                 group.create_task(child.run())
-            watches = [group.create_task(watch()) for watch in (self._watch_engine, self._watch_state)]
+            works = (self._watch_engine, self._watch_state, self._watch_terminal)
+            watches = [group.create_task(watch()) for watch in works]
             await self._stop.wait()
-            log.info("stopping: open requests have %g s to finish", self._grace_s)
+            grace_s = self._settings.server.shutdown_grace_s
+            log.info("stopping: open requests have %g s to finish", grace_s)
             for watch in watches:
                 watch.cancel()
-            await asyncio.gather(*(relay.stop(self._grace_s + 3) for relay in self._relays))
-            await self._engine.stop(self._grace_s + 3)
-            await self._state.stop(self._grace_s + 3)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            await asyncio.gather(*(relay.stop(grace_s + 3) for relay in self._relays))
+            await self._engine.stop(grace_s + 3)
+            await self._state.stop(grace_s + 3)
+        for number in (*ENDING_SIGNALS, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
+
+    @property
+    def _children(self) -> list[Child]:
+        return [*self._relays, self._engine, self._state]
+
+    async def _watch_terminal(self) -> None:
+        """A terminal that goes without a SIGHUP (its shell ended, and left us running) is no reason to end at a later
+        one.
+        """
+        while True:
+            await asyncio.sleep(PROBE_EVERY_S)
+            self._had_terminal = has_terminal()
 
     async def _watch_engine(self) -> None:
         """End an engine that hangs, so that a fresh one takes its place; requests go on without memory meanwhile."""
@@ -377,18 +424,45 @@ class Supervisor:
     def _asked(self, number: int) -> None:
         """Stop in good order; at once when asked again, but not by SIGHUP: a terminal that closes sends it twice."""
         insists = self._stop.is_set() and number != signal.SIGHUP
-        for child in [*self._relays, self._engine, self._state]:
+        for child in self._children:
             (child.kill if insists else child.leave)()
         self._stop.set()
 
+    def _hung_up(self) -> None:
+        """SIGHUP: the terminal that we were started from was closed, or somebody wants the configuration reloaded."""
+        if self._had_terminal and not has_terminal():
+            self._asked(signal.SIGHUP)
+        elif not self._stop.is_set():
+            self._reload()
 
-def serve(settings: Settings, environ: dict[str, str]) -> None:
-    """Run the proxy until it is told to stop.
+    def _reload(self) -> None:
+        try:
+            wanted = self._read()
+            check_files(wanted)
+            settings, taken, waiting = reload(self._settings, wanted)
+            check_files(settings)
+        except ConfigError as error:
+            log.error("the configuration was not reloaded, the one before goes on: %s", error.message)
+            return
+        before, self._settings = self._settings, settings
+        for child in self._children:
+            child.hand_over(reveal(settings))
+        logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, "serve")
+        log.info("the configuration was reloaded: %s", f"changed {', '.join(taken)}" if taken else "nothing changed")
+        if (remembered := memory_for(settings).text) != memory_for(before).text:
+            log.info("who gets memory: %s", remembered)
+        if waiting:
+            log.warning("changed in the configuration, and not before a restart in effect: %s", ", ".join(waiting))
+
+
+def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settings] | None = None) -> None:
+    """Run the proxy until it is told to stop. ``read`` reads its configuration anew (SIGHUP).
 
     Raises:
         ConfigError: the port or the store is taken, a folder cannot be written, or a file that the settings name cannot
             be used.
     """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # one that comes before `run` hears it waits for that
     home = home_dir(environ)
     key = secret(environ, home)
     if settings.privacy.encrypt:
@@ -414,7 +488,7 @@ def serve(settings: Settings, environ: dict[str, str]) -> None:
             listen_fd=listening.fileno(),
         )
         environment = {**environ, "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
-        supervisor = Supervisor(settings, launch, environment)
+        supervisor = Supervisor(settings, launch, environment, read)
         asyncio.run(supervisor.run())
 
 

@@ -15,7 +15,7 @@ import msgspec
 from memproxy.core.transfer import FORMAT, MEDIA_TYPE, line
 from memproxy.errors import ConfigError
 from memproxy.importers import IMPORTERS
-from memproxy.installation import installation
+from memproxy.installation import installation, without_learning
 from memproxy.settings import Settings
 from memproxy.upkeep import Show
 
@@ -64,7 +64,7 @@ async def export(settings: Settings, out: BinaryIO, show: Show, *, tenant: str |
         MemproxyError: it could not be done; the message says why.
     """
     done, cursor = 0, None
-    async with installation(_quiet(settings)) as here:
+    async with installation(without_learning(settings)) as here:
         while True:
             query: dict[str, Any] = {"limit": EXPORT_LIMIT, "vectors": str(vectors).lower()}
             query |= {"cursor": cursor} if cursor else {}
@@ -94,7 +94,7 @@ async def import_file(
     """
     query = {"dry_run": str(dry_run).lower()} | ({"user_id": user} if user is not None else {})
     taken = Taken()
-    async with installation(_quiet(settings)) as here:
+    async with installation(without_learning(settings)) as here:
         with _lines(path, file_format) as (lines, size), _settled():
             for piece, numbers, at in _pieces(lines):
                 answer = await here.answer(
@@ -124,11 +124,6 @@ def _settled() -> Iterator[None]:
     finally:
         gc.set_threshold(*usual)
         gc.unfreeze()
-
-
-def _quiet(settings: Settings) -> Settings:
-    """Without learning: no model is called for what a command moves."""
-    return settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
 
 
 _Line = tuple[bytes, int]

@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from memproxy.core.protocol import LEARNING_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
 from memproxy.errors import ConfigError, MemproxyError
-from memproxy.installation import Installation, installation
+from memproxy.installation import Installation, installation, without_learning
 from memproxy.settings import Settings
 
 POLL_S = 0.3
@@ -98,17 +98,15 @@ async def forget(settings: Settings, *, tenant: str | None, user: str, session: 
     Raises:
         MemproxyError: it could not be done; the message says why.
     """
-    path = f"/v1/memory/users/{_piece(user)}"
+    path = f"/v1/memory/users/{piece_of_path(user)}"
     if session is not None:
-        path = f"/v1/memory/sessions/{_piece(session)}"
-    # nothing is learned on the way: no model is called for somebody who is to be forgotten
-    quiet = settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
-    async with installation(quiet) as here:
+        path = f"/v1/memory/sessions/{piece_of_path(session)}"
+    async with installation(without_learning(settings)) as here:
         told = await here.call("DELETE", path, tenant=tenant, user=user)
     return int(told["deleted"])
 
 
-def _piece(name: str) -> str:
+def piece_of_path(name: str) -> str:
     """A name as a piece of a path. ``.`` and ``..`` would be taken for steps, the second out of where it stands."""
     return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
 
@@ -123,8 +121,7 @@ async def reindex(settings: Settings, show: Show) -> ReindexTold:
     """
     embedding = settings.embedding
     asked = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
-    quiet = settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
-    async with installation(quiet, refused_too=True) as here:
+    async with installation(without_learning(settings), refused_too=True) as here:
         told = await _told(here, "POST", content=msgspec.json.encode(asked))
         run = told.run
         while told.state in {"loading", "copying"}:

@@ -1,16 +1,17 @@
 """The audit log: what is written into it, and `GET /v1/memory/audit`. Ids and counts, never content."""
 
+import functools
 import logging
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, Endpoint
 from memproxy.api.http import answer, caller, read_query
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.api.queries import AuditQuery
-from memproxy.core.audit import Audited, AuditEntry
+from memproxy.core.audit import COMMAND_LINE, Audited, AuditEntry
 from memproxy.core.protocol import Identity
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
@@ -41,6 +42,22 @@ class Audit:
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="engine.audit").inc()
             log.error("%s is done and not in the audit log: %s", action, error.message)
+
+    def reading(self, action: str, endpoint: Endpoint) -> Endpoint:
+        """The endpoint, which shows what a user has said: what is read from the machine's own console is written down.
+        A caller with a key is not: its key says whose memory it is for. Of a list the first page counts.
+        """
+
+        @functools.wraps(endpoint)
+        async def noted(request: Request) -> Response:
+            response = await endpoint(request)
+            identity = caller(request, "memory:read")
+            if identity.by == COMMAND_LINE and "cursor" not in request.query_params:
+                memory = request.path_params.get("memory_id")
+                await self.note(identity, action, counts={}, user_id=identity.named_user, memory_id=memory)
+            return response
+
+        return noted
 
     async def page(self, request: Request) -> Response:
         """`GET /v1/memory/audit`: the tenant's entries, newest first; for ``admin`` alone."""

@@ -7,7 +7,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import TooManyRequests
 from memproxy.learn.budget import budgets, spent_on_learning
 from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore
-from memproxy.settings import Settings
+from memproxy.settings import LimitsSettings, Settings
 
 COUNT_SECONDS = 5.0
 """How long a count of memories counts; what calls added since is counted besides."""
@@ -22,14 +22,18 @@ class Quotas:
     """Counts memories, and knows the rates. One instance for an engine: all writes come through it."""
 
     def __init__(self, settings: Settings, state: StateStore, store: MemoryStore, clock: Clock) -> None:
-        self._limits = settings.limits
         self._budgets = budgets(settings.learn)
         self._state = state
         self._store = store
         self._clock = clock
-        self._rates = Rates(settings.limits, state, clock.now)
+        self.take(settings.limits)
         self._held: dict[tuple[str, str | None], tuple[float, int]] = {}
         self._counting = asyncio.Lock()
+
+    def take(self, limits: LimitsSettings) -> None:
+        """Hold to these limits from now on; what was counted counts on."""
+        self._limits = limits
+        self._rates = Rates(limits, self._state, self._clock.now)
 
     async def admit_turns(self, scope: Scope, count: int) -> None:
         """Pass turns that may be taken in, and count them.

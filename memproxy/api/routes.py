@@ -76,13 +76,13 @@ def api_calls(backends: Backends) -> list[Call]:
     transfer = Transfer(backends, writer, turns, audit)
     sessions, palace, knowledge = Sessions(backends), PalaceView(backends), Knowledge(backends)
     return [
-        ("POST", "/v1/memory/search", recalling.search),
+        ("POST", "/v1/memory/search", audit.reading("user.search", recalling.search)),
         ("POST", "/v1/memory/recall", recalling.recall),
         ("POST", "/v1/memory/turns", once(turns.ingest)),
         ("GET", "/v1/memory/export", transfer.export),
         ("POST", "/v1/memory/import", transfer.import_lines),
         ("POST", "/v1/memory", once(memories.create)),
-        ("GET", "/v1/memory", memories.page),
+        ("GET", "/v1/memory", audit.reading("user.list", memories.page)),
         ("DELETE", "/v1/memory", once(memories.forget_scope)),
         ("DELETE", "/v1/memory/sessions/{session_id}", once(memories.forget_session)),
         ("DELETE", "/v1/memory/users/{user_id}", once(memories.forget_user)),
@@ -104,7 +104,7 @@ def api_calls(backends: Backends) -> list[Call]:
         ("GET", "/v1/memory/audit", audit.page),
         ("GET", "/openapi.json", _openapi),
         ("POST", LEARNING_PATH, sessions.pending),
-        ("GET", "/v1/memory/{memory_id}", memories.read),
+        ("GET", "/v1/memory/{memory_id}", audit.reading("memory.read", memories.read)),
         ("PATCH", "/v1/memory/{memory_id}", once(memories.edit)),
         ("DELETE", "/v1/memory/{memory_id}", once(memories.forget)),
         *((method, path, _not_built) for path in NOT_BUILT for method in METHODS),

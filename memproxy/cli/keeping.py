@@ -1,12 +1,26 @@
 """Commands that work on what is remembered, where it is: learn, consolidate, write anew, forget, prune."""
 
 import asyncio
-import os
 from typing import Annotated
 
 import typer
 
-from memproxy.cli.options import Config, OneUser, Tenant, User, Whole, a_name, quiet_settings, told_of_all
+from memproxy.cli.options import (
+    Config,
+    Json,
+    OneUser,
+    Tenant,
+    User,
+    Whole,
+    Yes,
+    a_name,
+    confirmed,
+    quiet_settings,
+    show,
+    tell_of_tenants,
+    told_of_all,
+    whose,
+)
 from memproxy.errors import NotBuilt
 
 
@@ -22,15 +36,17 @@ def mine(
     retry_parked: Annotated[
         bool, typer.Option("--retry-parked", help="Also try again what was given up after its retries.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Index and learn from everything that waits, then exit; with a server running, have it do so."""
     from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
-    with upkeep.progress("learning") as show:
-        left = asyncio.run(upkeep.mine(settings, show, tenant=tenant, retry_parked=retry_parked))
+    with upkeep.progress("learning") as told:
+        left = asyncio.run(upkeep.mine(settings, told, tenant=tenant, retry_parked=retry_parked))
     parked = f"; {left.parked} rows had been given up (GET /v1/memory/activity says why)" if left.parked else ""
-    typer.echo(f"Nothing {f'of tenant {tenant} ' if tenant is not None else ''}waits any more{parked}.")
+    of = f"of tenant {tenant} " if tenant is not None else ""
+    show(left, [f"Nothing {of}waits any more{parked}."], as_json=json)
 
 
 def dream(
@@ -46,7 +62,7 @@ def dream(
     )
 
 
-def reindex(config: Config = None, tenant: Whole = None) -> None:
+def reindex(config: Config = None, tenant: Whole = None, *, json: Json = False) -> None:
     """Write all memories anew with the configured embedder, then switch to them.
 
     Needed after embedding.model or embedding.dimension changed. With a server running (started with that
@@ -57,12 +73,13 @@ def reindex(config: Config = None, tenant: Whole = None) -> None:
 
     settings = quiet_settings(config)
     told_of_all(tenant, "reindex")
-    with upkeep.progress("reindexing") as show:
-        told = asyncio.run(upkeep.reindex(settings, show))
+    with upkeep.progress("reindexing") as shows:
+        told = asyncio.run(upkeep.reindex(settings, shows))
     kept = f", {told.kept} of them by an earlier run" if told.kept else ""
-    typer.echo(f"{told.done} memories reindexed{kept}; the new collection is in use.")
+    lines = [f"{told.done} memories reindexed{kept}; the new collection is in use."]
     if told.damaged:
-        typer.echo(f"{told.damaged} could not be read and are left out; the log names them.")
+        lines.append(f"{told.damaged} could not be read and are left out; the log names them.")
+    show({"reindexed": told.done, "kept": told.kept, "damaged": told.damaged}, lines, as_json=json)
 
 
 def forget(
@@ -73,21 +90,19 @@ def forget(
     tenant: Tenant = None,
     config: Config = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needed where nobody can be asked (scripts).")] = False,
+    yes: Yes = False,
+    json: Json = False,
 ) -> None:
     """Forget everything of a user, or undo one conversation. It cannot be taken back."""
     from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     what = f"session {session!r} of user {user!r}" if session is not None else f"everything of user {user!r}"
-    if not yes and not os.isatty(0):
-        raise typer.BadParameter(f"nobody can be asked here: give --yes to forget {what} for good", param_hint="--yes")
-    if not yes:
-        typer.confirm(f"Forget {what} for good?", abort=True, err=True)
+    confirmed(f"forget {what}", yes=yes)
     gone = asyncio.run(upkeep.forget(settings, tenant=tenant, user=user, session=session))
-    typer.echo(f"{gone} memories forgotten: {what} of tenant {tenant or 'anonymous'}.")
-    if not gone and tenant is None:
-        typer.echo("Memories that came with a key are its tenant's: name it by --tenant (memproxy keys hash).")
+    show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=json)
+    if not gone:
+        tell_of_tenants(tenant)
 
 
 def prune(
@@ -96,10 +111,13 @@ def prune(
     config: Config = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would go, and change nothing.")] = False,
+    json: Json = False,
 ) -> None:
     """Erase what has expired or is over the limit (retention) now, of everybody or of one user."""
     from memproxy import prunings  # noqa: PLC0415 - other commands start faster without it
 
     gone = asyncio.run(prunings.prune(quiet_settings(config), tenant=tenant, user=user, dry_run=dry_run))
     told = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
-    typer.echo(f"{sum(gone.values())} memories {'would go' if dry_run else 'pruned'}{f' ({told})' if told else ''}.")
+    count, became = sum(gone.values()), "would go" if dry_run else "pruned"
+    result = {"pruned": count, "reasons": gone, "dry_run": dry_run}
+    show(result, [f"{count} memories {became}{f' ({told})' if told else ''}."], as_json=json)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memproxy.cli.options import Config, OneTenant, Unread, Whole, a_name, a_text, quiet_settings, told_of_all
+from memproxy.cli.options import Config, Json, OneTenant, Unread, a_name, a_text, quiet_settings, show
 from memproxy.core.proxykey import PERMISSIONS
 from memproxy.errors import ConfigError
 
@@ -30,6 +30,8 @@ def keys_hash(
         ),
     ] = None,
     config: Unread = None,  # noqa: ARG001 - every command takes it
+    *,
+    json: Json = False,
 ) -> None:
     """Print the hash of an API key (an argument, or read from standard input), to name its tenant in auth.tenants."""
     from memproxy.auth import key_hash  # noqa: PLC0415 - other commands start faster without it
@@ -39,7 +41,7 @@ def keys_hash(
     if not given:
         raise ConfigError("No key was given: pipe it in, type it when asked, or give it as the argument.")
     made = key_hash(secret(None, home_dir()), given)
-    typer.echo(made)
+    show({"hash": made}, [made], as_json=json)
     if tenant is not None:
         typer.echo(f"auth.tenants:\n  {made}: {tenant}", err=True)
 
@@ -89,6 +91,7 @@ def keys_new(
         bool, typer.Option("--config-entry", help="Print an entry for auth.keys instead of keeping the key.")
     ] = False,
     config: Config = None,
+    json: Json = False,
 ) -> None:
     """Make a proxy key (auth.mode: keys). It is printed once; only its hash is kept."""
     from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
@@ -104,19 +107,21 @@ def keys_new(
         asyncio.run(proxykeys.keep(settings, record))
     if (warning := proxykeys.without_memory(record, settings)) is not None:
         typer.echo(warning, err=True)
-    typer.echo(key)
+    show({"key": key} | proxykeys.shown(record), [key], as_json=json)
 
 
 @app.command("list")
 def keys_list(
     tenant: OneTenant = None,
     config: Config = None,
+    *,
+    json: Json = False,
 ) -> None:
     """List the proxy keys that were made here; their ids, never the keys."""
     from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
 
-    for record in asyncio.run(proxykeys.listed(quiet_settings(config), tenant)):
-        typer.echo(proxykeys.line(record))
+    found = asyncio.run(proxykeys.listed(quiet_settings(config), tenant))
+    show({"data": [proxykeys.shown(one) for one in found]}, map(proxykeys.line, found), as_json=json)
 
 
 @app.command("revoke")
@@ -127,6 +132,8 @@ def keys_revoke(
         typer.Option("--tenant", help="Only if it is a key of this tenant.", metavar="T", callback=a_name),
     ] = None,
     config: Config = None,
+    *,
+    json: Json = False,
 ) -> None:
     """End a proxy key's validity; every relay knows within seconds."""
     from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
@@ -135,25 +142,26 @@ def keys_revoke(
     if not asyncio.run(proxykeys.revoke(quiet_settings(config), key_id, tenant)):
         of = f" of tenant {tenant}" if tenant is not None else ""
         raise ConfigError(f"There is no valid key of id {key_id!r}{of}; memproxy keys list shows them.")
-    typer.echo(f"{key_id} is revoked; a server that runs takes it for {RECORD_SECONDS:.0f} more seconds at most.")
+    line = f"{key_id} is revoked; a server that runs takes it for {RECORD_SECONDS:.0f} more seconds at most."
+    show({"id": key_id, "revoked": True}, [line], as_json=json)
 
 
 @app.command("master")
-def keys_master(config: Unread = None, tenant: Whole = None) -> None:  # noqa: ARG001 - every command takes both
+def keys_master(*, json: Json = False) -> None:
     """Print a new master key for MEMPROXY_MASTER_KEY (privacy.encrypt). Keep it apart from the data and its backups."""
     from memproxy.stores.sealing import new_master_key  # noqa: PLC0415 - other commands start faster without it
 
-    typer.echo(new_master_key())
+    made = new_master_key()
+    show({"master_key": made}, [made], as_json=json)
 
 
 @app.command("rewrap")
-def keys_rewrap(config: Config = None, tenant: Whole = None) -> None:
+def keys_rewrap(config: Config = None, *, json: Json = False) -> None:
     """Wrap every user's data key by the first key of MEMPROXY_MASTER_KEY (new,old); then the old one may go.
 
     Start a running server with both keys before.
     """
     from memproxy import masterkey  # noqa: PLC0415 - other commands start faster without it
 
-    told_of_all(tenant, "rewrap")
     count = asyncio.run(masterkey.rewrap(quiet_settings(config)))
-    typer.echo(f"{count} data key{'' if count == 1 else 's'} wrapped anew.")
+    show({"data_keys": count}, [f"{count} data key{'' if count == 1 else 's'} wrapped anew."], as_json=json)

@@ -6,7 +6,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from memproxy.cli.options import Config, Tenant, User, Whole, a_name, quiet_settings, told_of_all
+from memproxy.cli.options import (
+    Config,
+    Json,
+    Tenant,
+    User,
+    Whole,
+    a_name,
+    quiet_settings,
+    show,
+    tell_of_tenants,
+    told_of_all,
+    whose,
+)
 
 
 def export_command(
@@ -17,17 +29,24 @@ def export_command(
     vectors: Annotated[
         bool, typer.Option("--vectors", help="With the vectors: a larger file, nothing to embed when it is imported.")
     ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the count on standard error as one line of JSON.")
+    ] = False,
 ) -> None:
-    """Write everything of a user to standard output as JSON Lines: memories with their history, turns, places."""
+    """Write everything of a user to standard output as JSON Lines: memories with their history, turns, places. Where
+    nothing is found it says so and ends with 1.
+    """
     from memproxy import transfers, upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
-    with upkeep.progress("exporting") as show:
+    with upkeep.progress("exporting") as told:
         out = typer.get_binary_stream("stdout")
-        done = asyncio.run(transfers.export(settings, out, show, tenant=tenant, user=user, vectors=vectors))
-    typer.echo(f"{done} memories of user {user!r} of tenant {tenant or 'anonymous'}.", err=True)
-    if not done and tenant is None:
-        typer.echo("Memories that came with a key are its tenant's: name it by --tenant.", err=True)
+        done = asyncio.run(transfers.export(settings, out, told, tenant=tenant, user=user, vectors=vectors))
+    show({"memories": done}, [f"{done} memories of user {user!r} of {whose(tenant)}."], as_json=json, err=True)
+    if done:
+        return
+    tell_of_tenants(tenant)
+    raise typer.Exit(1)
 
 
 def import_command(
@@ -45,6 +64,7 @@ def import_command(
     config: Config = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and count; write nothing.")] = False,
+    json: Json = False,
 ) -> None:
     """Take over an export of memproxy or of another product, with its times. The same file twice changes nothing, so
     that a broken off import goes on when it is run again.
@@ -52,10 +72,10 @@ def import_command(
     from memproxy import transfers, upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
-    with upkeep.progress("importing") as show:
+    with upkeep.progress("importing") as told:
         taken = asyncio.run(
             transfers.import_file(
-                settings, file, show, file_format=file_format, tenant=tenant, user=user, dry_run=dry_run
+                settings, file, told, file_format=file_format, tenant=tenant, user=user, dry_run=dry_run
             )
         )
     for number, message in taken.errors:
@@ -63,12 +83,13 @@ def import_command(
     for note in taken.notes:
         typer.echo(note, err=True)
     would = "would be " if dry_run else ""
-    typer.echo(
-        f"{taken.imported} memories {would}imported, {taken.replaced} replaced, {taken.unchanged} unchanged; "
-        f"{taken.turns} messages; {taken.rejected} lines rejected."
-    )
+    rest = f"{taken.turns} messages; {taken.rejected} lines rejected."
+    lines = [
+        f"{taken.imported} memories {would}imported, {taken.replaced} replaced, {taken.unchanged} unchanged; {rest}"
+    ]
     if taken.queued:
-        typer.echo("The store is away: some of it waits in the journal and is written when the store answers.")
+        lines.append("The store is away: some of it waits in the journal and is written when the store answers.")
+    show(taken, lines, as_json=json)
     if taken.rejected:
         raise typer.Exit(1)
 
@@ -77,6 +98,8 @@ def backup(
     folder: Annotated[Path, typer.Argument(help="Folder to make.", metavar="DIR")],
     config: Config = None,
     tenant: Whole = None,
+    *,
+    json: Json = False,
 ) -> None:
     """Copy store, state and secret into a new folder, also while serving.
 
@@ -86,12 +109,11 @@ def backup(
 
     settings = quiet_settings(config)
     told_of_all(tenant, "backup")
-    with upkeep.progress("backing up") as show:
-        manifest = asyncio.run(backups.backup(settings, folder, show))
-    size = sum(one.size for one in manifest.files.values())
-    typer.echo(
-        f"{len(manifest.files)} files, {size:,} bytes in {folder}. `memproxy restore {folder}` brings them back."
-    )
+    with upkeep.progress("backing up") as told:
+        manifest = asyncio.run(backups.backup(settings, folder, told))
+    count, size = len(manifest.files), sum(one.size for one in manifest.files.values())
+    line = f"{count} files, {size:,} bytes in {folder}. `memproxy restore {folder}` brings them back."
+    show({"folder": str(folder), "files": count, "bytes": size}, [line], as_json=json)
 
 
 def restore(
@@ -102,14 +124,15 @@ def restore(
     force: Annotated[
         bool, typer.Option("--force", help="Replace what is there; it is kept under another name.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Put a backup in the place of the configured store and state. No server may be running on them."""
     from memproxy import backups, upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     told_of_all(tenant, "restore")
-    with upkeep.progress("checking") as show:
-        aside = backups.restore(settings, folder, show, force=force)
-    typer.echo(f"Restored from {folder}.")
-    for path in aside:
-        typer.echo(f"What was there before is now {path}; remove it when it is not needed.")
+    with upkeep.progress("checking") as told:
+        aside = backups.restore(settings, folder, told, force=force)
+    lines = [f"What was there before is now {path}; remove it when it is not needed." for path in aside]
+    result = {"restored": str(folder), "aside": [str(path) for path in aside]}
+    show(result, [f"Restored from {folder}.", *lines], as_json=json)

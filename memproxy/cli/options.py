@@ -1,11 +1,16 @@
-"""What the commands share: options, settings, and what is said of a tenant where the whole installation is meant."""
+"""What the commands share: options, settings, how a result is printed, and what is said of a tenant where the whole
+installation is meant.
+"""
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from memproxy import logs
+from memproxy import __version__, logs
 from memproxy.errors import RequestError
 
 if TYPE_CHECKING:
@@ -62,10 +67,91 @@ Whole = Annotated[
         help="Taken, and without effect: this concerns the whole installation.",
         metavar="T",
         callback=a_name,
+        hidden=True,
     ),
 ]
+"""Every command takes a tenant. Where it changes nothing the help is silent of it, and `told_of_all` says so to whoever
+names one.
+"""
 Config = Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).", metavar="FILE")]
-Unread = Annotated[Path | None, typer.Option("--config", help="Taken, and not read: nothing depends on it.")]
+Unread = Annotated[
+    Path | None, typer.Option("--config", help="Taken, and not read: nothing depends on it.", hidden=True)
+]
+Session = Annotated[
+    str | None, typer.Option("--session", help="Of this conversation alone.", metavar="S", callback=a_name)
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; needed where nobody can be asked (scripts).")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
+
+
+def show(result: Any, lines: Iterable[str], *, as_json: bool, err: bool = False) -> None:
+    """Print what a command found or did, in ``lines`` for people or as one JSON document for programs."""
+    if as_json:
+        import msgspec  # noqa: PLC0415 - help starts faster without it
+
+        typer.echo(msgspec.json.encode(result).decode(), err=err)
+        return
+    for line in lines:
+        typer.echo(line, err=err)
+
+
+def whose(tenant: str | None) -> str:
+    """The tenant as messages name it."""
+    return f"tenant {tenant or 'anonymous'}"
+
+
+def tell_of_tenants(tenant: str | None) -> None:
+    """Say, where nothing was found and no tenant was named, that it may be another's."""
+    if tenant is None:
+        told = "Memories that came with a key are its tenant's: name it by --tenant (memproxy keys hash)."
+        typer.echo(told, err=True)
+
+
+def confirmed(what: str, *, yes: bool) -> None:
+    """Return when somebody wants this done for good.
+
+    Raises:
+        BadParameter: nobody can be asked, and ``--yes`` was not given.
+        Abort: no.
+    """
+    if not yes and not os.isatty(0):
+        raise typer.BadParameter(f"nobody can be asked here: give --yes to {what} for good", param_hint="--yes")
+    if not yes:
+        typer.confirm(f"{what[0].upper()}{what[1:]} for good?", abort=True, err=True)
+
+
+class Command(TyperCommand):
+    """A command that also tells the version: ``memproxy check --version``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Called by typer with what stands after the command's name."""
+        _tell_version(ctx, args)
+        return super().parse_args(ctx, args)
+
+
+class Group(TyperGroup):
+    """The same of a group of commands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Called by typer with what stands after the group's name."""
+        _tell_version(ctx, args)
+        return super().parse_args(ctx, args)
+
+
+def _tell_version(ctx: Any, args: list[str]) -> None:
+    if args[:1] == ["--version"] and not ctx.resilient_parsing:
+        typer.echo(__version__)
+        ctx.exit()
+
+
+def everywhere(app: typer.Typer) -> None:
+    """Have every command of ``app``, and of what is below it, be a `Command`."""
+    for command in app.registered_commands:
+        command.cls = Command
+    for group in app.registered_groups:
+        group.cls = Group
+        if group.typer_instance is not None:
+            everywhere(group.typer_instance)
 
 
 def quiet_settings(config: Path | None) -> "Settings":

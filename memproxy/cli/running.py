@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from memproxy import __version__, logs
-from memproxy.cli.options import Config, OneTenant, Unread, Whole, quiet_settings, told_of_all
+from memproxy.cli.options import Config, Json, OneTenant, Unread, Whole, quiet_settings, show, told_of_all
 
 
 def _upstream_address(given: str | None) -> str | None:
@@ -40,10 +41,11 @@ def serve(
     from memproxy.config_file import load_settings  # noqa: PLC0415 - the same
 
     overrides = {"upstream.base_url": upstream, "server.host": host, "server.port": port}
-    settings = load_settings(config, overrides=overrides)
+    read = partial(load_settings, config, overrides=overrides)
+    settings = read()
     told_of_all(tenant, "serve")
     logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, "serve")
-    supervisor.serve(settings, dict(os.environ))
+    supervisor.serve(settings, dict(os.environ), read)
 
 
 def demo(
@@ -59,26 +61,28 @@ def demo(
     raise typer.Exit(run_demo(serve=serve))
 
 
-def check(config: Config = None, tenant: Whole = None) -> None:
+def check(config: Config = None, tenant: Whole = None, *, json: Json = False) -> None:
     """Check configuration, upstream, state, store and embedder; each with a line and a remedy."""
     from memproxy.check import run_check  # noqa: PLC0415 - other commands start faster without it
 
     told_of_all(tenant, "check")
-    raise typer.Exit(run_check(config))
+    raise typer.Exit(run_check(config, as_json=json))
 
 
 def audit(
     tenant: OneTenant = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Newest entries to show.")] = 100,
     config: Config = None,
+    *,
+    json: Json = False,
 ) -> None:
     """Show the audit log: administrative and erasing operations, newest first; never content."""
     from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
 
-    for entry in asyncio.run(proxykeys.audited(quiet_settings(config), tenant, limit)):
-        typer.echo(proxykeys.audit_line(entry))
+    found = asyncio.run(proxykeys.audited(quiet_settings(config), tenant, limit))
+    show({"data": found}, map(proxykeys.audit_line, found), as_json=json)
 
 
-def version(config: Unread = None, tenant: Whole = None) -> None:  # noqa: ARG001 - every command takes both
+def version(config: Unread = None, tenant: Whole = None, *, json: Json = False) -> None:  # noqa: ARG001 - every command takes both
     """Print the version."""
-    typer.echo(__version__)
+    show({"version": __version__}, [__version__], as_json=json)

@@ -179,6 +179,10 @@ class Engine:
             await _quietly(self._state.close(), "state")
         await self._embedder.close()
 
+    def take(self, settings: Settings) -> None:
+        """Go on with reloaded settings: of those that may be (`memproxy.reloading`) the engine reads the limits."""
+        self._quotas.take(settings.limits)
+
     def announce_long_work(self, within: AbstractContextManager[None]) -> None:
         """``within`` is entered around what may keep this process from answering for long. Called before `start`."""
         self._eraser.announce(within)

@@ -42,7 +42,9 @@ QaLog = Annotated[
 Config = Annotated[Path | None, typer.Option(help="Configuration whose models and upstream --qa uses.", metavar="FILE")]
 Tenant = Annotated[
     str | None,
-    typer.Option("--tenant", help="Taken, and without effect: the throw-away store has one tenant.", metavar="T"),
+    typer.Option(
+        "--tenant", help="Taken, and without effect: the throw-away store has one tenant.", metavar="T", hidden=True
+    ),
 ]
 JsonOut = Annotated[Path | None, typer.Option("--json", help="Write the figures there.", metavar="FILE")]
 ModelPath = Annotated[Path | None, typer.Option(help="Folder of a local ONNX embedding model.", metavar="DIR")]

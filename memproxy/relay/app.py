@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
 
 from memproxy.auth import BrowserGuard
 from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded, RequestError
@@ -25,30 +26,27 @@ CLIENT_CLOSED = 499
 """Status in our metrics for a request whose client left (nginx's convention)."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handlers:
+    """What answers requests, and who may ask: made anew when the configuration is reloaded. A request that has begun
+    ends with those that it began with.
+    """
+
+    chat: ChatHandler
+    fetched: FetchedResponses
+    memory_api: MemoryApi
+    guard: BrowserGuard
+    admission: Admission
+    max_concurrent_requests: int
+
+
 class Relay:
     """Process one."""
 
-    def __init__(
-        self,
-        *,
-        chat: ChatHandler,
-        passthrough: Passthrough,
-        fetched: FetchedResponses,
-        memory_api: MemoryApi,
-        health: Health,
-        guard: BrowserGuard,
-        admission: Admission,
-        max_concurrent_requests: int,
-        intake: Intake,
-    ) -> None:
-        self._chat = chat
+    def __init__(self, *, handlers: Handlers, passthrough: Passthrough, health: Health, intake: Intake) -> None:
+        self.handlers = handlers
         self._passthrough = passthrough
-        self._fetched = fetched
-        self._memory_api = memory_api
         self._health = health
-        self._guard = guard
-        self._admission = admission
-        self._limit = max_concurrent_requests
         self._intake = intake
         self._running = 0
         self._idle = asyncio.Event()
@@ -70,15 +68,15 @@ class Relay:
     async def _request(self, request: Request) -> None:
         self._running += 1
         self._idle.clear()
-        route = _route(request)
+        route, handlers = _route(request), self.handlers
         try:
             if not request.has_host:
                 raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
             is_health = route in _HEALTH
             is_page = is_health or MemoryApi.is_page(request.path)
-            self._guard.check(request.headers, is_page=is_page, is_health=is_health)
-            self._tell_pages(request)
-            status = await self._dispatch(route, request)
+            handlers.guard.check(request.headers, is_page=is_page, is_health=is_health)
+            _tell_pages(request, handlers.guard)
+            status = await self._dispatch(route, request, handlers)
         except ClientGone:
             status = CLIENT_CLOSED
         except asyncio.CancelledError:
@@ -99,36 +97,37 @@ class Relay:
                 self._idle.set()
         counted.requests(route, status).inc()
 
-    def _tell_pages(self, request: Request) -> None:
-        headers = request.headers
-        if request.method == "OPTIONS":
-            request.for_pages = self._guard.preflight_headers(headers)
-        elif headers.get(b"origin") is not None:
-            request.for_pages = self._guard.cors_headers(headers)
-
-    async def _dispatch(self, route: str, request: Request) -> int:
+    async def _dispatch(self, route: str, request: Request, to: Handlers) -> int:
         if route in _HEALTH:
             return await self._health.answer(request, _HEALTH[route])
         if self._draining:
             raise Overloaded("memproxy is shutting down. Try again in a moment.", code="draining")
-        if self._running > self._limit:
-            raise Overloaded(f"More than {self._limit} requests at once (server.max_concurrent_requests). Try again.")
+        if self._running > (most := to.max_concurrent_requests):
+            raise Overloaded(f"More than {most} requests at once (server.max_concurrent_requests). Try again.")
         if "websocket" in (request.headers.get(b"upgrade") or "").lower():
             raise NotBuilt("Websockets are not relayed. Use the HTTP API.")
-        if request.method == "OPTIONS" and request.for_pages and (route == "memory" or self._admission.needs_key):
+        if request.method == "OPTIONS" and request.for_pages and (route == "memory" or to.admission.needs_key):
             await request.answer(204, [], b"")  # a browser asks without a key whether its page may send one
             return 204
-        caller = await self._admission.admit(request) if route in _ADMITTED else None
+        caller = await to.admission.admit(request) if route in _ADMITTED else None
         if route in _WITH_MEMORY:
-            return await self._chat.handle(request, _WITH_MEMORY[route], caller)
+            return await to.chat.handle(request, _WITH_MEMORY[route], caller)
         if route == "memory":
-            return await self._memory_api.handle(request)
+            return await to.memory_api.handle(request)
         if route == "relayed":
-            relayed = self._fetched.handle if self._fetched.claims(request) else self._passthrough.stream
+            relayed = to.fetched.handle if to.fetched.claims(request) else self._passthrough.stream
             return await relayed(request)
         raise NotFound(
             f"Nothing is served at {request.path[:200]}. The API is below /v1/, and no path has `.` or `..` in it."
         )
+
+
+def _tell_pages(request: Request, guard: BrowserGuard) -> None:
+    headers = request.headers
+    if request.method == "OPTIONS":
+        request.for_pages = guard.preflight_headers(headers)
+    elif headers.get(b"origin") is not None:
+        request.for_pages = guard.cors_headers(headers)
 
 
 _WITH_MEMORY = {wire.name: wire for wire in (CHAT, RESPONSES)}

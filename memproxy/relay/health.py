@@ -26,12 +26,16 @@ class Health:
         self, engine: EngineClient, journal: Journal, telemetry: TelemetrySettings, remembered: str = ""
     ) -> None:
         """``remembered`` says who gets memory, for who asks why somebody does not."""
-        self._remembered = remembered
         self._engine = engine
         self._journal = journal
-        self._telemetry = telemetry
+        self.take(telemetry, remembered)
         self.serving = False
         """Whether chat can be relayed: false while starting and while draining."""
+
+    def take(self, telemetry: TelemetrySettings, remembered: str) -> None:
+        """Answer by these settings from now on."""
+        self._telemetry = telemetry
+        self._remembered = remembered
 
     async def answer(self, request: Request, page: Page) -> int:
         """One of the three pages; they are only read."""

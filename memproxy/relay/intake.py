@@ -69,11 +69,15 @@ class Intake:
 
     def __init__(self, *, most_bytes: int, most_under_way: int, work: BodyWork) -> None:
         self._work = work
-        self._most_bytes = most_bytes
-        self._most_under_way = most_under_way
+        self.bound(most_bytes=most_bytes, most_under_way=most_under_way)
         self._reading: dict[_Turn, float] = {}
         self._uploads = 0
         self._bytes = 0
+
+    def bound(self, *, most_bytes: int, most_under_way: int) -> None:
+        """Take these bounds from now on; what is there already stays."""
+        self._most_bytes = most_bytes
+        self._most_under_way = most_under_way
 
     async def whole(self, share: Share, part: Part, limit: int) -> bytes | None:
         """A body; None: it is more than ``limit`` bytes.

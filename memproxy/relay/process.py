@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
 
@@ -14,6 +15,7 @@ from memproxy.relay.health import Health
 from memproxy.relay.position import Positions
 from memproxy.relay.upstreams import Upstreams
 from memproxy.relay.work import BodyWork
+from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -47,8 +49,11 @@ class RelayProcess:
         health: Health,
         tasks: TaskOwner,
         work: BodyWork,
+        take: Callable[[Settings], None],
     ) -> None:
         self._work = work
+        self.take = take
+        """Goes on with reloaded settings; raises ConfigError, and changes nothing, where they cannot be used."""
         self.app = app
         self._state = state
         self._engine = engine

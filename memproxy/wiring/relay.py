@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypedDict
 
-from memproxy.auth import BrowserGuard, make_authenticator, who_is_remembered
+from memproxy.auth import Authenticator, BrowserGuard, make_authenticator, who_is_remembered
 from memproxy.auth.limits import Rates
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
-from memproxy.relay.app import Relay
+from memproxy.relay.app import Handlers, Relay
 from memproxy.relay.budget import Budgets
 from memproxy.relay.capture import Journal
 from memproxy.relay.decide import Decider
@@ -38,8 +39,6 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
     sessions = Sessions(state, shared=shared)
     engine = EngineClient(engine_socket, deadline_s=recall_seconds(settings))
     upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
-    authenticator = make_authenticator(settings.auth, settings.server, secret, state.proxy_key, state.news, tasks=tasks)
-    guard = BrowserGuard(settings.server)
     work = BodyWork()
     journal = Journal(
         state,
@@ -51,61 +50,74 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         shared=shared,
     )
     passthrough = Passthrough(upstreams.default, tasks)
-    decider = Decider(
-        secret=secret,
-        authenticator=authenticator,
-        sessions=sessions,
-        gate=Gate(settings.gate),
-        engine=engine,
-        sticky=Sticky(state, tasks, repeats=settings.inject.sticky, deadline_s=settings.recall.deadline_ms / 1000),
-        budgets=Budgets(settings),
-        limits=_limits(settings, state, engine),
-        state=state,
-        tasks=tasks,
-    )
+    gate, budgets = Gate(settings.gate), Budgets(settings)
+    sticky = Sticky(state, tasks, repeats=settings.inject.sticky, deadline_s=settings.recall.deadline_ms / 1000)
     made, copies = MadeResponses(sessions, tasks), Copies()
-    admission = Admission(settings, authenticator, made, upstreams.default.name)
     positions = Positions(settings.inject.position, state, tasks)
-    chat = ChatHandler(
-        settings=settings,
-        decider=decider,
-        upstreams=upstreams,
-        journal=journal,
-        passthrough=passthrough,
-        positions=positions,
-        engine=engine,
-        tasks=tasks,
-        admission=admission,
-        made=made,
-        work=work,
-        copies=copies,
-    )
-    memory_api = MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=settings.server.max_body_bytes)
-    health = Health(engine, journal, settings.telemetry, who_is_remembered(settings.auth, settings.server))
-    relay = Relay(
-        chat=chat,
-        passthrough=passthrough,
-        fetched=FetchedResponses(
-            passthrough=passthrough,
+
+    def authenticated(now: Settings) -> Authenticator:
+        return make_authenticator(now.auth, now.server, secret, state.proxy_key, state.news, tasks=tasks)
+
+    def handlers(now: Settings, authenticator: Authenticator) -> Handlers:
+        admission = Admission(now, authenticator, made, upstreams.default.name)
+        decider = Decider(
+            secret=secret,
             authenticator=authenticator,
             sessions=sessions,
-            journal=journal,
-            upstream=upstreams.default,
-            copies=copies,
-        ),
-        memory_api=memory_api,
-        health=health,
-        guard=guard,
-        admission=admission,
-        max_concurrent_requests=settings.server.max_concurrent_requests,
-        intake=Intake(
-            most_bytes=settings.server.max_held_bytes,
-            most_under_way=max(1, settings.server.max_concurrent_requests // 2),
-            work=work,
-        ),
-    )
+            gate=gate,
+            engine=engine,
+            sticky=sticky,
+            budgets=budgets,
+            limits=_limits(now, state, engine),
+            state=state,
+            tasks=tasks,
+        )
+        return Handlers(
+            chat=ChatHandler(
+                settings=now,
+                decider=decider,
+                upstreams=upstreams,
+                journal=journal,
+                passthrough=passthrough,
+                positions=positions,
+                engine=engine,
+                tasks=tasks,
+                admission=admission,
+                made=made,
+                work=work,
+                copies=copies,
+            ),
+            fetched=FetchedResponses(
+                passthrough=passthrough,
+                authenticator=authenticator,
+                sessions=sessions,
+                journal=journal,
+                upstream=upstreams.default,
+                copies=copies,
+            ),
+            memory_api=MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=now.server.max_body_bytes),
+            guard=BrowserGuard(now.server),
+            admission=admission,
+            max_concurrent_requests=now.server.max_concurrent_requests,
+        )
+
+    before, authenticator = settings, authenticated(settings)
+    health = Health(engine, journal, settings.telemetry, who_is_remembered(settings.auth, settings.server))
+    intake = Intake(work=work, **_bounds(settings))
+    app = Relay(handlers=handlers(settings, authenticator), passthrough=passthrough, health=health, intake=intake)
+
+    def take(now: Settings) -> None:
+        nonlocal before, authenticator
+        files = now.auth.mode == "jwt" and now.auth.jwt.jwks_url is None  # they may say something else by now
+        if files or (now.auth, now.server) != (before.auth, before.server):  # else what it has looked up stays
+            authenticator = authenticated(now)
+        app.handlers = handlers(now, authenticator)
+        health.take(now.telemetry, who_is_remembered(now.auth, now.server))
+        intake.bound(**_bounds(now))
+        before = now
+
     return RelayProcess(
-        app=relay,
+        app=app,
         state=state,
         engine=engine,
         upstreams=upstreams,
@@ -114,7 +126,18 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         health=health,
         tasks=tasks,
         work=work,
+        take=take,
     )
+
+
+class _Bounds(TypedDict):
+    most_bytes: int
+    most_under_way: int
+
+
+def _bounds(settings: Settings) -> _Bounds:
+    server = settings.server
+    return {"most_bytes": server.max_held_bytes, "most_under_way": max(1, server.max_concurrent_requests // 2)}
 
 
 def _limits(settings: Settings, state: StateStore, engine: EngineClient) -> ChatLimits:

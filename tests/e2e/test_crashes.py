@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pty
 import resource
 import signal
 from pathlib import Path
@@ -135,14 +136,21 @@ async def test_a_full_disk_costs_no_answer_and_no_turn(upstream: ScriptedUpstrea
 
 
 @pytest.mark.usefixtures("hangup_not_ignored")
-@pytest.mark.parametrize("asked", [(signal.SIGTERM,), (signal.SIGHUP, signal.SIGHUP)], ids=["asked", "terminal closed"])
-async def test_an_orderly_end_lets_an_open_stream_finish(
-    upstream: ScriptedUpstream, tmp_path: Path, asked: tuple[signal.Signals, ...]
-) -> None:
+@pytest.mark.parametrize("ends", ["asked", "terminal closed"])
+async def test_an_orderly_end_lets_an_open_stream_finish(upstream: ScriptedUpstream, tmp_path: Path, ends: str) -> None:
     first, *rest = chat_events("one", " two")
     go_on = asyncio.Event()
     unhurried = {"server": {"shutdown_grace_s": LONGEST_S}}
-    async with running_proxy(upstream.base_url, tmp_path / "home", unhurried) as proxy:
+    ours, theirs = pty.openpty()
+    terminal = os.ttyname(theirs)
+
+    def at_a_terminal() -> None:
+        os.setsid()
+        os.open(terminal, os.O_RDWR)  # controls the new session from now on
+
+    starts = at_a_terminal if ends == "terminal closed" else None
+    async with running_proxy(upstream.base_url, tmp_path / "home", unhurried, preexec=starts) as proxy:
+        os.close(theirs)
         upstream.script(stream([first, go_on, *rest]))
         async with (
             proxy.client() as client,
@@ -150,10 +158,11 @@ async def test_an_orderly_end_lets_an_open_stream_finish(
         ):
             chunks = answer.aiter_raw()
             assert await anext(chunks) == first
-            for pid in [proxy.process.pid, *(child.pid for child in proxy.family())]:
-                for number in asked:
-                    os.kill(pid, number)  # as service managers do that signal a whole group, and terminals
-            if signal.SIGTERM in asked:
+            everybody = [proxy.process.pid, *(child.pid for child in proxy.family())]
+            os.close(ours)
+            if ends == "asked":
+                for pid in everybody:
+                    os.kill(pid, signal.SIGTERM)  # as service managers do that signal a whole group
                 await eventually(lambda: not proxy.family("_engine"), what="the engine ended")
             await eventually(lambda: "stopping" in proxy.log, what="the proxy says that it is stopping")
             go_on.set()

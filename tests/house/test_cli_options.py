@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import socket
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from memproxy import upkeep
+from memproxy import __version__, upkeep
 from memproxy.auth import key_hash
 from memproxy.cli import app, main
 from memproxy.core.protocol import LearnBody
@@ -23,6 +24,7 @@ from memproxy.installation import installation
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.settings import Settings
 from tests.house.test_cli_upkeep import settings
+from tests.support.proxy import memproxy
 from tests.support.upstream import ScriptedUpstream
 
 CONTRACT = {
@@ -63,7 +65,106 @@ def test_every_command_of_the_contract_is_there_and_takes_a_configuration_and_a_
     assert {words.partition(" ")[0] for words in known} >= CONTRACT
     assert {f"keys {name}" for name in ("new", "list", "revoke", "hash")} <= known.keys()
     without = {words: {"--config", "--tenant"} - names for words, names in known.items()}
-    assert {words: missing for words, missing in without.items() if missing} == {}
+    # beyond the contract's commands, an option that means nothing is none
+    beyond = {"keys master": {"--config", "--tenant"}, "keys rewrap": {"--tenant"}}
+    assert {words: missing for words, missing in without.items() if missing} == beyond
+
+
+def levels() -> list[tuple[str, ...]]:
+    commands = [tuple(words.split()) for words in options()]
+    return [(), *sorted({words[:-1] for words in commands if len(words) > 1}), *commands]
+
+
+def test_help_and_version_are_there_on_every_level() -> None:
+    for words in levels():
+        for option, told in (("-h", "Usage"), ("--help", "Usage"), ("--version", __version__)):
+            done = run(*words, option)
+            assert (done.exit_code, told in done.stdout) == (0, True), (words, option)
+
+
+def test_no_help_shows_what_is_not_built_or_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # no sentence is broken
+    for words in levels():
+        shown = run(*words, "-h").stdout
+        assert "without effect" not in shown, words
+        assert "not read" not in shown, words
+        if words != ("dream",):
+            assert "dream" not in shown, words
+            assert "ot built" not in shown, words
+
+
+def test_a_shell_completes_commands_and_options(home: Path) -> None:
+    def completed(typed: str) -> list[str]:
+        words = typed.split(" ")
+        asks = {
+            "_MEMPROXY_COMPLETE": "complete_bash",
+            "COMP_WORDS": typed,
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        return memproxy(home, extra=asks).stdout.split()
+
+    assert completed("memproxy mem") == ["memories"]
+    assert completed("memproxy dre") == []
+    assert "--user" in completed("memproxy memories list --")
+    assert {"--install-completion", "--show-completion"} <= set(run("-h").stdout.split())
+
+
+def test_every_command_whose_result_a_program_may_want_prints_json() -> None:
+    without = {words for words, names in options().items() if "--json" not in names}
+    # these two run; a dream is not built; the figures of `eval` go to a file
+    assert without == {"serve", "demo", "dream"}
+
+
+def test_json_is_one_line_on_standard_output(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+
+    def read(*arguments: str) -> Any:
+        done = run(*arguments, "--json")
+        assert (done.exit_code, done.stdout.count("\n")) == (0, 1), done.output
+        return json.loads(done.stdout)
+
+    assert read("version") == {"version": __version__}
+    made = read("keys", "new", "--tenant", "acme", "--user", "ann")
+    assert made["key"].startswith(f"mpk_{made['id']}")
+    (listed,) = read("keys", "list")["data"]
+    assert listed == {name: value for name, value in made.items() if name != "key"}
+    assert (listed["tenant"], listed["user"], listed["valid"]) == ("acme", "ann", True)
+    assert "hash" not in listed
+    assert read("keys", "revoke", made["id"]) == {"id": made["id"], "revoked": True}
+    assert read("keys", "list")["data"][0]["valid"] is False
+    assert read("keys", "hash", "sk-one") == {"hash": key_hash(secret(None, home), "sk-one")}
+    assert read("keys", "master").keys() == {"master_key"}
+    file = home / "file.jsonl"
+    file.write_text('{"format":"memproxy","version":1}\n')
+    assert read("import", str(file))["imported"] == 0
+    assert read("prune") == {"pruned": 0, "reasons": {}, "dry_run": False}
+    assert read("mine") == {"index": 0, "learn": 0, "sessions": 0, "parked": 0}
+    assert read("forget", "--user", "ann", "--yes") == {"deleted": 0}
+    assert [one["action"] for one in read("audit")["data"]][:1] == ["user.erase"]
+    saved = read("backup", "copy")
+    assert (saved["folder"], saved["files"] > 0, saved["bytes"] > 0) == ("copy", True, True)
+    assert read("restore", "copy", "--force")["restored"] == "copy"
+
+
+async def test_a_check_prints_json(upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMPROXY__UPSTREAM__BASE_URL", upstream.base_url)
+    monkeypatch.setenv("MEMPROXY__SERVER__PORT", "0")
+    checked = await asyncio.to_thread(run, "check", "--json")
+    told = json.loads(checked.stdout)
+    assert (checked.exit_code, told["ok"]) == (0, True)
+    states = {finding["part"]: finding["state"] for finding in told["findings"]}
+    assert states == dict.fromkeys(("config", "listen", "upstream", "memory", "state", "store"), "ok") | {
+        "embedder": "note"
+    }
+
+
+def test_an_export_that_finds_nothing_says_so_and_ends_with_1() -> None:
+    nothing = run("export", "--user", "ann", "--json")
+    assert nothing.exit_code == 1
+    assert '{"memories":0}' in nothing.stderr
+    assert "name it by --tenant" in nothing.stderr
+    file = run("export", "--user", "ann").stderr
+    assert "0 memories of user 'ann' of tenant anonymous" in file
 
 
 @pytest.mark.parametrize("command", [("check",), ("backup", "copy"), ("reindex",)])

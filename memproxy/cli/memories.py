@@ -1,0 +1,243 @@
+"""What is remembered of a user, for whoever runs the installation: ``memproxy memories list|search|show|forget``.
+
+Who may is who can: like ``export`` these commands go through the running server's private socket or open the store's
+files, which only the account that memproxy runs under can do. ``admin`` keys, which reach over the network, still show
+nobody's text. The audit log says what was looked at from here (`api.audit`).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from memproxy.cli.options import (
+    Config,
+    Json,
+    Session,
+    Tenant,
+    User,
+    Yes,
+    confirmed,
+    quiet_settings,
+    show,
+    tell_of_tenants,
+    whose,
+)
+
+if TYPE_CHECKING:
+    from memproxy.installation import Installation
+    from memproxy.settings import Settings
+
+app = typer.Typer(help="What is remembered of a user: look, search, forget.", no_args_is_help=True)
+
+PAGE = 200
+MOST_SHOWN = 50
+
+Kind = Literal["semantic", "procedural", "episodic", "reflective", "turn"]
+OneKind = Annotated[Kind | None, typer.Option("--kind", help="Of this kind alone.", show_default=False)]
+MemoryId = Annotated[str, typer.Argument(help="Id of a memory, or its short form in a block.", metavar="ID")]
+
+Memory = dict[str, Any]
+
+
+@app.command("list")
+def list_command(
+    *,
+    user: User,
+    tenant: Tenant = None,
+    kind: OneKind = None,
+    session: Session = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Newest memories to show; 0: all.")] = MOST_SHOWN,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """List what is remembered of a user, newest first: facts, also those that hold no more, and messages."""
+    query: dict[str, Any] = {
+        "kind": [kind] if kind is not None else [],
+        "session_id": [session] if session is not None else [],
+    }
+    found, more = asyncio.run(_listed(quiet_settings(config), tenant, user, query, limit))
+    show({"data": found, "more": more}, map(_line, found), as_json=json)
+    if more:
+        typer.echo(f"There are more than these {len(found)}: --limit 0 lists all.", err=True)
+    _end_if_nothing(found, user, tenant)
+
+
+async def _listed(
+    settings: "Settings", tenant: str | None, user: str, query: dict[str, Any], limit: int
+) -> tuple[list[Memory], bool]:
+    """The newest memories, and whether there are more."""
+    from memproxy.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
+
+    found: list[Memory] = []
+    cursor: str | None = None
+    async with installation(without_learning(settings)) as here:
+        while True:
+            page = {"limit": min(PAGE, limit - len(found)) if limit else PAGE} | ({"cursor": cursor} if cursor else {})
+            told = await here.call("GET", "/v1/memory", tenant=tenant, user=user, params=query | page)
+            found += told["data"]
+            cursor = told["next_cursor"]
+            if cursor is None or len(found) == limit:
+                return found, cursor is not None
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to search for.", metavar="QUERY")],
+    *,
+    user: User,
+    tenant: Tenant = None,
+    kind: OneKind = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=PAGE, help="Most memories to show.")] = 10,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Search a user's memory as recall does, without its floor: score, kind, date and text, best first."""
+    body = {"query": query, "kind": [kind] if kind is not None else [], "limit": limit}
+    found = asyncio.run(_searched(quiet_settings(config), tenant, user, body))
+    show({"data": found}, (f"{one['score']:.2f}  {_line(one['memory'])}" for one in found), as_json=json)
+    _end_if_nothing(found, user, tenant)
+
+
+async def _searched(settings: "Settings", tenant: str | None, user: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    from memproxy.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
+
+    async with installation(without_learning(settings)) as here:
+        told = await here.call("POST", "/v1/memory/search", tenant=tenant, user=user, json=body)
+    found: list[dict[str, Any]] = told["data"]
+    return found
+
+
+@app.command("show")
+def show_command(
+    memory_id: MemoryId,
+    user: User,
+    tenant: Tenant = None,
+    config: Config = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Show one memory: what it says, what it was before, and the messages that it comes from."""
+    told = asyncio.run(_shown(quiet_settings(config), tenant, user, memory_id))
+    show(told, _sheet(told), as_json=json)
+
+
+async def _shown(settings: "Settings", tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
+    from memproxy.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
+
+    async with installation(without_learning(settings)) as here:
+        memory = await here.call("GET", f"/v1/memory/{_piece(memory_id)}", tenant=tenant, user=user)
+        path = f"/v1/memory/{_piece(memory['id'])}/history"
+        history = (await here.call("GET", path, tenant=tenant, user=user))["data"]
+        names = [name for name in memory["turn_ids"] if name != memory["id"]]
+        found = {name: await _turn(here, tenant, user, name) for name in names}
+    sources = [turn for turn in found.values() if turn is not None]
+    gone = [name for name, turn in found.items() if turn is None]
+    return {"memory": memory, "history": history, "sources": sources, "gone": gone}
+
+
+async def _turn(here: "Installation", tenant: str | None, user: str, name: str) -> Memory | None:
+    """A message that a memory comes from; None: it was forgotten, or has expired."""
+    from memproxy.installation import Refused  # noqa: PLC0415 - as above
+
+    try:
+        turn: Memory = await here.call("GET", f"/v1/memory/{_piece(name)}", tenant=tenant, user=user)
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        return None
+    return turn
+
+
+@app.command()
+def forget(
+    user: User,
+    memory_ids: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Ids of memories; without one everything of the user.", metavar="[ID]...", show_default=False
+        ),
+    ] = None,
+    tenant: Tenant = None,
+    config: Config = None,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Forget memories by their ids, or everything of a user. It cannot be taken back.
+
+    With a message goes what was learned from it alone.
+    """
+    from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
+
+    settings = quiet_settings(config)
+    what = f"{', '.join(memory_ids)} of user {user!r}" if memory_ids else f"everything of user {user!r}"
+    confirmed(f"forget {what}", yes=yes)
+    if memory_ids:
+        gone = asyncio.run(_forgotten(settings, tenant, user, memory_ids))
+    else:
+        gone = asyncio.run(upkeep.forget(settings, tenant=tenant, user=user, session=None))
+    show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=json)
+
+
+async def _forgotten(settings: "Settings", tenant: str | None, user: str, memory_ids: list[str]) -> int:
+    from memproxy.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
+
+    gone = 0
+    async with installation(without_learning(settings)) as here:
+        for memory_id in dict.fromkeys(memory_ids):
+            told = await here.call("DELETE", f"/v1/memory/{_piece(memory_id)}", tenant=tenant, user=user)
+            gone += int(told["deleted"])
+    return gone
+
+
+def _piece(memory_id: str) -> str:
+    from memproxy.upkeep import piece_of_path  # noqa: PLC0415 - as above
+
+    return piece_of_path(memory_id)
+
+
+def _end_if_nothing(found: list[Any], user: str, tenant: str | None) -> None:
+    """Say that nothing was found, and end with 1, as a search that finds nothing does elsewhere."""
+    if found:
+        return
+    typer.echo(f"Nothing was found of user {user!r} of {whose(tenant)}.", err=True)
+    tell_of_tenants(tenant)
+    raise typer.Exit(1)
+
+
+def _line(memory: Memory) -> str:
+    """Kind, date and text of a memory on one line, its id last."""
+    until = f" (until {memory['valid_to'][:10]})" if memory["valid_to"] else "" if memory["active"] else " (no more)"
+    return f"{memory['kind']:10}  {_date(memory)}{until}  {_plain(memory['content'])}  [{_plain(memory['id'])}]"
+
+
+def _date(memory: Memory) -> str:
+    return str(memory["valid_from"] or memory["created_at"])[:10]
+
+
+def _plain(text: str) -> str:
+    """What somebody said as one line, without what a terminal would obey."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in " ".join(text.split()))
+
+
+def _sheet(told: dict[str, Any]) -> Iterator[str]:
+    memory = told["memory"]
+    yield _plain(memory["content"])
+    yield ""
+    for name in ("id", "kind", "category", "source", "trust", "confidence", "session_id", "project_id", "agent_id"):
+        if memory[name] is not None:
+            yield f"{name:11} {_plain(str(memory[name]))}"
+    yield f"{'learned':11} {memory['created_at']}"
+    holds = " to ".join(filter(None, (memory["valid_from"] or memory["created_at"], memory["valid_to"])))
+    yield f"{'holds':11} {holds if memory['active'] or memory['valid_to'] else f'{holds}, no more'}"
+    if len(told["history"]) > 1:
+        yield from ("", "History, oldest first:", *(f"  {_line(one)}" for one in told["history"]))
+    if told["sources"] or told["gone"]:
+        yield from ("", "It comes from:")
+        for turn in told["sources"]:
+            who = turn["metadata"].get("role", "turn")
+            yield f"  {_date(turn)}  {who}: {_plain(turn['content'])}  [{_plain(turn['id'])}]"
+        if told["gone"]:
+            yield f"  {len(told['gone'])} messages that are not kept any more"
