@@ -228,14 +228,25 @@ class Filters(Body):
     as_of: AsOf = None
 
 
-class ListQuery(Filters):
+class Shown(Body):
+    """How memories are written in the answer. ``omit=null`` leaves out the fields that have no value."""
+
+    omit: Literal["null"] | None = None
+
+    @property
+    def nulls(self) -> bool:
+        """Whether fields without a value are written, too."""
+        return self.omit is None
+
+
+class ListQuery(Filters, Shown):
     """`GET /v1/memory`."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
 
 
-class SearchBody(Filters):
+class SearchBody(Filters, Shown):
     """`POST /v1/memory/search`."""
 
     query: Query
