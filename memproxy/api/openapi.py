@@ -321,6 +321,8 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named
     ]
+    if operation.path.startswith("/v1/memory/{id}"):
+        found[0]["description"] = "The id, or the short one that a block cites (`m:1a2b3c4d`)."
     if operation.query is not None:
         properties = operation.query.model_json_schema()["properties"]
         found += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]

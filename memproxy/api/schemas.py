@@ -231,7 +231,7 @@ class Filters(Body):
 class Shown(Body):
     """How memories are written in the answer. ``omit=null`` leaves out the fields that have no value."""
 
-    omit: Literal["null"] | None = None
+    omit: Annotated[Literal["null"] | None, Field(description="`null`: leave out fields without a value.")] = None
 
     @property
     def nulls(self) -> bool:
@@ -306,7 +306,7 @@ class FeedbackBody(Body):
     """
 
     signal: Literal["helpful", "wrong", "correction"]
-    memory_id: Id | None = None
+    memory_id: Annotated[Id | None, Field(description="The id, or the short one that a block cites.")] = None
     request_id: Id | None = None
     text: Annotated[Content, Field(max_length=MAX_SAID)] | None = None
     user_id: Id | None = None
