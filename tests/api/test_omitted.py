@@ -80,4 +80,4 @@ async def test_an_export_without_nulls_is_imported_as_the_same(api: Api) -> None
     )
     assert (taken.status_code, taken.json()["imported"]) == (200, 1)
     again = (await api.call("GET", f"/v1/memory/{whole['id']}")).json()
-    assert again == whole
+    assert again | {"pointer": whole["pointer"]} == whole, "the number of a place is never given again"
