@@ -19,6 +19,7 @@ import yaml
 
 import memproxy.metrics
 from memproxy import errors
+from memproxy.api.openapi import OPERATIONS, Operation
 from memproxy.reloading import RELOADED
 from memproxy.settings import Section, Settings
 from memproxy.settings_reference import Setting, is_section, settings_of
@@ -174,6 +175,16 @@ def _summary(each: type) -> str:
     return " ".join(inspect.cleandoc(each.__doc__ or "").split("\n\n")[0].split())
 
 
+def calls_table() -> str:
+    """The memory API's calls as `/openapi.json` describes them, with what their query strings take."""
+    return _table(("call", "query", "does"), map(_call_row, sorted(OPERATIONS, key=lambda one: one.path)))
+
+
+def _call_row(each: Operation) -> tuple[str, ...]:
+    names = each.query.model_fields if each.query is not None else ()
+    return f"`{each.method.upper()} {each.path}`", ", ".join(f"`{name}`" for name in names), each.summary
+
+
 def command_line() -> str | None:
     """The command line's help as Markdown, from typer's own generator; None while there is no command line."""
     if importlib.util.find_spec("memproxy.cli") is None:
@@ -191,6 +202,7 @@ def generated(name: str) -> str | None:
         "reloaded": reloaded_list,
         "metrics": metrics_table,
         "errors": errors_table,
+        "calls": calls_table,
         "cli": command_line,
     }
     return makers[name]()

@@ -8,6 +8,7 @@
     │   ├── NotFound            404  not there, or not yours: nobody can tell which
     │   ├── BodyTimeout         408  the request's body did not come to its end in time
     │   ├── Conflict            409
+    │   │   └── Ambiguous       409  a short id that several memories have
     │   ├── PreconditionFailed  412  it is not the version that the caller knows (`If-Match`)
     │   ├── BodyTooLarge        413
     │   ├── UnsupportedMedia    415
@@ -111,6 +112,12 @@ class Conflict(RequestError):
 
     status = 409
     code = "conflict"
+
+
+class Ambiguous(Conflict):
+    """A short id stands for several memories: it takes more of the id, or the whole, to name one."""
+
+    code = "ambiguous_id"
 
 
 class PreconditionFailed(RequestError):

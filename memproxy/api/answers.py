@@ -54,7 +54,8 @@ _OUTCOME = _object(
     supersedes=_TEXT,
     superseded_by=_TEXT,
 )
-_PLACE = {"session_id": _OPTIONAL_TEXT, "project_id": _OPTIONAL_TEXT, "agent_id": _OPTIONAL_TEXT}
+_PLACED = {"project_id": _OPTIONAL_TEXT, "agent_id": _OPTIONAL_TEXT}
+_PLACE = {"session_id": _OPTIONAL_TEXT, **_PLACED}
 _TIME: dict[str, Any] = {"type": "string", "format": "date-time"}
 _ANY_OR_NONE: dict[str, Any] = {"anyOf": [{"type": "object"}, {"type": "null"}]}
 
@@ -67,6 +68,22 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "MemoryPage": _object(["data", "next_cursor"], data=_array(_MEMORY), next_cursor=_OPTIONAL_TEXT),
     "Deleted": _object(["deleted"], deleted=_INTEGER, queued=_FLAG),
     "History": _object(["data"], data=_array(_MEMORY)),
+    "SessionPage": _object(
+        ["data", "next_cursor"],
+        data=_array(
+            _object(
+                ["id", *_PLACED, "begun_at", "last_turn_at", "turns", "memories", "ended"],
+                id=_TEXT,
+                **_PLACED,
+                begun_at=_TIME,
+                last_turn_at={"anyOf": [_TIME, {"type": "null"}]},
+                turns=_INTEGER,
+                memories=_INTEGER,
+                ended=_FLAG,
+            )
+        ),
+        next_cursor=_OPTIONAL_TEXT,
+    ),
     "Learned": _object(["session_id", "learning"], session_id=_TEXT, learning={"enum": ["done", "pending"]}),
     "PalaceLevel": _object(
         ["level", "data", "next_cursor"],

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from memproxy.api.quotas import Quotas
 from memproxy.api.schemas import Filters
 from memproxy.auth import resolve_scope
-from memproxy.core.memory import TEXT_FIELDS, Kind, Memory, to_public
+from memproxy.core.memory import TEXT_FIELDS, Kind, Memory, is_cited_by, to_public
 from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import name_within
-from memproxy.errors import NotFound
+from memproxy.errors import Ambiguous, NotFound
 from memproxy.learn.worker import Worker
 from memproxy.ports import Clock, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
 from memproxy.recall.pipeline import Recall
@@ -32,6 +32,12 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 WRITE_TIMEOUT_S = 10.0
 """How long a write waits to be applied; after that it is queued (202), durable all the same."""
+
+CITED = "m:"
+"""How a short id begins where a block cites a memory."""
+
+_MOST_NAMED = 5
+"""Ids in a refusal."""
 
 QUEUED = {"x-memproxy-write": "queued"}
 """Header of a 202: the write is in the journal and will be applied when the store answers again."""
@@ -146,9 +152,11 @@ def _one_or_several(values: list[str]) -> tuple[str | None, tuple[str, ...]]:
     return (values[0], ()) if len(values) == 1 else (None, tuple(values))
 
 
-def shown_to(identity: Identity, memory: Memory) -> dict[str, Any]:
-    """A memory in the answer of a call that changes it: to a key that may not read, without what it says."""
-    shown = to_public(memory)
+def shown_to(identity: Identity, memory: Memory, *, nulls: bool) -> dict[str, Any]:
+    """A memory in the answer of a call that changes it: to a key that may not read, without what it says. ``nulls``
+    as in `to_public`.
+    """
+    shown = to_public(memory, nulls=nulls)
     if "memory:read" in identity.permissions:
         return shown
     return {name: value for name, value in shown.items() if name not in TEXT_FIELDS}
@@ -169,19 +177,47 @@ async def sees_session(backends: Backends, scope: Scope, session: str | None, ti
 
 
 async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str | None = None) -> Memory:
-    """One memory of this owner. ``session`` is the one that the call names for it: a turn of another one, whose id is
-    the same, is not what is meant. In a project an id that its key chose stands for the name made of both.
+    """One memory of this owner, by its id or by the short one that a block cites it by (``m:1a2b3c4d``). ``session`` is
+    the one that the call names for it: a turn of another one, whose id is the same, is not what is meant. In a project
+    an id that its key chose stands for the name made of both.
 
     Raises:
         NotFound: it is not there, is somebody else's, or has expired: nobody can tell which.
+        Ambiguous: the short id is that of several.
         StoreUnavailable: the store does not answer.
     """
     backends.require_store()
     names = [memory_id, *([name_within(scope.project, memory_id)] if scope.project is not None else [])]
     found = await backends.store.get(scope, names)
+    if not found and memory_id.startswith(CITED) and (name := await _cited(backends, scope, memory_id, session)):
+        names = [name]
+        found = await backends.store.get(scope, names)
     memory = next((found[name] for name in names if name in found), None)
     if memory is not None and memory.kind is Kind.TURN and session not in (None, memory.session_id):
         memory = None
     if memory is None or (memory.expires_at is not None and memory.expires_at <= backends.clock.now()):
         raise NotFound(f"No memory has the id {memory_id!r}.", param="id")
     return memory
+
+
+async def _cited(backends: Backends, scope: Scope, cited: str, session: str | None) -> str | None:
+    """The id of the memory that is cited so, among those that the scope sees and that have not expired.
+
+    Raises:
+        Ambiguous: there are several.
+    """
+    seen = MemoryFilter(now=backends.clock.now())
+    found = {
+        memory_id
+        for memory_id, kind, said_in in await backends.store.columns(scope, seen, ["id", "kind", "session_id"])
+        if isinstance(memory_id, str)
+        and is_cited_by(memory_id, cited.removeprefix(CITED))
+        and (session is None or kind != Kind.TURN.value or said_in == session)
+    }
+    if len(found) > 1:
+        several = ", ".join(sorted(found)[:_MOST_NAMED])
+        raise Ambiguous(
+            f"{cited[:100]!r} stands for {len(found)} memories: give the whole id, or more of it ({several}).",
+            param="id",
+        )
+    return next(iter(found), None)

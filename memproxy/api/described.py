@@ -44,7 +44,7 @@ _REFUSALS = {
     401: "Nobody who is known.",
     403: "The key does not allow it.",
     404: "Not there, or not the caller's.",
-    409: "The state does not allow it, or the answer to this idempotency key was erased.",
+    409: "The state does not allow it, the answer to this idempotency key was erased, or a short id is not unique.",
     412: "It is not the version that `If-Match` names.",
     413: "The body is over `server.max_body_bytes`.",
     415: "Another content type than JSON.",
@@ -60,6 +60,7 @@ def refusals(method: str, path: str, *, body: bool) -> dict[str, Any]:
     wanted = {400, 401, 403, 503} | ({404} if named else set())
     wanted |= {413, 415} if body else set()
     wanted |= {409, 422} if is_repeated(method, path) else set()
+    wanted |= {409} if path.startswith("/v1/memory/{id}") else set()
     wanted |= {412} if (method, path) in MATCHED else set()
     wanted |= {429} if method == "post" and path in _LIMITED else set()
     return {str(status): refusal(_REFUSALS[status]) for status in sorted(wanted)}

@@ -1,6 +1,8 @@
 """`POST /v1/memory/feedback`: helpful, wrong, or said better; about a memory, or about all that a request was given."""
 
 import uuid
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,13 +12,13 @@ from starlette.responses import Response
 from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, shown_to
 from memproxy.api.http import answer, caller, named_once, read_body, read_query
 from memproxy.api.idempotency import new_id
-from memproxy.api.queries import SessionQuery
+from memproxy.api.queries import FeedbackQuery
 from memproxy.api.receipts import FEEDBACK
 from memproxy.api.schemas import FeedbackBody
 from memproxy.auth import resolve_scope
 from memproxy.core.feedback import feedback_of, judged
 from memproxy.core.memory import Kind, Memory, Source
-from memproxy.core.protocol import Identity, PlanBody
+from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.redact import redact
 from memproxy.core.reworded import terms
@@ -47,10 +49,10 @@ class FeedbackApi:
     async def give(self, request: Request) -> Response:
         """201 with the memories as they are now; 202 when that waits for the store."""
         identity = caller(request, "memory:write")
-        user = read_query(request, SessionQuery).user_id
+        query = read_query(request, FeedbackQuery)
         body = await read_body(request, FeedbackBody, self._max_bytes)
         body.check()
-        user = named_once(user, body.user_id)
+        user = named_once(query.user_id, body.user_id)
         scope = resolve_scope(identity, user=user, project=body.project_id, agent=body.agent_id)
         text = redact(body.text, self._redact) if body.text is not None else None
         async with self._locks.of(scope):
@@ -59,7 +61,7 @@ class FeedbackApi:
                 plan, told = await self._correct(request, scope, body, memories, text or "")
             else:
                 plan, told = await self._judge(scope, body, memories, text)
-            return await self._written(identity, scope, body, plan, told)
+            return await self._written(partial(shown_to, identity, nulls=query.nulls), scope, body, plan, told)
 
     async def _meant(self, scope: Scope, body: FeedbackBody) -> list[Memory]:
         """The memories that it is about; of a request those that it was given, that are still there, and that the
@@ -145,7 +147,7 @@ class FeedbackApi:
         return plan, [right.id, wrong.id]
 
     async def _written(
-        self, identity: Identity, scope: Scope, body: FeedbackBody, plan: PlanBody, ids: list[str]
+        self, show: Callable[[Memory], dict[str, Any]], scope: Scope, body: FeedbackBody, plan: PlanBody, ids: list[str]
     ) -> Response:
         place = msgspec.structs.replace(scope, session=None)
         applied = await self._writer.plan(place, plan)
@@ -153,7 +155,7 @@ class FeedbackApi:
         data = {
             "signal": body.signal,
             "memory_ids": ids,
-            "data": [shown_to(identity, found[name]) for name in ids if name in found],
+            "data": [show(found[name]) for name in ids if name in found],
         }
         return answer(data, 201) if applied else answer(data, 202, QUEUED)
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from memproxy.api.context import Backends, find
 from memproxy.api.http import answer, caller, read_query
 from memproxy.api.pages import each_page, number_after, opened_place, read_cursor, sealed_place, write_cursor
-from memproxy.api.queries import CategoriesQuery, EntitiesQuery, OneQuery, TimelineQuery
+from memproxy.api.queries import CategoriesQuery, EntitiesQuery, OneShownQuery, TimelineQuery
 from memproxy.api.versions import list_answer
 from memproxy.auth import resolve_scope
 from memproxy.core.entities import Census, Edge, Entity, EntityType, edges, key_of
@@ -34,7 +34,7 @@ class Knowledge:
     async def history(self, request: Request) -> Response:
         """`GET /v1/memory/{id}/history`: the supersession chain, oldest first, as far as it is still there."""
         identity = caller(request, "memory:read")
-        query = read_query(request, OneQuery)
+        query = read_query(request, OneShownQuery)
         scope = resolve_scope(
             identity, user=query.user_id, project=query.project_id, agent=query.agent_id, session=query.session_id
         )
@@ -42,7 +42,8 @@ class Knowledge:
         seen = {memory.id}
         before = await self._followed(scope, memory, "supersedes", seen)
         after = await self._followed(scope, memory, "superseded_by", seen)
-        return list_answer(request, {"data": [to_public(one) for one in (*before[::-1], memory, *after)]})
+        chain = (*before[::-1], memory, *after)
+        return list_answer(request, {"data": [to_public(one, nulls=query.nulls) for one in chain]})
 
     async def _followed(self, scope: Scope, memory: Memory, link: str, seen: set[str]) -> list[Memory]:
         found: list[Memory] = []

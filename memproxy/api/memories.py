@@ -17,8 +17,8 @@ from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.idempotency import new_id
 from memproxy.api.knowledge import FACTS
 from memproxy.api.places import in_palace
-from memproxy.api.queries import NoQuery, OneQuery, ScopeQuery, SessionQuery
-from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory
+from memproxy.api.queries import NoQuery, OneQuery, OneShownQuery, ScopeQuery, SessionQuery
+from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory, Shown
 from memproxy.api.versions import expected, list_answer, memory_answer, tagged
 from memproxy.auth import administered_user, clean_id, resolve_project, resolve_scope
 from memproxy.core.correct import following
@@ -61,7 +61,7 @@ class Memories:
     async def create(self, request: Request) -> Response:
         """`POST /v1/memory`: always a new memory under a new id."""
         identity = caller(request, "memory:write")
-        read_query(request, NoQuery)
+        query = read_query(request, Shown)
         body = await read_body(request, NewMemory, self._max_bytes)
         scope = resolve_scope(
             identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
@@ -71,7 +71,7 @@ class Memories:
         await self._backends.quotas.admit_memories(scope, 1)
         memory = await marked_unless_own(self._new_memory(scope, body, new_id(request, "mem", uuid.uuid4().hex)))
         applied = await self._writer.plan(scope, PlanBody(upserts=[memory]))
-        return await self._written(scope, memory, to_public, applied=applied, status=201)
+        return await self._written(scope, memory, partial(to_public, nulls=query.nulls), applied=applied, status=201)
 
     def _new_memory(self, scope: Scope, body: NewMemory, name: str) -> Memory:
         now = self._backends.clock.now()
@@ -111,26 +111,30 @@ class Memories:
         self._backends.require_store()
         where = await in_palace(self._backends, scope, query, where)
         page = await self._backends.store.page(scope, where, limit=query.limit, cursor=query.cursor)
-        data = {"data": [to_public(memory) for memory in page.memories], "next_cursor": page.next_cursor}
-        return list_answer(request, data)
+        data = {"data": [to_public(memory, nulls=query.nulls) for memory in page.memories]}
+        return list_answer(request, data | {"next_cursor": page.next_cursor})
 
     async def read(self, request: Request) -> Response:
         """`GET /v1/memory/{id}`."""
-        scope = _scope_of_one(request, caller(request, "memory:read"))
-        return memory_answer(request, await _one(self._backends, scope, request))
+        identity = caller(request, "memory:read")
+        query = read_query(request, OneShownQuery)
+        memory = await _one(self._backends, _scope_of_one(identity, query), request)
+        return memory_answer(request, memory, nulls=query.nulls)
 
     async def edit(self, request: Request) -> Response:
         """`PATCH /v1/memory/{id}`: the given fields change, the rest and the id stay."""
         identity = caller(request, "memory:write")
+        query = read_query(request, OneShownQuery)
         body = await read_body(request, MemoryEdit, self._max_bytes)
-        scope = _scope_of_one(request, identity, body.user_id)
+        scope = _scope_of_one(identity, query, body.user_id)
+        show = partial(shown_to, identity, nulls=query.nulls)
         async with self._locks.of(scope):
             current = await _one(self._backends, scope, request)
             expects = expected(request, current)
             changes = self._changes(current, body)
             check_place(identity, changes)
             if not changes:
-                return answer(shown_to(identity, current), 200, tagged(current))
+                return answer(show(current), 200, tagged(current))
             edited = await marked_anew(current, merged(current, changes))
             if "metadata" in changes or edited.metadata != current.metadata:
                 changes["metadata"] = edited.metadata
@@ -138,7 +142,6 @@ class Memories:
             applied = await self._writer.plan(_place_of(scope, current), plan)
             if applied and not changes.keys().isdisjoint(PLACING):
                 await leave_empty_places(self._backends.store, self._backends.state, scope, [current])
-        show = partial(shown_to, identity)
         return await self._written(_owner_of(scope, current), edited, show, applied=applied, status=200)
 
     def _changes(self, current: Memory, body: MemoryEdit) -> dict[str, Any]:
@@ -165,7 +168,7 @@ class Memories:
     async def forget(self, request: Request) -> Response:
         """`DELETE /v1/memory/{id}`; with a message goes what was learned from it alone."""
         identity = caller(request, "memory:write")
-        scope = _scope_of_one(request, identity)
+        scope = _scope_of_one(identity, read_query(request, OneQuery))
         async with self._locks.of(scope):
             memory = await _one(self._backends, scope, request)
             plan = _forgetting(memory)
@@ -288,9 +291,8 @@ class Memories:
         return max(0, before - after), applied
 
 
-def _scope_of_one(request: Request, identity: Identity, user: str | None = None) -> Scope:
+def _scope_of_one(identity: Identity, query: OneQuery, user: str | None = None) -> Scope:
     """Where a memory is looked for by its id; a turn's id may be used in two sessions, then ``session_id`` decides."""
-    query = read_query(request, OneQuery)
     if query.user_id is not None and user is not None and query.user_id != user:
         raise RequestError("user_id in the query and in the body disagree: name one user.", param="user_id")
     return resolve_scope(

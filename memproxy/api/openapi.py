@@ -36,6 +36,7 @@ OPERATIONS = (
         path="/v1/memory",
         summary="Store one memory.",
         body=schemas.NewMemory,
+        query=schemas.Shown,
         answers={201: "Memory", 202: "Memory"},
     ),
     Operation(
@@ -56,7 +57,7 @@ OPERATIONS = (
         method="get",
         path="/v1/memory/{id}",
         summary="Read one memory.",
-        query=queries.OneQuery,
+        query=queries.OneShownQuery,
         answers={200: "Memory"},
     ),
     Operation(
@@ -64,7 +65,7 @@ OPERATIONS = (
         path="/v1/memory/{id}",
         summary="Edit one memory: only the given fields change.",
         body=schemas.MemoryEdit,
-        query=queries.OneQuery,
+        query=queries.OneShownQuery,
         answers={200: "ChangedMemory", 202: "ChangedMemory"},
     ),
     Operation(
@@ -87,6 +88,7 @@ OPERATIONS = (
         path="/v1/memory/search",
         summary="Search, best first.",
         body=schemas.SearchBody,
+        query=schemas.Shown,
         answers={200: "Found"},
     ),
     Operation(
@@ -95,6 +97,13 @@ OPERATIONS = (
         summary="What the proxy would inject.",
         body=schemas.RecallBody,
         answers={200: "Recalled"},
+    ),
+    Operation(
+        method="get",
+        path="/v1/memory/sessions",
+        summary="A user's conversations, that in which something was said last first.",
+        query=queries.SessionsQuery,
+        answers={200: "SessionPage"},
     ),
     Operation(
         method="delete",
@@ -141,7 +150,7 @@ OPERATIONS = (
         method="get",
         path="/v1/memory/{id}/history",
         summary="The supersession chain of a memory, oldest first.",
-        query=queries.OneQuery,
+        query=queries.OneShownQuery,
         answers={200: "History"},
     ),
     Operation(
@@ -234,7 +243,7 @@ OPERATIONS = (
         path="/v1/memory/feedback",
         summary="Say that a memory, or what a request was given, was helpful or wrong, or what is right instead.",
         body=schemas.FeedbackBody,
-        query=queries.SessionQuery,
+        query=queries.FeedbackQuery,
         answers={201: "Judged", 202: "Judged"},
     ),
     Operation(
@@ -312,11 +321,17 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named
     ]
+    if operation.path.startswith("/v1/memory/{id}"):
+        found[0]["description"] = "The id, or the short one that a block cites (`m:1a2b3c4d`)."
     if operation.query is not None:
         properties = operation.query.model_json_schema()["properties"]
         found += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
     found.append({"name": "X-Memproxy-User", "in": "header", "schema": {"type": "string"}})
     return found
+
+
+def _may_be_null(schema: dict[str, Any]) -> bool:
+    return {"type": "null"} in schema.get("anyOf", [])
 
 
 def _components() -> dict[str, Any]:
@@ -326,9 +341,13 @@ def _components() -> dict[str, Any]:
     memory = given["Memory"]
     shown = {name: schema for name, schema in memory["properties"].items() if name not in INTERNAL_FIELDS}
     shown["predicate"] = shown["predicate"] | {"description": PREDICATE}
-    given["Memory"] = memory | {"properties": shown, "required": list(shown)}
+    given["Memory"] = memory | {
+        "properties": shown,
+        "required": [name for name, schema in shown.items() if not _may_be_null(schema)],
+        "description": "A field without a value is null, or not there where the call had `omit=null`.",
+    }
     given["ChangedMemory"] = given["Memory"] | {
-        "required": [name for name in shown if name not in TEXT_FIELDS],
+        "required": [name for name in given["Memory"]["required"] if name not in TEXT_FIELDS],
         "description": "A memory; to a key without memory:read it comes without what it says.",
     }
     return {**taken["$defs"], **given, **ANSWERS}

@@ -130,7 +130,12 @@ class PalaceView:
         where = msgspec.structs.replace(where, now=self._backends.clock.now())
         page = await self._backends.store.page(scope, where, limit=query.limit, cursor=query.cursor)
         data = [
-            {"level": "drawer", "name": memory.id, "pointer": memory.pointer, "memory": to_public(memory)}
+            {
+                "level": "drawer",
+                "name": memory.id,
+                "pointer": memory.pointer,
+                "memory": to_public(memory, nulls=query.nulls),
+            }
             for memory in page.memories
         ]
         return answer({"level": "drawer", "data": data, "next_cursor": page.next_cursor})

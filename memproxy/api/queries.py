@@ -3,7 +3,7 @@
 from typing import Literal
 
 from memproxy.api.fields import Id, Label, Limit, Phrase
-from memproxy.api.schemas import Body, Cursor
+from memproxy.api.schemas import Body, Cursor, Shown
 
 
 class OneQuery(Body):
@@ -13,6 +13,10 @@ class OneQuery(Body):
     project_id: Id | None = None
     agent_id: Id | None = None
     session_id: Id | None = None
+
+
+class OneShownQuery(OneQuery, Shown):
+    """The same of a call that answers with the memory."""
 
 
 class ScopeQuery(Body):
@@ -27,6 +31,10 @@ class SessionQuery(Body):
     """The query string of a call that only needs to know whose it is."""
 
     user_id: Id | None = None
+
+
+class FeedbackQuery(SessionQuery, Shown):
+    """The query string of `POST /v1/memory/feedback`."""
 
 
 class LearnQuery(Body):
@@ -50,7 +58,14 @@ class CategoriesQuery(PlaceQuery):
     limit: Limit | None = None
 
 
-class PalaceQuery(PlaceQuery):
+class SessionsQuery(PlaceQuery):
+    """`GET /v1/memory/sessions`."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class PalaceQuery(PlaceQuery, Shown):
     """`GET /v1/memory/palace`: one level below the place that is given. Names or pointers; beside its ``wing`` a room
     may also be given by its pointer's last part (``R-01``).
     """
@@ -86,7 +101,7 @@ class ActivityQuery(Body):
     limit: Limit = 50
 
 
-class ExportQuery(Body):
+class ExportQuery(Shown):
     """`GET /v1/memory/export`: whose memories, and whether with their vectors (which saves embedding them again).
 
     With ``limit``, so many memories at a time: the header ``x-memproxy-next-cursor`` is the next call's ``cursor``.

@@ -11,7 +11,7 @@ from memproxy.api.context import Backends, scope_and_filter
 from memproxy.api.http import answer, caller, read_body, read_query
 from memproxy.api.places import in_palace
 from memproxy.api.queries import NoQuery
-from memproxy.api.schemas import RecallBody, SearchBody
+from memproxy.api.schemas import RecallBody, SearchBody, Shown
 from memproxy.auth import resolve_scope
 from memproxy.core import gate
 from memproxy.core.block import session_nonce
@@ -49,7 +49,7 @@ class Recalling:
         why a recall for this query would leave it out (``rejected``; null: nothing but the budget speaks against it).
         """
         identity = caller(request, "memory:read")
-        read_query(request, NoQuery)
+        query = read_query(request, Shown)
         body = await read_body(request, SearchBody, self._max_bytes)
         scope, where = scope_and_filter(identity, body, self._backends.clock.now())
         if not body.active and body.as_of is None:
@@ -58,7 +58,10 @@ class Recalling:
         where = await in_palace(self._backends, scope, body, where)
         found = await self._backends.recall.search(scope, body.query, limit=body.limit, where=where)
         self._backends.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
-        data = [{"memory": to_public(one.memory), "score": one.score, "signals": one.signals} for one in found]
+        nulls = query.nulls and body.nulls
+        data: list[dict[str, Any]] = [
+            {"memory": to_public(one.memory, nulls=nulls), "score": one.score, "signals": one.signals} for one in found
+        ]
         if body.explain:
             data = [one | {"rejected": reason} for one, reason in zip(data, self._judged(found), strict=True)]
         return answer({"data": data})

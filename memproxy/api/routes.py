@@ -84,6 +84,7 @@ def api_calls(backends: Backends) -> list[Call]:
         ("POST", "/v1/memory", once(memories.create)),
         ("GET", "/v1/memory", audit.reading("user.list", memories.page)),
         ("DELETE", "/v1/memory", once(memories.forget_scope)),
+        ("GET", "/v1/memory/sessions", sessions.page),
         ("DELETE", "/v1/memory/sessions/{session_id}", once(memories.forget_session)),
         ("DELETE", "/v1/memory/users/{user_id}", once(memories.forget_user)),
         ("POST", "/v1/memory/sessions/{session_id}/end", once(sessions.end)),

@@ -228,14 +228,25 @@ class Filters(Body):
     as_of: AsOf = None
 
 
-class ListQuery(Filters):
+class Shown(Body):
+    """How memories are written in the answer. ``omit=null`` leaves out the fields that have no value."""
+
+    omit: Annotated[Literal["null"] | None, Field(description="`null`: leave out fields without a value.")] = None
+
+    @property
+    def nulls(self) -> bool:
+        """Whether fields without a value are written, too."""
+        return self.omit is None
+
+
+class ListQuery(Filters, Shown):
     """`GET /v1/memory`."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
 
 
-class SearchBody(Filters):
+class SearchBody(Filters, Shown):
     """`POST /v1/memory/search`."""
 
     query: Query
@@ -295,7 +306,7 @@ class FeedbackBody(Body):
     """
 
     signal: Literal["helpful", "wrong", "correction"]
-    memory_id: Id | None = None
+    memory_id: Annotated[Id | None, Field(description="The id, or the short one that a block cites.")] = None
     request_id: Id | None = None
     text: Annotated[Content, Field(max_length=MAX_SAID)] | None = None
     user_id: Id | None = None

@@ -77,7 +77,7 @@ class Transfer:
         if query.cursor is None:
             counts = {"memories": int(headers["x-memproxy-total"])}
             await self._audit.note(identity, "user.export", counts=counts, user_id=scope.user)
-        body = self._lines(scope, begin, first, vectors=query.vectors)
+        body = self._lines(scope, begin, first, vectors=query.vectors, nulls=query.nulls)
         return StreamingResponse(body, media_type=MEDIA_TYPE, headers=headers)
 
     async def _beginning(self, scope: Scope) -> bytes:
@@ -88,10 +88,12 @@ class Transfer:
         places = [line({"place": {"user_id": scope.user, **msgspec.to_builtins(row)}}) for row in rows]
         return b"".join([line(self._header()), *places])
 
-    async def _lines(self, scope: Scope, begin: bytes, page: PointPage, *, vectors: bool) -> AsyncIterator[bytes]:
+    async def _lines(
+        self, scope: Scope, begin: bytes, page: PointPage, *, vectors: bool, nulls: bool
+    ) -> AsyncIterator[bytes]:
         yield begin
         while True:
-            yield b"".join(_memory_line(point, dense=vectors) for point in page.points)
+            yield b"".join(_memory_line(point, dense=vectors, nulls=nulls) for point in page.points)
             if page.next_cursor is None:
                 return
             page = await self._backends.store.point_page(scope, limit=EXPORT_PAGE, cursor=page.next_cursor)
@@ -387,11 +389,11 @@ def _is_newer(memory: Memory, there: Memory | None) -> bool:
     return there is None or (memory.updated_at > there.updated_at)
 
 
-def _memory_line(point: Point, *, dense: bool) -> bytes:
+def _memory_line(point: Point, *, dense: bool, nulls: bool) -> bytes:
     given = GivenVectors(
         dense=[packed(part) for part in point.dense] if dense else [],
         indices=point.bm25.indices,
         values=point.bm25.values,
         tokens=point.tokens if dense else b"",
     )
-    return line({"memory": to_public(point.memory), "vectors": given})
+    return line({"memory": to_public(point.memory, nulls=nulls), "vectors": given})

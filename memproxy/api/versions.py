@@ -27,9 +27,9 @@ def tagged(memory: Memory) -> dict[str, str]:
     return {"etag": f'"{version_of(memory)}"'}
 
 
-def memory_answer(request: Request, memory: Memory) -> Response:
-    """One memory; 304 without a body when the caller has this version."""
-    return _unless_known(request, to_public(memory), tagged(memory))
+def memory_answer(request: Request, memory: Memory, *, nulls: bool) -> Response:
+    """One memory; 304 without a body when the caller has this version. ``nulls`` as in `to_public`."""
+    return _unless_known(request, to_public(memory, nulls=nulls), tagged(memory))
 
 
 def list_answer(request: Request, data: object) -> Response:

@@ -16,7 +16,7 @@ from memproxy.core.late import LatePattern
 from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.palace import USER, slug, subject_name
 from memproxy.core.slots import predicate_name
-from memproxy.core.text import STOPWORDS
+from memproxy.core.text import ABBREVIATIONS, STOPWORDS
 
 _KNOWN_PLACES = frozenset(
     """
@@ -57,11 +57,16 @@ class EntityType(enum.StrEnum):
 
 
 class Mention(msgspec.Struct, frozen=True):
-    """A name in a memory, with the type that this mention speaks for and how strongly (1 weak, 3 strong)."""
+    """A name in a memory, with the type that this mention speaks for and how strongly (1 weak, 3 strong).
+
+    ``first`` is the word before it that begins a sentence: written with a capital whatever it is, it belongs to the
+    name ("Anna Smith called") only where another mention says so, for it may be anything ("Visit Rome").
+    """
 
     name: str
     type: EntityType
     weight: int = 1
+    first: str = ""
 
 
 class Entity(msgspec.Struct, kw_only=True):
@@ -91,6 +96,7 @@ _PEOPLE_WORDS = frozenset(
     grandmother grandfather girlfriend boyfriend roommate child kid baby nephew niece married met mr mrs ms dr
     """.split()  # noqa: SIM905
 )
+_KIN = _PEOPLE_WORDS - {"met", "married"}
 _PLACE_WORDS = frozenset(
     """
     live lives lived move moved born visit visited travel traveled travelled located location city country town hometown
@@ -121,12 +127,26 @@ _NOT_NAMES = frozenset(
     certainly sounds glad happy good well also then maybe perhaps however yeah oh
     """.split()  # noqa: SIM905
 )
-_NAME = re.compile(r"[A-Z][\w’'-]*(?:[ ](?:of[ ]|de[ ]|van[ ]|von[ ])?[A-Z0-9][\w’'-]*){0,3}")
+_TITLES = frozenset(one.removesuffix(".") for one in ABBREVIATIONS if one[0].isupper())
+_NO_VOWELS = "[A-Z][b-df-hj-np-tv-xz]{1,3}"
+ABBREVIATED = rf"(?<!\w)(?:{'|'.join(sorted(_TITLES))}|{_NO_VOWELS})\.[ ]"
+"""An abbreviation whose full stop stands within a name (``St. Louis``), as a regular expression."""
+
+_NAME = re.compile(
+    rf"(?:{ABBREVIATED})?(?<!\w)[A-Z][\w’'-]*(?:[ ](?:of[ ]|de[ ]|van[ ]|von[ ])?[A-Z0-9][\w’'-]*){{0,3}}"
+)
 _POSSESSIVE = re.compile(r"['’]s?$")
 _BEFORE = 30
 """Characters before a name that are looked at."""
 
-_SENTENCE = LatePattern(r"(?:^|[.!?:;\n]\s*|[\"“(]\s*)$", most=_BEFORE)
+_SHORTENED = re.compile(_NO_VOWELS)
+_CUT = LatePattern(rf"{ABBREVIATED}$", most=_BEFORE)
+_LEAD = 8
+"""Characters before a name that tell whether it begins a sentence, or an item of a list."""
+
+_SENTENCE = LatePattern(
+    r"(?:(?:^|[.!?:;…\n])[\s*_#>•|“”\"'(\[–—-]*(?:\d{1,3}[.)]\s*)?[*_\"“]*|[\"“(]\s*)$", most=_BEFORE
+)
 _WORD_BEFORE = LatePattern(r"([^\W\d_]+)\W*$", most=_BEFORE)
 
 
@@ -140,7 +160,7 @@ def mentions(memory: Memory) -> list[Mention]:
         key = key_of(one.name)
         if not _is_entity(one.name, key):
             continue
-        if key not in best or best[key].weight < one.weight:
+        if key not in best or (not best[key].first, best[key].weight) < (not one.first, one.weight):
             best[key] = one
     return list(best.values())
 
@@ -155,14 +175,42 @@ def _is_entity(name: str, key: str) -> bool:
 
 
 def _stated(memory: Memory) -> Iterator[Mention]:
-    for name in memory.entities:
-        yield _looked_at(name, "")
+    text = memory.content[:_MOST_READ]
+    stated = [(name, "") for name in memory.entities]
     for edge in edges(memory):
-        yield _looked_at(edge.subject, "")
+        stated.append((edge.subject, ""))
         if _is_thing(edge.object):
-            yield _looked_at(edge.object, edge.predicate)
+            stated.append((edge.object, edge.predicate))
     if memory.subject and not memory.object:
-        yield _looked_at(memory.subject, "")
+        stated.append((memory.subject, ""))
+    for name, context in stated:
+        if whole := _whole(name.strip(), text):
+            yield _looked_at(whole, context)
+
+
+def _whole(name: str, text: str) -> str:
+    """The name without a cut at an abbreviation's full stop, as it stands in the memory's text: earlier versions stored
+    ``St`` and ``Louis`` of "St. Louis". Nothing is left of the abbreviation alone.
+    """
+    if is_abbreviation(name, stops=f"{name}." in text):
+        return ""
+    if not 0 < len(name) <= LONGEST_ENTITY or ". " not in text:
+        return name
+    before = ""
+    at = text.find(name)
+    while at >= 0:
+        cut = _CUT.search(text[max(0, at - _LEAD) : at])
+        if cut is None:
+            return name
+        before = before or cut.group()
+        at = text.find(name, at + len(name))
+    return f"{before}{name}"
+
+
+def is_abbreviation(name: str, *, stops: bool) -> bool:
+    """Whether it is an abbreviation alone, which names nobody and nothing. ``stops``: a full stop follows."""
+    bare = name.removesuffix(".")
+    return bare in _TITLES or ((stops or bare != name) and _SHORTENED.fullmatch(bare) is not None)
 
 
 def _is_thing(value: str) -> bool:
@@ -171,33 +219,56 @@ def _is_thing(value: str) -> bool:
 
 
 def _in_text(text: str) -> Iterator[Mention]:
-    """Names written with capitals; a single word at a sentence's beginning is none unless it is one elsewhere."""
-    begins: list[str] = []
+    """Names written with capitals. The first word of a sentence has one whatever it is: it is a name, or belongs to the
+    one that follows it, only if it is written so elsewhere in the text too.
+    """
+    begins: list[list[str]] = []
     inside: set[str] = set()
     for match in _NAME.finditer(text):
-        name = _trimmed(match.group())
-        if not name:
+        said = _trimmed(match.group())
+        if not said or (len(said) == 1 and is_abbreviation(said[0], stops=text.startswith(".", match.end()))):
             continue
-        whole = match.group().startswith(name)
-        if whole and " " not in name and _SENTENCE.search(text[max(0, match.start() - 4) : match.start()]):
-            begins.append(name)
+        name = " ".join(said)
+        lead = text[max(0, match.start() - _LEAD) : match.start()]
+        if match.group().startswith(said[0]) and not _begins_a_name(said) and _SENTENCE.search(lead):
+            begins.append(said)
             continue
-        inside.add(name)
+        inside.add(said[0])
         before = _WORD_BEFORE.search(text[max(0, match.start() - _BEFORE) : match.start()])
         yield _looked_at(name, before.group(1) if before else "")
-    for name in begins:
-        if name in inside:
-            yield _looked_at(name, "")
+    for said in begins:
+        if said[0] in inside:
+            yield _looked_at(" ".join(said), "")
+        elif rest := _after_number(said[1:]):
+            yield msgspec.structs.replace(_looked_at(" ".join(rest), said[0]), first=said[0])
 
 
-def _trimmed(name: str) -> str:
-    """A run of capitals without the words at its ends that only began a sentence ("Yes Anna's" is ``Anna``)."""
+def _begins_a_name(said: list[str]) -> bool:
+    """Whether the first of several words can be told to belong to a name, also where it begins a sentence."""
+    if _is_time(" ".join(said)):
+        return True
+    if len(said) == 1 or not _after_number(said[1:]):
+        return False
+    first = said[0].lower()
+    known = _KIN | _PLACE_ENDS | _EVENT_WORDS | _KNOWN_PLACES | {"new"}
+    return first in known or is_abbreviation(said[0], stops=False)
+
+
+def _after_number(said: list[str]) -> list[str]:
+    """The words without numbers at their beginning: "Suggest 3" has no more of a name than "Suggest"."""
+    while said and said[0][0].isdigit():
+        said = said[1:]
+    return said
+
+
+def _trimmed(name: str) -> list[str]:
+    """The words of a run of capitals without those at its ends that begin a sentence ("Yes Anna's" is ``Anna``)."""
     said = [_POSSESSIVE.sub("", word) for word in name.split()]
     while said and (_begins_a_sentence(said[0]) or (len(said) > 1 and said[0].endswith("ing"))):
         said = said[1:]
     while said and said[-1].lower() in STOPWORDS:
         said = said[:-1]
-    return " ".join(said)
+    return said
 
 
 def _begins_a_sentence(word: str) -> bool:
@@ -275,20 +346,32 @@ class Census:
         self._typed: dict[str, Counter[EntityType]] = {}
         self._counts: Counter[str] = Counter()
         self._seen: dict[str, datetime] = {}
+        self._firsts: set[str] = set()
+        self._unsure: list[tuple[Mention, datetime]] = []
 
     def add(self, memory: Memory) -> None:
         """Count what one memory names."""
         for one in mentions(memory):
-            key = self._same.get(key_of(one.name), key_of(one.name))
-            if key == self._same.get(USER, USER):
-                continue
-            self._counts[key] += 1
-            self._spelled.setdefault(key, Counter())[one.name] += 1
-            self._typed.setdefault(key, Counter())[one.type] += one.weight
-            self._seen[key] = max(memory.created_at, self._seen.get(key, memory.created_at))
+            if one.first:
+                self._unsure.append((one, memory.created_at))
+            else:
+                self._firsts.add(one.name.split(" ", 1)[0])
+                self._count(one, memory.created_at)
+
+    def _count(self, one: Mention, at: datetime) -> None:
+        key = self._same.get(key_of(one.name), key_of(one.name))
+        if key == self._same.get(USER, USER):
+            return
+        self._counts[key] += 1
+        self._spelled.setdefault(key, Counter())[one.name] += 1
+        self._typed.setdefault(key, Counter())[one.type] += one.weight
+        self._seen[key] = max(at, self._seen.get(key, at))
 
     def entities(self) -> dict[str, Entity]:
-        """What was found, by key."""
+        """What was found, by key. A sentence's first word is counted to a name if any memory begins a name with it."""
+        unsure, self._unsure = self._unsure, []
+        for one, at in unsure:
+            self._count(_looked_at(f"{one.first} {one.name}", "") if one.first in self._firsts else one, at)
         return {
             key: Entity(
                 name=self._spelled[key].most_common(1)[0][0],

@@ -139,6 +139,39 @@ def from_payload(payload: dict[str, Any]) -> Memory:
     return msgspec.convert(payload, Memory)
 
 
-def to_public(memory: Memory) -> dict[str, Any]:
-    """What the API shows of a memory: all fields of the contract and nothing else."""
-    return {name: value for name, value in to_payload(memory).items() if name not in INTERNAL_FIELDS}
+def to_public(memory: Memory, *, nulls: bool = True) -> dict[str, Any]:
+    """What the API shows of a memory: all fields of the contract and nothing else; without ``nulls`` only those that
+    have a value (the caller's own ``metadata`` stays as it is).
+    """
+    shown = {name: value for name, value in to_payload(memory).items() if name not in INTERNAL_FIELDS}
+    if nulls:
+        return shown
+    shown["relations"] = [_without_nulls(relation) for relation in shown["relations"]]
+    return _without_nulls(shown)
+
+
+def _without_nulls(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+MADE_HERE = "mem_"
+"""How the ids of memories begin that are stored by a call."""
+
+SHORT_ID = 8
+
+
+def short_id(memory_id: str) -> str:
+    """Eight plain characters that stand for a memory where it is cited (ids of turns may be any text)."""
+    return _plain(memory_id.removeprefix(MADE_HERE))[:SHORT_ID]
+
+
+def is_cited_by(memory_id: str, cited: str) -> bool:
+    """Whether ``cited`` is the memory's short id, or a longer beginning of its plain characters. Fewer than eight
+    characters stand for nothing but an id that has no more: of a longer one they are a part.
+    """
+    forms = (_plain(memory_id.removeprefix(MADE_HERE)), _plain(memory_id))  # blocks of earlier versions cite the whole
+    return any(form == cited or (len(cited) >= SHORT_ID and form.startswith(cited)) for form in forms)
+
+
+def _plain(memory_id: str) -> str:
+    return "".join(one for one in memory_id if one.isascii() and one.isalnum())

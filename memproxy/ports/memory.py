@@ -200,6 +200,11 @@ class MemoryStore(Protocol):
     async def count(self, scope: Scope, where: MemoryFilter) -> int:
         """How many match, exactly."""
 
+    async def columns(self, scope: Scope, where: MemoryFilter, fields: Sequence[str]) -> list[tuple[Any, ...]]:
+        """These payload fields of all memories that match, in no order that means something: far cheaper than the
+        memories themselves. Only fields that hold no text (ids, kinds, times): others may be encrypted here.
+        """
+
     async def count_tenant(self, tenant: str) -> int:
         """How many memories all users of a tenant have; a number, for quotas: nothing of them is read."""
 

@@ -246,6 +246,12 @@ class StateStore(AccessState, Protocol):
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
         """``count`` more turns of ``scope.session`` are indexed and not learned from yet."""
 
+    async def note_end(self, scope: Scope, *, at: datetime) -> None:
+        """The scope's session is over, says the client; the next turns that are noted open it again."""
+
+    async def ended(self, scope: Scope, names: Sequence[str]) -> set[str]:
+        """Which of these sessions of the scope's owner are over (`note_end`)."""
+
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
         """Sessions with at least ``every`` unlearned turns, or with any and none newer than ``idle_before``, that have
         no learning under way.

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core import block
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import Kind, Memory, Trust, short_id
 from memproxy.core.protocol import Citation
 from memproxy.core.telling import telling
 from memproxy.core.text import key_terms, sentences
@@ -28,7 +28,6 @@ _WEIGHED = 40
 """Sentences of a long text of which it is asked whether they tell something."""
 
 SNIPPET_CHARACTERS = 200
-SHORT_ID = 8
 
 _MESSAGE_OVERHEAD = 4
 """Tokens that chat formats spend on a message itself."""
@@ -119,11 +118,6 @@ def _citation(scored: Scored, text: str) -> Citation:
         score=round(scored.score, 4),
         snippet=text[:SNIPPET_CHARACTERS],
     )
-
-
-def short_id(memory_id: str) -> str:
-    """Eight plain characters that stand for a memory in the block (ids of turns may be any text)."""
-    return "".join(one for one in memory_id if one.isascii() and one.isalnum())[:SHORT_ID]
 
 
 def trim(text: str, terms: frozenset[str], limit: int) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -44,6 +44,27 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     decided: Decided | None = None
     answer_id: str | None = None
     block: NewBlock = NO_BLOCK
+
+
+class SessionNote:
+    """Which session an exchange belongs to of which no turn is captured: without it the conversation would fall apart.
+    It is noted once: with its answer, or without where that did not come to its end.
+    """
+
+    def __init__(self, start: Callable[[str | None, str | None], list[asyncio.Task[None]]] | None = None) -> None:
+        """``start`` begins to note it; without it there is none to note."""
+        self._start = start
+
+    def keep(self, answer: str | None = None, response_id: str | None = None) -> list[asyncio.Task[None]]:
+        """Note it in the background, by the tasks that come back; the second time nothing more happens.
+        ``response_id`` is what later requests may go on from.
+        """
+        start, self._start = self._start, None
+        return start(answer, response_id) if start is not None else []
+
+
+NO_NOTE = SessionNote()
+"""There is none to note."""
 
 
 class Journal:
@@ -129,6 +150,15 @@ class Journal:
         conversation = msgspec.structs.replace(conversation, keys=keys)
         await self.write(msgspec.structs.replace(exchange, conversation=conversation), "", response_id=response_id)
 
+    def session_note(self, scope: Scope, conversation: Conversation, block: NewBlock) -> SessionNote:
+        """What notes the session of an exchange that is not captured, and its block with it."""
+
+        def start(answer: str | None, response_id: str | None) -> list[asyncio.Task[None]]:
+            followed = conversation if response_id is None else conversation.followed_by(response_id)
+            return self._start_noting(scope, followed, block, answer)
+
+        return SessionNote(start)
+
     def _made(self, exchange: Exchange, answer: str) -> tuple[list[Message], JournalEntry | None]:
         messages = self._cleaned(exchange, answer)
         return messages, _entry(exchange, messages) if messages else None
@@ -144,7 +174,7 @@ class Journal:
         return cleaned
 
     async def _commit(self, exchange: Exchange, messages: list[Message], answer: str, waiting: Waiting) -> None:
-        noting = self._start_noting(exchange, answer) if self._shared else None  # one commit with the turn's
+        noting = self._note(exchange, answer) if self._shared else None  # one commit with the turn's
         try:
             if self._unwritten:  # it would come before them, and wait as they did
                 raise StateUnavailable(self._trouble or "turns before it wait")
@@ -152,7 +182,7 @@ class Journal:
         except StateUnavailable as error:
             self._trouble = error.message
             if noting is None:
-                self._start_noting(exchange, answer)  # in memory at least, so that the conversation goes on as one
+                self._note(exchange, answer)  # in memory at least, so that the conversation goes on as one
             await self._unwritten.add(waiting, why=error.message)
             return
         except asyncio.CancelledError:
@@ -164,7 +194,7 @@ class Journal:
             return
         self._captured(exchange, messages)
         if noting is None:
-            self._start_noting(exchange, answer)  # in one commit behind the turn's, which the answer's end waits for
+            self._note(exchange, answer)  # in one commit behind the turn's, which the answer's end waits for
         else:
             await asyncio.wait(noting)
 
@@ -175,16 +205,21 @@ class Journal:
 
     def _captured_late(self, exchange: Exchange, messages: Sequence[Message], answer: str) -> None:
         self._captured(exchange, messages)
-        self._start_noting(exchange, answer)
+        self._note(exchange, answer)
 
-    def _start_noting(self, exchange: Exchange, answer: str) -> list[asyncio.Task[None]]:
-        saving = exchange.block.keep()
-        noting = self._tasks.start(self._remember(exchange, answer), "remember")
+    def _note(self, exchange: Exchange, answer: str) -> list[asyncio.Task[None]]:
+        return self._start_noting(exchange.scope, exchange.conversation, exchange.block, answer)
+
+    def _start_noting(
+        self, scope: Scope, conversation: Conversation, block: NewBlock, answer: str | None
+    ) -> list[asyncio.Task[None]]:
+        saving = block.keep()
+        noting = self._tasks.start(self._remember(scope, conversation, answer), "remember")
         return [noting] if saving is None else [noting, saving]
 
-    async def _remember(self, exchange: Exchange, answer: str) -> None:
+    async def _remember(self, scope: Scope, conversation: Conversation, answer: str | None) -> None:
         try:
-            await self._sessions.remember(exchange.scope, exchange.conversation, answer)
+            await self._sessions.remember(scope, conversation, answer)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.sessions").inc()
             log.warning("a session could not be noted, its next request may begin a new one: %s", error.message)

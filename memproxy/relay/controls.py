@@ -96,7 +96,8 @@ def _mode_of(headers: Headers) -> Mode:
 
 
 def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None) -> Controls:
-    """Everything that one request says about memory; ``identity`` None: it is nobody's.
+    """Everything that one request says about memory; ``identity`` None: it is nobody's. With memory off nothing else
+    of it counts, and nothing of it is refused that can be read.
 
     Raises:
         RequestError: a header or field of ours cannot be used; the message names it.
@@ -104,6 +105,7 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
     mode = read_mode(headers, chat)
     if mode is Mode.OFF:
         return Controls(mode=mode)
+    chat.config.check_names()
     if identity is None:
         return Controls(mode=mode, problem="no_identity")
     user, problem = _user(identity, chat, blank=headers.get(b"x-memproxy-user") is not None)

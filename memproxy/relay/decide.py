@@ -29,7 +29,6 @@ from memproxy.relay.limits import ChatLimits
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.sessions import Conversation, Sessions
 from memproxy.relay.sticky import NO_BLOCK, Given, NewBlock, Sticky
-from memproxy.tasks import TaskOwner
 from memproxy.wire.request import RequestBody
 
 log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
     they are put into the request. ``scope`` None: nobody's, or refused by who asks. ``searched``: the engine was asked,
-    and tells the receipt of it. ``noting`` notes the session of what will not be captured.
+    and tells the receipt of it.
     """
 
     result: str
@@ -76,7 +75,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     conversation: Conversation | None = None
     captures: bool = False
     searched: bool = False
-    noting: asyncio.Task[None] | None = None
 
     @property
     def blocks(self) -> dict[int, str]:
@@ -93,12 +91,18 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         """How many memories the request carries (in shadow mode: would carry), repeated ones included."""
         return self.given.memories if self.given is not None else 0
 
+    @property
+    def new_memories(self) -> int:
+        """How many of them were recalled now; the others repeat what the session's earlier requests were given."""
+        return len(self.answer.citations) if self.given is not None and self.answer.result == "injected" else 0
+
     def headers(self) -> RawHeaders:
         """What the answer's headers say of it."""
         told = self.result if self.reason is None else f"{self.result}; reason={self.reason}"
         headers = [
             (b"x-memproxy-recall", told.encode()),
             (b"x-memproxy-memories", str(self.memories).encode()),
+            (b"x-memproxy-memories-new", str(self.new_memories).encode()),
         ]
         if self.conversation is not None:
             headers.append((b"x-memproxy-session", self.conversation.session.encode("utf-8")))
@@ -127,7 +131,6 @@ class Decider:
         budgets: Budgets,
         limits: ChatLimits,
         state: AccessState,
-        tasks: TaskOwner,
     ) -> None:
         self._secret = secret
         self._authenticator = authenticator
@@ -138,7 +141,6 @@ class Decider:
         self._budgets = budgets
         self._limits = limits
         self._state = state
-        self._tasks = tasks
         self._told: set[str] = set()
 
     def _tell(self, problem: str | None) -> None:
@@ -176,16 +178,12 @@ class Decider:
         scope = msgspec.structs.replace(owner, session=conversation.session)
         decision = await self._recall(controls, scope, chat, request_id, conversation)
         captures = controls.mode.captures and full is None
-        noting = None
-        if not captures and not controls.session and decision.answer.result == "injected":
-            noting = self._tasks.start(self._note(scope, conversation), "note session")  # nobody else does
         return msgspec.structs.replace(
             decision,
             reason=decision.reason or full,
             scope=scope,
             conversation=conversation,
             captures=captures,
-            noting=noting,
         )
 
     async def admit(self, headers: Headers, chat: RequestBody | None) -> None:
@@ -306,13 +304,6 @@ class Decider:
         if not decision.captures:
             block.keep()
         return block
-
-    async def _note(self, scope: Scope, conversation: Conversation) -> None:
-        try:
-            await self._sessions.remember(scope, conversation, None)
-        except StateUnavailable as error:
-            metrics().internal_errors.labels(where="relay.sessions").inc()
-            log.warning("a session could not be noted, its next request may begin a new one: %s", error.message)
 
     def refused(self, decision: Decision, status: int) -> Decision:
         """The upstream refused a request that was injected into; the client's own bytes take its place."""

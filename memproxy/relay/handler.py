@@ -17,7 +17,7 @@ from memproxy.errors import Overloaded, RequestError
 from memproxy.metrics import metrics
 from memproxy.relay import compressed, counted
 from memproxy.relay.admission import Admission, MadeResponses
-from memproxy.relay.capture import Exchange, Journal
+from memproxy.relay.capture import NO_NOTE, Exchange, Journal, SessionNote
 from memproxy.relay.controls import Mode, read_mode, user_of
 from memproxy.relay.decide import Decider, Decision
 from memproxy.relay.engine import EngineClient
@@ -207,6 +207,7 @@ class ChatHandler:
         block = self._decider.new_block(decision)
         answer = await self._send(asked, sent)
         tap: Tap | None = None
+        note = NO_NOTE
         try:
             refusal = await refusal_of(answer) if decision.has_blocks else None
             if refusal is not None:
@@ -220,9 +221,11 @@ class ChatHandler:
             asyncio.get_running_loop().call_soon(_count_injected, decision)
             self._tell_receipt(asked, decision, answer)
             exchange = self._to_capture(asked, decision, answer, block)
-            if self._shared and exchange is None:
-                await self._noted(decision, block)
-            tap = self._tap(asked, answer, exchange)
+            note = self._to_note(decision, block)
+            keep = self._keeper(exchange, note, block, answer)
+            if keep is None:
+                await self._noted(note, block)
+            tap = self._tap(asked, answer, keep, captures=exchange is not None)
             await request.begin(answer.status, answer.headers)
             await relay_body(request, answer, tap)
         finally:
@@ -231,6 +234,7 @@ class ChatHandler:
             metrics().upstream.observe(time.perf_counter() - began)
             if tap is not None and tap.goes_on:
                 await tap.finish()  # whoever left this stream may fetch what it comes to
+            note.keep()
         return answer.status
 
     async def _send(self, asked: _Asked, body: bytes) -> UpstreamAnswer:
@@ -251,27 +255,51 @@ class ChatHandler:
             part = ReceiptPart(request_id=asked.request.request_id, scope=decision.scope, at=asked.at, decided=told)
             self._engine.notices.decided(part)
 
-    async def _noted(self, decision: Decision, block: NewBlock) -> None:
-        """Another relay may get the next request of a conversation as soon as this answer is complete."""
-        if noting := {task for task in (decision.noting, block.keep()) if task is not None}:
+    async def _noted(self, note: SessionNote, block: NewBlock, seen: Answer | None = None) -> None:
+        """Note what is not captured. Where there are other relays, one may get the next request of a conversation as
+        soon as this answer is complete.
+        """
+        noting = note.keep(seen.text, seen.response_id) if seen is not None else note.keep()
+        if (saving := block.keep()) is not None:
+            noting.append(saving)
+        if self._shared and noting:
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
 
-    def _tap(self, asked: _Asked, answer: UpstreamAnswer, exchange: Exchange | None) -> Tap | None:
-        keep = None if exchange is None else self._keeper(exchange)
+    def _tap(self, asked: _Asked, answer: UpstreamAnswer, keep: Keep | None, *, captures: bool) -> Tap | None:
         named = asked.named if 200 <= answer.status < 300 else None
         if keep is None and named is None:
             return None
-        request_id, streamed = asked.request.request_id, asked.chat.stream
-        return Tap(answer, asked.wire, request_id, keep, copies=self._copies, asked_for_stream=streamed, named=named)
+        return Tap(
+            answer,
+            asked.wire,
+            asked.request.request_id,
+            keep,
+            copies=self._copies,
+            asked_for_stream=asked.chat.stream,
+            named=named,
+            captures=captures,
+        )
 
-    def _keeper(self, exchange: Exchange) -> Keep:
-        async def keep(answer: Answer) -> None:
-            if answer.begun:
-                await self._journal.begin(exchange, answer.response_id or "")
+    def _keeper(
+        self, exchange: Exchange | None, note: SessionNote, block: NewBlock, answer: UpstreamAnswer
+    ) -> Keep | None:
+        """What keeps the answer, or only notes it; None where it is not looked at."""
+        if exchange is None:
+            return partial(self._noted, note, block) if note is not NO_NOTE and 200 <= answer.status < 300 else None
+
+        async def keep(seen: Answer) -> None:
+            if seen.begun:
+                await self._journal.begin(exchange, seen.response_id or "")
             else:
-                await self._journal.write(exchange, answer.text, response_id=answer.response_id)
+                await self._journal.write(exchange, seen.text, response_id=seen.response_id)
 
         return keep
+
+    def _to_note(self, decision: Decision, block: NewBlock) -> SessionNote:
+        """Of what is not captured the session is noted all the same, whatever was recalled for it."""
+        if decision.scope is None or decision.conversation is None or decision.captures:
+            return NO_NOTE
+        return self._journal.session_note(decision.scope, decision.conversation, block)
 
     def _learn(self, refusal: Refusal, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
         """What a refusal teaches, if it really was what we injected: without it, the upstream answered."""

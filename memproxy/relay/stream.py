@@ -128,8 +128,10 @@ class Tap:
         copies: Copies,
         asked_for_stream: bool = False,
         named: Named | None = None,
+        captures: bool = True,
     ) -> None:
-        """``keep`` None: only its name is noted. ``asked_for_stream``: what does not say that it is JSON is a stream
+        """``keep`` None: only its name is noted. ``captures`` False: what is kept of it is no turn, so nothing is
+        missing where it cannot be. ``asked_for_stream``: what does not say that it is JSON is a stream
         then, as the clients take it. ``copies`` are those of all answers.
         """
         self._copies = copies
@@ -153,6 +155,7 @@ class Tap:
             self._holder = Both(self._holder, LengthHolder(int(length)))
         self._request_id = request_id
         self._keep = keep
+        self._captures = captures
         self._written = False
         self._skipped: str | None = None
         self._late = b""
@@ -240,14 +243,15 @@ class Tap:
             metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
         if self._keep is None:
             return
-        if self._skipped is not None:
-            metrics().capture_skipped.labels(reason=self._skipped).inc()
-        elif not self._decoder.usable:
-            metrics().capture_skipped.labels(reason="encoding").inc()
-        elif not self._reader.complete and not self._reader.begun:
-            metrics().capture_skipped.labels(reason="incomplete").inc()
-        else:
+        why = self._skipped
+        if why is None and not self._decoder.usable:
+            why = "encoding"
+        if why is None and not self._reader.complete and not self._reader.begun:
+            why = "incomplete"
+        if why is None:
             await self._keep(self._reader)
+        elif self._captures:
+            metrics().capture_skipped.labels(reason=why).inc()
 
 
 async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) -> None:

@@ -30,7 +30,16 @@ from memproxy.tasks import TaskOwner
 
 WRITES = (
     *("append", "recover", "claim", "save_plan", "finish", "retry", "park", "unpark", "begin_learning"),
-    *("change_slots", "drop_slots", "note_turns", "note_tokens", "remember_session", "save_block", "drop_from_blocks"),
+    *(
+        "change_slots",
+        "drop_slots",
+        "note_turns",
+        "note_end",
+        "note_tokens",
+        "remember_session",
+        "save_block",
+        "drop_from_blocks",
+    ),
     *("note_receipts", "note_outcomes", "begin_erasure", "forget", "forget_receipts", "forget_queries", "wipe"),
     *("place", "adopt_palace", "leave_palace", "leave_aliases", "rename_wings", "leave_closets"),
     *("add_proxy_key", "revoke_proxy_key", "set_meta", "spend", "choose", "keep_answer", "drop_answer"),

@@ -260,6 +260,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DELETE FROM uses",
         "DELETE FROM answers",
     ),
+    (
+        # when a client said that the session is over; a turn that comes later opens it again
+        "ALTER TABLE progress ADD COLUMN ended_at INTEGER",
+    ),
 )
 
 

@@ -63,12 +63,34 @@ def note_turns(db: sqlite3.Connection, scope: Scope, count: int, at: datetime) -
     """Count turns that are indexed and not learned from yet."""
     db.execute(
         """
-        INSERT INTO progress VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, user, session) DO UPDATE SET
+        INSERT INTO progress (tenant, user, session, scope, unlearned, last_turn_at) VALUES (?, ?, ?, ?, ?, ?)
+        ON CONFLICT (tenant, user, session) DO UPDATE SET
             scope = excluded.scope, unlearned = unlearned + excluded.unlearned,
-            last_turn_at = max(last_turn_at, excluded.last_turn_at)
+            last_turn_at = max(last_turn_at, excluded.last_turn_at), ended_at = NULL
         """,
         (*scope.owner, scope.session or "", msgspec.json.encode(scope).decode(), count, micros(at)),
     )
+
+
+def note_end(db: sqlite3.Connection, scope: Scope, at: datetime) -> None:
+    """Somebody said that the session is over."""
+    db.execute(
+        "UPDATE progress SET ended_at = ? WHERE tenant = ? AND user = ? AND session = ?",
+        (micros(at), *scope.owner, scope.session or ""),
+    )
+
+
+def ended(db: sqlite3.Connection, owner: tuple[str, str], names: Sequence[str]) -> set[str]:
+    """Which of these sessions somebody said to be over, and in which nothing was said since."""
+    found: set[str] = set()
+    for some in _chunks(names):
+        rows = db.execute(
+            "SELECT session FROM progress "  # noqa: S608 (no value in the text)
+            f"WHERE tenant = ? AND user = ? AND ended_at IS NOT NULL AND session IN ({_marks(some)})",
+            (*owner, *some),
+        )
+        found |= {session for (session,) in rows}
+    return found
 
 
 def due_sessions(db: sqlite3.Connection, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:

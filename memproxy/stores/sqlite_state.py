@@ -244,6 +244,12 @@ class SqliteState(SqliteAccess):
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
         await self._exchanges.add(lambda db: sessions.note_turns(db, scope, count, at))
 
+    async def note_end(self, scope: Scope, *, at: datetime) -> None:
+        await self._exchanges.add(lambda db: sessions.note_end(db, scope, at))
+
+    async def ended(self, scope: Scope, names: Sequence[str]) -> set[str]:
+        return await self._file.read(lambda db: sessions.ended(db, scope.owner, names))
+
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
         return await self._file.read(lambda db: sessions.due_sessions(db, every, idle_before, limit))
 

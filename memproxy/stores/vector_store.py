@@ -226,6 +226,13 @@ class VectorStore:
         async with self._using("count") as backend:
             return await backend.count(readable(scope, where))
 
+    async def columns(self, scope: Scope, where: MemoryFilter, fields: Sequence[str]) -> list[tuple[Any, ...]]:
+        async with self._using("columns") as backend:
+            return [
+                tuple(found.payload.get(name) for name in fields)
+                async for found in _all(backend, readable(scope, where), fields)
+            ]
+
     async def count_tenant(self, tenant: str) -> int:
         async with self._using("count") as backend:
             return await backend.count(counted(tenant))

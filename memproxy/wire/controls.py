@@ -27,7 +27,9 @@ class MemoryContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """``memory_config``: what this request changes of memory's settings; None leaves a setting as it is."""
+    """``memory_config``: what this request changes of memory's settings; None leaves a setting as it is. ``unknown``
+    are the names in it that memproxy does not know.
+    """
 
     enabled: bool | None = None
     auto_store: bool | None = None
@@ -35,6 +37,31 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
     retrieval_limit: int | None = None
     similarity_threshold: float | None = None
     max_tokens: int | None = None
+    unknown: tuple[str, ...] = ()
+
+    def check_names(self) -> None:
+        """Pass a config that is understood as a whole: a name that is misspelt would leave its setting as it is, and
+        store what nobody wanted to be stored.
+
+        Raises:
+            RequestError: it has a name that is not known; the message has the known ones.
+        """
+        if not self.unknown:
+            return
+        named = ", ".join(f"`{name[:_MOST_NAME]}`" for name in self.unknown[:_MOST_NAMES])
+        more = f" and {len(self.unknown) - _MOST_NAMES} more" if len(self.unknown) > _MOST_NAMES else ""
+        raise RequestError(
+            f"`memory_config` has no {named}{more}; it takes {', '.join(CONFIG_FIELDS)}.",
+            param=f"memory_config.{self.unknown[0][:_MOST_NAME]}",
+        )
+
+
+CONFIG_FIELDS = tuple(name for name in MemoryConfig.__struct_fields__ if name != "unknown")
+"""What ``memory_config`` may hold."""
+
+_MOST_NAMES = 5
+_MOST_NAME = 40
+"""How many unknown names an error repeats, and how many characters of each."""
 
 
 NO_CONTEXT = MemoryContext()
@@ -65,7 +92,7 @@ def read_context(raw: msgspec.Raw | None) -> MemoryContext:
 
 
 def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
-    """Read ``memory_config``. Fields that we do not know are ignored.
+    """Read ``memory_config``. Names that we do not know are noted: who uses it checks them.
 
     Raises:
         RequestError: it is no object, or a field has the wrong type or is out of its range.
@@ -80,6 +107,7 @@ def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
         retrieval_limit=_integer(fields, "retrieval_limit", least=1, most=MAX_LIMIT),
         similarity_threshold=_unit(fields, "similarity_threshold"),
         max_tokens=_integer(fields, "max_tokens", least=0, most=None),
+        unknown=tuple(name for name in fields if name not in CONFIG_FIELDS),
     )
 
 

@@ -70,7 +70,6 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
             budgets=budgets,
             limits=_limits(now, state, engine),
             state=state,
-            tasks=tasks,
         )
         return Handlers(
             chat=ChatHandler(

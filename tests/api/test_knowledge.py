@@ -89,6 +89,16 @@ async def test_names_of_one_subject_are_one_entity(api: Api) -> None:
     assert len(await data(api, "/v1/memory/entities/my%20dog/timeline")) == 2
 
 
+async def test_neither_a_sentences_first_word_nor_a_bare_abbreviation_is_an_entity(api: Api) -> None:
+    said = ["Suggest 3 restaurants in St. Louis.", "Compare Ted Drewes with others on Main St. there.", "I like Ted."]
+    body = {"session_id": "s", "messages": [{"role": "user", "content": text} for text in said]}
+    assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
+    found = {one["name"] for one in await data(api, "/v1/memory/entities")}
+    assert found == {"St. Louis", "Ted Drewes", "Main St", "Ted"}
+    await api.store("User lives in St. Gallen.", entities=["St", "Gallen"])
+    assert {one["name"] for one in await data(api, "/v1/memory/entities")} == {*found, "St. Gallen"}
+
+
 async def test_entities_are_paged(api: Api) -> None:
     for name in ("Ada", "Bob", "Cleo"):
         await api.store(f"{name} sings", entities=[name])

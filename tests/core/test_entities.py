@@ -34,6 +34,23 @@ def named(text: str) -> dict[str, str]:
         ("Walking Biscuit this morning!", {"Biscuit": "item"}),
         ("Thanks! Great. What do You think? I do.", {}),
         ("nothing here has capitals", {}),
+        ("Suggest 3 books. Compare 2 Hotels.", {"Hotels": "item"}),
+        (
+            "Visit Paris\n- Compare Lisbon with Porto\n2) Book a room",
+            {"Paris": "place", "Lisbon": "place", "Porto": "person"},
+        ),
+        ("## Plan\n**Explore** the coast. “Enjoy it!”", {}),
+        (
+            "I saw Anna. Anna Smith is nice, Windows 11 is not",
+            {"Anna": "item", "Anna Smith": "item", "Windows 11": "item"},
+        ),
+        ("New York was cold, May 2024 warm", {"New York": "item", "May 2024": "time"}),
+        ("I live in St. Louis, on Main St. near the park", {"St. Louis": "place", "Main St": "item"}),
+        ("She lives on the other St. but not in Mt. Vernon", {"Mt. Vernon": "place"}),
+        (
+            "We saw Dr. Brown and Prof. Lee. St. Mary's is shut",
+            {"Dr. Brown": "person", "Prof. Lee": "item", "St. Mary": "item"},
+        ),
     ],
 )
 def test_names_in_a_turn_are_those_written_with_capitals(text: str, names: dict[str, str]) -> None:
@@ -84,3 +101,28 @@ def test_the_strongest_evidence_of_all_mentions_decides_the_type() -> None:
     found = census.entities()
     assert (found["rex"].count, found["rex"].type, found["rex"].name) == (4, EntityType.PERSON, "Rex")
     assert found["carrots"].count == 1
+
+
+def test_a_sentences_first_word_belongs_to_a_name_only_if_another_memory_says_so() -> None:
+    def counted(*texts: str) -> dict[str, int]:
+        census = Census({})
+        for text in texts:
+            census.add(memory(text, kind=Kind.TURN))
+        return {one.name: one.count for one in census.entities().values()}
+
+    assert counted("Anna Smith called me.") == {"Smith": 1}
+    assert counted("Anna Smith called me.", "I like Anna Smith") == {"Anna Smith": 2}
+    assert counted("Visit Rome for me.", "I like Rome") == {"Rome": 2}
+
+
+def test_what_an_earlier_version_stored_in_pieces_is_read_as_a_whole() -> None:
+    old = memory(
+        "User lives in St. Louis.",
+        subject="user",
+        predicate="lives_in",
+        object="St. Louis",
+        entities=["St", "Louis"],
+    )
+    assert [(one.name, one.type) for one in mentions(old)] == [("St. Louis", EntityType.PLACE)]
+    other = memory("Louis lives in St. Louis.", entities=["Louis", "Ng"])
+    assert {one.name for one in mentions(other)} == {"Louis", "Ng"}

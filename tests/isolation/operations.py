@@ -141,6 +141,8 @@ LISTS = (
     "/v1/memory?session_id=session-1",
     "/v1/memory?category=people/all&active=true",
     "/v1/memory?wing=user",
+    "/v1/memory?omit=null",
+    "/v1/memory/sessions?limit=2",
     "/v1/memory/palace",
     "/v1/memory/palace?wing=W-001",
     "/v1/memory/palace?wing=user&room=session-1",

@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 
 from memproxy.api.openapi import describe
+from memproxy.core.memory import short_id
 from tests.isolation.operations import LINES, memory_line
 from tests.isolation.people import new_cheap_key
 from tests.support.folders import Folders
@@ -59,7 +60,7 @@ class Ask:
     keeping: bool = False
 
 
-MEMORY = ("{fact}", "{turn}")
+MEMORY = ("{fact}", "{turn}", "{cited}")
 CALLS = (
     *(Ask("GET", f"/v1/memory/{name}") for name in MEMORY),
     *(Ask("GET", f"/v1/memory/{name}/history") for name in MEMORY),
@@ -72,6 +73,8 @@ CALLS = (
     Ask("POST", "/v1/memory/feedback", {"memory_id": "{turn}", "signal": "correction", "text": "no"}),
     Ask("POST", "/v1/memory/feedback", {"request_id": "{receipt}", "signal": "wrong"}),
     Ask("GET", "/v1/memory/receipts/{receipt}"),
+    Ask("GET", "/v1/memory/sessions"),
+    Ask("GET", "/v1/memory/sessions?limit=1"),
     Ask("GET", "/v1/memory?session_id={session}"),
     Ask("GET", "/v1/memory?room={session}&tag={word}&entity={word}&category={word}"),
     Ask("GET", "/v1/memory?project_id=zeus&project_id=apollo&agent_id=planner&agent_id=coder&tag={word}"),
@@ -205,13 +208,17 @@ async def _stored(server: Server, binding: str, word: str) -> dict[str, str]:
     asked = await server.client.post("/v1/chat/completions", headers=owner | {"x-memproxy-memory": "read"}, json=chat)
     assert asked.status_code == 200, asked.text
     receipt = asked.headers["x-memproxy-request-id"]
-    return {"fact": kept.json()["id"], "turn": turn, "session": session, "receipt": receipt, "word": word}
+    name = kept.json()["id"]
+    named = {"fact": name, "cited": f"m:{short_id(name)}", "turn": turn}
+    return {**named, "session": session, "receipt": receipt, "word": word}
 
 
 def _nobodys(names: Mapping[str, str]) -> dict[str, str]:
     word = names["word"].replace(WORD, "pearmarmalade")
     swapped = {name: value.replace(names["word"], word) for name, value in names.items()}
-    return swapped | {name: value[:-4] + "0000" for name, value in names.items() if name in {"fact", "receipt"}}
+    return swapped | {
+        name: value[:-4] + "0000" for name, value in names.items() if name in {"fact", "cited", "receipt"}
+    }
 
 
 def _filled(text: str, names: Mapping[str, str]) -> str:

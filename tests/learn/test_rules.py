@@ -285,3 +285,15 @@ def test_every_repetition_of_every_pattern_is_bounded() -> None:
     compiled = list(_compiled())
     assert len(compiled) > 150
     assert [name for name, one in compiled if _unbounded(_PARSER.parse(one.pattern, one.flags))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "entities"),
+    [
+        ("I live in St. Louis.", ("St. Louis",)),
+        ("I work at St. Mary's Hospital.", ("St. Mary's Hospital",)),
+        ("I live in Berlin.", ("Berlin",)),
+    ],
+)
+def test_an_abbreviation_is_part_of_a_name_and_none_alone(text: str, entities: tuple[str, ...]) -> None:
+    assert [one.entities for one in said(("user", text))] == [entities]

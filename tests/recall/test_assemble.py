@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.memory import Memory, Trust
-from memproxy.recall.assemble import HEADING, LINE_CHARACTERS, Block, assemble, short_id, trim
+from memproxy.core.memory import Memory, Trust, short_id
+from memproxy.recall.assemble import HEADING, LINE_CHARACTERS, Block, assemble, trim
 from memproxy.recall.search import Scored
 from tests.recall.making import fact, turn
 

@@ -134,6 +134,35 @@ async def test_each_name_in_a_header_comes_before_the_one_in_the_body(relay: Rig
     assert {name: getattr(scope, name) for name in names} == {name: f"{name} of the header" for name in names}
 
 
+async def test_a_misspelt_name_in_the_config_is_refused_before_anything_goes_up(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    answer = await relay.chat("What is my budget?", memory_config={"auto_stroe": False})
+    told = answer.json()["error"]
+    assert (answer.status_code, told["param"]) == (400, "memory_config.auto_stroe")
+    assert "auto_store" in told["message"]
+    assert upstream.received == []
+
+
+@pytest.mark.parametrize(("header", "enabled"), [("off", True), ("on", False)])
+async def test_with_memory_off_no_name_in_the_config_is_refused(
+    relay: Rig, upstream: ScriptedUpstream, header: str, *, enabled: bool
+) -> None:
+    config = {"enabled": enabled, "colour": "blue"}
+    answer = await relay.chat("My budget?", headers={"X-Memproxy-Memory": header}, memory_config=config)
+    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "off")
+    assert "memory_config" not in upstream.last.json
+
+
+async def test_a_body_that_memory_cannot_read_is_not_refused_for_its_config(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    body = b'{"model":"m","model":"m","messages":[{"role":"user","content":"My?"}],"memory_config":{"colour":1}}'
+    answer = await relay.client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=unreadable")
+    assert upstream.last.body == body
+
+
 @pytest.mark.parametrize(
     ("mode", "config", "told", "captures"),
     [

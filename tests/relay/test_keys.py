@@ -72,7 +72,8 @@ async def test_a_page_of_an_allowed_origin_may_chat(
     assert [answer.status_code for answer in answers] == [200, 401]
     for answer in (preflight, *answers):
         assert answer.headers.get_list("access-control-allow-origin") == ["https://app.example"]
-        assert "X-Memproxy-Recall" in answer.headers["access-control-expose-headers"]
+        exposed = answer.headers["access-control-expose-headers"].split(", ")
+        assert {"X-Memproxy-Recall", "X-Memproxy-Memories", "X-Memproxy-Memories-New"} <= set(exposed)
     assert foreign.status_code == 403
     assert [one.method for one in upstream.received] == ["POST"]
 

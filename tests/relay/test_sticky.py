@@ -93,6 +93,7 @@ async def test_only_memories_that_were_not_shown_are_added(relay: Rig, upstream:
     answers = [await relay.chat(*turns(length)) for length in (1, 2, 3)]
     assert [asked.shown for asked in relay.engine.asked] == [[], ["m0", "m1"], ["m0", "m1", "m2"]]
     assert [answer.headers["x-memproxy-memories"] for answer in answers] == ["2", "3", "3"]
+    assert [answer.headers["x-memproxy-memories-new"] for answer in answers] == ["2", "1", "0"]
     assert answers[2].headers["x-memproxy-recall"] == "injected"
     text = "\n".join(blocks_in(upstream.last))
     assert [text.count(f"fact number {number}") for number in range(3)] == [1, 1, 1]
@@ -242,7 +243,7 @@ async def test_what_shadow_mode_found_is_never_repeated_to_a_model(relay: Rig, u
     shadow = await relay.chat(*turns(1), headers={**NAMED, "X-Memproxy-Memory": "shadow"})
     relay.engine.recall = Memories({})
     await relay.chat(*turns(2), headers=NAMED)
-    assert shadow.headers["x-memproxy-memories"] == "2"
+    assert (shadow.headers["x-memproxy-memories"], shadow.headers["x-memproxy-memories-new"]) == ("2", "2")
     assert [blocks_in(received) for received in upstream.received] == [[], []]
 
 

@@ -51,6 +51,7 @@ async def test_follow_ups_carry_the_turns_block_byte_for_byte_and_nothing_is_rec
     assert len(relay.engine.asked) == 1
     assert [answer.headers["x-memproxy-recall"] for answer in answers] == ["injected"] * 3
     assert [answer.headers["x-memproxy-memories"] for answer in answers] == ["2"] * 3
+    assert [answer.headers["x-memproxy-memories-new"] for answer in answers] == ["2", "0", "0"]
     assert len({answer.headers["x-memproxy-session"] for answer in answers}) == 1
     begun = upstream.received[0].body.partition(b"What is my budget?")[0]
     assert b"recalled-memory" in begun

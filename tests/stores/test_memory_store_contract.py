@@ -133,6 +133,17 @@ async def test_a_filter_narrows_lists_searches_counts_and_deletions(store: Memor
         assert await ids(store, owner) == set("abcd") - set(expected), where
 
 
+async def test_columns_tell_some_fields_of_all_that_a_scope_sees(store: MemoryStore) -> None:
+    many = [memory(f"m{number}", session_id="s1") for number in range(600)]
+    await store.upsert(ANN, [point(one) for one in (*many, memory("p", session_id="s2", project_id="other"))])
+    await store.upsert(BEN, [point(memory("bens", BEN))])
+    everything = await store.columns(ANN, ALL, ["id", "session_id", "nothing"])
+    assert sorted(everything) == sorted([*((one.id, "s1", None) for one in many), ("p", "s2", None)])
+    within = Scope(tenant="acme", user="ann", project="mine")
+    assert {name for (name,) in await store.columns(within, ALL, ["id"])} == {one.id for one in many}
+    assert await store.columns(ANN, MemoryFilter(session_ids=("s2",)), ["id"]) == [("p",)]
+
+
 def of_several_kinds(owner: Scope) -> list[Memory]:
     first: dict[str, Any] = {"session_id": "s1", "project_id": "p", "tags": ["red"], "subject": "user"}
     second: dict[str, Any] = {"session_id": "s1", "agent_id": "x", "tags": ["red", "blue"], "slot": "user/home"}

@@ -331,6 +331,19 @@ async def test_a_session_is_due_by_its_turns_or_its_silence_and_not_while_learni
     assert found.unlearned == 20
 
 
+async def test_a_session_that_somebody_ended_is_over_until_something_is_said_in_it(state: SqliteState) -> None:
+    names = ["one", "two", "never said"]
+    for name in ("one", "two"):
+        await state.note_turns(session(name), count=1, at=NOON)
+    await state.note_turns(session("one", BEN), count=1, at=NOON)
+    for name in ("one", "never said"):
+        await state.note_end(session(name), at=LATER)
+    assert await state.ended(ANN, names) == {"one"}
+    assert await state.ended(BEN, names) == set()
+    await state.note_turns(session("one"), count=1, at=NOON)
+    assert await state.ended(ANN, names) == set()
+
+
 async def test_a_parked_extraction_does_not_stop_a_session_from_learning(state: SqliteState) -> None:
     await state.note_turns(ANN, count=3, at=NOON)
     number = await state.begin_learning(entry(kind=JournalKind.LEARN), unlearned=2)

@@ -260,6 +260,18 @@ def test_empty_fields_of_ours_say_nothing_but_are_stripped() -> None:
     assert json.loads(request.rebuild(None)) == {"model": "m", "messages": []}
 
 
+def test_a_name_that_the_config_does_not_know_is_named_beside_those_it_knows() -> None:
+    unknown = {f"x{number}": None for number in range(9)}
+    config = request_of(memory_config={"retrieval_limt": 5, "max_tokens": 7, **unknown}).config
+    assert config.max_tokens == 7
+    with pytest.raises(RequestError) as refused:
+        config.check_names()
+    assert refused.value.param == "memory_config.retrieval_limt"
+    assert "`retrieval_limt`, `x0`, `x1`, `x2`, `x3` and 5 more" in refused.value.message
+    assert "takes enabled, auto_store, memory_types, retrieval_limit, similarity_thr" in refused.value.message
+    request_of(memory_config={"enabled": True, "max_tokens": None}).config.check_names()
+
+
 def test_a_whole_float_is_a_whole_number() -> None:
     assert read_request(b'{"memory_config":{"retrieval_limit":5.0}}').config.retrieval_limit == 5
 

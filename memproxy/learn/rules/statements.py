@@ -9,6 +9,7 @@ from functools import cache
 
 import msgspec
 
+from memproxy.core.entities import ABBREVIATED, is_abbreviation
 from memproxy.core.slots import singular
 from memproxy.core.timerange import told
 from memproxy.learn.candidates import Extracted
@@ -45,6 +46,7 @@ _NO_NAME = frozenset(
     september october november december ok okay english the a an not is and but so who which
     """.split()  # noqa: SIM905
 )
+_CAPITALS = re.compile(rf"(?:{ABBREVIATED})?[A-ZÀ-Þ][\w'’&+#-]{{0,30}}(?: [A-ZÀ-Þ][\w'’&+#-]{{0,30}}){{0,4}}")
 _RELATIVE = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b", re.IGNORECASE)
 
 
@@ -150,6 +152,6 @@ def _day_of(value: str, said_at: datetime) -> str:
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a value: runs of capitalised words."""
-    found = re.findall(r"[A-ZÀ-Þ][\w'’&+#-]{0,30}(?: [A-ZÀ-Þ][\w'’&+#-]{0,30}){0,4}", text)
-    return [one for one in found if one.casefold() not in _NO_NAME]
+    """The names in a value: runs of capitalised words, an abbreviation before them included."""
+    named = (one for one in _CAPITALS.findall(text) if one.casefold() not in _NO_NAME)
+    return [one for one in named if not is_abbreviation(one, stops=f"{one}." in text)]

@@ -1,0 +1,97 @@
+"""`GET /v1/memory/sessions`: a user's conversations, the latest first."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def at(minutes: float) -> str:
+    """So many minutes ago."""
+    return (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+
+
+async def say(api: Api, session: str, *minutes: float, **fields: Any) -> None:
+    said = [{"role": "user", "content": f"{session}, {ago} minutes ago.", "timestamp": at(ago)} for ago in minutes]
+    answer = await api.call("POST", "/v1/memory/turns", json={"session_id": session, "messages": said, **fields})
+    assert answer.status_code == 201, answer.text
+
+
+async def listed(api: Api, **query: Any) -> list[dict[str, Any]]:
+    answer = await api.call("GET", "/v1/memory/sessions", params=query)
+    assert answer.status_code == 200, answer.text
+    data: list[dict[str, Any]] = answer.json()["data"]
+    return data
+
+
+async def test_a_session_tells_when_it_was_of_what_and_how_much_is_known_of_it(api: Api) -> None:
+    await say(api, "old", 300, 299)
+    await say(api, "new", 3, 2, 1, project_id="kitchen", agent_id="cook")
+    await api.store("The user wants a blue kitchen.", session_id="new", project_id="kitchen")
+    await api.store("The user is called Ann.")
+    new, old = await listed(api)
+    assert old == {
+        "id": "old",
+        "project_id": None,
+        "agent_id": None,
+        "begun_at": at(300),
+        "last_turn_at": at(299),
+        "turns": 2,
+        "memories": 0,
+        "ended": True,
+    }
+    assert (new["id"], new["project_id"], new["turns"], new["memories"]) == ("new", "kitchen", 3, 1)
+    assert (new["begun_at"], new["last_turn_at"], new["ended"]) == (at(3), at(1), False)
+
+
+async def test_a_session_is_over_when_somebody_says_so_until_it_goes_on(api: Api) -> None:
+    await say(api, "s", 2)
+    assert not (await listed(api))[0]["ended"]
+    await api.call("POST", "/v1/memory/sessions/s/end", params={"wait": "true"})
+    assert (await listed(api))[0]["ended"]
+    await say(api, "s", 1)
+    assert not (await listed(api))[0]["ended"]
+
+
+async def test_pages_hold_every_session_once(api: Api) -> None:
+    for number in range(7):
+        await say(api, f"s{number}", 60 + number % 3)
+    whole = [one["id"] for one in await listed(api)]
+    assert sorted(whole) == [f"s{number}" for number in range(7)]
+    assert len(await listed(api, limit=200)) == 7
+    read: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        answer = (await api.call("GET", "/v1/memory/sessions", params={"limit": 3, **cursor})).json()
+        read += [one["id"] for one in answer["data"]]
+        if answer["next_cursor"] is None:
+            break
+        cursor = {"cursor": answer["next_cursor"]}
+    assert read == whole
+
+
+async def test_a_project_sees_its_own_sessions_and_those_of_none(api: Api) -> None:
+    await say(api, "kitchen", 3, project_id="kitchen")
+    await say(api, "garden", 2, project_id="garden")
+    await say(api, "none", 1)
+    assert [one["id"] for one in await listed(api, project_id="kitchen")] == ["none", "kitchen"]
+    assert [one["id"] for one in await listed(api)] == ["none", "garden", "kitchen"]
+
+
+async def test_another_users_sessions_and_forgotten_ones_are_not_listed(api: Api) -> None:
+    await say(api, "anns", 1, user_id="ann")
+    assert await listed(api, user_id="ben") == []
+    await api.call("DELETE", "/v1/memory/sessions/anns", params={"user_id": "ann"})
+    assert await listed(api, user_id="ann") == []
+
+
+@pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 201}, {"cursor": "x"}, {"colour": "blue"}])
+async def test_wrong_questions_name_their_field(api: Api, query: dict[str, Any]) -> None:
+    answer = await api.call("GET", "/v1/memory/sessions", params=query)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, next(iter(query)))
