@@ -1,58 +1,73 @@
-"""What the command line does against loss: ``backup`` while serving, and ``restore`` from it.
+"""``memproxy backup``: everything of an installation into a folder, while it is served. `restores` brings it back.
 
 A backup is a folder (`core.backup`): the embedded store, the state, the installation's secret. The master key of
 ``privacy.encrypt`` is in none of it; neither is the configuration.
+
+The engine copies store and state without the store's holes, so that writes wait as short as can be. The command packs
+that copy file by file and reads back what it wrote. A file that the backup before has unchanged gets a second name
+there (a hard link) and takes no room; it is read like the others, so that a damaged one is never counted on.
 """
 
 import asyncio
 import contextlib
-import errno
-import hashlib
+import fcntl
 import os
+import re
 import secrets
 import shutil
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
 import memproxy
-from memproxy.core.backup import MANIFEST, SECRET, STATE, STORE, VERSION, BackedUp, Manifest
+from memproxy.backup_files import Damaged, digest_of, drop_cached, pack, read_manifest, synced, unpacked
+from memproxy.core.backup import MANIFEST, PACKED, SECRET, VERSION, BackedUp, Manifest
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
 from memproxy.errors import ConfigError, MemproxyError
-from memproxy.home import home_dir, state_path, store_path
-from memproxy.installation import Installation, holding, installation
+from memproxy.home import home_dir
+from memproxy.installation import Installation, installation
 from memproxy.settings import Settings
 from memproxy.upkeep import POLL_S, Show
 
-MOST_MANIFEST_BYTES = 64 * 1024 * 1024
-"""A manifest has some 130 bytes for each file, and a store some hundred files."""
+RAW = "raw"
+"""Folder of what is copied and not packed yet; it is gone when a backup is complete."""
 
-_CHUNK = 1024 * 1024
-_SQLITE_BESIDE = ("-wal", "-shm")
+_DATED = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
+_DRAFT = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
-async def backup(settings: Settings, folder: Path, show: Show) -> Manifest:
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete backup, and the older ones that were removed for it."""
+
+    folder: Path
+    manifest: Manifest
+    removed: list[Path] = []
+
+
+async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | None = None) -> Made:
     """Copy everything into ``folder``, which is made; with a server running, it does so, and serves meanwhile.
+
+    With ``keep``, into a new folder below ``folder``, named by the time; of these the newest ``keep`` stay.
 
     Raises:
         ConfigError: the folder is in use for something else, or the store is a server's.
         MemproxyError: it could not be done; the message says why. No folder of that name is left then.
     """
-    _check_embedded(settings)
-    folder, draft = await asyncio.to_thread(_begun, folder)
-    try:
-        async with installation(_quiet(settings)) as here:
-            await _copied(here, draft, show)
-        return await asyncio.to_thread(_finished, draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    check_embedded(settings)
+    folder = await asyncio.to_thread(folder.absolute)
+    if keep is None:
+        return Made(folder=folder, manifest=await _made(settings, folder, show, before=None))
+    before = await asyncio.to_thread(_begun_below, folder)
+    made = _free_name(folder)
+    manifest = await _made(settings, made, show, before=before)
+    return Made(folder=made, manifest=manifest, removed=await asyncio.to_thread(_rotated, folder, made, keep))
 
 
-def _check_embedded(settings: Settings) -> None:
+def check_embedded(settings: Settings) -> None:
+    """Refuse an installation whose memories are not in files of its own. Raises `ConfigError`."""
     if settings.store.backend != "edge" or settings.state.backend != "sqlite":
         raise ConfigError(
             "Only the embedded store and state (store.backend: edge, state.backend: sqlite) are backed up and restored "
@@ -60,25 +75,85 @@ def _check_embedded(settings: Settings) -> None:
         )
 
 
-def _begun(folder: Path) -> tuple[Path, Path]:
-    """The folder's whole path, and the folder that takes its name when it is complete."""
-    folder = folder.absolute()
+def dated(folder: Path) -> list[Path]:
+    """The backups below a folder that ``--keep`` made there, oldest first."""
+    found = [one for one in folder.iterdir() if _DATED.fullmatch(one.name) and (one / MANIFEST).is_file()]
+    return sorted(one for one in found if not one.is_symlink())
+
+
+def _begun_below(folder: Path) -> Path | None:
+    """Make the folder of dated backups if it is not there, remove what killed runs left in it, and say which backup is
+    the newest.
+    """
+    if (folder / MANIFEST).exists():
+        raise ConfigError(f"{folder} is one backup. With --keep, name the folder that is to hold several.")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _remove_abandoned(folder)
+        return max(dated(folder), default=None)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be used ({error.strerror}).") from error
+
+
+def _free_name(folder: Path) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    names = [stamp, *(f"{stamp}-{number}" for number in range(2, 100))]
+    return next(folder / name for name in names if not (folder / name).exists())
+
+
+async def _made(settings: Settings, folder: Path, show: Show, *, before: Path | None) -> Manifest:
+    with _draft(folder) as draft:
+        async with installation(_quiet(settings)) as here:
+            await _copied(here, draft / RAW, show)
+        return await asyncio.to_thread(_finished, draft, folder, before, show)
+
+
+@contextlib.contextmanager
+def _draft(folder: Path) -> Iterator[Path]:
+    """The folder that takes the name of ``folder`` when it is complete. It is locked as long as this process works on
+    it, so that another run knows whether it was abandoned.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there already. Name a folder that is not, or an empty one.")
+        several = " Or give --keep N: a dated one is made below it." if folder.is_dir() else ""
+        raise ConfigError(f"{folder} is there already. Name a folder that is not, or an empty one.{several}")
     draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     try:
         draft.mkdir(mode=0o700, parents=True)
+        (draft / RAW).mkdir(mode=0o700)
+        held = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise ConfigError(f"{draft} cannot be made ({error.strerror}).") from error
-    return folder, draft
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        os.close(held)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    for one in folder.iterdir():
+        name = one.name.rpartition(".")[0].removeprefix(".")
+        if not _DRAFT.fullmatch(one.name) or not _DATED.fullmatch(name) or one.is_symlink() or not one.is_dir():
+            continue
+        held = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue  # another run is at work
+        else:
+            shutil.rmtree(one)
+        finally:
+            os.close(held)
 
 
 def _quiet(settings: Settings) -> Settings:
     return settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
 
 
-async def _copied(here: Installation, draft: Path, show: Show) -> None:
-    told = await _told(here, "POST", content=msgspec.json.encode(BackupAsked(folder=str(draft))))
+async def _copied(here: Installation, raw: Path, show: Show) -> None:
+    """Have the engine copy store and state into this folder; the first third of the work."""
+    told = await _told(here, "POST", content=msgspec.json.encode(BackupAsked(folder=str(raw))))
     run = told.run
     while told.state == "copying":
         await asyncio.sleep(POLL_S)
@@ -86,7 +161,7 @@ async def _copied(here: Installation, draft: Path, show: Show) -> None:
         if told.run != run:
             raise MemproxyError("The server was started anew meanwhile. Run it again.")
         if told.total:
-            show(told.done, told.total)
+            show(told.done, 3 * told.total)
     if told.error is not None:
         raise MemproxyError(told.error)
 
@@ -95,195 +170,108 @@ async def _told(here: Installation, method: str, **arguments: Any) -> BackupTold
     return msgspec.convert(await here.call(method, BACKUP_PATH, **arguments), BackupTold)
 
 
-def _finished(draft: Path, folder: Path) -> Manifest:
-    """Add the secret and the manifest, make all of it durable, and give it its name."""
+def _finished(draft: Path, folder: Path, before: Path | None, show: Show) -> Manifest:
+    """Pack what was copied, and the secret; check it, add the manifest, make all durable, and give it its name."""
+    raw = draft / RAW
     known = home_dir() / SECRET
     if not os.environ.get("MEMPROXY_SECRET") and known.exists():
-        shutil.copyfile(known, draft / SECRET)
-        (draft / SECRET).chmod(0o600)
-    files = {str(path.relative_to(draft)): _summed(path) for path in sorted(draft.rglob("*")) if path.is_file()}
-    manifest = Manifest(made_at=datetime.now(UTC), memproxy=memproxy.__version__, files=files)
+        shutil.copyfile(known, raw / SECRET)
+    manifest = _Packing(draft, before, show).run(raw)
+    shutil.rmtree(raw)
     (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
-    for path in draft.rglob("*"):
-        _synced(path)
+    (draft / MANIFEST).chmod(0o600)
+    for path in (draft / MANIFEST, *(one for one in draft.rglob("*") if one.is_dir()), draft):
+        synced(path)
     with contextlib.suppress(FileNotFoundError):
         folder.rmdir()
     draft.rename(folder)
-    _synced(folder.parent)
+    synced(folder.parent)
     return manifest
 
 
-def _summed(path: Path) -> BackedUp:
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return BackedUp(size=size, sha256=digest.hexdigest())
+class _Packing:
+    """Packs the files of a copy one after another, and removes them from it.
 
-
-def _synced(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def restore(settings: Settings, folder: Path, show: Show, *, force: bool) -> list[Path]:
-    """Put a backup in the place of the configured store and state; where those that were there are now.
-
-    What the manifest lists is copied beside its place, and nothing else; nothing that was there is touched before every
-    file is found as the manifest says. No link is followed, whoever made the backup.
-
-    Raises:
-        AlreadyServed: a server is running on the store or state.
-        ConfigError: the folder is no whole backup; or something is there already, and ``force`` is not given.
+    Args:
+        draft: Where they are packed to.
+        before: The backup before; what is in both is shared, if it can be read.
+        show: Told of each file twice: when it is packed and when it is checked.
     """
-    _check_embedded(settings)
-    home = home_dir()
-    with holding(settings):
-        manifest = _manifest(folder)
-        targets = {STORE: store_path(settings.store, home), STATE: state_path(settings.state, home)}
-        if SECRET in manifest.files:
-            targets[SECRET] = home / SECRET
-        in_use = [path for name, path in targets.items() if _is_used(path, manifest.files.get(name))]
-        if in_use and not force:
-            raise ConfigError(
-                f"{', '.join(map(str, in_use))} would be replaced. Say --force: what is there is kept beside it."
-            )
-        try:
-            _drafted(folder, manifest, targets, show)
-            aside = [moved for path in targets.values() for moved in _moved_aside(path)]
-            for path in targets.values():
-                _draft(path).rename(path)
-                _synced(path.parent)
-        finally:
-            for path in targets.values():
-                _removed(_draft(path))
-    return aside
 
+    def __init__(self, draft: Path, before: Path | None, show: Show) -> None:
+        self._draft = draft
+        self._show = show
+        self._before = before
+        self._known: dict[str, BackedUp] = {}
+        if before is not None:
+            with contextlib.suppress(ConfigError):  # a damaged one is nothing to build on
+                manifest = read_manifest(before)
+                self._known = manifest.files if manifest.version > 1 else {}
 
-def _manifest(folder: Path) -> Manifest:
-    try:
-        with _opened(folder, MANIFEST) as file:
-            manifest = msgspec.json.decode(file.read(MOST_MANIFEST_BYTES), type=Manifest)
-    except FileNotFoundError as error:
-        raise ConfigError(f"{folder} has no {MANIFEST}: it is no backup, or one that was not finished.") from error
-    except (OSError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{folder / MANIFEST} cannot be read: {error}.") from error
-    if manifest.version > VERSION:
-        raise ConfigError(
-            f"{folder} was made by memproxy {manifest.memproxy}; restore it with that version or a newer one."
+    def run(self, raw: Path) -> Manifest:
+        """Pack everything.
+
+        Raises:
+            MemproxyError: what was written is not what is read.
+        """
+        paths = sorted(path for path in raw.rglob("*") if path.is_file())
+        sizes = [path.stat().st_size for path in paths]
+        done = total = sum(sizes)
+        files, shared = {}, 0
+        for path, size in zip(paths, sizes, strict=True):
+            name = str(path.relative_to(raw))
+            (self._draft / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            linked = self._linked(path, name)
+            files[name] = linked or self._packed(path, name)
+            shared += linked is not None
+            path.unlink()
+            done += 2 * size
+            self._show(done, 3 * total)
+        return Manifest(
+            version=VERSION, made_at=datetime.now(UTC), memproxy=memproxy.__version__, files=files, shared=shared
         )
-    for name in manifest.files:
-        if not _is_ours(name):
-            raise ConfigError(f"{folder / MANIFEST} names a file that no backup has: {name[:200]!r}.")
-    if STATE not in manifest.files or not any(name.startswith(f"{STORE}/") for name in manifest.files):
-        raise ConfigError(f"{folder} holds no {STATE} or no {STORE}: nothing was restored. Use another backup.")
-    return manifest
 
-
-def _is_ours(name: str) -> bool:
-    """Whether a backup has a file of this name: state, secret, or something below the store, in plain parts."""
-    first, *below = name.split("/")
-    plain = "\0" not in name and all(part not in {"", ".", ".."} for part in below)
-    return plain and (bool(below) if first == STORE else name in {STATE, SECRET})
-
-
-@contextlib.contextmanager
-def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
-    """A regular file of the backup, for reading: neither it nor a folder on the way to it is a link.
-
-    Raises:
-        OSError: there is none.
-    """
-    with contextlib.ExitStack() as held:
-        *folders, last = name.split("/")
-        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        held.callback(os.close, at)
-        for part in folders:
-            at = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
-            held.callback(os.close, at)
-        # a named pipe would be waited for
-        file = os.fdopen(os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at), "rb")
-        held.enter_context(file)
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", name)
-        yield file
-
-
-def _is_used(path: Path, backed_up: BackedUp | None) -> bool:
-    """Whether something is there that is not what the backup has."""
-    if path.is_dir():
-        return any(one.name != "lock" for one in path.iterdir())
-    if path.name == SECRET:
-        return path.exists() and _summed(path) != backed_up
-    return path.exists()
-
-
-def _draft(path: Path) -> Path:
-    return path.with_name(f".{path.name}.restoring")
-
-
-def _removed(draft: Path) -> None:
-    """Remove it, whatever it is; what a link leads to stays."""
-    if draft.is_dir() and not draft.is_symlink():
-        shutil.rmtree(draft)
-    else:
-        draft.unlink(missing_ok=True)
-
-
-def _drafted(folder: Path, manifest: Manifest, targets: Mapping[str, Path], show: Show) -> None:
-    """Copy all that is listed beside its place, durably.
-
-    Raises:
-        ConfigError: a file is not as the manifest says.
-    """
-    for path in targets.values():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _removed(_draft(path))
-    _draft(targets[STORE]).mkdir(mode=0o700)
-    total, done = sum(one.size for one in manifest.files.values()), 0
-    for name, expected in manifest.files.items():
-        first, _, below = name.partition("/")
-        draft = _draft(targets[first]) / below
-        draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def _linked(self, path: Path, name: str) -> BackedUp | None:
+        """Give the same file of the backup before a second name, if it has it, and it is whole."""
+        known = self._known.get(name)
+        if self._before is None or known is None or known.size != path.stat().st_size:
+            return None
+        if not known.is_same(digest_of(path)):
+            return None
+        packed = self._draft / (name + PACKED)
         try:
-            with _opened(folder, name) as source:
-                found = _copied_file(source, draft, expected.size)
-        except OSError as error:
-            raise ConfigError(f"{folder / name} cannot be restored ({error}): nothing was.") from error
-        if found != expected:
-            raise ConfigError(f"{folder / name} is missing or damaged: nothing was restored. Use another backup.")
-        done += expected.size
-        show(done, total)
-    for path in _draft(targets[STORE]).rglob("*"):
-        if path.is_dir():
-            _synced(path)
-    _synced(_draft(targets[STORE]))
+            os.link(self._before / (name + PACKED), packed, follow_symlinks=False)
+            self._check(name, known)
+        except OSError:
+            return None  # the file system knows no second names, or the file is gone
+        except Damaged:
+            packed.unlink()
+            return None
+        return known
+
+    def _packed(self, path: Path, name: str) -> BackedUp:
+        packed = self._draft / (name + PACKED)
+        made = pack(path, packed)
+        drop_cached(packed)
+        try:
+            self._check(name, made)
+        except Damaged as error:
+            raise MemproxyError(
+                f"{name}{PACKED} was written and is read otherwise ({error}): no backup was made. Check the disk, or "
+                "name a folder on another one."
+            ) from error
+        return made
+
+    def _check(self, name: str, expected: BackedUp) -> None:
+        for _ in unpacked(self._draft, name + PACKED, expected):
+            pass
 
 
-def _copied_file(source: BinaryIO, draft: Path, most: int) -> BackedUp:
-    """Copy it, durably; what was copied. One that is longer than it should be is not copied to its end."""
-    digest, size = hashlib.sha256(), 0
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
-        while size <= most and (chunk := source.read(_CHUNK)):
-            digest.update(chunk)
-            size += len(chunk)
-            copy.write(chunk)
-        copy.flush()
-        os.fsync(copy.fileno())
-    return BackedUp(size=size, sha256=digest.hexdigest())
-
-
-def _moved_aside(path: Path) -> list[Path]:
-    """Give what is there another name; an own write-ahead log of a state goes with it."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    moved = []
-    for one in (path, *(path.with_name(path.name + end) for end in _SQLITE_BESIDE)):
-        if one.exists():
-            kept = one.with_name(f"{path.name}.before-restore-{stamp}{one.name.removeprefix(path.name)}")
-            one.rename(kept)
-            moved.append(kept)
-    return moved
+def _rotated(folder: Path, made: Path, keep: int) -> list[Path]:
+    """Remove all dated backups but the newest; the one just made stays, whatever the clock says."""
+    others = [one for one in dated(folder) if one != made]
+    old = others[: max(0, len(others) - (keep - 1))]
+    for one in old:
+        (one / MANIFEST).unlink()  # half of a backup is none
+        shutil.rmtree(one)
+    return old

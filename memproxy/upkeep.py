@@ -163,6 +163,6 @@ def _lines(console: Console, what: str) -> Show:
         tenth = done * 10 // total if total else 10
         if tenth not in told:
             told.add(tenth)
-            console.print(f"{what}: {done} of {total}", highlight=False)
+            console.print(f"{what}: {done:,} of {total:,}", highlight=False)
 
     return show

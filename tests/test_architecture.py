@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "relay": SEAMS | {"wire", "auth"},
     "api": SEAMS | {"retention", "auth", "recall", "learn"},
     "mcp": SEAMS | {"retention", "auth", "recall", "learn", "api"},
-    "engine": SEAMS | {"retention", "auth", "recall", "learn", "api", "mcp"},
+    "engine": SEAMS | {"retention", "auth", "recall", "learn", "api", "mcp", "sparse"},
     # the only importer of concrete stores and models
     "wiring": SEAMS
     | {
@@ -81,7 +81,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "upkeep": SEAMS | {"installation"},
     "importers": frozenset({"errors"}),
     "transfers": SEAMS | {"importers", "installation", "upkeep"},
-    "backups": SEAMS | {"home", "installation", "upkeep"},
+    "sparse": frozenset(),
+    "backup_files": frozenset({"core", "errors", "sparse"}),
+    "backups": SEAMS | {"home", "installation", "upkeep", "backup_files"},
+    "restores": SEAMS | {"home", "installation", "upkeep", "backup_files", "backups", "sparse", "wiring"},
     "evals": ALL - {"cli"},
     "demo": ALL - {"cli"},
     "docs_check": ALL,

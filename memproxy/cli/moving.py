@@ -95,13 +95,22 @@ def import_command(
 
 
 def backup(
-    folder: Annotated[Path, typer.Argument(help="Folder to make.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(help="Folder to make; with --keep, that of the dated ones.", metavar="DIR")],
     config: Config = None,
     tenant: Whole = None,
     *,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            min=1,
+            help="Make a dated folder below DIR, and keep the newest N of these. What is as it was is kept once.",
+            metavar="N",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Copy store, state and secret into a new folder, also while serving.
+    """Copy store, state and secret into a new folder, also while serving: packed, and read back when written.
 
     What is not in it: the configuration, and the master key of privacy.encrypt.
     """
@@ -110,29 +119,51 @@ def backup(
     settings = quiet_settings(config)
     told_of_all(tenant, "backup")
     with upkeep.progress("backing up") as told:
-        manifest = asyncio.run(backups.backup(settings, folder, told))
-    count, size = len(manifest.files), sum(one.size for one in manifest.files.values())
-    line = f"{count} files, {size:,} bytes in {folder}. `memproxy restore {folder}` brings them back."
-    show({"folder": str(folder), "files": count, "bytes": size}, [line], as_json=json)
+        made = asyncio.run(backups.backup(settings, folder, told, keep=keep))
+    manifest, removed = made.manifest, [str(path) for path in made.removed]
+    count, size = len(manifest.files), manifest.size
+    shared = f", {manifest.shared} of them shared with the backup before" if manifest.shared else ""
+    line = f"{count} files, {size:,} bytes in {made.folder}{shared}. `memproxy restore {made.folder}` brings them back."
+    result = {
+        "folder": str(made.folder), "files": count, "bytes": size, "shared": manifest.shared, "removed": removed
+    }  # fmt: skip
+    show(result, [line, *(f"Removed, as --keep {keep} says: {path}" for path in removed)], as_json=json)
 
 
 def restore(
-    folder: Annotated[Path, typer.Argument(help="Folder of a backup.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(help="A backup, or the folder of several: the newest.", metavar="DIR")],
     config: Config = None,
     tenant: Whole = None,
     *,
     force: Annotated[
         bool, typer.Option("--force", help="Replace what is there; it is kept under another name.")
     ] = False,
+    only_look: Annotated[
+        bool, typer.Option("--check", help="Say whether it could be restored here, and change nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Put a backup in the place of the configured store and state. No server may be running on them."""
-    from memproxy import backups, upkeep  # noqa: PLC0415 - other commands start faster without it
+    """Put a backup in the place of the configured store and state. No server may be running on them.
+
+    First it says whether it may: versions, damage, what is there already, room on the disk.
+    """
+    from memproxy import restores, upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     told_of_all(tenant, "restore")
-    with upkeep.progress("checking") as told:
-        aside = backups.restore(settings, folder, told, force=force)
+    with restores.restoring(settings, folder, force=force) as restoration:
+        with upkeep.progress("checking") as told:
+            findings = restoration.look(told)
+        for one in findings:
+            # of --json the result alone is on standard output
+            typer.echo(f"{'ok  ' if one.works else 'FAIL'} {one.part:8} {one.text}", err=json)
+        restores.require(findings)
+        if only_look:
+            possible = {"possible": True, "folder": str(restoration.folder)}
+            show(possible, ["It can be restored; nothing was changed."], as_json=json)
+            return
+        with upkeep.progress("restoring") as told:
+            aside = restoration.run(told)
     lines = [f"What was there before is now {path}; remove it when it is not needed." for path in aside]
-    result = {"restored": str(folder), "aside": [str(path) for path in aside]}
-    show(result, [f"Restored from {folder}.", *lines], as_json=json)
+    result = {"restored": str(restoration.folder), "aside": [str(path) for path in aside]}
+    show(result, [f"Restored from {restoration.folder}.", *lines], as_json=json)

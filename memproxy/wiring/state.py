@@ -5,15 +5,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from memproxy.core.backup import STATE, STORE
 from memproxy.errors import ConfigError
 from memproxy.home import state_path
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
+from memproxy.stores import edge_files
 from memproxy.stores.apart_state import ApartState, WritesApart, Writing
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
+from memproxy.stores.sqlite_schema import MIGRATIONS
 from memproxy.stores.sqlite_state import SqliteState
 
-__all__ = ["RELAY_CHECKPOINT_PAGES", "Writing", "check_master_key", "keys_of", "make_apart_state", "make_state"]
+__all__ = [
+    "RELAY_CHECKPOINT_PAGES",
+    "Writing",
+    "check_master_key",
+    "keys_of",
+    "make_apart_state",
+    "make_state",
+    "newer_form",
+]
 
 if TYPE_CHECKING:
     from memproxy.stores.sealed_state import SealedState
@@ -23,6 +36,9 @@ RELAY_CHECKPOINT_PAGES = 16 * CHECKPOINT_PAGES
 """The engine brings the write-ahead log into the file at a sixteenth of this, so that no answer waits for the disk in a
 relay's commit; the log stays below 70 MB when there is no engine.
 """
+
+_SQLITE_USER_VERSION = slice(60, 64)
+"""Where a database file's header has ``PRAGMA user_version``."""
 
 
 def make_state(
@@ -102,3 +118,23 @@ def check_master_key(settings: Settings, environ: Mapping[str, str]) -> None:
     MasterKeys.read(environ.get(MASTER_KEY))
     if settings.state.backend != "sqlite":
         raise ConfigError("privacy.encrypt: works with state.backend: sqlite alone.")
+
+
+def newer_form(heads: Mapping[str, bytes]) -> str | None:
+    """Which part of a backup has a form that this version does not know, in words; None where it knows all of them.
+    ``heads`` are the beginnings of the backup's files, by their names in it.
+    """
+    state = int.from_bytes(heads.get(STATE, b"")[_SQLITE_USER_VERSION], "big")
+    if state > len(MIGRATIONS):
+        return f"its state has version {state}, {len(MIGRATIONS)} is the newest known"
+    try:
+        store = msgspec.json.decode(heads.get(f"{STORE}/{edge_files.MARKER}", b"{}"), type=_StoreForm).version
+    except msgspec.DecodeError:
+        return "its store's marker cannot be read"
+    if store > edge_files.VERSION:
+        return f"its store has version {store}, {edge_files.VERSION} is the newest known"
+    return None
+
+
+class _StoreForm(msgspec.Struct):
+    version: int = 0

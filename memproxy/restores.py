@@ -1,0 +1,292 @@
+"""``memproxy restore``: a backup in the place of the configured store and state.
+
+First everything is looked at that could be in the way, and said: nothing is written before. Then what the manifest
+lists is unpacked beside its place, and nothing else; what was there gets another name when all of it is there. No link
+is followed, whoever made the backup.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+import memproxy
+from memproxy import sparse
+from memproxy.backup_files import Damaged, digest_of, read_manifest, synced, unpacked
+from memproxy.backups import check_embedded
+from memproxy.core.backup import MANIFEST, SECRET, STATE, STORE, BackedUp
+from memproxy.errors import ConfigError
+from memproxy.home import home_dir, state_path, store_path
+from memproxy.installation import holding
+from memproxy.settings import Settings
+from memproxy.upkeep import Show
+from memproxy.wiring.state import newer_form
+
+SPARE = 1024 * 1024
+"""Bytes that folders and the ends of files take beside what is unpacked."""
+
+_HEAD = 4096
+"""Bytes of each file that are kept to tell the versions of the store and of the state."""
+
+_SQLITE_BESIDE = ("-wal", "-shm")
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a restoration needs, whether it is so, and in words what is or what to do."""
+
+    part: str
+    works: bool
+    text: str
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that are free on a folder's disk."""
+    return shutil.disk_usage(folder).free
+
+
+class Restoration:
+    """A backup and where it would go. No server starts there meanwhile (`restoring`).
+
+    Attributes:
+        folder: The backup's own folder.
+        manifest: Its manifest.
+    """
+
+    def __init__(self, settings: Settings, folder: Path, *, force: bool, free: Callable[[Path], int]) -> None:
+        """``force``: what is there may be replaced. ``free`` tells the free bytes of a folder's disk.
+
+        Raises:
+            ConfigError: the folder is no backup and holds none, or its form is a newer version's.
+        """
+        home = home_dir()
+        self.folder, self._others = _chosen(folder)
+        self.manifest = read_manifest(self.folder)
+        self._force = force
+        self._free = free
+        self._targets = {STORE: store_path(settings.store, home), STATE: state_path(settings.state, home)}
+        if SECRET in self.manifest.files:
+            self._targets[SECRET] = home / SECRET
+
+    def look(self, show: Show) -> list[Finding]:
+        """Read the whole backup, and say of everything that is needed whether it is so. Nothing is written."""
+        needed, heads, damaged = self._read(show)
+        return [
+            self._about_backup(),
+            self._about_versions(heads),
+            self._about_files(damaged),
+            self._about_targets(),
+            *self._about_room(needed),
+        ]
+
+    def run(self, show: Show) -> list[Path]:
+        """Put it in its place; where those that were there are now.
+
+        Raises:
+            ConfigError: a file is not as the manifest says: nothing was restored.
+        """
+        try:
+            self._drafted(show)
+            aside = [moved for path in self._targets.values() for moved in _moved_aside(path)]
+            for path in self._targets.values():
+                _draft(path).rename(path)
+                synced(path.parent)
+        finally:
+            for path in self._targets.values():
+                _removed(_draft(path))
+        return aside
+
+    def _read(self, show: Show) -> tuple[Mapping[str, int], Mapping[str, bytes], list[str]]:
+        """Of each target the bytes that it takes, the beginning of each file, and in words what is damaged."""
+        total, done = self._size(), 0
+        needed = dict.fromkeys(self._targets, 0)
+        heads: dict[str, bytes] = {}
+        damaged: list[str] = []
+        for name, expected in self.manifest.files.items():
+            target = name.partition("/")[0]
+            try:
+                for piece in unpacked(self.folder, self.manifest.stored_as(name), expected):
+                    needed[target] += sum(end - start for start, end in sparse.data_runs(piece))
+                    heads.setdefault(name, piece[:_HEAD])
+            except Damaged as error:
+                damaged.append(f"{self.folder / self.manifest.stored_as(name)} is damaged: {error}")
+            done += expected.size
+            show(done, total)
+        return needed, heads, damaged
+
+    def _size(self) -> int:
+        return sum(one.size for one in self.manifest.files.values())
+
+    def _about_backup(self) -> Finding:
+        manifest = self.manifest
+        newest = f", the newest of {self._others + 1} there" if self._others else ""
+        text = (
+            f"{self.folder}{newest}: made {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC by memproxy {manifest.memproxy}, "
+            f"{len(manifest.files)} files, {manifest.size:,} bytes"
+        )
+        return Finding(part="backup", works=True, text=text)
+
+    def _about_versions(self, heads: Mapping[str, bytes]) -> Finding:
+        theirs, ours = self.manifest.memproxy, memproxy.__version__
+        newer = newer_form(heads)
+        if newer is None and _numbers(theirs) > _numbers(ours):
+            newer = f"memproxy {theirs} made it"
+        if newer is not None:
+            text = f"{newer}, and this is memproxy {ours}: install memproxy {theirs} or a newer one"
+            return Finding(part="version", works=False, text=text)
+        return Finding(part="version", works=True, text=f"memproxy {ours} can read it")
+
+    def _about_files(self, damaged: list[str]) -> Finding:
+        if damaged:
+            more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+            text = f"{'; '.join(damaged[:3])}{more}. Nothing is restored from it; use another backup"
+            return Finding(part="files", works=False, text=text)
+        return Finding(part="files", works=True, text="all are there and as they were written (SHA-256)")
+
+    def _about_targets(self) -> Finding:
+        in_use = [path for name, path in self._targets.items() if _is_used(path, self.manifest.files.get(name))]
+        shown = ", ".join(map(str, in_use))
+        if in_use and not self._force:
+            text = f"{shown} would be replaced. Say --force: what is there is kept beside it"
+            return Finding(part="place", works=False, text=text)
+        text = f"{shown} will be replaced, and kept under another name" if in_use else "nothing is there yet"
+        return Finding(part="place", works=True, text=text)
+
+    def _about_room(self, needed: Mapping[str, int]) -> Iterator[Finding]:
+        disks: dict[int, tuple[Path, int]] = {}
+        for name, path in self._targets.items():
+            there = next(one for one in path.parents if one.exists())
+            disk = there.stat().st_dev
+            disks[disk] = (there, disks.get(disk, (there, SPARE))[1] + needed[name])
+        for there, wanted in disks.values():
+            free = self._free(there)
+            text = f"{wanted:,} bytes are needed in {there}, {free:,} are free"
+            works = free >= wanted
+            yield Finding(part="disk", works=works, text=text if works else f"{text}: free some space")
+
+    def _drafted(self, show: Show) -> None:
+        """Unpack all that is listed beside its place, durably."""
+        for path in self._targets.values():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _removed(_draft(path))
+        _draft(self._targets[STORE]).mkdir(mode=0o700)
+        total, done = self._size(), 0
+        for name, expected in self.manifest.files.items():
+            first, _, below = name.partition("/")
+            draft = _draft(self._targets[first]) / below
+            draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stored = self.manifest.stored_as(name)
+            try:
+                _write(draft, unpacked(self.folder, stored, expected), expected)
+            except Damaged as error:
+                raise ConfigError(
+                    f"{self.folder / stored} is damaged ({error}): nothing was restored. Use another backup."
+                ) from error
+            done += expected.size
+            show(done, total)
+        for path in _draft(self._targets[STORE]).rglob("*"):
+            if path.is_dir():
+                synced(path)
+        synced(_draft(self._targets[STORE]))
+
+
+@contextlib.contextmanager
+def restoring(
+    settings: Settings, folder: Path, *, force: bool, free: Callable[[Path], int] = free_bytes
+) -> Iterator[Restoration]:
+    """A restoration that can be looked at and run. Within it no server starts on what would be replaced.
+
+    Raises:
+        AlreadyServed: a server is running on the store or state; said before anything is looked at.
+        ConfigError: the folder is no backup, and holds none; or the store is a server's.
+    """
+    check_embedded(settings)
+    with holding(settings):
+        yield Restoration(settings, folder.absolute(), force=force, free=free)
+
+
+def restore(settings: Settings, folder: Path, show: Show, *, force: bool) -> list[Path]:
+    """Put a backup in the place of the configured store and state; where those that were there are now.
+
+    Raises:
+        AlreadyServed, ConfigError: as `restoring`.
+        ConfigError: something is in the way; the message names all of it.
+    """
+    with restoring(settings, folder, force=force) as restoration:
+        require(restoration.look(show))
+        return restoration.run(show)
+
+
+def require(findings: list[Finding]) -> None:
+    """Raise `ConfigError` where something of it is not so; the message holds everything that is not."""
+    problems = [f"{one.part}: {one.text}." for one in findings if not one.works]
+    if problems:
+        raise ConfigError("Nothing was restored. " + " ".join(problems))
+
+
+def _chosen(folder: Path) -> tuple[Path, int]:
+    """The backup that is meant by a folder, and how many older ones are beside it: the folder itself, or the newest
+    below it.
+    """
+    if (folder / MANIFEST).exists() or not folder.is_dir():
+        return folder, 0
+    below = [one for one in folder.iterdir() if not one.name.startswith(".") and (one / MANIFEST).exists()]
+    if not below:
+        return folder, 0
+    # one that cannot be read is not passed over: it may be the newest
+    return max(below, key=lambda one: (read_manifest(one).made_at, one.name)), len(below) - 1
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version.partition("+")[0])[:3]))
+
+
+def _is_used(path: Path, backed_up: BackedUp | None) -> bool:
+    """Whether something is there that is not what the backup has."""
+    if path.is_dir():
+        return any(one.name != "lock" for one in path.iterdir())
+    if path.name == SECRET:
+        return path.exists() and not digest_of(path).is_same(backed_up)
+    return path.exists()
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.restoring")
+
+
+def _removed(draft: Path) -> None:
+    """Remove it, whatever it is; what a link leads to stays."""
+    if draft.is_dir() and not draft.is_symlink():
+        shutil.rmtree(draft)
+    else:
+        draft.unlink(missing_ok=True)
+
+
+def _write(draft: Path, pieces: Iterator[bytes], expected: BackedUp) -> None:
+    """Write a file, durably, and leave holes where there are zeros."""
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        at = 0
+        for piece in pieces:
+            sparse.write(file, at, piece)
+            at += len(piece)
+        os.ftruncate(file, expected.size)
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _moved_aside(path: Path) -> list[Path]:
+    """Give what is there another name; an own write-ahead log of a state goes with it."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    moved = []
+    for one in (path, *(path.with_name(path.name + end) for end in _SQLITE_BESIDE)):
+        if one.exists():
+            kept = one.with_name(f"{path.name}.before-restore-{stamp}{one.name.removeprefix(path.name)}")
+            one.rename(kept)
+            moved.append(kept)
+    return moved
