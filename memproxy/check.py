@@ -147,10 +147,7 @@ async def check_embedder(settings: Settings, home: Path) -> Finding:
         return Finding("embedder", False, f"{embedder.name}: {state}. {remedy}")
     if settings.embedding.model_path is not None:
         return Finding("embedder", False, f"{embedder.name}: {state}. Recall goes by words meanwhile.")
-    remedy = (
-        "Recall goes by words until it is there; set embedding.model_path to a local copy where nothing can be fetched."
-    )
-    return Finding("embedder", None, f"{embedder.name}: {state}. {remedy}")
+    return Finding("embedder", None, f"{embedder.name}: {state}. Recall goes by words until it is there.")
 
 
 async def _reachable(address: str) -> bool:

@@ -350,9 +350,33 @@ def test_every_setting_is_read_or_refused() -> None:
 
 
 def test_what_is_imported_is_declared() -> None:
-    known = {import_name(each) for each in declared()}
+    known = {import_name(each) for each in declared() | declared("fastembed")}
     missing = {name: place for name, place in third_party().items() if name not in known}
     assert not missing, f"declare in pyproject.toml: {missing}"
+
+
+LOCAL_MODEL = {"models/encoder.py", "models/precision.py", "models/quantise.py"}
+"""Modules that need the extra ``fastembed``; whoever imports one of them does so when the model is wanted."""
+
+
+def test_only_the_local_model_needs_what_the_extra_brings() -> None:
+    extra = {import_name(each) for each in declared("fastembed")}
+    needing = {module.name for module in modules() if any(name.split(".")[0] in extra for name, _ in imports(module))}
+    assert needing == {f"memproxy/{name}" for name in LOCAL_MODEL}
+    rooms = {"memproxy." + name.removesuffix(".py").replace("/", ".") for name in LOCAL_MODEL}
+    at_once = {
+        module.name
+        for module in modules()
+        if module.room != "evals" and module.name not in needing
+        for node in module.tree.body
+        if isinstance(node, ast.ImportFrom) and node.module in rooms
+    }
+    assert not at_once, f"import it where it is used: {at_once}"
+
+
+def test_the_build_backend_has_an_upper_bound() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
+    assert all(">=" in line and ",<" in line for line in build["requires"])
 
 
 def overridden() -> Iterator[str]:
@@ -379,12 +403,13 @@ def test_packages_whose_inner_parts_are_overridden_have_an_upper_bound() -> None
 
 
 def test_what_is_declared_is_used() -> None:
-    unused = {each for each in declared() if import_name(each) not in third_party()}
+    unused = {each for each in declared() | declared("fastembed") if import_name(each) not in third_party()}
     assert unused <= set(NOT_IMPORTED_BUT_USED), unused
 
 
 def test_what_is_declared_is_locked() -> None:
-    for lock, wanted in (("requirements.lock", declared()), ("requirements-dev.lock", declared() | declared("dev"))):
+    shipped = declared() | declared("fastembed")
+    for lock, wanted in (("requirements.lock", shipped), ("requirements-dev.lock", shipped | declared("dev"))):
         text = (ROOT / lock).read_text(encoding="utf-8").lower()
         missing = [each for each in wanted if not re.search(rf"^{re.escape(each)}(\[.*\])?==", text, re.MULTILINE)]
         assert not missing, f"{lock} lacks {missing}; run: make lock"
