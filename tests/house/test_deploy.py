@@ -1,8 +1,16 @@
 """Files for deployment: there is no container engine where tests run, so what can be read is checked."""
 
+import configparser
 import json
 import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +19,7 @@ import yaml
 
 from memproxy.config_file import load_settings
 from memproxy.docs_check import ROOT, metrics_in_code
+from memproxy.errors import ConfigError
 
 DEPLOY = ROOT / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "memproxy.json"
@@ -62,12 +71,28 @@ def test_a_file_is_yaml(path: Path) -> None:
     assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
 
 
-def test_the_containers_configuration_can_be_used() -> None:
+def test_the_image_alone_has_memory() -> None:
+    """Nothing but the image is run: no server is waited for, the store is in files."""
     environ = {"MEMPROXY__SERVER__HOST": "0.0.0.0"}
     settings = load_settings(DEPLOY / "memproxy.yaml", environ=environ)
     assert settings.auth.allow_remote
-    assert settings.store.url == "http://qdrant:6333"
+    assert (settings.store.backend, settings.store.url, settings.store.api_key) == ("edge", None, None)
     assert set(settings.server.allowed_hosts) >= {"memproxy", "localhost", "127.0.0.1"}
+
+
+def test_the_compose_file_chooses_the_qdrant_server_that_it_starts() -> None:
+    services = compose()["services"]
+    environ = {name: str(value) for name, value in services["memproxy"]["environment"].items() if "$" not in str(value)}
+    settings = load_settings(DEPLOY / "memproxy.yaml", environ={"MEMPROXY__SERVER__HOST": "0.0.0.0", **environ})
+    assert settings.store.backend == "qdrant"
+    assert settings.store.url == "http://qdrant:6333"
+    assert "qdrant" in services
+
+
+def test_a_qdrant_address_alone_is_no_silent_switch_of_stores() -> None:
+    environ = {"MEMPROXY__SERVER__HOST": "0.0.0.0", "QDRANT_URL": "http://qdrant:6333"}
+    with pytest.raises(ConfigError, match=r"set store\.backend: qdrant"):
+        load_settings(DEPLOY / "memproxy.yaml", environ=environ)
 
 
 def test_services_have_pinned_images_and_local_ports() -> None:
@@ -107,3 +132,118 @@ def test_the_image_runs_without_rights_from_pinned_parts_and_reports_its_health(
     assert "HEALTHCHECK" in text
     assert "--require-hashes" in text
     assert all(re.search(r":\d+\.\d+", image) for image in re.findall(r"^FROM (\S+)", text, re.MULTILINE))
+
+
+def health_check() -> list[str]:
+    """The image's health check, for this machine."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    found = re.search(r"^HEALTHCHECK .*\\\n\s*CMD (\[.*\])$", text, re.MULTILINE)
+    assert found
+    python, *options, script = json.loads(found[1])
+    assert (python, script) == ("python", "/opt/healthcheck.py")
+    return [sys.executable, *options, str(DEPLOY / "healthcheck.py")]
+
+
+@contextmanager
+def answering(answer: bytes | None) -> Iterator[int]:
+    """A port where every request gets this answer; None: the connection is closed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                asked = connection.recv(1000)
+                if answer is not None and asked.startswith(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"):
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield int(listener.getsockname()[1])
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "ends_with"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", 0),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", 1),
+        (b"HTTP/1.1 403 Forbidden\r\n\r\n", 1),
+        (None, 1),
+    ],
+)
+def test_the_health_check_tells_a_healthy_server_from_others(answer: bytes | None, ends_with: int) -> None:
+    with answering(answer) as port:
+        done = subprocess.run(
+            health_check(), env={"MEMPROXY__SERVER__PORT": str(port)}, capture_output=True, text=True, check=False
+        )
+    assert done.returncode == ends_with, done.stdout
+    assert not done.stderr
+
+
+def test_the_health_check_ends_where_nobody_listens_and_loads_no_package() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    python, *options, script = health_check()
+    program = f"import runpy, sys\ntry:\n    runpy.run_path({script!r}, run_name='__main__')\nfinally:\n    print(*sys.modules)"
+    done = subprocess.run(
+        [python, *options, "-c", program],
+        env={"MEMPROXY__SERVER__PORT": str(port)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    loaded = {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()} - {"__main__"}
+    assert loaded <= set(sys.stdlib_module_names), loaded - set(sys.stdlib_module_names)
+    assert not loaded & {"http", "urllib", "asyncio", "ssl", "httpx"}
+
+
+UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")])
+
+
+def unit(path: Path) -> configparser.RawConfigParser:
+    parsed = configparser.RawConfigParser(strict=False, interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
+    parsed.read_string(path.read_text(encoding="utf-8"))
+    return parsed
+
+
+@pytest.mark.parametrize("path", [path for path in UNITS if path.suffix == ".service"], ids=lambda path: path.name)
+def test_a_service_starts_a_command_that_there_is_and_may_write_its_own_folders_only(path: Path) -> None:
+    service = unit(path)["Service"]
+    program, *arguments = shlex.split(service["ExecStart"])
+    assert program == "/opt/memproxy/bin/memproxy"
+    known = subprocess.run(
+        [sys.executable, "-m", "memproxy.cli", arguments[0], "--help"], capture_output=True, text=True, check=False
+    )
+    assert known.returncode == 0, known.stderr
+    assert all(option in known.stdout for option in arguments if option.startswith("--"))
+    assert service["User"] == service["StateDirectory"] == "memproxy"
+    assert (service["ProtectSystem"], service["ProtectHome"], service["NoNewPrivileges"]) == ("strict", "yes", "yes")
+    assert service["CapabilityBoundingSet"] == ""
+    assert service["UMask"] == "0077"
+
+
+def test_the_service_comes_back_and_gives_streams_time_to_end() -> None:
+    service = unit(DEPLOY / "memproxy.service")["Service"]
+    grace = load_settings(DEPLOY / "memproxy.yaml", environ={}).server.shutdown_grace_s
+    assert service["Restart"] == "always"
+    assert int(service["TimeoutStopSec"]) > grace
+    assert service["KillMode"] == "mixed"  # the supervisor ends the others in their order
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_finds_nothing_to_say_about_the_units(tmp_path: Path) -> None:
+    for path in UNITS:
+        text = path.read_text(encoding="utf-8").replace("/opt/memproxy/bin/memproxy", sys.executable)
+        (tmp_path / path.name).write_text(text, encoding="utf-8")
+    files = [str(tmp_path / path.name) for path in UNITS]
+    verified = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True, check=False)
+    said = [line for line in verified.stderr.splitlines() if str(tmp_path) in line]
+    assert not said, "\n".join(said)
+    for path in files:
+        if path.endswith(".service"):
+            judged = subprocess.run(
+                ["systemd-analyze", "security", "--offline=yes", "--threshold=30", path],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if "Unrecognized option" in judged.stderr or "unrecognized option" in judged.stderr:
+                pytest.skip("this systemd-analyze judges no files")
+            assert judged.returncode == 0, judged.stdout[-500:] + judged.stderr
