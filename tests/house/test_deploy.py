@@ -184,7 +184,8 @@ def test_the_health_check_ends_where_nobody_listens_and_loads_no_package() -> No
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     python, *options, script = health_check()
-    program = f"import runpy, sys\ntry:\n    runpy.run_path({script!r}, run_name='__main__')\nfinally:\n    print(*sys.modules)"
+    asked = f"runpy.run_path({script!r}, run_name='__main__')"
+    program = f"import runpy, sys\ntry:\n    {asked}\nfinally:\n    print(*sys.modules)"
     done = subprocess.run(
         [python, *options, "-c", program],
         env={"MEMPROXY__SERVER__PORT": str(port)}, capture_output=True, text=True, check=False,
