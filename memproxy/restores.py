@@ -206,7 +206,7 @@ def restoring(
     """
     check_embedded(settings)
     with holding(settings):
-        yield Restoration(settings, folder.absolute(), force=force, free=free)
+        yield Restoration(settings, folder, force=force, free=free)
 
 
 def restore(settings: Settings, folder: Path, show: Show, *, force: bool) -> list[Path]:

@@ -121,12 +121,10 @@ def backup(
     with upkeep.progress("backing up") as told:
         made = asyncio.run(backups.backup(settings, folder, told, keep=keep))
     manifest, removed = made.manifest, [str(path) for path in made.removed]
-    count, size = len(manifest.files), manifest.size
+    count, size, where = len(manifest.files), manifest.size, folder if keep is None else made.folder
     shared = f", {manifest.shared} of them shared with the backup before" if manifest.shared else ""
-    line = f"{count} files, {size:,} bytes in {made.folder}{shared}. `memproxy restore {made.folder}` brings them back."
-    result = {
-        "folder": str(made.folder), "files": count, "bytes": size, "shared": manifest.shared, "removed": removed
-    }  # fmt: skip
+    line = f"{count} files, {size:,} bytes in {where}{shared}. `memproxy restore {where}` brings them back."
+    result = {"folder": str(where), "files": count, "bytes": size, "shared": manifest.shared, "removed": removed}
     show(result, [line, *(f"Removed, as --keep {keep} says: {path}" for path in removed)], as_json=json)
 
 
