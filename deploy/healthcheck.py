@@ -1,5 +1,6 @@
-"""Asks ``/healthz`` of the server in this container; ends with 0 where it answers 200. It runs every ten seconds: nothing
-but the standard library's socket is imported, and no site packages are looked for (``python -I -S``).
+"""Asks ``/healthz`` of the server in this container; ends with 0 where it answers 200.
+
+It runs every ten seconds: only the standard library's socket is imported, no site packages (``python -I -S``).
 """
 
 import os
