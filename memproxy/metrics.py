@@ -6,7 +6,7 @@ scrape of any relay shows all of them, also when the engine is down.
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import prometheus_client as prometheus
@@ -17,6 +17,95 @@ FAST_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 SLOW_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 COUNT_BUCKETS = (0, 1, 2, 3, 5, 8, 12, 20, 50)
 TOKEN_BUCKETS = (0, 50, 100, 200, 300, 450, 600, 900, 1500, 3000)
+
+RELAY, ENGINE, STATE = "relay", "engine", "state"
+
+Rows = tuple[tuple[str, ...], ...]
+"""Label values of one counter, in the order of its labels."""
+
+
+def _each(*words: str) -> Rows:
+    """Rows of a counter with one label."""
+    return tuple((word,) for word in words)
+
+
+def _pairs(table: Mapping[str, str]) -> Rows:
+    """Rows of a counter with two labels: each value of the first with those of the second, which stand as words."""
+    return tuple((first, second) for first, words in table.items() for second in words.split(" "))
+
+
+_SHOWN = " memories fact session_total"
+"""Reasons beside a recall that found something, or nothing; the empty word is the usual one."""
+
+_OF_TASKS = {
+    RELAY: "relay relay.notices relay.unwritten relay.aside relay.journal auth state",
+    ENGINE: "engine engine.receipts engine.backup engine.reindex embedder store.flags store.index "
+    "retention.accesses retention.erasing retention.pruning worker rows questions state",
+    STATE: "state",
+}
+"""Owners of background tasks (`tasks.TaskOwner`), whose failures count under the owner's name."""
+
+KNOWN: dict[str, dict[str, Rows]] = {
+    "requests": {
+        RELAY: _pairs(dict.fromkeys(("chat", "responses", "relayed", "memory"), "200 499 500 502 503 504")),
+    },
+    "recall": {
+        RELAY: _pairs(
+            {
+                "injected": _SHOWN,
+                "shadow": _SHOWN,
+                "empty": " memories",
+                "off": " settings write",
+                "skipped": "no_identity no_user other_user user_not_allowed no_user_message housekeeping unreadable "
+                "turns_per_minute greeting smalltalk tool fact empty",
+                "degraded": "timeout busy engine loading store state upstream_rejected internal",
+            }
+        ),
+    },
+    "queries": {ENGINE: _each("yes", "off", "loading", "unavailable", "timeout")},
+    "turns_lost": dict.fromkeys((RELAY, ENGINE, STATE), _each("journal", "refused")),
+    "capture_skipped": {RELAY: _each("memory", "internal", "encoding", "incomplete", "background", "empty")},
+    "learn_failures": {ENGINE: _each("store", "key", "model", "tokens", "refused", "failed", "fault")},
+    "memories_written": {
+        ENGINE: _each("turn", "add", "update", "duplicate", "coexist", "retract", "nothing", "change", "delete")
+    },
+    "memories_pruned": {ENGINE: _each("expired", "limit")},
+    "candidates_rejected": {
+        ENGINE: _each(
+            *("unparsable", "empty", "instructions", "markup", "request", "source", "evidence", "ungrounded", "echo"),
+            *("pleasantry", "question", "other", "forgotten", "trust", "unknown", "summary"),
+        )
+    },
+    "extractions_skipped": {ENGINE: _each("smalltalk")},
+    "model_answers_cut": {ENGINE: _each("extract", "judge", "rewrite", "rerank")},
+    "model_tokens": {
+        ENGINE: _pairs(dict.fromkeys(("embed", "extract", "judge", "rerank", "rewrite", "summary"), "input output"))
+    },
+    "store_searches": {ENGINE: _each("index", "engine")},
+    "limits_reached": {
+        RELAY: _pairs(dict.fromkeys(("chat_per_minute", "turns_per_minute", "memories"), "tenant user")),
+        ENGINE: _pairs(dict.fromkeys(("turns_per_minute", "model_tokens_per_hour", "memories"), "tenant user")),
+    },
+    "receipts_dropped": {RELAY: _each("relay"), ENGINE: _each("full", "state")},
+    "internal_errors": {
+        RELAY: _each(
+            *("relay.blocks", "relay.blocks_late", "relay.captured", "relay.choices", "relay.decide", "relay.full"),
+            *("relay.journal_late", "relay.limits", "relay.made", "relay.position", "relay.read", "relay.sessions"),
+            *("relay.tap", "relay process", "state.sealed", *_OF_TASKS[RELAY].split()),
+        ),
+        ENGINE: _each(
+            *("engine.api", "engine.audit", "engine.close", "models.quantise", "learn.turns", "learn.plan"),
+            *("learn.learn", "learn.index", "learn.triggers", "learn.vectors", "learn.recover", "learn.settle"),
+            *("learn.outage", "learn.model_outage", "learn.judge", "learn.deletion", "recall.rewrite", "recall.rerank"),
+            *("recall.own_words", "recall.tokens", "store.payload", "store.rebuild", "store.sealed", "state.sealed"),
+            *("engine process", "state calls", *_OF_TASKS[ENGINE].split()),
+        ),
+        STATE: _each("state engines", "state writer", "state.sealed", *_OF_TASKS[STATE].split()),
+    },
+}
+"""The label values of counters that are known words, by the process that counts them. A test compares them with the
+code that counts.
+"""
 
 
 class Metrics:
@@ -32,6 +121,12 @@ class Metrics:
             buckets=FAST_BUCKETS,
         )
         self.recall = counter("memproxy_recall", "Recall decisions on chat requests.", ["result", "reason"])
+        self.queries = counter(
+            "memproxy_queries",
+            "Queries of recall and search, by whether they had a vector: yes; off (no model is configured); or why "
+            "they went by words alone.",
+            ["vector"],
+        )
         self.recall_stage = histogram(
             "memproxy_recall_stage_seconds", "Time of one stage of recall.", ["stage"], buckets=FAST_BUCKETS
         )
@@ -81,6 +176,23 @@ class Metrics:
             "Models, or accounts at one, that learning waits for: they do not answer just now.",
             multiprocess_mode="mostrecent",
         )
+        self.learn_key_waits = prometheus.Gauge(
+            "memproxy_learn_key_waits",
+            "Tenants whose learning waits for a key that its model takes.",
+            multiprocess_mode="mostrecent",
+        )
+        self.learn_oldest = prometheus.Gauge(
+            "memproxy_learn_oldest_seconds",
+            "Age of the oldest journal row of a lane that is not done and not parked; 0 without one.",
+            ["lane"],
+            multiprocess_mode="mostrecent",
+        )
+        self.learn_failures = counter(
+            "memproxy_learn_failures",
+            "Tries of journal rows that did not succeed: for want of the store, a key, a model or tokens; refused for "
+            "good; failed otherwise (answers that cannot be read); by a fault of ours.",
+            ["reason"],
+        )
         self.model_tokens = counter("memproxy_model_tokens", "Tokens of our own model calls.", ["source", "direction"])
         self.store_seconds = histogram(
             "memproxy_store_seconds", "Time of one store operation.", ["operation"], buckets=FAST_BUCKETS
@@ -116,6 +228,28 @@ class Metrics:
         self.build_info = prometheus.Gauge(
             "memproxy_build_info", "Always 1; the version is a label.", ["version"], multiprocess_mode="max"
         )
+        self.part_state = prometheus.Gauge(
+            "memproxy_part_state",
+            "The parts that /readyz names, at the time of the scrape: 1 for the state that a part is in, 0 for others.",
+            ["part", "state"],
+            multiprocess_mode="mostrecent",
+        )
+        self.disk_free = prometheus.Gauge(
+            "memproxy_disk_free_bytes",
+            "Room on the disk of the home folder, and of the embedded store and the state where they are elsewhere.",
+            ["place"],
+            multiprocess_mode="mostrecent",
+        )
+
+    def begin_at_zero(self, process: str) -> None:
+        """Make the children of every counter that this process (``relay``, ``engine``, ``state``) counts in and whose
+        label values are known words: a counter that appears with its first event has no increase, and an alert on it
+        would wait for the second.
+        """
+        for name, rows in KNOWN.items():
+            for row in rows.get(process, ()):
+                getattr(self, name).labels(*row)
+        self.process_restarts.labels(process)
 
 
 def count_as(process: str) -> None:

@@ -47,7 +47,7 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
 
     allow_many_files()
     state = make_state(settings, Path(launch.home), checkpoint_pages=RELAY_CHECKPOINT_PAGES, spares=True)
-    process = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket))
+    process = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket), Path(launch.home))
     await process.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests
     gc.enable()
@@ -176,6 +176,7 @@ def main() -> None:
     quiet_logs()
     count_as(f"{process}-{launch.place}")
     metrics().build_info.labels(version=__version__).set(1)
+    metrics().begin_at_zero(process)
     if launch.restarts:
         metrics().process_restarts.labels(process=process).inc()
     run = {RELAY: run_relay, ENGINE: run_engine, STATE: run_state}[name]

@@ -53,8 +53,6 @@ _LEARNING = frozenset({"extract", "judge", "summary"})
 SOURCES = _LEARNING | {"rewrite", "rerank", "embed"}
 """Everything that asks a model."""
 
-_DIRECTIONS = ("input", "output")
-
 
 class Budget(NamedTuple):
     """Tokens that a tenant's learning may cost in each of these spans of the clock."""
@@ -106,10 +104,6 @@ class TokenMeter:
         self._budgets = budgets(learn) if learn is not None else []
         self._per_user = per_user
         self._told: dict[tuple[str, str], datetime] = {}
-        # A label's counter is there from the start, at zero: a dashboard tells "nothing spent" from "not measured".
-        for source in sorted(SOURCES):
-            for direction in _DIRECTIONS:
-                metrics().model_tokens.labels(source=source, direction=direction)
 
     async def admit(self, tenant: str) -> None:
         """Return when the tenant may make another call.

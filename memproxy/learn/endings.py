@@ -11,6 +11,7 @@ from memproxy.errors import (
     MemproxyError,
     ModelAwaited,
     ModelRefused,
+    ModelUnavailable,
     RequestError,
     StateUnavailable,
     StoreUnavailable,
@@ -27,6 +28,17 @@ log = logging.getLogger(__name__)
 POLL_S = 1.0
 _KEY_WAIT_S = 300.0
 _MOST_OUTCOMES = 10_000
+
+_REASONS: dict[type[Exception], str] = {
+    StoreUnavailable: "store",
+    StateUnavailable: "store",
+    ModelRefused: "key",
+    ModelUnavailable: "model",
+    BudgetSpent: "tokens",
+    RequestError: "refused",
+    MemproxyError: "failed",
+}
+"""What the metric calls a failure, the first that fits."""
 
 
 class Endings:
@@ -58,6 +70,8 @@ class Endings:
         self._outages: dict[int, int] = {}
         self._waiting: set[Owner] = set()
         self._keys: dict[str, asyncio.Event] = {}
+        self._keyless: dict[int, str] = {}
+        metrics().learn_key_waits.set(0)
         self.new_keys = 0
         self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
         self._waiters: dict[int, asyncio.Future[None]] = {}
@@ -136,12 +150,16 @@ class Endings:
         """
         for number in numbers:
             self._outages.pop(number, None)
+            self._has_key(number)
             self._tell(number, None)
 
     async def failed(self, row: JournalRow, error: Exception, keys_before: int) -> bool:
         """Settle a row by what went wrong; whether those behind it may go on. ``keys_before`` is what `new_keys` was
         when the row was begun.
         """
+        metrics().learn_failures.labels(_reason(error)).inc()
+        if not isinstance(error, ModelRefused):
+            self._has_key(row.number)
         match error:
             case StoreUnavailable() | StateUnavailable():
                 await self._postpone(row, error)
@@ -210,6 +228,8 @@ class Endings:
             return
         tenant = row.entry.scope.tenant
         log.warning("row %d waits for a model key: %s", row.number, error)
+        self._keyless[row.number] = tenant
+        self._tell_keyless()
         event = self._keys.setdefault(tenant, asyncio.Event())
         # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
         await self._put_back(row, error.message, self._in(_KEY_WAIT_S), counted=False)
@@ -221,6 +241,14 @@ class Endings:
             return
         if row.number not in self._held:
             await self._put_back(row, error.message, self._clock.now(), counted=False)
+
+    def _has_key(self, number: int) -> None:
+        """The row waits for no key, or no more. Until that is known, one that is tried again counts as waiting."""
+        if self._keyless.pop(number, None) is not None:
+            self._tell_keyless()
+
+    def _tell_keyless(self) -> None:
+        metrics().learn_key_waits.set(len(set(self._keyless.values())))
 
     def _in(self, delay_s: float) -> datetime:
         return self._clock.now() + timedelta(seconds=delay_s)
@@ -244,6 +272,7 @@ class Endings:
     def _settled(self, row: JournalRow, error: MemproxyError | None) -> None:
         self._held.pop(row.number, None)
         self._outages.pop(row.number, None)
+        self._has_key(row.number)
         if row.entry.kind is not JournalKind.LEARN:
             self._waiting.discard(row.entry.scope.owner)
         self._awaiting.ended(row)
@@ -256,6 +285,11 @@ class Endings:
             self._outcomes.popitem(last=False)
         if (waiter := self._waiters.pop(number, None)) is not None and not waiter.done():
             waiter.set_result(None)
+
+
+def _reason(error: Exception) -> str:
+    """The word that `Metrics.learn_failures` has for it."""
+    return next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "fault")
 
 
 def state_trouble(where: str, error: MemproxyError) -> None:

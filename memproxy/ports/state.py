@@ -201,6 +201,9 @@ class StateStore(AccessState, Protocol):
     async def queue_sizes(self) -> dict[str, dict[str, int]]:
         """Rows by lane and state: ``{"index": {"waiting": 3, "running": 1, "parked": 0}, "learn": {...}}``."""
 
+    async def queue_ages(self, now: datetime) -> dict[str, float]:
+        """Seconds since the oldest row of each lane was written that waits or runs; 0 where there is none."""
+
     async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
         """As `queue_sizes`, of one owner's rows alone."""
 

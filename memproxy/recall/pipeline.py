@@ -17,6 +17,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.telling import about_questions
 from memproxy.core.text import key_terms
 from memproxy.errors import EmbedderUnavailable, ModelError, StoreUnavailable
+from memproxy.metrics import metrics
 from memproxy.ports import (
     Candidate,
     Clock,
@@ -351,8 +352,13 @@ class Recall:
         try:
             async with asyncio.timeout(patience_s):
                 asked = await self._embedder.embed_question(text)
-        except (TimeoutError, EmbedderUnavailable):
-            pass  # words alone are what is left to search by; the embedder says itself what is wrong with it
+            vector = "yes"
+        except TimeoutError:
+            vector = "timeout"
+        except EmbedderUnavailable:
+            # words alone are what is left to search by; the embedder says itself what is wrong with it
+            vector = self._embedder.state if self._embedder.state in {"off", "loading"} else "unavailable"
+        metrics().queries.labels(vector).inc()
         bm25 = self._ranker.wording.encoded(text) if asked is None else self._lexical.encode_query(text)
         tokens = asked.tokens if asked is not None and LATE in self._recipe.stages else None
         limit = max(least, wanted(self._recipe, tokens=tokens is not None))

@@ -1,13 +1,19 @@
 """Liveness, readiness and metrics."""
 
+import asyncio
+import contextlib
 import hmac
-from collections.abc import Awaitable, Callable, Iterable
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
 from memproxy import metrics as all_metrics
 from memproxy.auth import Headers
-from memproxy.errors import MethodNotAllowed, NotFound, Unauthenticated
+from memproxy.errors import MethodNotAllowed, NotFound, StateUnavailable, Unauthenticated
+from memproxy.ports import StateStore
 from memproxy.relay.capture import Journal
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.request import Request
@@ -16,6 +22,12 @@ from memproxy.settings import TelemetrySettings
 _JSON = [(b"content-type", b"application/json")]
 _READING = ("GET", "HEAD")
 
+STATES = ("ready", "loading", "degraded", "refused", "off", "draining", "unknown")
+"""The words that the state of a part begins with; ``unknown``: who would say it is away."""
+
+LOOK_S = 0.5
+"""How long a scrape waits for the state to tell how old its queue is."""
+
 Page = Callable[["Health", Request], Awaitable[int]]
 
 
@@ -23,11 +35,23 @@ class Health:
     """Answers ``/healthz``, ``/readyz`` and ``/metrics``."""
 
     def __init__(
-        self, engine: EngineClient, journal: Journal, telemetry: TelemetrySettings, remembered: str = ""
+        self,
+        engine: EngineClient,
+        journal: Journal,
+        state: StateStore,
+        telemetry: TelemetrySettings,
+        remembered: str = "",
+        *,
+        disks: Mapping[str, Path],
     ) -> None:
-        """``remembered`` says who gets memory, for who asks why somebody does not."""
+        """``remembered`` says who gets memory, for who asks why somebody does not. ``disks`` are folders, by what they
+        are called in the metrics, on whose disks there must be room.
+        """
         self._engine = engine
         self._journal = journal
+        self._state = state
+        self._disks = disks
+        self._seen: set[str] = set()
         self.take(telemetry, remembered)
         self.serving = False
         """Whether chat can be relayed: false while starting and while draining."""
@@ -52,13 +76,17 @@ class Health:
 
     async def readyz(self, request: Request) -> int:
         """200 while chat can be relayed, whatever memory does; each part's state beside it."""
+        parts = await self._parts()
+        status = _status(parts.values()) if self.serving else "draining"
+        body = {"status": status, "parts": parts, "memory_for": self._remembered}
+        return await _json(request, 200 if self.serving else 503, body)
+
+    async def _parts(self) -> dict[str, str]:
         parts = {"relay": "ready" if self.serving else "draining", **await self._engine.readiness()}
         trouble = await self._journal.trouble()
         if trouble is not None and not parts.get("state", "").startswith("degraded"):
             parts["state"] = f"degraded: {trouble}"  # else the engine says why, which may be more than "not open"
-        status = _status(parts.values()) if self.serving else "draining"
-        body = {"status": status, "parts": parts, "memory_for": self._remembered}
-        return await _json(request, 200 if self.serving else 503, body)
+        return parts
 
     async def metrics(self, request: Request) -> int:
         """The Prometheus text of all processes.
@@ -70,9 +98,26 @@ class Health:
         if not self._telemetry.metrics:
             raise NotFound("Metrics are switched off (telemetry.metrics).")
         self._check_token(request.headers)
+        await self._measure()
         headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
         await request.answer(200, headers, all_metrics.render())
         return 200
+
+    async def _measure(self) -> None:
+        """Set the gauges of what is looked at when somebody asks: a relay knows it also while the engine is away."""
+        parts, gauges = await self._parts(), all_metrics.metrics()
+        self._seen.update(parts)
+        for part in self._seen:
+            word = parts.get(part, "unknown").partition(":")[0]
+            for state in STATES:
+                gauges.part_state.labels(part, state).set(state == (word if word in STATES else "unknown"))
+        for place, folder in self._disks.items():
+            with contextlib.suppress(OSError):  # a folder that is gone has no room to tell of; /readyz says so
+                gauges.disk_free.labels(place).set(shutil.disk_usage(folder).free)
+        with contextlib.suppress(StateUnavailable, TimeoutError):  # the state's part says so
+            async with asyncio.timeout(LOOK_S):
+                for lane, age_s in (await self._state.queue_ages(datetime.now(UTC))).items():
+                    gauges.learn_oldest.labels(lane).set(age_s)
 
     def _check_token(self, headers: Headers) -> None:
         token = self._telemetry.metrics_token

@@ -65,8 +65,8 @@ def _insert(db: sqlite3.Connection, entry: JournalEntry) -> int:
     db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?)", scope.owner)
     cursor = db.execute(
         """
-        INSERT INTO journal (lane, kind, version, tenant, user, session, scope, request_id, body, head)
-        VALUES (:lane, :kind, :version, :tenant, :user, :session, :scope, :request, :body, NOT EXISTS (
+        INSERT INTO journal (lane, kind, version, tenant, user, session, scope, request_id, body, at, head)
+        VALUES (:lane, :kind, :version, :tenant, :user, :session, :scope, :request, :body, :at, NOT EXISTS (
             SELECT 1 FROM journal WHERE tenant = :tenant AND user = :user AND lane = :lane AND state != 'parked'))
         """,
         {
@@ -79,6 +79,7 @@ def _insert(db: sqlite3.Connection, entry: JournalEntry) -> int:
             "scope": msgspec.json.encode(scope).decode(),
             "request": entry.request_id,
             "body": entry.body,
+            "at": micros(datetime.now(UTC)),
         },
     )
     return int(cursor.lastrowid or 0)
@@ -223,6 +224,7 @@ def _advance(db: sqlite3.Connection, tenant: str, user: str, lane: str) -> None:
 def unpark(db: sqlite3.Connection, scope: Scope | None) -> int:
     """Parked rows wait again, as if they had never been tried, behind all others: under new numbers."""
     where, owner = ("AND tenant = ? AND user = ?", scope.owner) if scope is not None else ("", ())
+    now = micros(datetime.now(UTC))
     numbers = db.execute(
         f"SELECT number FROM journal WHERE state = 'parked' {where} ORDER BY number",  # noqa: S608 (no value in it)
         owner,
@@ -230,13 +232,13 @@ def unpark(db: sqlite3.Connection, scope: Scope | None) -> int:
     for number in numbers:
         db.execute(
             """
-            INSERT INTO journal (lane, kind, version, tenant, user, session, scope, request_id, body, plan, head)
-            SELECT lane, kind, version, tenant, user, session, scope, request_id, body, plan, NOT EXISTS (
+            INSERT INTO journal (lane, kind, version, tenant, user, session, scope, request_id, body, plan, at, head)
+            SELECT lane, kind, version, tenant, user, session, scope, request_id, body, plan, ?, NOT EXISTS (
                 SELECT 1 FROM journal AS other WHERE other.tenant = own.tenant AND other.user = own.user
                 AND other.lane = own.lane AND other.state != 'parked')
             FROM journal AS own WHERE number = ?
             """,
-            number,
+            (now, *number),
         )
         db.execute("DELETE FROM journal WHERE number = ?", number)
     return len(numbers)
@@ -281,6 +283,23 @@ def sizes(db: sqlite3.Connection) -> dict[str, dict[str, int]]:
     for lane, state, rows in db.execute("SELECT lane, state, count(*) FROM journal GROUP BY lane, state"):
         counted[lane][state] = rows
     return counted
+
+
+def ages(db: sqlite3.Connection, now: datetime) -> dict[str, float]:
+    """Seconds since the oldest row of each lane was written that waits or runs; 0 where there is none."""
+    found = {}
+    for lane in ("index", "learn"):
+        # one question for each state: for each the index has the answer at once, however many rows there are
+        oldest = [
+            db.execute(
+                "SELECT at FROM journal WHERE number = (SELECT min(number) FROM journal WHERE lane = ? AND state = ?)",
+                (lane, state),
+            ).fetchone()
+            for state in ("waiting", "running")
+        ]
+        times = [row[0] for row in oldest if row is not None and row[0] is not None]
+        found[lane] = max(0.0, (micros(now) - min(times)) / 1_000_000) if times else 0.0
+    return found
 
 
 def sizes_of(db: sqlite3.Connection, owner: tuple[str, str]) -> dict[str, dict[str, int]]:

@@ -264,6 +264,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # when a client said that the session is over; a turn that comes later opens it again
         "ALTER TABLE progress ADD COLUMN ended_at INTEGER",
     ),
+    (
+        # when the row was written; NULL in rows of before
+        "ALTER TABLE journal ADD COLUMN at INTEGER",
+    ),
 )
 
 

@@ -182,6 +182,9 @@ class SqliteState(SqliteAccess):
     async def queue_sizes(self) -> dict[str, dict[str, int]]:
         return await self._file.read(journal.sizes)
 
+    async def queue_ages(self, now: datetime) -> dict[str, float]:
+        return await self._file.read(lambda db: journal.ages(db, now))
+
     async def refused(self) -> dict[str, int]:
         """Rows that were refused for good since the file was made, by lane."""
         return await self._file.read(journal.refused)

@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from memproxy.auth import Authenticator, BrowserGuard, make_authenticator, who_is_remembered
 from memproxy.auth.limits import Rates
+from memproxy.home import state_path, store_path
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.app import Handlers, Relay
@@ -32,8 +33,10 @@ from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
 
-def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_socket: Path) -> RelayProcess:
-    """The relay over this state, not started yet."""
+def make_relay(
+    settings: Settings, state: StateStore, secret: bytes, engine_socket: Path, home: Path | None = None
+) -> RelayProcess:
+    """The relay over this state, not started yet. ``home`` is the folder whose disk the metrics tell of."""
     tasks = TaskOwner("relay")
     shared = settings.server.workers > 1
     sessions = Sessions(state, shared=shared)
@@ -101,7 +104,9 @@ def make_relay(settings: Settings, state: StateStore, secret: bytes, engine_sock
         )
 
     before, authenticator = settings, authenticated(settings)
-    health = Health(engine, journal, settings.telemetry, who_is_remembered(settings.auth, settings.server))
+    remembered = who_is_remembered(settings.auth, settings.server)
+    disks = _disks(settings, home) if home is not None else {}
+    health = Health(engine, journal, state, settings.telemetry, remembered, disks=disks)
     intake = Intake(work=work, **_bounds(settings))
     app = Relay(handlers=handlers(settings, authenticator), passthrough=passthrough, health=health, intake=intake)
 
@@ -137,6 +142,15 @@ class _Bounds(TypedDict):
 def _bounds(settings: Settings) -> _Bounds:
     server = settings.server
     return {"most_bytes": server.max_held_bytes, "most_under_way": max(1, server.max_concurrent_requests // 2)}
+
+
+def _disks(settings: Settings, home: Path) -> dict[str, Path]:
+    """The folders that this machine's disks must have room for: of those within the home it is the same room."""
+    places = {"state": state_path(settings.state, home).parent}
+    if settings.store.backend == "edge":
+        places["store"] = store_path(settings.store, home)
+    elsewhere = {name: folder for name, folder in places.items() if not folder.is_relative_to(home)}
+    return {"home": home, **elsewhere}
 
 
 def _limits(settings: Settings, state: StateStore, engine: EngineClient) -> ChatLimits:
