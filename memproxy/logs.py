@@ -1,8 +1,14 @@
-"""Logging: one setup for every process, text or JSON lines. Keys, tokens and message text are never logged."""
+"""Logging: one setup for every process, text or JSON lines. Keys, tokens and message text are never logged.
+
+A record may have ``fields`` (by ``extra``), words and numbers of which its message is made: in JSON they are keys of
+the line's own.
+"""
 
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -16,13 +22,14 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Render one record."""
-        line = {
+        line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
             "process": self._process,
             "message": record.getMessage(),
         }
+        line |= getattr(record, "fields", {})
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
@@ -34,5 +41,30 @@ def setup(level: str, form: str, process: str, stream: TextIO | None = None) -> 
     text = f"%(asctime)s %(levelname)-7s {process} %(name)s: %(message)s"
     handler.setFormatter(JsonFormatter(process) if form == "json" else logging.Formatter(text))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "uvicorn.access", "asyncio"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
+    ours, others = logging.getLogger("memproxy"), logging.getLogger()
+    ours.setLevel(others.level)
+    # what libraries say below a warning is for whoever works on them, and may hold what clients wrote
+    others.setLevel(max(logging.WARNING, others.level))
+
+
+class Seldom:
+    """Says when something that may happen a thousand times a second is to be told: when it comes first, and then once
+    in ``every_s`` seconds, with how often it came meanwhile.
+    """
+
+    def __init__(self, every_s: float = 60.0, now: Callable[[], float] = time.monotonic) -> None:
+        self._every_s = every_s
+        self._now = now
+        self._told: dict[str, float] = {}
+        self._untold: dict[str, int] = {}
+
+    def due(self, cause: str) -> int:
+        """It happened, for this cause (a word of ours). How often since it was told last, if it is to be told now; else
+        0.
+        """
+        count, now = self._untold.get(cause, 0) + 1, self._now()
+        if cause in self._told and now - self._told[cause] < self._every_s:
+            self._untold[cause] = count
+            return 0
+        self._told[cause], self._untold[cause] = now, 0
+        return count

@@ -173,6 +173,7 @@ def main() -> None:
     name = sys.argv[-1]
     process = name.removeprefix("_")
     logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, process)
+    logging.captureWarnings(True)  # else they would stand between the lines of JSON
     quiet_logs()
     count_as(f"{process}-{launch.place}")
     metrics().build_info.labels(version=__version__).set(1)

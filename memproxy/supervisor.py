@@ -358,6 +358,8 @@ class Supervisor:
         self._engine_socket = launch.engine_socket
         self._state_socket = launch.state_socket
         self._stop = asyncio.Event()
+        self.in_order = True
+        """Whether everything is given the time to end in order."""
 
     async def run(self) -> None:
         """Until SIGTERM, SIGINT or the end of its terminal; then the order of the module's first lines."""
@@ -424,6 +426,7 @@ class Supervisor:
     def _asked(self, number: int) -> None:
         """Stop in good order; at once when asked again, but not by SIGHUP: a terminal that closes sends it twice."""
         insists = self._stop.is_set() and number != signal.SIGHUP
+        self.in_order = self.in_order and not insists
         for child in self._children:
             (child.kill if insists else child.leave)()
         self._stop.set()
@@ -490,6 +493,7 @@ def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settin
         environment = {**environ, "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
         supervisor = Supervisor(settings, launch, environment, read)
         asyncio.run(supervisor.run())
+    log.info("stopped" if supervisor.in_order else "ended at once, as asked twice")
 
 
 def _lock(held: contextlib.ExitStack, guarded: list[Path]) -> list[InstanceLock]:

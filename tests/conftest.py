@@ -75,10 +75,11 @@ def tmp_path(folders: Folders, request: pytest.FixtureRequest) -> Iterator[Path]
 @pytest.fixture(autouse=True)
 def _same_logging() -> Iterator[None]:
     """Commands that run within a test set logging up for their process; the next test finds it as it was."""
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
+    root, ours = logging.getLogger(), logging.getLogger("memproxy")
+    levels, handlers = (root.level, ours.level), list(root.handlers)
     yield
-    root.setLevel(level)
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
     root.handlers[:] = handlers
 
 

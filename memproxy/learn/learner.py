@@ -185,7 +185,8 @@ class Learner:
                 with self._writes.of("learn", scope.owner):
                     await self._applier.apply(scope, plan, now=now, again=True)
             await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
-            log.info("Stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
+            if plan.upserts:
+                log.info("stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
             return
         body = decoded(row.entry.body, LearnBody)
         if not body.unlearned and body.reason not in {MINE, END}:
@@ -382,4 +383,9 @@ def _report(row: JournalRow, planned: Planned | None) -> None:
         metrics().memories_written.labels(operation=operation.value).inc(operations.get(operation.value, 0))
     counts = ", ".join(f"{count} {name}" for name, count in operations.items()) or "nothing to learn"
     stored = len(planned.plan.upserts) if planned is not None else 0
-    log.info("Stored %d memories (row %d: %s)", stored, row.number, counts)
+    if stored:
+        log.info("stored %d memories (row %d: %s)", stored, row.number, counts)
+    elif operations.get(Operation.RETRACT.value):
+        log.info("ended memories that were taken back (row %d: %s)", row.number, counts)
+    else:
+        log.debug("stored nothing (row %d: %s)", row.number, counts)

@@ -176,7 +176,7 @@ class Vectors:
             async with self._noting:
                 await self._save(await self._known() - {owner})
         if filled:
-            log.info("Embedded %d memories that had been stored without vectors", filled)
+            log.info("embedded %d memories that had been stored without vectors", filled)
         return filled
 
     async def _fill(self, scope: Scope) -> int:

@@ -1,11 +1,22 @@
 """A local ONNX model through fastembed: texts to their vectors and to those of their tokens, blocking."""
 
 import copy
+import logging
+import os
+import sys
+import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+
+if not sys.stderr.isatty():
+    # its library reads this at import; in a log, bars would stand between the lines
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    warnings.filterwarnings("ignore", "Cannot enable progress bars")  # fastembed tries
+
 from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 from fastembed.common.onnx_model import OnnxOutputContext
@@ -13,9 +24,15 @@ from fastembed.text.onnx_text_model import OnnxTextModel
 from loguru import logger as fastembed_log
 
 from memproxy.errors import EmbedderUnavailable
+from memproxy.logs import Seldom
 from memproxy.models.encoding import TEXT_BATCH, Encoder, Floats, unit
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
+
+log = logging.getLogger(__name__)
+
+_ANNOUNCED = Seldom(every_s=3600)
+"""Without network a download is tried every few minutes, and told once an hour."""
 
 
 def load_fastembed(
@@ -114,6 +131,11 @@ def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files
     if settings.model_path is not None:
         name, options = _local_model(settings, settings.model_path)
     try:
+        if not options and (download := _download_of(name)):
+            try:
+                return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, local_files_only=True)
+            except ValueError:  # its files are not there
+                return _downloaded(download, settings, cache_dir)
         return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, **options)
     except (ValueError, OSError, RuntimeError) as error:
         remedy = "allow the download, or put the files on this machine and set embedding.model_path"
@@ -122,6 +144,43 @@ def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files
         raise EmbedderUnavailable(
             f"embedding model {settings.model} could not be loaded ({error}); {remedy}"
         ) from error
+
+
+class _Download(NamedTuple):
+    """What fastembed would download: the model, where from, and about how much."""
+
+    model: str
+    source: str
+    megabytes: int
+
+
+def _download_of(name: str) -> _Download | None:
+    """None of a model that fastembed does not know, and where the environment forbids downloads (then it does not
+    try).
+    """
+    known = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
+    model = known.get(name.lower())
+    if model is None or os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}:
+        return None
+    hub, url = model["sources"].get("hf"), model["sources"].get("url")
+    hub_url = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    source = f"{hub_url}/{hub}" if hub else str(url)
+    return _Download(str(model["model"]), source, round(float(model["size_in_GB"]) * 1000))
+
+
+def _downloaded(download: _Download, settings: EmbeddingSettings, cache_dir: Path) -> TextEmbedding:
+    """The model, downloaded; that is told before and after."""
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it advises to get an account there
+    if tries := _ANNOUNCED.due(download.model):
+        again = f" ({tries} tries since this was said)" if tries > 1 else ""
+        log.info(
+            "downloading the embedding model %s, about %d MB, from %s to %s%s; recall goes by words until it is there",
+            *(download.model, download.megabytes, download.source, cache_dir, again),
+        )
+    began = time.monotonic()
+    model = TextEmbedding(download.model, cache_dir=str(cache_dir), threads=settings.threads)
+    log.info("downloaded the embedding model %s in %.0f s", download.model, time.monotonic() - began)
+    return model
 
 
 def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from dataclasses import dataclass
 
 from memproxy.auth import BrowserGuard
@@ -68,7 +69,7 @@ class Relay:
     async def _request(self, request: Request) -> None:
         self._running += 1
         self._idle.clear()
-        route, handlers = _route(request), self.handlers
+        began, route, handlers = time.perf_counter(), _route(request), self.handlers
         try:
             if not request.has_host:
                 raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
@@ -96,6 +97,8 @@ class Relay:
             if self._running == 0:
                 self._idle.set()
         counted.requests(route, status).inc()
+        if log.isEnabledFor(logging.DEBUG):
+            _tell(request, route, status, (time.perf_counter() - began) * 1000)
 
     async def _dispatch(self, route: str, request: Request, to: Handlers) -> int:
         if route in _HEALTH:
@@ -152,6 +155,18 @@ def _route(request: Request) -> str:
     if MemoryApi.claims(path):
         return "memory"
     return "relayed" if path.startswith("/v1/") and not MemoryApi.claims(loose) else "none"
+
+
+def _tell(request: Request, route: str, status: int, took_ms: float) -> None:
+    """One line for a request, of nothing that its client wrote."""
+    said = dict(request.told)
+    recall, _, reason = said.get(b"x-memproxy-recall", b"").decode().partition("; reason=")
+    fields: dict[str, object] = {"request": request.request_id, "route": route, "status": status}
+    if recall:
+        fields |= {"recall": recall, "reason": reason or None, "memories": int(said[b"x-memproxy-memories"])}
+    fields["ms"] = round(took_ms, 1)
+    words = " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
+    log.debug("request: %s", words, extra={"fields": fields})
 
 
 async def _refuse(request: Request, error: MemproxyError) -> int:

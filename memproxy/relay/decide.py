@@ -57,6 +57,18 @@ _REMEDIES = {
 STAGES = ("gate", "rewrite", "embed", "search", "rerank", "assemble", "recall")
 
 
+DEGRADED = {
+    "timeout": "recall took longer than recall.deadline_ms",
+    "busy": "more recalls came than the engine can answer within recall.deadline_ms",
+    "engine": "the engine does not answer; /readyz says how it is",
+    "loading": "the store is being opened",
+    "store": "the store does not answer; /readyz says why",
+    "state": "the state could not be asked for the session's blocks",
+    "internal": "a fault of memproxy's, which the log tells of",
+}
+"""What a reason means, for the log. Of ``upstream_rejected`` a line of its own tells, with the upstream's status."""
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What memory does for one request. ``result`` and ``reason`` are those of the header ``X-Memproxy-Recall``.
 

@@ -187,11 +187,8 @@ class EngineClient:
         try:
             answer = self._read(what)
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
-            new = self._breaker.failed(refused=_is_refused(error))
-            level = (
-                logging.WARNING if new else logging.DEBUG
-            )  # an engine that starts says nothing new ten times a second
-            log.log(level, "recall failed, the request goes on without memory: %s", type(error).__name__)
+            self._breaker.failed(refused=_is_refused(error))
+            log.debug("recall failed, the request goes on without memory: %r", error)  # who asked warns, seldom
             return _AWAY
         finally:
             self._pace.end(run, answered=isinstance(what, Answered) and what.status == 200)

@@ -14,12 +14,13 @@ from memproxy.auth import client_key
 from memproxy.core.protocol import Identity, UpstreamAccess
 from memproxy.core.receipt import ReceiptPart
 from memproxy.errors import Overloaded, RequestError
+from memproxy.logs import Seldom
 from memproxy.metrics import metrics
 from memproxy.relay import compressed, counted
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.capture import NO_NOTE, Exchange, Journal, SessionNote
 from memproxy.relay.controls import Mode, read_mode, user_of
-from memproxy.relay.decide import Decider, Decision
+from memproxy.relay.decide import DEGRADED, Decider, Decision
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.hangup import Hangups
 from memproxy.relay.passthrough import Passthrough
@@ -107,6 +108,7 @@ class ChatHandler:
         self._journal = journal
         self._passthrough = passthrough
         self._hangups = Hangups(tasks)
+        self._degraded = Seldom()
 
     async def handle(self, request: Request, wire: WireFormat, caller: Identity | None) -> int:
         """Answer the request, which is of this format; the status that went out. ``caller`` is whom `Admission` let
@@ -141,7 +143,7 @@ class ChatHandler:
             position = self._positions.of(tenant, upstream.name, chat.kept_model)
             sent = await self._work.run(partial(chat.rebuild_with, decision.blocks, position), len(chat.body))
             # beside the upstream's work, not before it
-            asyncio.get_running_loop().call_soon(_count_decided, wire, decision, time.perf_counter() - began)
+            asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
             asked = _Asked(request, chat, wire, upstream, body, encoding, named, asked_at)
             return await self._exchange(asked, decision, sent)
 
@@ -189,6 +191,22 @@ class ChatHandler:
             metrics().internal_errors.labels(where="relay.decide").inc()
             log.exception("deciding about memory failed; %s goes on without it", request.request_id)
             return Decision(result="degraded", reason="internal")
+
+    def _count_decided(self, wire: WireFormat, decision: Decision, overhead_s: float) -> None:
+        decision.count()
+        counted.overhead(wire.name).observe(overhead_s)
+        if decision.result == "degraded" and decision.reason is not None:
+            self._tell_degraded(decision.reason)
+
+    def _tell_degraded(self, reason: str) -> None:
+        if count := self._degraded.due(reason):
+            meaning = DEGRADED.get(reason, "/readyz says how the parts of memory are")
+            fields = {"reason": reason, "count": count}
+            log.warning(
+                "recall is degraded (%s), %d requests went on without memory: %s",
+                *(reason, count, meaning),
+                extra={"fields": fields},
+            )
 
     async def _untouched(self, request: Request, body: bytes, *, off: bool) -> int:
         """A body that we cannot read, or need not, goes on as it is; the upstream says what it thinks of it."""
@@ -363,11 +381,6 @@ def _model_in(body: bytes) -> str | None:
         return None
     model = value.get("model") if isinstance(value, dict) else None
     return model if isinstance(model, str) else None
-
-
-def _count_decided(wire: WireFormat, decision: Decision, overhead_s: float) -> None:
-    decision.count()
-    counted.overhead(wire.name).observe(overhead_s)
 
 
 def _count_injected(decision: Decision) -> None:

@@ -133,7 +133,7 @@ async def test_the_number_of_stored_memories_is_logged(tmp_path: Path, caplog: p
     caplog.set_level(logging.INFO, logger="memproxy")
     async with rig(tmp_path) as r:
         await r.teach("My budget for Hawaii is $10,000", budget("$10,000"))
-    assert any("Stored 1 memories" in record.getMessage() for record in caplog.records)
+    assert any("stored 1 memories" in record.getMessage() for record in caplog.records)
     assert not any("10,000" in record.getMessage() for record in caplog.records)
 
 
