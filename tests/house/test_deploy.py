@@ -247,3 +247,23 @@ def test_systemd_finds_nothing_to_say_about_the_units(tmp_path: Path) -> None:
         if "unrecognized option" in judged.stderr:
             pytest.skip("this systemd-analyze judges no files")
         assert judged.returncode == 0, judged.stdout[-500:] + judged.stderr
+
+
+def test_the_dashboard_takes_the_data_source_of_whoever_imports_it() -> None:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    (variable,) = dashboard["templating"]["list"]
+    assert (variable["name"], variable["type"], variable["query"]) == ("datasource", "datasource", "prometheus")
+    assert variable["current"]["value"] == "default"
+    assert dashboard["__inputs"] == []
+    assert {one["id"] for one in dashboard["__requires"]} == {
+        *("grafana", "prometheus"),
+        *(panel["type"] for panel in dashboard["panels"]),
+    }
+    named = re.findall(r'"uid": "([^"]*)"', DASHBOARD.read_text(encoding="utf-8"))
+    assert set(named) == {"${datasource}", "memproxy"}, "a data source that only our own Grafana has"
+    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in dashboard["panels"])
+
+
+def test_no_label_can_hold_a_person() -> None:
+    for name, _, labels, _ in metrics_in_code():
+        assert not set(labels) & {"user", "user_id", "tenant", "session", "project", "agent", "key", "model"}, name
