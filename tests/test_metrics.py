@@ -1,14 +1,25 @@
 """What a scrape shows before anything was counted."""
 
+import ast
+import inspect
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from memproxy.metrics import render
+from memproxy.core.message_kinds import KINDS, OWN
+from memproxy.core.retention import EXPIRED, OVER_LIMIT
+from memproxy.core.supersede import Operation
+from memproxy.learn.budget import SOURCES
+from memproxy.learn.endings import _REASONS
+from memproxy.metrics import KNOWN, Metrics, render
+from memproxy.relay.decide import DEGRADED
+
+PACKAGE = Path(inspect.getfile(Metrics)).parent
 
 SCRAPE = """
 from memproxy.metrics import metrics, render
@@ -66,3 +77,58 @@ def test_a_folder_that_was_tidied_away_costs_counts_and_no_answer(
 ) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "gone" / "metrics"))
     assert b"memproxy_requests_total" in render()
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every call in the package, with where it stands; what measures it is no part of it."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "evals" not in path.parts:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call):
+                    yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node
+
+
+def words(counter: str, label: int = 0) -> set[str]:
+    return {row[label] for rows in KNOWN[counter].values() for row in rows}
+
+
+def test_the_words_that_are_counted_are_known_ones() -> None:
+    """A child that is made by its first event has no increase: whoever counts a new word adds it to `metrics.KNOWN`."""
+    looked_at = 0
+    for where, call in calls():
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(attr=counter), attr="labels"),
+                args=arguments,
+                keywords=keywords,
+            ) if counter in KNOWN:
+                for place, argument in enumerate([*arguments, *(keyword.value for keyword in keywords)]):
+                    if isinstance(argument, ast.Constant):
+                        looked_at += 1
+                        assert argument.value in words(counter, place), f"{where} counts another word in {counter}"
+            case ast.Call(func=ast.Name(id="TaskOwner"), args=[ast.Constant(value=owner)]):
+                looked_at += 1
+                assert owner in words("internal_errors") | {"check"}, f"{where}: failures of its tasks are counted"
+    assert looked_at > 60
+
+
+def test_the_reasons_of_recall_are_known_ones() -> None:
+    reasons = words("recall", 1)
+    for where, call in calls():
+        named = {
+            keyword.arg: keyword.value.value for keyword in call.keywords if isinstance(keyword.value, ast.Constant)
+        }
+        if "result" in named and "reason" in named and where.startswith(("relay", "recall", "engine")):
+            assert named["reason"] in reasons, where
+    assert reasons >= set(KINDS) - {OWN}
+    assert {reason for result, reason in KNOWN["recall"]["relay"] if result == "degraded"} == {
+        *DEGRADED,
+        "upstream_rejected",
+    }
+
+
+def test_words_that_have_a_list_of_their_own_are_all_known() -> None:
+    assert words("memories_written") >= {operation.value for operation in Operation}
+    assert words("memories_pruned") == {EXPIRED, OVER_LIMIT}
+    assert words("model_tokens") == SOURCES
+    assert words("learn_failures") == {*_REASONS.values(), "fault"}

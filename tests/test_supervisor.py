@@ -1,5 +1,6 @@
 """Taking the port and the store, and handing over settings."""
 
+import io
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ import pytest
 
 from memproxy.errors import ConfigError
 from memproxy.launch import Launch, hears_hangups, reveal
-from memproxy.logs import JsonFormatter
+from memproxy.logs import JsonFormatter, Seldom, setup
 from memproxy.settings import ServerSettings, Settings, UpstreamSettings
 from memproxy.supervisor import AlreadyServed, InstanceLock, Supervisor, bind, runtime_folder
 
@@ -192,3 +193,27 @@ def test_settings_survive_the_handover_keys_included() -> None:
     assert handed == settings
     assert handed.upstream.api_key is not None
     assert handed.upstream.api_key.get_secret_value() == "sk-secret"
+
+
+def test_a_line_of_json_has_the_fields_of_its_record() -> None:
+    record = logging.makeLogRecord({"name": "memproxy.x", "msg": "request", "fields": {"status": 200, "reason": None}})
+    line = json.loads(JsonFormatter("relay").format(record))
+    assert (line["status"], line["reason"], line["message"]) == (200, None, "request")
+
+
+def test_what_happens_often_is_told_first_and_then_seldom_with_how_often() -> None:
+    clock = iter([0.0, 1.0, 59.0, 60.0, 61.0, 500.0])
+    seldom = Seldom(60.0, lambda: next(clock))
+    assert [seldom.due("timeout") for _ in range(6)] == [1, 0, 0, 3, 0, 2]
+
+
+def test_each_cause_is_told_for_itself() -> None:
+    seldom = Seldom(60.0, lambda: 0.0)
+    assert [seldom.due(cause) for cause in ("timeout", "store", "timeout", "store")] == [1, 1, 0, 0]
+
+
+def test_libraries_are_not_heard_below_a_warning() -> None:
+    setup("debug", "text", "relay", io.StringIO())
+    assert logging.getLogger("memproxy.relay").isEnabledFor(logging.DEBUG)
+    assert not logging.getLogger("filelock").isEnabledFor(logging.INFO)
+    assert logging.getLogger("filelock").isEnabledFor(logging.WARNING)

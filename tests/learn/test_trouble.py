@@ -16,6 +16,7 @@ from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.backoff import counted_delay, outage_delay
 from memproxy.learn.extract import EXTRACT_MARK, load_prompt
+from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
@@ -106,16 +107,23 @@ async def test_a_refused_key_waits_for_another_and_spends_no_tries(tmp_path: Pat
         assert await r.state.parked(None, limit=5) == []
 
 
-async def test_a_tenant_without_a_key_does_not_hold_up_others(tmp_path: Path) -> None:
+async def test_a_tenant_without_a_key_does_not_hold_up_others_and_is_counted(tmp_path: Path) -> None:
     nobody = [Scope(tenant=f"keyless{number}", user="u", session="s") for number in range(5)]
     async with rig(tmp_path, every_turns=1) as r:
+        assert _waiting_for_keys() == 0
         for scope in nobody:
             await r.say(SAID, scope=scope)
         r.server.default = {"candidates": [budget("$10,000")]}
         await r.say(SAID, scope=BEN)
         await learned(r, scope=BEN)
+        await eventually(lambda: _waiting_for_keys() == len(nobody))
         r.give_key(nobody[0])
         await learned(r, scope=nobody[0])
+        await eventually(lambda: _waiting_for_keys() == len(nobody) - 1)
+
+
+def _waiting_for_keys() -> float:
+    return metrics().learn_key_waits._value.get()
 
 
 async def test_waiting_rows_survive_a_restart(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from memproxy.core.memory import Kind, Trust
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.errors import StoreUnavailable
+from memproxy.metrics import metrics
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter
 from memproxy.settings import Settings
@@ -201,6 +202,41 @@ async def test_words_alone_are_used_when_the_embedder_is_late(tmp_path: Path) ->
         it.recall._embedder = LateEmbedder(384)
         answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
     assert answer.result == "injected"
+
+
+class AwayEmbedder(NoEmbedder):
+    """An embedder that is configured and not there."""
+
+    state = "unavailable: no model in the folder"
+
+
+class LoadingEmbedder(NoEmbedder):
+    """An embedder whose model is being read."""
+
+    state = "loading"
+
+
+@pytest.mark.parametrize(
+    ("embedder", "vector"),
+    [
+        (LateEmbedder, "timeout"),
+        (AwayEmbedder, "unavailable"),
+        (LoadingEmbedder, "loading"),
+        (NoEmbedder, "off"),
+    ],
+)
+async def test_a_query_is_counted_by_why_it_went_by_words_alone(
+    tmp_path: Path, embedder: type[NoEmbedder], vector: str
+) -> None:
+    async with bench(tmp_path, settings=Settings()) as it:
+        it.recall._embedder = embedder(384)
+        before = _queries(vector), _queries("yes")
+        await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
+    assert (_queries(vector), _queries("yes")) == (before[0] + 1, before[1])
+
+
+def _queries(vector: str) -> float:
+    return metrics().queries.labels(vector)._value.get()
 
 
 class AlmostEmbedder(NoEmbedder):

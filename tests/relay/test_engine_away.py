@@ -1,11 +1,16 @@
 """The engine dead, hung or broken: requests succeed and say so."""
 
 import asyncio
+import logging
 from pathlib import Path
 
+import pytest
+
 from memproxy.core.protocol import RecallAnswer, RecallRequest
+from memproxy.metrics import metrics
 from memproxy.relay.breaker import FAILURES_TO_OPEN
 from memproxy.relay.engine import BUSY
+from memproxy.relay.health import STATES
 from memproxy.relay.pace import AT_ONCE
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
@@ -31,6 +36,38 @@ async def test_without_an_engine_requests_succeed_and_say_degraded(
         api = await relay.client.get("/v1/memory")
         assert api.status_code == 503
         assert api.json()["error"]["code"] == "engine_unavailable"
+
+
+async def test_why_recall_is_degraded_is_told_once_and_not_with_each_request(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as relay:
+        for _ in range(5):
+            await relay.chat("What is my budget?")
+    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [record.getMessage() for record in told] == [
+        "recall is degraded (engine), 1 requests went on without memory: "
+        "the engine does not answer; /readyz says how it is"
+    ]
+
+
+async def test_a_scrape_tells_the_state_of_each_part_while_the_engine_is_away(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        await relay.client.get("/metrics")
+        seen = {part: _state_of(part) for part in ("relay", "engine", "store")}
+        relay.engine.idle.clear()
+        await relay.client.get("/metrics")
+        silent = {part: _state_of(part) for part in ("relay", "engine", "store")}
+        relay.engine.idle.set()
+    assert seen == {"relay": ["ready"], "engine": ["ready"], "store": ["ready"]}
+    assert silent == {"relay": ["ready"], "engine": ["degraded"], "store": ["unknown"]}
+
+
+def _state_of(part: str) -> list[str]:
+    """The states whose gauge is set, of which there must be one."""
+    return [state for state in STATES if metrics().part_state.labels(part, state)._value.get()]
 
 
 async def test_a_memory_call_waits_for_an_engine_that_starts(

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -123,6 +123,23 @@ async def test_a_parked_row_is_listed_and_lets_the_next_one_go_on(state: SqliteS
     )
     assert await state.parked(BEN, limit=10) == []
     assert [one.number for one in await state.parked(None, limit=10)] == [first]
+
+
+async def test_the_age_of_a_lane_is_that_of_its_oldest_row_that_is_not_done(state: SqliteState) -> None:
+    began = datetime.now(UTC)
+    assert await state.queue_ages(began) == {"index": 0.0, "learn": 0.0}
+    first = await state.append(entry(ANN))
+    between = datetime.now(UTC)
+    second = await state.append(entry(BEN))
+    later = datetime.now(UTC) + timedelta(hours=1)
+    age_s = (await state.queue_ages(later))["index"]
+    assert (later - between).total_seconds() <= age_s <= (later - began).total_seconds()
+    await claimed(state)  # one that runs is not done
+    assert (await state.queue_ages(later))["index"] == age_s
+    await state.finish(first)
+    assert 3600 <= (await state.queue_ages(later))["index"] <= (later - between).total_seconds()
+    await state.park(second, error="x")
+    assert await state.queue_ages(later) == {"index": 0.0, "learn": 0.0}
 
 
 async def test_rows_are_counted_by_lane_and_state(state: SqliteState) -> None:
