@@ -19,7 +19,7 @@ LOWEST_TESTS := tests/auth tests/wire tests/relay tests/core/test_tokenvectors.p
 # than the rest of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-clients test-browser test-lowest check lint types docs bench eval serve lock clean
+.PHONY: demo test test-clients test-browser test-alerts test-lowest check lint types docs bench eval serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
@@ -39,6 +39,12 @@ test-browser: $(STAMP)
 		command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium-headless-shell"; exit 1; }
 	$(BIN)/python -m pytest tests/isolation/test_browser.py -v --no-header
+
+# Alerts on made-up series, and each of them broken (docs/deploy.md); without promtool `make test` skips these, and says so.
+test-alerts: $(STAMP)
+	@command -v promtool >/dev/null || \
+		{ echo "No promtool is here. Debian: apt-get install --no-install-recommends prometheus"; exit 1; }
+	$(BIN)/python -m pytest tests/house/test_alerts.py -v --no-header
 
 # Lower bounds that nobody tries are wrong. Wheels only: nothing is compiled. MEMPROXY_SKIP_LOWEST=1 leaves it out.
 test-lowest: $(if $(MEMPROXY_SKIP_LOWEST),,$(STAMP))

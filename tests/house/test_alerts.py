@@ -75,7 +75,8 @@ def _edits(expression: str) -> Iterator[tuple[tuple[int, int], str]]:
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent() -> None:
-    fires, silent = set(), set()
+    fires: set[str] = set()
+    silent: set[str] = set()
     for case in yaml.safe_load(TESTS.read_text(encoding="utf-8"))["tests"]:
         for one in case["alert_rule_test"]:
             (fires if one["exp_alerts"] else silent).add(one["alertname"])
@@ -92,7 +93,8 @@ def test_the_alerts_fire_and_are_silent_as_their_cases_say(tmp_path: Path) -> No
 
 @needs_promtool
 def test_every_broken_rule_is_noticed(tmp_path: Path) -> None:
-    whole, broken = set(), {}
+    whole: set[Path] = set()
+    broken: dict[Path, str] = {}
     for rule in rules():
         alert = rule["alert"]
         whole.add(written(tmp_path / alert, [rule], only=alert))

@@ -123,7 +123,7 @@ async def test_a_tenant_without_a_key_does_not_hold_up_others_and_is_counted(tmp
 
 
 def _waiting_for_keys() -> float:
-    return metrics().learn_key_waits._value.get()
+    return float(metrics().learn_key_waits._value.get())
 
 
 async def test_waiting_rows_survive_a_restart(tmp_path: Path) -> None:

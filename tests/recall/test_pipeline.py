@@ -236,7 +236,7 @@ async def test_a_query_is_counted_by_why_it_went_by_words_alone(
 
 
 def _queries(vector: str) -> float:
-    return metrics().queries.labels(vector)._value.get()
+    return float(metrics().queries.labels(vector)._value.get())
 
 
 class AlmostEmbedder(NoEmbedder):
