@@ -56,7 +56,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
                 "shadow": _SHOWN,
                 "empty": " memories",
                 "off": " settings write",
-                "skipped": "no_identity no_user other_user user_not_allowed no_user_message housekeeping unreadable "
+                "skipped": "no_identity no_user user_not_allowed no_user_message housekeeping unreadable "
                 "turns_per_minute greeting smalltalk tool fact empty",
                 "degraded": "timeout busy engine loading store state upstream_rejected internal",
             }
@@ -76,7 +76,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
             *("pleasantry", "question", "other", "forgotten", "trust", "unknown", "summary"),
         )
     },
-    "extractions_skipped": {ENGINE: _each("smalltalk")},
+    "extractions_skipped": {ENGINE: _each("idle")},
     "model_answers_cut": {ENGINE: _each("extract", "judge", "rewrite", "rerank")},
     "model_tokens": {
         ENGINE: _pairs(dict.fromkeys(("embed", "extract", "judge", "rerank", "rewrite", "summary"), "input output"))
