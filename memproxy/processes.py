@@ -25,7 +25,7 @@ from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, Writing, make_state
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("memproxy.processes")  # it is run as `__main__`
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread that computes keeps Python's lock from one that comes back from SQLite or the embedded store. With
