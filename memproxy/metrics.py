@@ -56,8 +56,8 @@ KNOWN: dict[str, dict[str, Rows]] = {
                 "shadow": _SHOWN,
                 "empty": " memories",
                 "off": " settings write",
-                "skipped": "no_identity no_user user_not_allowed no_user_message housekeeping unreadable "
-                "turns_per_minute greeting smalltalk tool fact empty",
+                "skipped": "no_identity no_user user_not_allowed unusable_user memories no_user_message "
+                "housekeeping unreadable turns_per_minute greeting smalltalk tool fact empty",
                 "degraded": "timeout busy engine loading store state upstream_rejected internal",
             }
         ),

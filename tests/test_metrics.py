@@ -3,6 +3,7 @@
 import ast
 import inspect
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -121,6 +122,8 @@ def test_the_reasons_of_recall_are_known_ones() -> None:
         if "result" in named and "reason" in named and where.startswith(("relay", "recall", "engine")):
             assert named["reason"] in reasons, where
     assert reasons >= set(KINDS) - {OWN}
+    page = (PACKAGE.parent / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"reason=(\w+)`", page)) == reasons - {""}
     assert {reason for result, reason in KNOWN["recall"]["relay"] if result == "degraded"} == {
         *DEGRADED,
         "upstream_rejected",
