@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from memproxy.auth import default_user, make_authenticator, who_is_remembered
 from memproxy.core.proxykey import KeyRecord
+from memproxy.models.dimensions import dimension_of
 from memproxy.relay.tls import tls_context
 from memproxy.settings import JwtSettings, Settings, UpstreamSettings
 
@@ -43,14 +44,15 @@ def memory_for(settings: Settings) -> MemoryFor:
 
 
 def check_files(settings: Settings) -> None:
-    """Read the files that the settings name: certificates of the upstream, keys that tokens are signed with. A relay
-    reads them when it starts; one that cannot would end and be started again for ever.
+    """Read the files that the settings name: certificates of the upstream, keys that tokens are signed with. Look up the
+    length of the model's vectors, too. A relay (the engine) that cannot would end and be started again for ever.
 
     Raises:
         ConfigError: one of them cannot be used; the message names its key in the settings.
     """
     tls_context(settings.upstream.ca_file)
     make_authenticator(settings.auth, settings.server, b"", _nobody)
+    dimension_of(settings.embedding)
 
 
 async def count_signing_keys(settings: JwtSettings) -> int:

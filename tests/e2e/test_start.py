@@ -57,6 +57,10 @@ INVALID = {
         {"auth": {"mode": "jwt", "jwt": {"key_file": "/nowhere/key.pem", "tenant": "t", "algorithms": ["RS256"]}}},
         "auth.jwt.key_file",
     ),
+    "a model of unknown vector length": (
+        {"embedding": {"provider": "fastembed", "model": "x/y"}},
+        "embedding.dimension",
+    ),
     "remote passthrough": ({"server": {"host": "0.0.0.0"}}, "auth.allow_remote"),
 }
 
