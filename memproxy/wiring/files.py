@@ -44,8 +44,8 @@ def memory_for(settings: Settings) -> MemoryFor:
 
 
 def check_files(settings: Settings) -> None:
-    """Read the files that the settings name: certificates of the upstream, keys that tokens are signed with. Look up the
-    length of the model's vectors, too. A relay (the engine) that cannot would end and be started again for ever.
+    """Read the files that the settings name: certificates of the upstream, keys that tokens are signed with. Also look up
+    the length of the model's vectors. A relay (the engine) that cannot would end and be started again for ever.
 
     Raises:
         ConfigError: one of them cannot be used; the message names its key in the settings.
