@@ -44,8 +44,8 @@ def memory_for(settings: Settings) -> MemoryFor:
 
 
 def check_files(settings: Settings) -> None:
-    """Read the files that the settings name: certificates of the upstream, keys that tokens are signed with. Also look up
-    the length of the model's vectors. A relay (the engine) that cannot would end and be started again for ever.
+    """Read the files that the settings name (the upstream's certificates, keys that tokens are signed with), and look
+    up the length of the model's vectors. Who cannot would end when it starts, and be started again for ever.
 
     Raises:
         ConfigError: one of them cannot be used; the message names its key in the settings.
