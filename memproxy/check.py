@@ -53,6 +53,12 @@ def check_address(settings: Settings) -> Finding:
     return Finding("listen", True, f"{shown}:{port} is free" if port else f"{shown}, any free port")
 
 
+def check_home(settings: Settings, home: Path) -> Finding:
+    """Where state, store and secret are: MEMPROXY_HOME is no setting, and without it all is somewhere else."""
+    new = not state_path(settings.state, home).exists()
+    return Finding("home", None if new else True, f"{home}{': nothing was here before (MEMPROXY_HOME)' if new else ''}")
+
+
 def check_users(settings: Settings) -> Finding:
     """Who gets memory; worth knowing where requests that name no user have none."""
     who = memory_for(settings)
@@ -178,7 +184,7 @@ async def findings(settings: Settings, home: Path) -> list[Finding]:
     if settings.auth.mode == "jwt" and settings.auth.jwt.jwks_url:
         checks.append(lambda: check_tokens(settings))
     files = _held(settings, home)
-    found = [check_users(settings)]
+    found = [check_home(settings, home), check_users(settings)]
     if files is None:
         found.append(check_address(settings))
         checks += [lambda: check_state(settings, home), lambda: check_store(settings, home)]
@@ -193,7 +199,7 @@ def _held(settings: Settings, home: Path) -> Finding | None:
         holder = _served_by(settings, home)
     except ConfigError as error:
         return Finding("store", False, error.message)
-    return Finding("store", None, f"{holder} Ask its /readyz.") if holder is not None else None
+    return Finding("store", None, f"{holder} Its /readyz says how they are.") if holder is not None else None
 
 
 def _served_by(settings: Settings, home: Path) -> str | None:
@@ -206,7 +212,7 @@ def _served_by(settings: Settings, home: Path) -> str | None:
         try:
             lock.acquire()
         except AlreadyServed as error:
-            return error.message
+            return error.message.partition(" Stop that one first")[0]
         lock.release()
     return None
 

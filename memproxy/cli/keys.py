@@ -88,7 +88,11 @@ def keys_new(
         int | None, typer.Option(help="Days that it is valid; default for ever.", metavar="N", min=1)
     ] = None,
     config_entry: Annotated[
-        bool, typer.Option("--config-entry", help="Print an entry for auth.keys instead of keeping the key.")
+        bool,
+        typer.Option(
+            "--config-entry",
+            help="Only print: the entry for auth.keys on standard error, the key on standard output.",
+        ),
     ] = False,
     config: Config = None,
     json: Json = False,

@@ -90,7 +90,10 @@ class Reader:
             return self._admission.of_rules(await asyncio.to_thread(rules.extract, _plain(window)))
         credential = self.credential(scope, body)
         if credential is None:
-            raise ModelRefused("no key is known for extraction; the tenant's next request brings one, or configure one")
+            raise ModelRefused(
+                "no model or key is known for extraction: the tenant made no request since the start. Its next one brings "
+                "both; or set models.extract.model, and models.extract.api_key or upstream.api_key"
+            )
         return await self._extractor.extract(scope.tenant, credential, window)
 
     def require_model(self, scope: Scope, body: LearnBody) -> None:

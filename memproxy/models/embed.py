@@ -39,7 +39,7 @@ CLOSE_S = 3.0
 """How long `FastembedEmbedder.close` waits for a model that is just being read. A download it does not wait for."""
 
 
-WITH_MODEL = "memproxy[fastembed]"
+WITH_MODEL = "PATH[fastembed]"
 """What to install for a local model: it is most of an installation, and who uses no such model needs none of it."""
 
 
@@ -49,8 +49,8 @@ def load_local(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only
         from memproxy.models.encoder import load_fastembed  # noqa: PLC0415 - half a second, which no start needs
     except ImportError as error:
         raise EmbedderUnavailable(
-            f'the packages of the local model are not installed ({error}); run: pip install "{WITH_MODEL}"; or set '
-            "embedding.provider to openai or none"
+            f'the packages of the local model are not installed ({error}); run: pip install "{WITH_MODEL}" (PATH: the '
+            "wheel or folder that memproxy came from); or set embedding.provider to openai or none"
         ) from error
 
     return load_fastembed(settings, cache_dir, local_files_only=local_files_only)

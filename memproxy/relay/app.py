@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from memproxy.auth import BrowserGuard
 from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded, RequestError
+from memproxy.logs import Seldom
 from memproxy.metrics import metrics
 from memproxy.relay import counted
 from memproxy.relay.admission import Admission
@@ -22,6 +23,9 @@ from memproxy.wire.errors import error_response
 from memproxy.wire.format import CHAT, RESPONSES
 
 log = logging.getLogger(__name__)
+
+_FAILING = frozenset({502, 503, 504})
+"""Answers of ours that an operator must hear of: the upstream or an identity provider is away, or there is no room."""
 
 CLIENT_CLOSED = 499
 """Status in our metrics for a request whose client left (nginx's convention)."""
@@ -52,6 +56,7 @@ class Relay:
         self._running = 0
         self._idle = asyncio.Event()
         self._draining = False
+        self._failing = Seldom()
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
@@ -85,6 +90,8 @@ class Relay:
             log.warning("a request was cut off at shutdown (route %s)", route)
             status = CLIENT_CLOSED
         except MemproxyError as error:
+            if error.status in _FAILING and (count := self._failing.due(type(error).__name__)):
+                log.warning("%d requests were answered %d: %s", count, error.status, error.message)
             status = await _refuse(request, error)
         except Exception:
             # The last line of defence: a fault of ours is logged and counted, and the client gets one clear answer.

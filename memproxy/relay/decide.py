@@ -46,13 +46,13 @@ MAX_QUERIES = 4
 MOST_QUERIED = 8_000
 """Characters of each, of its beginning and its end: what is asked stands before or after what was pasted."""
 
-_REMEDIES = {
+_CAUSES = {
     "no_identity": "it brings no API key (`Authorization: Bearer …`, `api-key` or `x-api-key`) to know its user by",
-    NO_USER: "it names no user. Name one by X-Memproxy-User, memory_context.user_id or user, or set auth.unnamed_user",
-    NOT_ALLOWED: "it names a user whom its key may not name. Make keys with --user, or with --permission act_as_user",
+    NO_USER: "it names no user, nor is its key or token for one",
+    NOT_ALLOWED: "it names a user whom its key or token may not name",
     "unusable_user": "its field user (or metadata.user_id, safety_identifier) is no usable name. Send X-Memproxy-User",
 }
-"""What to do about requests that are nobody's, by the reason in their header."""
+"""Why requests are nobody's, by the reason in their header."""
 
 STAGES = ("gate", "rewrite", "embed", "search", "rerank", "assemble", "recall")
 
@@ -143,7 +143,9 @@ class Decider:
         budgets: Budgets,
         limits: ChatLimits,
         state: AccessState,
+        remembered: str,
     ) -> None:
+        """``remembered`` says who gets memory, for the log."""
         self._secret = secret
         self._authenticator = authenticator
         self._sessions = sessions
@@ -154,15 +156,18 @@ class Decider:
         self._limits = limits
         self._state = state
         self._told: set[str] = set()
+        self._remembered = remembered
 
     def _tell(self, problem: str | None) -> None:
         """Say once why requests have no memory; ``memproxy_recall_total`` counts them all."""
-        if problem in _REMEDIES and problem not in self._told:
+        if problem in _CAUSES and problem not in self._told:
             self._told.add(problem)
             log.warning(
-                "a request has no memory (skipped; reason=%s): %s. Others are only counted (memproxy_recall_total)",
+                "a request has no memory (skipped; reason=%s): %s. Who has: %s. Others are only counted "
+                "(memproxy_recall_total)",
                 problem,
-                _REMEDIES[problem],
+                _CAUSES[problem],
+                self._remembered,
             )
 
     async def decide(self, headers: Headers, chat: RequestBody, request_id: str, asked_at: datetime) -> Decision:

@@ -73,6 +73,7 @@ def make_relay(
             budgets=budgets,
             limits=_limits(now, state, engine),
             state=state,
+            remembered=who_is_remembered(now.auth, now.server),
         )
         return Handlers(
             chat=ChatHandler(

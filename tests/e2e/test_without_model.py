@@ -12,7 +12,7 @@ from tests.support.upstream import scripted_upstream
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-REMEDY = 'pip install "memproxy[fastembed]"'
+REMEDY = 'pip install "PATH[fastembed]"'
 FASTEMBED = {"embedding": {"provider": "fastembed"}}
 
 HIDING = '''

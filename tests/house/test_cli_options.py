@@ -154,7 +154,8 @@ async def test_a_check_prints_json(upstream: ScriptedUpstream, monkeypatch: pyte
     assert (checked.exit_code, told["ok"]) == (0, True)
     states = {finding["part"]: finding["state"] for finding in told["findings"]}
     assert states == dict.fromkeys(("config", "listen", "upstream", "memory", "state", "store"), "ok") | {
-        "embedder": "note"
+        "home": "note",
+        "embedder": "note",
     }
 
 
