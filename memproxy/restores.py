@@ -282,7 +282,7 @@ def _write(draft: Path, pieces: Iterator[bytes], expected: BackedUp) -> None:
 
 def _moved_aside(path: Path) -> list[Path]:
     """Give what is there another name; an own write-ahead log of a state goes with it."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     moved = []
     for one in (path, *(path.with_name(path.name + end) for end in _SQLITE_BESIDE)):
         if one.exists():

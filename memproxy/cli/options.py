@@ -104,8 +104,8 @@ def tell_of_tenants(tenant: str | None) -> None:
     """Say, where nothing was found and no tenant was named, that it may be another's."""
     if tenant is None:
         told = (
-            "Memories that came with a key are its tenant's: name it by --tenant (memproxy keys list shows that of proxy "
-            "keys, memproxy keys hash prints that of others)."
+            "Memories that came with a key are its tenant's: name it by --tenant (memproxy keys list shows that of "
+            "proxy keys, memproxy keys hash prints that of others)."
         )
         typer.echo(told, err=True)
 
