@@ -252,5 +252,7 @@ def _permissions(claims: Mapping[str, Any], claim: str | None) -> frozenset[str]
 
 
 def _invalid(error: Exception) -> Unauthenticated:
+    if isinstance(error, UnicodeDecodeError | json.JSONDecodeError):
+        return Unauthenticated("The token is not valid: a part of it is no JSON.")
     reason = str(error).strip().rstrip(".")[:200] or type(error).__name__
     return Unauthenticated(f"The token is not valid: {reason}.")
