@@ -74,7 +74,7 @@ async def _drained(here: Installation, show: Show, tenant: str | None) -> Left:
         elif loop.time() - moved > STALLED_AFTER_S:
             raise MemproxyError(
                 f"{left.learn} rows of learning and {left.index} of indexing wait and nothing moves. They may wait for "
-                "a model and its key (configure models.extract.model, and models.extract.api_key or upstream.api_key) "
+                "a model key (configure models.extract.api_key or upstream.api_key) "
                 "or for the store; see the log."
             )
     return left

@@ -12,7 +12,7 @@ _ACCESS_BYTES = 16 * 1024 * 1024
 
 
 class ModelAccess:
-    """Remembers, in memory only, how each tenant's last request reached its model. Nothing of it is ever written."""
+    """Remembers, in memory only, how each tenant's last request reached its model. No key is ever written."""
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = settings.upstream

@@ -91,8 +91,8 @@ class Reader:
         credential = self.credential(scope, body)
         if credential is None:
             raise ModelRefused(
-                "no model or key is known for extraction: the tenant made no request since the start. Its next one "
-                "brings both; or set models.extract.model, and models.extract.api_key or upstream.api_key"
+                "no key (or model) is known for extraction: the tenant made no request since the start. Its next one "
+                "brings it; or set models.extract.api_key or upstream.api_key (and models.extract.model)"
             )
         return await self._extractor.extract(scope.tenant, credential, window)
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from memproxy.core.bounded import BoundedCache
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
@@ -15,6 +16,11 @@ from memproxy.ports import Clock, JournalEntry, JournalKind, MemoryFilter, Memor
 from memproxy.settings import LearnSettings
 
 _AT_ONCE = 1_000
+
+_MODEL = "model:"
+"""How the names begin by which the state knows a tenant's model."""
+
+_NOTED_BYTES = 1024 * 1024
 
 _TAKEN_ALONG = 0.25
 """When a session of a user's is due, his others that were silent for so much of ``learn.idle_s`` are learned with it: a
@@ -45,6 +51,7 @@ class Triggers:
         # The rules ask no model: there is nothing to save up for.
         self._every = settings.every_turns if settings.mode == "model" else 1
         self._clock = clock
+        self._noted: BoundedCache[str, str] = BoundedCache(_NOTED_BYTES)
         self.beginning = asyncio.Lock()
         """Held while the rows of a user's sessions are appended, so that all of them are claimed together."""
 
@@ -72,10 +79,18 @@ class Triggers:
         Raises:
             StateUnavailable, StoreUnavailable: nothing was begun.
         """
+        await self._note_model(scope.tenant)
         if asked:
             await self.begin(scope, "asked")
         elif await self._drift.is_drifting(scope):
             await self.begin(scope, "drift")
+
+    async def _note_model(self, tenant: str) -> None:
+        """Note the name of the tenant's model, so that learning with a configured key goes on after a restart."""
+        model = self._access.model_of(tenant)
+        if model is not None and self._noted.get(tenant) != model:
+            await self._state.set_meta(_MODEL + tenant, model)
+            self._noted.put(tenant, model)
 
     async def begin(self, scope: Scope, reason: str) -> int | None:
         """Begin learning in one session now; the row's number, or None when learning is under way there.
@@ -97,7 +112,7 @@ class Triggers:
             return None  # it was erased since it was found due: nothing may name it again
         scope, unlearned = (progress.scope, progress.unlearned) if progress is not None else (scope, 0)
         until = await self._newest(scope)
-        model = self._access.model_of(scope.tenant)
+        model = self._access.model_of(scope.tenant) or await self._state.get_meta(_MODEL + scope.tenant) or None
         body = LearnBody(unlearned=unlearned, reason=reason, model=model, until=until)
         entry = JournalEntry(kind=JournalKind.LEARN, scope=scope, body=msgspec.json.encode(body))
         return await self._state.begin_learning(entry, unlearned=unlearned)

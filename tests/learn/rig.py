@@ -180,11 +180,18 @@ class Rig:
     """The worker and all it stands on."""
 
     def __init__(
-        self, folder: Path, server: ModelServer, embedder: Embedder, *, store: EdgeStore | None = None, **learn: Any
+        self,
+        folder: Path,
+        server: ModelServer,
+        embedder: Embedder,
+        *,
+        store: EdgeStore | None = None,
+        upstream_key: str | None = None,
+        **learn: Any,
     ) -> None:
         self.server = server
         self.settings = Settings(
-            upstream=UpstreamSettings(base_url=server.base_url),
+            upstream=UpstreamSettings(base_url=server.base_url, api_key=upstream_key),
             learn=LearnSettings(**{"every_turns": 2, **learn}),
         )
         self.clock = TestClock()
@@ -268,13 +275,14 @@ class Rig:
 
 @asynccontextmanager
 async def rig(
-    folder: Path, *, embedder: Embedder | None = None, started: bool = True, **learn: Any
+    folder: Path, *, embedder: Embedder | None = None, started: bool = True, asked: bool = True, **learn: Any
 ) -> AsyncIterator[Rig]:
-    """An open rig whose worker runs; the tenant's key is known."""
+    """An open rig whose worker runs; the tenant's key is known, if it ``asked`` anything since the start."""
     async with ModelServer().serving() as server:
         made = Rig(folder, server, embedder or WordEmbedder(), **learn)
         await made.open()
-        made.give_key()
+        if asked:
+            made.give_key()
         if started:
             await made.worker.start()
         try:

@@ -381,3 +381,15 @@ async def test_small_sessions_of_a_user_that_fell_silent_are_read_in_one_call(tm
         assert '"conversation": 5' in of_ann[0]
         facts = {fact.content: fact.session_id for fact in await r.facts()}
         assert facts == {f"User has a {kind} named {name}.": f"s{place}" for place, (kind, name) in enumerate(pets)}
+
+
+async def test_with_a_configured_key_learning_goes_on_after_a_restart_before_anybody_asks(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=10, idle_s=60, upstream_key="sk-operator") as r:
+        await r.say("I have a dog named Rex")
+    async with rig(tmp_path, asked=False, every_turns=10, idle_s=60, upstream_key="sk-operator") as r:
+        r.server.default = {"candidates": [{"content": "User has a dog named Rex.", "evidence": "a dog named Rex"}]}
+
+        async def learned() -> bool:
+            return len(await r.facts()) == 1
+
+        await r.meanwhile(learned, what="it is learned")
