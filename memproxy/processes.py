@@ -132,7 +132,7 @@ class Reloads:
                 return
             self.settings = settings
             logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, self._process)
-            log.debug("goes on with the reloaded configuration")
+            log.info("goes on with the reloaded configuration")
 
         self._lifeline.on_settings(lambda settings: _soon(loop, taken, settings))
 
