@@ -82,11 +82,13 @@ bench: $(STAMP)
 serve: $(STAMP)
 	$(BIN)/memproxy serve --config config.example.yaml
 
-# With the local model: the image, `make demo` and the tests have it. Versions and hashes only: the lock names no index, so it installs from whichever one pip is set up for.
+# With the local model: the image, `make demo` and the tests have it. Versions and hashes only: the lock names no index, so it
+# installs from whichever one pip is set up for. Extras stay (`coverage[toml]`): for one that the lock does not name, older pips
+# look at the newest version there is, and refuse it for want of a hash.
 lock: $(STAMP)
-	$(BIN)/uv pip compile pyproject.toml --extra fastembed --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra dev --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 -c requirements.lock -o requirements-dev.lock
-	$(BIN)/uv pip compile tests/clients/requirements.in --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 -o requirements-clients.lock
+	$(BIN)/uv pip compile pyproject.toml --extra fastembed --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra dev --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -c requirements.lock -o requirements-dev.lock
+	$(BIN)/uv pip compile tests/clients/requirements.in --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements-clients.lock
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
