@@ -28,7 +28,7 @@ from memproxy.core.backup import MANIFEST, PACKED, SECRET, VERSION, BackedUp, Ma
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.home import home_dir
-from memproxy.installation import Installation, installation
+from memproxy.installation import Installation, installation, without_learning
 from memproxy.settings import Settings
 from memproxy.upkeep import POLL_S, Show
 
@@ -103,7 +103,7 @@ def _free_name(folder: Path) -> Path:
 
 async def _made(settings: Settings, folder: Path, show: Show, *, before: Path | None) -> Manifest:
     with _draft(folder) as draft:
-        async with installation(_quiet(settings)) as here:
+        async with installation(without_learning(settings)) as here:
             await _copied(here, draft / RAW, show)
         return await asyncio.to_thread(_finished, draft, folder, before, show)
 
@@ -145,10 +145,6 @@ def _remove_abandoned(folder: Path) -> None:
             shutil.rmtree(one)
         finally:
             os.close(held)
-
-
-def _quiet(settings: Settings) -> Settings:
-    return settings.model_copy(update={"learn": settings.learn.model_copy(update={"enabled": False})})
 
 
 async def _copied(here: Installation, raw: Path, show: Show) -> None:

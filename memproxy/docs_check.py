@@ -191,7 +191,17 @@ def command_line() -> str | None:
         return None
     command = [sys.executable, "-m", "typer", "--app", "app", "memproxy.cli", "utils", "docs", "--name", "memproxy"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)  # noqa: S603 - no outside words
-    return done.stdout.partition("\n")[2].strip()
+    return _without_hidden(done.stdout.partition("\n")[2].strip())
+
+
+def _without_hidden(page: str) -> str:
+    """The page without the commands that no help lists."""
+    from memproxy.cli import app  # noqa: PLC0415 - only this page needs it
+
+    for name in (command.callback.__name__ for command in app.registered_commands if command.hidden):  # type: ignore[union-attr]
+        page = re.sub(rf"^\* `{name}`:.*\n", "", page, flags=re.MULTILINE)
+        page = re.sub(rf"^## `memproxy {name}`\n.*?(?=^## |\Z)", "", page, flags=re.MULTILINE | re.DOTALL)
+    return page
 
 
 def generated(name: str) -> str | None:

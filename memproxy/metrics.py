@@ -84,7 +84,10 @@ KNOWN: dict[str, dict[str, Rows]] = {
     "store_searches": {ENGINE: _each("index", "engine")},
     "limits_reached": {
         RELAY: _pairs(dict.fromkeys(("chat_per_minute", "turns_per_minute", "memories"), "tenant user")),
-        ENGINE: _pairs(dict.fromkeys(("turns_per_minute", "model_tokens_per_hour", "memories"), "tenant user")),
+        ENGINE: (
+            *_pairs(dict.fromkeys(("turns_per_minute", "model_tokens_per_hour", "memories"), "tenant user")),
+            ("model_tokens_per_day", "tenant"),
+        ),
     },
     "receipts_dropped": {RELAY: _each("relay"), ENGINE: _each("full", "state")},
     "internal_errors": {

@@ -57,8 +57,11 @@ class Restoration:
         manifest: Its manifest.
     """
 
-    def __init__(self, settings: Settings, folder: Path, *, force: bool, free: Callable[[Path], int]) -> None:
-        """``force``: what is there may be replaced. ``free`` tells the free bytes of a folder's disk.
+    def __init__(
+        self, settings: Settings, folder: Path, *, force: bool, free: Callable[[Path], int], served: str | None = None
+    ) -> None:
+        """``force``: what is there may be replaced. ``free`` tells the free bytes of a folder's disk. ``served`` says
+        which server has the place: it can only be looked at then.
 
         Raises:
             ConfigError: the folder is no backup and holds none, or its form is a newer version's.
@@ -68,6 +71,7 @@ class Restoration:
         self.manifest = read_manifest(self.folder)
         self._force = force
         self._free = free
+        self._served = served
         self._targets = {STORE: store_path(settings.store, home), STATE: state_path(settings.state, home)}
         if SECRET in self.manifest.files:
             self._targets[SECRET] = home / SECRET
@@ -79,6 +83,7 @@ class Restoration:
             self._about_backup(),
             self._about_versions(heads),
             self._about_files(damaged),
+            *([Finding(part="server", works=False, text=self._served)] if self._served else []),
             self._about_targets(),
             *self._about_room(needed),
         ]
@@ -196,17 +201,25 @@ class Restoration:
 
 @contextlib.contextmanager
 def restoring(
-    settings: Settings, folder: Path, *, force: bool, free: Callable[[Path], int] = free_bytes
+    settings: Settings, folder: Path, *, force: bool, only_look: bool = False, free: Callable[[Path], int] = free_bytes
 ) -> Iterator[Restoration]:
     """A restoration that can be looked at and run. Within it no server starts on what would be replaced.
 
     Raises:
-        AlreadyServed: a server is running on the store or state; said before anything is looked at.
+        AlreadyServed: a server is running on the store or state; said before anything is looked at. With ``only_look``
+            it is one of the findings: a backup can be checked where its server runs.
         ConfigError: the folder is no backup, and holds none; or the store is a server's.
     """
     check_embedded(settings)
-    with holding(settings):
-        yield Restoration(settings, folder, force=force, free=free)
+    with contextlib.ExitStack() as held:
+        served = None
+        try:
+            held.enter_context(holding(settings))
+        except ConfigError as error:  # `AlreadyServed`, mostly
+            if not only_look:
+                raise
+            served = error.message.rstrip(".")
+        yield Restoration(settings, folder, force=force, free=free, served=served)
 
 
 def restore(settings: Settings, folder: Path, show: Show, *, force: bool) -> list[Path]:

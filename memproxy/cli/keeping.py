@@ -1,6 +1,7 @@
 """Commands that work on what is remembered, where it is: learn, consolidate, write anew, forget, prune."""
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,12 +15,10 @@ from memproxy.cli.options import (
     Whole,
     Yes,
     a_name,
-    confirmed,
     quiet_settings,
     show,
-    tell_of_tenants,
+    told_forgotten,
     told_of_all,
-    whose,
 )
 from memproxy.errors import NotBuilt
 
@@ -98,11 +97,8 @@ def forget(
 
     settings = quiet_settings(config)
     what = f"session {session!r} of user {user!r}" if session is not None else f"everything of user {user!r}"
-    confirmed(f"forget {what}", yes=yes)
-    gone = asyncio.run(upkeep.forget(settings, tenant=tenant, user=user, session=session))
-    show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=json)
-    if not gone:
-        tell_of_tenants(tenant)
+    forgetting = partial(upkeep.forget, settings, tenant=tenant, user=user, session=session)
+    told_forgotten(forgetting, what, tenant, yes=yes, as_json=json)
 
 
 def prune(

@@ -7,6 +7,7 @@ nobody's text. The audit log says what was looked at from here (`api.audit`).
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -18,10 +19,10 @@ from memproxy.cli.options import (
     Tenant,
     User,
     Yes,
-    confirmed,
     quiet_settings,
     show,
     tell_of_tenants,
+    told_forgotten,
     whose,
 )
 
@@ -173,12 +174,9 @@ def forget(
 
     settings = quiet_settings(config)
     what = f"{', '.join(memory_ids)} of user {user!r}" if memory_ids else f"everything of user {user!r}"
-    confirmed(f"forget {what}", yes=yes)
-    if memory_ids:
-        gone = asyncio.run(_forgotten(settings, tenant, user, memory_ids))
-    else:
-        gone = asyncio.run(upkeep.forget(settings, tenant=tenant, user=user, session=None))
-    show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=json)
+    whole = partial(upkeep.forget, settings, tenant=tenant, user=user, session=None)
+    forgetting = partial(_forgotten, settings, tenant, user, memory_ids) if memory_ids else whole
+    told_forgotten(forgetting, what, tenant, yes=yes, as_json=json)
 
 
 async def _forgotten(settings: "Settings", tenant: str | None, user: str, memory_ids: list[str]) -> int:

@@ -149,7 +149,7 @@ def restore(
 
     settings = quiet_settings(config)
     told_of_all(tenant, "restore")
-    with restores.restoring(settings, folder, force=force) as restoration:
+    with restores.restoring(settings, folder, force=force, only_look=only_look) as restoration:
         with upkeep.progress("checking") as told:
             findings = restoration.look(told)
         for one in findings:

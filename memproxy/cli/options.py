@@ -2,8 +2,9 @@
 installation is meant.
 """
 
+import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,6 +122,21 @@ def confirmed(what: str, *, yes: bool) -> None:
         raise typer.BadParameter(f"nobody can be asked here: give --yes to {what} for good", param_hint="--yes")
     if not yes:
         typer.confirm(f"{what[0].upper()}{what[1:]} for good?", abort=True, err=True)
+
+
+def told_forgotten(
+    forget: Callable[[], Coroutine[Any, Any, int]], what: str, tenant: str | None, *, yes: bool, as_json: bool
+) -> None:
+    """Ask whether this is to be forgotten for good, have it done, and say how many memories it was.
+
+    Raises:
+        BadParameter, Abort: as `confirmed`.
+    """
+    confirmed(f"forget {what}", yes=yes)
+    gone = asyncio.run(forget())
+    show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=as_json)
+    if not gone:
+        tell_of_tenants(tenant)
 
 
 class Command(TyperCommand):

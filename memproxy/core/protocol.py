@@ -241,6 +241,10 @@ class PlanBody(msgspec.Struct, kw_only=True):
     vectors: dict[str, GivenVectors] = {}
 
 
+IDLE = "idle"
+"""Reason of a row of a session that fell silent."""
+
+
 class LearnBody(msgspec.Struct, kw_only=True):
     """Journal row ``learn``: extract from the last ``unlearned`` turns of the scope's session (with their window), of
     those said until ``until`` (the newest one when the row was made; what comes later has a later row).

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from memproxy.core.memory import Kind, Memory, Source
-from memproxy.core.protocol import PlanBody, TurnsBody
+from memproxy.core.protocol import IDLE, LearnBody, PlanBody, TurnsBody
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
@@ -291,5 +291,11 @@ def _joins(row: JournalRow) -> tuple[JournalKind, object, bool]:
     entry = row.entry
     if entry.kind is JournalKind.TURNS:
         return entry.kind, entry.scope, False
-    is_silent = entry.kind is JournalKind.LEARN and row.plan is None and b'"reason":"idle"' in entry.body
-    return entry.kind, entry.scope.owner, not is_silent
+    return entry.kind, entry.scope.owner, not (entry.kind is JournalKind.LEARN and _fell_silent(row))
+
+
+def _fell_silent(row: JournalRow) -> bool:
+    try:
+        return row.plan is None and decoded(row.entry.body, LearnBody).reason == IDLE
+    except RequestError:  # handled alone, it is refused
+        return False

@@ -7,7 +7,7 @@ import msgspec
 
 from memproxy.core.bounded import BoundedCache
 from memproxy.core.memory import Kind
-from memproxy.core.protocol import LearnBody
+from memproxy.core.protocol import IDLE, LearnBody
 from memproxy.core.scope import Scope
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.drift import Drift
@@ -69,7 +69,7 @@ class Triggers:
         for owner in due:
             async with self._locks.of(owner), self.beginning:
                 for progress in (one for one in silent if one.scope.owner == owner):
-                    reason = "turns" if progress.unlearned >= every else "idle"
+                    reason = "turns" if progress.unlearned >= every else IDLE
                     begun += await self._begin_locked(progress.scope, reason, known=True) is not None
         return begun
 

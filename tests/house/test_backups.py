@@ -461,6 +461,16 @@ def test_a_restoration_can_be_looked_at_without_being_done(known: Path, saved: P
     assert sorted(known.rglob("*")) == before
 
 
+def test_a_backup_can_be_checked_where_its_server_runs(known: Path, saved: Path) -> None:
+    with holding(settings()):
+        checked = run("restore", str(saved), "--check", "--force")
+        assert checked.exit_code == 1
+        assert ["FAIL server" in checked.output, "ok   files" in checked.output] == [True, True]
+        refused = run("restore", str(saved), "--force")
+        assert refused.exit_code == 1
+        assert "ok   files" not in refused.output, "nothing is looked at for what cannot be"
+
+
 async def test_progress_goes_on_to_the_end(known: Path, tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     await backup(settings(), tmp_path / "saved", lambda done, total: steps.append((done, total)))
