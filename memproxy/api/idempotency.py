@@ -26,8 +26,7 @@ from memproxy.auth import administered_user, resolve_user
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import Conflict, KeyReused, MemproxyError, RequestError
-from memproxy.ports import GivenAnswer
-from memproxy.ports.access import ANSWERS_KEPT
+from memproxy.ports.state import ANSWERS_KEPT, GivenAnswer
 
 HEADER = "idempotency-key"
 REPLAYED = "idempotency-replayed"

@@ -6,7 +6,7 @@ from memproxy.auth.limits import MEMORIES, QUOTA, Rates, limit_reached
 from memproxy.core.scope import Scope
 from memproxy.errors import TooManyRequests
 from memproxy.learn.budget import budgets, spent_on_learning
-from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import Clock, MemoryFilter, MemoryStore, UsageStore
 from memproxy.settings import LimitsSettings, Settings
 
 COUNT_SECONDS = 5.0
@@ -21,7 +21,7 @@ _MOST_KNOWN = 10_000
 class Quotas:
     """Counts memories, and knows the rates. One instance for an engine: all writes come through it."""
 
-    def __init__(self, settings: Settings, state: StateStore, store: MemoryStore, clock: Clock) -> None:
+    def __init__(self, settings: Settings, state: UsageStore, store: MemoryStore, clock: Clock) -> None:
         self._budgets = budgets(settings.learn)
         self._state = state
         self._store = store

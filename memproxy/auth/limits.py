@@ -8,7 +8,7 @@ from datetime import datetime
 from memproxy.core.scope import Scope
 from memproxy.errors import TooManyRequests
 from memproxy.metrics import metrics
-from memproxy.ports import AccessState, Charge, Spent
+from memproxy.ports import Charge, Spent, UsageStore
 from memproxy.settings import LimitsSettings
 
 MINUTE, HOUR = 60, 3600
@@ -22,7 +22,7 @@ MEMORIES = "memories"
 class Rates:
     """Counts against ``limits.tenant`` and ``limits.user``."""
 
-    def __init__(self, limits: LimitsSettings, state: AccessState, now: Callable[[], datetime]) -> None:
+    def __init__(self, limits: LimitsSettings, state: UsageStore, now: Callable[[], datetime]) -> None:
         self._limits = limits
         self._state = state
         self._now = now

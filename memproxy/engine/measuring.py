@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from memproxy.errors import MemoryUnavailable, StateUnavailable, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import MemoryStore, StateStore
+from memproxy.ports import MemoryStore, MetaStore
 from memproxy.recall.pipeline import Recall
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Measuring:
         parts: MutableMapping[str, str],
         opened: Collection[str],
         *,
-        state: StateStore,
+        state: MetaStore,
         store: MemoryStore,
         recall: Recall,
     ) -> None:

@@ -14,7 +14,7 @@ from memproxy.core.receipt import Cited, Recalled, ReceiptPart
 from memproxy.core.redact import redact
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, StateStore
+from memproxy.ports import Clock, ReceiptStore
 from memproxy.recall.answering import Judgement
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
@@ -44,7 +44,7 @@ _Waiting = tuple[str, Callable[[], ReceiptPart]]
 class ReceiptKeeper:
     """Takes what recall answered, and what the relay tells, and writes it soon."""
 
-    def __init__(self, state: StateStore, clock: Clock, settings: Settings) -> None:
+    def __init__(self, state: ReceiptStore, clock: Clock, settings: Settings) -> None:
         self._state = state
         self._clock = clock
         self._redact = frozenset[str](settings.privacy.redact)

@@ -16,7 +16,7 @@ from memproxy.core.turn import make_turns
 from memproxy.learn.erasure import Gone
 from memproxy.learn.index import decoded
 from memproxy.learn.locks import Owner
-from memproxy.ports import JournalKind, JournalRow, MemoryStore, StateStore
+from memproxy.ports import JournalKind, JournalRow, MemoryStore, OwnerStore
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class _Asked(msgspec.Struct, frozen=True):
 class Ahead:
     """Says which deletions may go ahead of which rows."""
 
-    def __init__(self, store: MemoryStore, state: StateStore, gone: Gone) -> None:
+    def __init__(self, store: MemoryStore, state: OwnerStore, gone: Gone) -> None:
         """``gone`` is told which rows went with a conversation."""
         self._gone = gone
         self._store = store

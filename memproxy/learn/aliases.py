@@ -8,7 +8,7 @@ from memproxy.core.memory import Memory
 from memproxy.core.palace import USER, is_role, same_names, subject_name
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
-from memproxy.ports import StateStore
+from memproxy.ports import PalaceStore
 
 _MOST_VARIANTS = 8
 
@@ -21,7 +21,7 @@ class Aliases:
         self._names = dict(names)
 
     @classmethod
-    async def of(cls, state: StateStore, scope: Scope) -> "Aliases":
+    async def of(cls, state: PalaceStore, scope: Scope) -> "Aliases":
         """Those that hold for what is learned in a scope: names that were told in another project stay there.
 
         Raises:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from memproxy.learn.writes import Writes
-from memproxy.ports import StateStore
+from memproxy.ports import JournalStore
 
 MOST_S = 0.5
 """So long a captured row waits; then the flush that it waits for waits for no pause any more."""
@@ -22,7 +22,7 @@ class Blocked:
         wake: has `look` called again.
     """
 
-    def __init__(self, state: StateStore, writes: Writes, *, wake: Callable[[], None]) -> None:
+    def __init__(self, state: JournalStore, writes: Writes, *, wake: Callable[[], None]) -> None:
         self._state = state
         self._writes = writes
         self._wake = wake

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from memproxy.core.tokens import estimate
 from memproxy.errors import BudgetSpent
 from memproxy.metrics import metrics
-from memproxy.ports import Charge, Clock, ModelReply, StateStore
+from memproxy.ports import Charge, Clock, ModelReply, UsageStore
 from memproxy.settings import LearnSettings
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def budgets(learn: LearnSettings) -> list[Budget]:
     return [Budget(name, tokens, span) for name, (tokens, span) in named.items() if tokens is not None]
 
 
-async def spent_on_learning(state: StateStore, tenant: str, since: datetime) -> int:
+async def spent_on_learning(state: UsageStore, tenant: str, since: datetime) -> int:
     """Tokens of the tenant's learning since then.
 
     Raises:
@@ -97,7 +97,7 @@ class TokenMeter:
     """
 
     def __init__(
-        self, state: StateStore, clock: Clock, learn: LearnSettings | None, *, per_user: int | None = None
+        self, state: UsageStore, clock: Clock, learn: LearnSettings | None, *, per_user: int | None = None
     ) -> None:
         self._state = state
         self._clock = clock

@@ -10,7 +10,7 @@ from memproxy.core.slots import singular
 from memproxy.core.text import key_terms
 from memproxy.learn.vectors import Vectors
 from memproxy.learn.windows import Windows
-from memproxy.ports import StateStore
+from memproxy.ports import ProgressStore
 
 _LEAST_TERMS = 3
 """Key terms of a message that is about something; "ok, thanks" changes no topic."""
@@ -27,7 +27,7 @@ class Drift:
             the earlier messages' vectors, or without vectors the share of its key terms that were said. None: off.
     """
 
-    def __init__(self, threshold: float | None, *, state: StateStore, windows: Windows, vectors: Vectors) -> None:
+    def __init__(self, threshold: float | None, *, state: ProgressStore, windows: Windows, vectors: Vectors) -> None:
         self._threshold = threshold
         self._state = state
         self._windows = windows

@@ -20,7 +20,7 @@ from memproxy.learn.awaiting import Awaiting
 from memproxy.learn.backoff import counted_delay, outage_delay
 from memproxy.learn.locks import Owner
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, JournalKind, JournalRow, StateStore
+from memproxy.ports import Clock, JournalKind, JournalRow, JournalStore
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Endings:
     def __init__(
         self,
         *,
-        state: StateStore,
+        state: JournalStore,
         clock: Clock,
         max_attempts: int,
         awaiting: Awaiting,

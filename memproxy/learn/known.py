@@ -14,7 +14,7 @@ from memproxy.core.slots import slot_name
 from memproxy.learn.aliases import Aliases
 from memproxy.learn.forgotten import is_about, marks, with_words, word_marks
 from memproxy.learn.vectors import merged
-from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, SlotChange, StateStore
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, SlotChange, SlotStore
 
 _LONGEST_CHAIN = 100
 _GONE = "gone"
@@ -40,7 +40,7 @@ def _new_key(memory: Memory) -> str:
 class Known:
     """A view that changes with the plan; nothing is written. Made anew for every attempt at a plan."""
 
-    def __init__(self, scope: Scope, store: MemoryStore, state: StateStore) -> None:
+    def __init__(self, scope: Scope, store: MemoryStore, state: SlotStore) -> None:
         # The session only tells which turn is meant where an id is used in several.
         self.owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
         self._store = store

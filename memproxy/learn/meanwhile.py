@@ -15,13 +15,13 @@ from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.learn.orders import ended_with
 from memproxy.learn.traces import taken_back, traces_of
-from memproxy.ports import MemoryStore, SlotChange, StateStore
+from memproxy.ports import MemoryStore, SlotChange, SlotStore
 
 
 class Meanwhile:
     """Ends in a learn row's saved plan what orders to forget, carried out since, mean of it."""
 
-    def __init__(self, store: MemoryStore, state: StateStore) -> None:
+    def __init__(self, store: MemoryStore, state: SlotStore) -> None:
         self._store = store
         self._state = state
 

@@ -9,7 +9,7 @@ import msgspec
 from memproxy.core.memory import Memory
 from memproxy.core.palace import Names, assign, assign_turns, moved_turns
 from memproxy.core.scope import Scope
-from memproxy.ports import StateStore
+from memproxy.ports import PalaceStore
 
 _AT_ONCE = 50_000
 """Characters that are looked through on the event loop; more are in a thread, for others would wait for it."""
@@ -27,7 +27,7 @@ def places_of(memory: Memory) -> dict[str, str | None]:
 class Palace:
     """Assigns places; the state allots the numbers."""
 
-    def __init__(self, state: StateStore) -> None:
+    def __init__(self, state: PalaceStore) -> None:
         self._state = state
 
     async def turns(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:

@@ -28,7 +28,7 @@ from memproxy.learn.outcomes import requests_of
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.planted import plants
 from memproxy.learn.succession import Succession
-from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, SlotChange, StateStore
+from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, SlotChange, SlotStore
 
 CHANGES = "changes_pending"
 """Name in the ``metadata`` of the message that changes something: what is pending by it, ``facts`` by id and ``turns``
@@ -62,7 +62,7 @@ class Marks(msgspec.Struct, frozen=True):
 class Pending:
     """Finds what new messages surely end, and marks it. Callers hold the owner's lock."""
 
-    def __init__(self, store: MemoryStore, state: StateStore, lexical: LexicalEncoder) -> None:
+    def __init__(self, store: MemoryStore, state: SlotStore, lexical: LexicalEncoder) -> None:
         self._store = store
         self._state = state
         self._lexical = lexical

@@ -13,7 +13,7 @@ from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.locks import Owner, OwnerLocks
-from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Passage, Point, StateStore
+from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, MetaStore, Passage, Point
 from memproxy.recall.documents import bm25_text, dense_text
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Vectors:
         self,
         *,
         store: MemoryStore,
-        state: StateStore,
+        state: MetaStore,
         embedder: Embedder,
         lexical: LexicalEncoder,
         locks: OwnerLocks,

@@ -10,7 +10,7 @@ from memproxy.learn.endings import Endings
 from memproxy.learn.locks import Owner
 from memproxy.learn.triggers import Triggers
 from memproxy.learn.writes import Writes
-from memproxy.ports import JournalKind, JournalRow, StateStore
+from memproxy.ports import JournalKind, JournalRow, JournalStore
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Waits:
     def __init__(
         self,
         *,
-        state: StateStore,
+        state: JournalStore,
         triggers: Triggers,
         endings: Endings,
         writes: Writes,

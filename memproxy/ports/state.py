@@ -1,19 +1,20 @@
-"""The seam to the journal, the slot register, sessions, receipts and learning progress."""
+"""The seam to the state: the journal, slots, sessions, receipts, and what is kept about callers, one contract each."""
 
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from memproxy.core.audit import Audited, AuditEntry
+from memproxy.core.choices import Choices
 from memproxy.core.palace import Names
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
-from memproxy.ports.access import AccessState
 
 
 class JournalKind(enum.StrEnum):
@@ -130,22 +131,44 @@ class SlotChange(msgspec.Struct, frozen=True, kw_only=True):
     new: str | None
 
 
-class StateStore(AccessState, Protocol):
-    """The journal, the slot register, sessions, learning progress, and what is kept about callers.
+ANSWERS_KEPT = timedelta(hours=24)
+"""How long a call can be repeated by its idempotency key."""
 
-    Several processes open the same state. All calls raise `errors.StateUnavailable` when it does not answer.
+
+class Charge(msgspec.Struct, frozen=True, kw_only=True):
+    """``amount`` uses of ``what`` by a user (or, with ``user`` None, by the whole tenant) in the window under way: one
+    begins with the first use after the last, and is ``seconds`` long. ``limit`` None counts without a bound.
     """
 
-    async def open(self) -> None:
-        """Open, create or migrate."""
+    tenant: str
+    user: str | None = None
+    what: str
+    seconds: int
+    amount: int = 1
+    limit: int | None = None
 
-    async def close(self) -> None:
-        """Finish what was begun and release everything."""
 
-    async def append(self, entry: JournalEntry) -> int:
-        """Durable when it returns (one commit shared by all that wait); answers the row's number. 0: nothing is
-        written, because its owner (or session) was erased after it was captured.
-        """
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted in a charge's window under way, and in how many seconds (at least one) it is past."""
+
+    charge: Charge
+    used: int
+    wait_s: int
+
+
+class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that came with an idempotency key: the digest of what was asked, and the sealed answer. ``answer`` None:
+    it has not been answered yet, or (``erased``) what it answered was deleted since.
+    """
+
+    asked: str
+    at: datetime
+    answer: bytes | None = None
+    erased: bool = False
+
+
+class SpillStore(Protocol):
+    """Entries that the journal could not take yet, kept where they survive this process."""
 
     async def set_aside(self, entry: JournalEntry) -> int | None:
         """Keep an entry that `append` has not taken (yet) where it survives this process: whoever opens the state next
@@ -158,6 +181,15 @@ class StateStore(AccessState, Protocol):
 
     async def drop_aside(self, number: int) -> None:
         """The journal has the entry by now."""
+
+
+class JournalStore(Protocol):
+    """Rows that wait to be indexed, applied and learned from; in their order for each owner and lane."""
+
+    async def append(self, entry: JournalEntry) -> int:
+        """Durable when it returns (one commit shared by all that wait); answers the row's number. 0: nothing is
+        written, because its owner (or session) was erased after it was captured.
+        """
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         """Take back the rows that a dead engine had claimed; called once by the engine at its start.
@@ -207,6 +239,10 @@ class StateStore(AccessState, Protocol):
     async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
         """As `queue_sizes`, of one owner's rows alone."""
 
+
+class SlotStore(Protocol):
+    """The slot register: which memory holds a slot. `JournalStore.save_plan` changes it too, by compare-and-set."""
+
     async def slots(self, scope: Scope, names: Sequence[str]) -> dict[str, str]:
         """Who holds these slots of the owner: slot name to memory id; free ones are left out."""
 
@@ -216,35 +252,9 @@ class StateStore(AccessState, Protocol):
     async def drop_slots(self, scope: Scope, prefix: str) -> None:
         """Free every slot of the owner whose name begins so."""
 
-    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
-        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left. The
-        numbers of the rows.
-        ``until`` is the number of the last journal row that goes: what came after the erasure was asked for stays, but
-        for ``learn`` rows, which rest on what is gone.
-        """
 
-    async def owners(self, *, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
-        """Everybody (tenant and user) for whom anything was ever written and not forgotten, in order, those behind
-        ``after``. For maintenance alone.
-        """
-
-    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
-        """Append a row that erases all of its owner. With encryption the owner's key goes in the same commit, so that
-        nothing can be read from then on, and with it the rows that it sealed. The row's number, and theirs.
-        """
-
-    async def wipe(self) -> None:
-        """Drop from the state's files what was deleted in it, as far as that is ours to do."""
-
-    async def forget_receipts(self, scope: Scope, projects: Collection[str], sessions: Collection[str]) -> None:
-        """Erase the receipts of the owner's requests in these projects (of all sessions, or of these), and what is told
-        of what was learned in them.
-        """
-
-    async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
-        """Erase what receipts hold of the words of these deleted turns, and of queries in their sessions (empty: turns
-        of no session).
-        """
+class ProgressStore(Protocol):
+    """How far learning is in each session."""
 
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
         """``count`` more turns of ``scope.session`` are indexed and not learned from yet."""
@@ -268,11 +278,9 @@ class StateStore(AccessState, Protocol):
         has learning under way already.
         """
 
-    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
-        """Count input and output tokens of a model call of ours in the hour that begins ``at``."""
 
-    async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
-        """Input and output tokens of our own model calls in the hours since then, by source."""
+class SessionStore(Protocol):
+    """Which session a conversation belongs to, by the prefixes it had."""
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         """Which sessions of the owner continue these conversation prefixes (newest first for each key)."""
@@ -282,21 +290,9 @@ class StateStore(AccessState, Protocol):
     ) -> None:
         """Note that these prefixes belong to that session; not if it was erased since ``asked_at``."""
 
-    async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
-        """Write parts of receipts, in one commit; none of what was erased since its request came. Receipts are kept for
-        some days, and so many at most.
-        """
 
-    async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
-        """The receipt of one of the owner's requests; None when there is none (any more)."""
-
-    async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
-        """Write what the learning of a journal row came to; once, however often it is told. Nothing is written when
-        the row is gone: its owner was erased.
-        """
-
-    async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
-        """What was learned lately (or in one session) as far as the scope sees it, newest first."""
+class BlockStore(Protocol):
+    """The blocks that sessions were given, to be repeated byte for byte."""
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
         """The blocks that ``scope.session`` was given before these messages (names of the caller's choice), as far as
@@ -314,6 +310,40 @@ class StateStore(AccessState, Protocol):
         """Delete the lines of these memories from all blocks of the owner (None: delete all its blocks); answers how
         many lines went. Called after the memories can no longer be recalled.
         """
+
+
+class ReceiptStore(Protocol):
+    """What was recalled and injected for each request, and what was learned from it."""
+
+    async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
+        """Write parts of receipts, in one commit; none of what was erased since its request came. Receipts are kept for
+        some days, and so many at most.
+        """
+
+    async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
+        """The receipt of one of the owner's requests; None when there is none (any more)."""
+
+    async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
+        """Write what the learning of a journal row came to; once, however often it is told. Nothing is written when
+        the row is gone: its owner was erased.
+        """
+
+    async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
+        """What was learned lately (or in one session) as far as the scope sees it, newest first."""
+
+    async def forget_receipts(self, scope: Scope, projects: Collection[str], sessions: Collection[str]) -> None:
+        """Erase the receipts of the owner's requests in these projects (of all sessions, or of these), and what is told
+        of what was learned in them.
+        """
+
+    async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
+        """Erase what receipts hold of the words of these deleted turns, and of queries in their sessions (empty: turns
+        of no session).
+        """
+
+
+class PalaceStore(Protocol):
+    """The numbers and names of every owner's wings, rooms and closets."""
 
     async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
         """Allot numbers in the owner's palace to what has none yet, in one commit, and answer where each stands. A
@@ -356,6 +386,99 @@ class StateStore(AccessState, Protocol):
     async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
         """Erase closets, each the pointer of its room and its name: nothing stands there any more."""
 
+
+class OwnerStore(Protocol):
+    """Who has anything here, and the erasure of all of it."""
+
+    async def owners(self, *, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
+        """Everybody (tenant and user) for whom anything was ever written and not forgotten, in order, those behind
+        ``after``. For maintenance alone.
+        """
+
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left. The
+        numbers of the rows.
+        ``until`` is the number of the last journal row that goes: what came after the erasure was asked for stays, but
+        for ``learn`` rows, which rest on what is gone.
+        """
+
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        """Append a row that erases all of its owner. With encryption the owner's key goes in the same commit, so that
+        nothing can be read from then on, and with it the rows that it sealed. The row's number, and theirs.
+        """
+
+    async def wipe(self) -> None:
+        """Drop from the state's files what was deleted in it, as far as that is ours to do."""
+
+
+class UsageStore(Protocol):
+    """What was used: counted against limits, and tokens of our own model calls."""
+
+    async def spend(self, charges: Sequence[Charge], now: datetime) -> Spent | None:
+        """Count all of these, or none when one would go over its limit: that one is answered. Right over all processes
+        that share the state.
+        """
+
+    async def spent(self, charge: Charge, now: datetime) -> Spent:
+        """What was counted so far in the window under way; nothing is counted by asking."""
+
+    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
+        """Count input and output tokens of a model call of ours in the hour that begins ``at``."""
+
+    async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
+        """Input and output tokens of our own model calls in the hours since then, by source."""
+
+
+class ChoiceStore(Protocol):
+    """What owners and their agents have chosen (memory off, learning off ...)."""
+
+    def news(self) -> bytes:
+        """Other bytes than before whenever choices or proxy keys were changed, by whatever process."""
+
+    async def choices(self, scope: Scope) -> Choices:
+        """What holds for the owner and ``scope.agent``: the agent's settings over the user's. Kept in memory for some
+        seconds, and forgotten at once in every process when somebody changes them.
+        """
+
+    async def own_choices(self, scope: Scope) -> Choices | None:
+        """What was set for exactly the owner (``scope.agent`` None) or that agent; None when nothing was."""
+
+    async def choose(self, scope: Scope, choices: Choices, at: datetime) -> None:
+        """Set them for the owner, or its agent; `NOTHING_CHOSEN` deletes them."""
+
+
+class AnswerStore(Protocol):
+    """Answers to calls with an idempotency key."""
+
+    async def given_answer(self, scope: Scope, name: str) -> GivenAnswer | None:
+        """What is kept under this name of the owner's; None when there is nothing (any more)."""
+
+    async def keep_answer(self, scope: Scope, name: str, given: GivenAnswer) -> None:
+        """Keep it, in place of an earlier one; for `ANSWERS_KEPT` at least."""
+
+    async def drop_answer(self, scope: Scope, name: str) -> None:
+        """The call came to nothing: it may be made again, also with another body."""
+
+    async def erase_answers(self, scope: Scope) -> None:
+        """Delete what the owner's answers said; that they were given stays."""
+
+
+class AuditStore(Protocol):
+    """Who did what through the API."""
+
+    async def note_audit(self, entries: Sequence[AuditEntry]) -> None:
+        """Write entries, in one commit. So many are kept at most, the newest."""
+
+    async def audit(self, tenant: str | None, *, before: int | None, limit: int) -> list[Audited]:
+        """Entries of a tenant (None: of all) with numbers below ``before``, newest first."""
+
+
+class KeyStore(Protocol):
+    """The records of proxy keys."""
+
+    def news(self) -> bytes:
+        """Other bytes than before whenever choices or proxy keys were changed, by whatever process."""
+
     async def proxy_key(self, key_id: str) -> KeyRecord | None:
         """The record of a proxy key, revoked ones included."""
 
@@ -368,11 +491,46 @@ class StateStore(AccessState, Protocol):
     async def revoke_proxy_key(self, key_id: str, at: datetime) -> bool:
         """End a key's validity; False when there is none of that id that was valid."""
 
-    async def backup(self, path: Path) -> None:
-        """Copy the whole state, as it is at one moment, into a new file."""
+
+class MetaStore(Protocol):
+    """Facts about this installation."""
 
     async def get_meta(self, key: str) -> str | None:
         """A fact about this installation (the store's id, the embedder it was built with)."""
 
     async def set_meta(self, key: str, value: str) -> None:
         """Note a fact about this installation."""
+
+
+class StateStore(
+    SpillStore,
+    JournalStore,
+    SlotStore,
+    ProgressStore,
+    SessionStore,
+    BlockStore,
+    ReceiptStore,
+    PalaceStore,
+    OwnerStore,
+    UsageStore,
+    ChoiceStore,
+    AnswerStore,
+    AuditStore,
+    KeyStore,
+    MetaStore,
+    Protocol,
+):
+    """All of these contracts over one state. Several processes open the same state.
+
+    Every call of every contract raises `errors.StateUnavailable` when the state does not answer. Whoever uses it takes
+    the contracts that it needs.
+    """
+
+    async def open(self) -> None:
+        """Open, create or migrate."""
+
+    async def close(self) -> None:
+        """Finish what was begun and release everything."""
+
+    async def backup(self, path: Path) -> None:
+        """Copy the whole state, as it is at one moment, into a new file."""

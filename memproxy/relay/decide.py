@@ -19,7 +19,7 @@ from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, Unauthenticated
 from memproxy.metrics import metrics
-from memproxy.ports import AccessState
+from memproxy.ports import ChoiceStore
 from memproxy.relay import counted
 from memproxy.relay.budget import Budgets
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
@@ -142,7 +142,7 @@ class Decider:
         sticky: Sticky,
         budgets: Budgets,
         limits: ChatLimits,
-        state: AccessState,
+        state: ChoiceStore,
         remembered: str,
     ) -> None:
         """``remembered`` says who gets memory, for the log."""

@@ -13,7 +13,7 @@ import msgspec
 from memproxy import metrics as all_metrics
 from memproxy.auth import Headers
 from memproxy.errors import MethodNotAllowed, NotFound, StateUnavailable, Unauthenticated
-from memproxy.ports import StateStore
+from memproxy.ports import JournalStore
 from memproxy.relay.capture import Journal
 from memproxy.relay.engine import EngineClient
 from memproxy.relay.request import Request
@@ -38,7 +38,7 @@ class Health:
         self,
         engine: EngineClient,
         journal: Journal,
-        state: StateStore,
+        state: JournalStore,
         telemetry: TelemetrySettings,
         remembered: str = "",
         *,

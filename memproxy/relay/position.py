@@ -12,7 +12,7 @@ import msgspec
 from memproxy.core.bounded import BoundedCache
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import StateStore
+from memproxy.ports import MetaStore
 from memproxy.tasks import TaskOwner
 from memproxy.wire.chat import Position
 
@@ -33,7 +33,7 @@ class Positions:
     start.
     """
 
-    def __init__(self, configured: Position, state: StateStore, tasks: TaskOwner) -> None:
+    def __init__(self, configured: Position, state: MetaStore, tasks: TaskOwner) -> None:
         self._configured = configured
         self._state = state
         self._tasks = tasks

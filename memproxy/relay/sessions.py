@@ -19,7 +19,7 @@ from memproxy.core.bounded import BoundedCache
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.errors import StateUnavailable
-from memproxy.ports import KnownSession, StateStore
+from memproxy.ports import KnownSession, SessionStore
 from memproxy.wire.responses import response_key
 
 CACHE_BYTES = 32 * 1024 * 1024
@@ -91,7 +91,7 @@ def _pair(digests: Sequence[str]) -> str | None:
 class Sessions:
     """Finds and remembers sessions; a bounded cache in front of the state store."""
 
-    def __init__(self, state: StateStore, *, shared: bool = False) -> None:
+    def __init__(self, state: SessionStore, *, shared: bool = False) -> None:
         """``shared``: other relays remember sessions too, so that the cache alone does not know."""
         self._state = state
         self._shared = shared

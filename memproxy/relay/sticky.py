@@ -22,7 +22,7 @@ from memproxy.core.protocol import RecallAnswer
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import BlockLine, SessionBlocks, StateStore
+from memproxy.ports import BlockLine, BlockStore, SessionBlocks
 from memproxy.tasks import TaskOwner
 from memproxy.wire.request import RequestBody
 
@@ -114,7 +114,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 class Sticky:
     """Reads and keeps the blocks of sessions."""
 
-    def __init__(self, state: StateStore, tasks: TaskOwner, *, repeats: bool, deadline_s: float) -> None:
+    def __init__(self, state: BlockStore, tasks: TaskOwner, *, repeats: bool, deadline_s: float) -> None:
         """``repeats`` False (``inject.sticky: false``): a turn's block is kept for its own tool loop only.
 
         ``deadline_s`` is recall's.

@@ -10,7 +10,7 @@ from memproxy.core.memory import Memory
 from memproxy.core.palace import USER, is_role, mentions, pointer, subject_name
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
-from memproxy.ports import MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import MemoryFilter, MemoryStore, PalaceStore
 
 _AT_ONCE = 200
 """Memories read in one call."""
@@ -18,7 +18,7 @@ _AT_ONCE = 200
 
 async def leave_unsaid_names(
     store: MemoryStore,
-    state: StateStore,
+    state: PalaceStore,
     scope: Scope,
     gone: Sequence[Memory] | None,
     flush: Callable[[], Awaitable[None]],

@@ -73,7 +73,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class SqliteAccess:
-    """`ports.AccessState` in the state's file."""
+    """`ports` about callers in the state's file."""
 
     def __init__(self, file: SqliteFile, tasks: TaskOwner) -> None:
         self._file = file

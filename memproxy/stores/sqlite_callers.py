@@ -10,7 +10,7 @@ from memproxy.core.audit import AUDIT_VERSION, BY_JWT, Audited, AuditEntry
 from memproxy.core.choices import CHOICES_VERSION, NOTHING_CHOSEN, Choices
 from memproxy.core.scope import Scope
 from memproxy.ports import Charge, GivenAnswer, Spent
-from memproxy.ports.access import ANSWERS_KEPT
+from memproxy.ports.state import ANSWERS_KEPT
 from memproxy.stores.sqlite_erased import MARK, is_gone, name_now, name_of
 from memproxy.stores.sqlite_journal import micros, moment
 
