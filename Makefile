@@ -77,7 +77,7 @@ eval: $(STAMP)
 		$(or $(MEMPROXY_EVAL_MODEL),../shared/models/all-MiniLM-L6-v2)) $(EVAL)
 
 bench: $(STAMP)
-	$(BIN)/python -m memproxy.evals.bench
+	$(BIN)/python -m tests.bench
 
 serve: $(STAMP)
 	$(BIN)/memproxy serve --config config.example.yaml

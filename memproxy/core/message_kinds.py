@@ -2,7 +2,7 @@
 world answers, or something of the user's own.
 
 The weights are over words, pairs of words, letters, the end mark and the length. ``python -m
-memproxy.evals.message_kinds`` fits them and writes ``message_kinds.json``. By hand stand the first-person words alone.
+tests.fitting.message_kinds`` fits them and writes ``message_kinds.json``. By hand stand the first-person words alone.
 """
 
 import json

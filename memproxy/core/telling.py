@@ -3,7 +3,7 @@
 What is asked is stored as every message is, and asked again it has all of the question's words, more of them than the
 answer. So only what tells is a candidate of recall. That is learned, not listed: a logistic regression over the words
 of a part of a message, the letters of these words, how the part begins and how it ends. ``python -m
-memproxy.evals.telling`` fits it on labelled parts in eleven languages and writes its weights (``telling.json``).
+tests.fitting.telling`` fits it on labelled parts in eleven languages and writes its weights (``telling.json``).
 """
 
 import base64

@@ -79,7 +79,7 @@ _HYBRID = MappingProxyType(
         **_BY_HAND,
     }
 )
-"""For candidates with a vector. Both are fitted, and printed again, by ``python -m memproxy.evals.calibration``."""
+"""For candidates with a vector. Both are fitted, and printed again, by ``python -m tests.fitting.calibration``."""
 
 _LATE = MappingProxyType(
     {

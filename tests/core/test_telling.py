@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memproxy.core.memory import Trust
 from memproxy.core.telling import LEAST, about_questions, only_asks, telling, tells_nothing
-from memproxy.evals.telling import figures, read
+from tests.fitting.telling import figures, read
 from tests.recall.making import fact, turn
 
 HELD = Path(__file__).parents[1] / "evals" / "speech" / "test_held.tsv"

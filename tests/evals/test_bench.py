@@ -1,4 +1,4 @@
-"""`python -m memproxy.evals.bench`, as a developer runs it. No figure is judged here: a busy machine is no failure."""
+"""`python -m tests.bench`, as a developer runs it. No figure is judged here: a busy machine is no failure."""
 
 import contextlib
 import json
@@ -10,11 +10,11 @@ from typing import Any
 
 import psutil
 
-from memproxy.evals.bench import nginx
-from memproxy.evals.bench.figures import Report
-from memproxy.evals.bench.plan import QUICK, scaled
-from memproxy.evals.bench.targets import kinds
 from memproxy.launch import ENGINE, RELAY
+from tests.bench import nginx
+from tests.bench.figures import Report
+from tests.bench.plan import QUICK, scaled
+from tests.bench.targets import kinds
 from tests.support.proxy import environment
 from tests.support.waiting import LONGEST_S, eventually
 
@@ -25,7 +25,7 @@ PLAN = scaled(QUICK, SCALE)
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     with (folder / "output.txt").open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "memproxy.evals.bench", "--quick", "--out", str(folder / "results"), *arguments],
+            [sys.executable, "-m", "tests.bench", "--quick", "--out", str(folder / "results"), *arguments],
             env={**environment(folder), "TMPDIR": str(folder), "COLUMNS": "160"},
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from memproxy.evals.bench.engine import main, measure
-from memproxy.evals.bench.plan import Population
+from tests.bench.engine import main, measure
+from tests.bench.plan import Population
 from tests.support.shared import MODEL_PATH, needs_model
 
 

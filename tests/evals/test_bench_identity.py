@@ -1,7 +1,7 @@
-"""`python -m memproxy.evals.bench.identity`, shortened. No figure is judged here: a busy machine is no failure."""
+"""`python -m tests.bench.identity`, shortened. No figure is judged here: a busy machine is no failure."""
 
-from memproxy.evals.bench.identity import WARM_UP, measure
-from memproxy.evals.bench.versions import BLOCK
+from tests.bench.identity import WARM_UP, measure
+from tests.bench.versions import BLOCK
 
 
 async def test_a_proxy_that_asks_for_keys_is_measured_beside_one_that_does_not() -> None:

@@ -1,11 +1,11 @@
-"""The figures of ``memproxy.evals.bench.learn``."""
+"""The figures of ``tests.bench.learn``."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.evals.bench.learn import median_interval
-from memproxy.evals.bench.learn_load import Traffic
+from tests.bench.learn import median_interval
+from tests.bench.learn_load import Traffic
 
 
 @pytest.mark.parametrize(

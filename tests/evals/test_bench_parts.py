@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.gate import is_vague, judge
-from memproxy.evals.bench import payloads
-from memproxy.evals.bench.calls import Situation, situations, takes_part
-from memproxy.evals.bench.client import Load
-from memproxy.evals.bench.figures import percentile
-from memproxy.evals.bench.jobs import Job
-from memproxy.evals.bench.plan import FULL, QUICK, STANDARD, Plan, scaled
-from memproxy.evals.bench.targets import OURS
-from memproxy.evals.bench.versions import Compared
 from memproxy.settings import GateSettings
+from tests.bench import payloads
+from tests.bench.calls import Situation, situations, takes_part
+from tests.bench.client import Load
+from tests.bench.figures import percentile
+from tests.bench.jobs import Job
+from tests.bench.plan import FULL, QUICK, STANDARD, Plan, scaled
+from tests.bench.targets import OURS
+from tests.bench.versions import Compared
 from tests.support.answers import Answer, chat_events, json_answer, stream
 from tests.support.upstream import ScriptedUpstream
 

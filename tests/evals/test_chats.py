@@ -1,8 +1,8 @@
 import pytest
 
 from memproxy.errors import ConfigError
-from memproxy.evals import chats
-from memproxy.evals.chats.populations import populations
+from tests.fitting import chats
+from tests.fitting.populations import populations
 
 
 def test_every_chat_can_be_read_and_a_third_is_held_out() -> None:

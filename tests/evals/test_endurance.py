@@ -1,4 +1,4 @@
-"""`python -m memproxy.evals.bench.endurance`, shortened. No figure is judged here: a busy machine is no failure."""
+"""`python -m tests.bench.endurance`, shortened. No figure is judged here: a busy machine is no failure."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memproxy.evals.bench.endurance import LongRun, Used
+from tests.bench.endurance import LongRun, Used
 from tests.support.proxy import environment
 
 
@@ -31,7 +31,7 @@ def test_what_several_relays_could_do_is_bound_by_the_busiest() -> None:
 def test_a_short_run_reports_memory(tmp_path: Path) -> None:
     arguments = ["--requests", "64", "--parts", "4", "--streams", "0", "--workers", "0", "--no-hangups"]
     done = subprocess.run(
-        [sys.executable, "-m", "memproxy.evals.bench.endurance", *arguments, "--json", "figures.json"],
+        [sys.executable, "-m", "tests.bench.endurance", *arguments, "--json", "figures.json"],
         cwd=tmp_path,
         env={**environment(tmp_path), "TMPDIR": str(tmp_path)},
         stdin=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 import numpy as np
 
-from memproxy.evals.logistic import Ordered, fit
+from tests.fitting.logistic import Ordered, fit
 
 CHANCE = np.random.default_rng(7)
 

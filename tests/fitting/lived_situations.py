@@ -1,0 +1,92 @@
+"""Situations for the calibration out of lives and of our own unseen chats: what everyday questions ask of the messages
+that tell something, and of these with what a perfect extractor learned of them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.telling import only_asks
+from memproxy.evals import lived
+from memproxy.evals.dataset import Session
+from memproxy.evals.lived import Life
+from memproxy.evals.unseen_chats.data import Chats, Probe
+from memproxy.evals.unseen_chats.data import load as unseen_chats
+from memproxy.recall.recipes import Recipe
+from tests.fitting.calibration import Document, Situations, Workshop, session_turns
+
+_Add = Callable[[str, Sequence[Document], Iterable[Probe]], None]
+
+_OF_ASSISTANT = "reference"
+"""Probes that ask for what the assistant said."""
+
+_LARGE = 400
+"""Sessions from which on a person's log would outweigh all others."""
+
+
+def situations(workshop: Workshop, files: Sequence[Path], recipe: Recipe, *, dense: bool) -> Situations:
+    """All examples by situation."""
+    found: Situations = {}
+    limit = recipe.by_tokens if dense else recipe.candidates
+
+    def add(name: str, corpus: Sequence[Document], probes: Iterable[Probe]) -> None:
+        for probe in probes:
+            gold = frozenset[str]().union(*probe.gold)
+            kept = [one for one in corpus if not one.sources & probe.acceptable]  # neither right nor wrong
+            example = workshop.example(kept, probe.ask, gold, dense=dense, limit=limit)
+            found.setdefault(name, []).extend([] if example is None else [example])
+
+    for path in files:
+        for life in lived.load([path]):
+            turns = _turns(workshop, life.chats.sessions)
+            telling = [one for one in turns if _tells(one)]
+            probes = [one.probe for one in life.asked]
+            add(f"lived: {path.stem}", telling, probes)
+            add(f"lived facts: {path.stem}", telling + _facts(workshop, life, turns), probes)
+    for chats in unseen_chats(None):
+        if len(chats.sessions) < _LARGE:
+            _add_chats(add, workshop, chats)
+    return found
+
+
+def _add_chats(add: _Add, workshop: Workshop, chats: Chats) -> None:
+    turns = _turns(workshop, chats.sessions)
+    own = [one for one in turns if _tells(one)]
+    everything = [one for one in turns if one.memory.trust is not Trust.USER or _tells(one)]
+    add("unseen chats", own, [one for one in chats.probes if one.group != _OF_ASSISTANT])
+    add("unseen chats", everything, [one for one in chats.probes if one.group == _OF_ASSISTANT])
+
+
+def _turns(workshop: Workshop, sessions: Sequence[Session]) -> list[Document]:
+    return [
+        document
+        for session in sessions
+        for document in session_turns(workshop, session.name, session.messages, session.date)
+    ]
+
+
+def _tells(document: Document) -> bool:
+    return document.memory.trust is Trust.USER and not only_asks(document.memory)
+
+
+def _facts(workshop: Workshop, life: Life, turns: Sequence[Document]) -> list[Document]:
+    """What is active at the end: neither replaced nor taken back."""
+    gone = {fact.replaces for fact in life.facts if fact.replaces}
+    gone |= {fact.text for fact in life.facts if fact.intent == "forget"}
+    found = []
+    for number, fact in enumerate(life.facts):
+        said = [one for one in turns if _tells(one) and fact.evidence in one.memory.content]
+        if fact.text not in gone and said:
+            now = said[0].memory.created_at
+            memory = Memory(
+                id=f"fact{number}",
+                tenant="t",
+                user_id="u",
+                kind=Kind.SEMANTIC,
+                content=fact.text,
+                created_at=now,
+                updated_at=now,
+                turn_ids=[one.memory.id for one in said],
+            )
+            found.append(workshop.document(memory, frozenset(one.memory.id for one in said), None, None))
+    return found
