@@ -20,10 +20,10 @@ Where each step lives:
     models/    chat models, embedders
     wire/      chat completions and responses, server-sent events, compressed bodies, splicing
     core/      pure values and functions
-    settings/  the schema of the configuration; config_file.py loads it
+    settings/  the schema of the configuration, and how it is loaded
     ports/     the seams between all of these; wiring/ chooses what stands behind them
-    supervisor.py starts relay and engine, restarts them, and writes down the order of shutdown
-    watching.py   what it watches the engine by
+    serve/     the supervisor, which starts relay and engine, restarts them, and writes down the order of shutdown
+    commands/  the command line, one file a command
     evals/     retrieval, the gate, answers, extraction and speed, measured
 """
 

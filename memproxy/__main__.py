@@ -1,5 +1,6 @@
 """``python -m memproxy`` is the console script."""
 
-from memproxy.cli import main
+from memproxy.commands import main
 
-main()
+if __name__ == "__main__":
+    main()

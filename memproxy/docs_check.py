@@ -5,7 +5,6 @@ Generated are `config.example.yaml` as a whole, and in `docs/` what stands betwe
 """
 
 import ast
-import importlib.util
 import inspect
 import re
 import subprocess
@@ -20,10 +19,10 @@ import yaml
 import memproxy.metrics
 from memproxy import errors
 from memproxy.api.openapi import OPERATIONS, Operation
-from memproxy.reloading import RELOADED
+from memproxy.serve.reloading import RELOADED
 from memproxy.settings import Section, Settings
-from memproxy.settings_reference import Setting, is_section, settings_of
-from memproxy.unbuilt import UNBUILT, Unbuilt
+from memproxy.settings.reference import Setting, is_section, settings_of
+from memproxy.settings.unbuilt import UNBUILT, Unbuilt
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -31,7 +30,7 @@ LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 WIDTH = 110
 
 HEADER = """\
-# Every setting of memproxy with its default. Generated from memproxy/settings.py: change it there, then run
+# Every setting of memproxy with its default. Generated from memproxy/settings: change it there, then run
 # `python -m memproxy.docs_check --write`. Copy what you change; a setting that is left out has its default.
 #
 # Values may hold ${NAME} and ${NAME:-default} from the environment ($$ is a dollar sign). An environment variable
@@ -185,18 +184,21 @@ def _call_row(each: Operation) -> tuple[str, ...]:
     return f"`{each.method.upper()} {each.path}`", ", ".join(f"`{name}`" for name in names), each.summary
 
 
-def command_line() -> str | None:
-    """The command line's help as Markdown, from typer's own generator; None while there is no command line."""
-    if importlib.util.find_spec("memproxy.cli") is None:
-        return None
-    command = [sys.executable, "-m", "typer", "--app", "app", "memproxy.cli", "utils", "docs", "--name", "memproxy"]
+def command_line() -> str:
+    """The command line's help as Markdown, from typer's own generator."""
+    command = [
+        sys.executable,
+        "-m",
+        "typer",
+        *["--app", "app", "memproxy.commands", "utils", "docs", "--name", "memproxy"],
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)  # noqa: S603 - no outside words
     return _without_hidden(done.stdout.partition("\n")[2].strip())
 
 
 def _without_hidden(page: str) -> str:
     """The page without the commands that no help lists."""
-    from memproxy.cli import app  # noqa: PLC0415 - only this page needs it
+    from memproxy.commands import app  # noqa: PLC0415 - only this page needs it
 
     for name in (command.callback.__name__ for command in app.registered_commands if command.hidden):  # type: ignore[union-attr]
         page = re.sub(rf"^\* `{name}`:.*\n", "", page, flags=re.MULTILINE)
@@ -204,8 +206,8 @@ def _without_hidden(page: str) -> str:
     return page
 
 
-def generated(name: str) -> str | None:
-    """The text of a block by its name; None if it cannot be told yet."""
+def generated(name: str) -> str:
+    """The text of a block by its name."""
     makers = {
         "settings": settings_table,
         "unbuilt": unbuilt_list,
@@ -222,8 +224,7 @@ def filled(page: str) -> str:
     """A page with its generated blocks as they should be."""
 
     def block(match: re.Match[str]) -> str:
-        text = generated(match["name"])
-        return match[0] if text is None else f"{match[1]}\n{text}\n\n{match[3]}"
+        return f"{match[1]}\n{generated(match['name'])}\n\n{match[3]}"
 
     return BLOCK.sub(block, page)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.docs_check import unbuilt_entry
-from memproxy.settings_reference import settings_of
+from memproxy.settings.reference import settings_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "memproxy"
@@ -31,12 +31,6 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "ports": frozenset({"core", "errors"}),
     "settings": frozenset({"core", "errors"}),
     "tasks": frozenset({"metrics", "errors", "logs"}),
-    # the configuration
-    "settings_reference": frozenset({"settings"}),
-    "unbuilt": frozenset({"settings"}),
-    "yaml_file": frozenset({"errors"}),
-    "home": frozenset({"errors", "settings"}),
-    "config_file": frozenset({"auth", "errors", "home", "settings", "settings_reference", "unbuilt", "yaml_file"}),
     # rooms that do not know each other
     "wire": SEAMS,
     "auth": SEAMS,
@@ -48,50 +42,18 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     # process one knows the journal (a port) and the engine's address; process two everything but concrete parts
     "relay": SEAMS | {"wire", "auth"},
     "api": SEAMS | {"retention", "auth", "recall", "learn"},
-    "mcp": SEAMS | {"retention", "auth", "recall", "learn", "api"},
-    "engine": SEAMS | {"retention", "auth", "recall", "learn", "api", "mcp", "sparse"},
+    "engine": SEAMS | {"retention", "auth", "recall", "learn", "api"},
     # the only importer of concrete stores and models
-    "wiring": SEAMS
-    | {
-        "retention",
-        "home",
-        "config_file",
-        "auth",
-        "wire",
-        "recall",
-        "models",
-        "stores",
-        "learn",
-        "relay",
-        "api",
-        "mcp",
-        "engine",
-    },
-    "launch": SEAMS | {"home"},
-    "server": SEAMS | {"home", "launch"},
-    "processes": SEAMS | {"home", "launch", "server", "wiring", "relay", "engine"},
-    "watching": frozenset({"core"}),
-    "reloading": SEAMS | {"launch", "config_file", "settings_reference", "unbuilt"},
-    "supervisor": SEAMS | {"home", "launch", "wiring", "processes", "config_file", "reloading", "watching"},
-    "check": SEAMS | {"home", "config_file", "wiring", "supervisor"},
-    "installation": SEAMS | {"home", "config_file", "auth", "wiring", "supervisor", "engine"},
-    "proxykeys": SEAMS | {"home", "auth", "wiring"},
-    "masterkey": SEAMS | {"home", "wiring"},
-    "prunings": SEAMS | {"installation"},
-    "upkeep": SEAMS | {"installation"},
+    "wiring": SEAMS | {"retention", "auth", "wire", "recall", "models", "stores", "learn", "relay", "api", "engine"},
+    "serve": SEAMS | {"wiring", "relay", "engine"},
     "importers": frozenset({"errors"}),
-    "transfers": SEAMS | {"importers", "installation", "upkeep"},
-    "sparse": frozenset(),
-    "backup_files": frozenset({"core", "errors", "sparse"}),
-    "backups": SEAMS | {"home", "installation", "upkeep", "backup_files"},
-    "restores": SEAMS | {"home", "installation", "upkeep", "backup_files", "backups", "sparse", "wiring"},
-    "evals": ALL - {"cli"},
-    "demo": ALL - {"cli"},
+    "evals": ALL,
+    "demo": ALL,
     "docs_check": ALL,
-    "cli": ALL,
+    "commands": ALL,
     "__main__": ALL,
 }
-NOT_EVEN_ALL = {"evals": {"cli"}, "demo": {"cli"}}
+NOT_EVEN_ALL = {"demo": {"commands"}}
 
 CORE_MAY_IMPORT = {"tokens": {"tiktoken"}, "fusion": {"numpy"}, "tokenvectors": {"numpy"}, "packing": {"numpy"}}
 """Counting tokens exactly needs the model family's table; its files are read once, only if they are local. Scores are
@@ -335,7 +297,7 @@ def third_party() -> dict[str, str]:
     }
 
 
-SCHEMA = {"settings", "settings_reference", "unbuilt", "docs_check"}
+SCHEMA = {"settings", "docs_check"}
 
 
 def test_every_setting_is_read_or_refused() -> None:

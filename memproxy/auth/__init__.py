@@ -1,8 +1,7 @@
 """Identity: from a request's headers and fields to tenant and user (CONTRACT section 4). Used by relay and engine."""
 
 from memproxy.auth.browser import ALLOWED_ORIGIN, BrowserGuard
-from memproxy.auth.hashing import is_hash
-from memproxy.auth.headers import MAX_ID_LENGTH, Headers, clean_id, client_key, is_loopback
+from memproxy.auth.headers import MAX_ID_LENGTH, Headers, clean_id, client_key
 from memproxy.auth.modes import Authenticator, make_authenticator
 from memproxy.auth.naming import default_user, who_is_remembered
 from memproxy.auth.passthrough import ANONYMOUS, key_hash
@@ -17,7 +16,6 @@ from memproxy.auth.users import (
     resolve_user,
     speaks_for_all,
 )
-from memproxy.core.proxykey import is_key_id
 
 __all__ = [
     "ALLOWED_ORIGIN",
@@ -33,9 +31,6 @@ __all__ = [
     "decode_identity",
     "default_user",
     "encode_identity",
-    "is_hash",
-    "is_key_id",
-    "is_loopback",
     "key_hash",
     "make_authenticator",
     "require",

@@ -4,9 +4,9 @@ import ipaddress
 import re
 import socket
 
-from memproxy.auth.headers import Headers, is_loopback
+from memproxy.auth.headers import Headers
 from memproxy.errors import Forbidden, RequestError
-from memproxy.settings import ServerSettings
+from memproxy.settings import ServerSettings, is_loopback
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 

@@ -1,6 +1,5 @@
 """Request headers, ids in them, and the caller's key."""
 
-import ipaddress
 from collections.abc import Sequence
 
 from memproxy.errors import RequestError, Unauthenticated
@@ -67,16 +66,6 @@ def clean_id(value: str, where: str) -> str:
     if not value.isprintable() and any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value):
         raise RequestError(f"{where} holds control characters or lone surrogates.", param=where)
     return value
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is reachable from this machine only."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def client_key(headers: Headers) -> str | None:

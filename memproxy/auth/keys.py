@@ -13,11 +13,10 @@ from time import monotonic
 
 import msgspec
 
-from memproxy.auth.hashing import matches
 from memproxy.auth.headers import Headers, client_key
 from memproxy.auth.naming import named_identity
 from memproxy.core.protocol import Identity
-from memproxy.core.proxykey import KeyRecord, id_of
+from memproxy.core.proxykey import KeyRecord, id_of, matches
 from memproxy.errors import StateUnavailable, Unauthenticated
 
 log = logging.getLogger(__name__)

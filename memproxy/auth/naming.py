@@ -2,10 +2,10 @@
 
 from collections.abc import Set
 
-from memproxy.auth.headers import Headers, is_loopback
+from memproxy.auth.headers import Headers
 from memproxy.core.protocol import Identity
 from memproxy.errors import Forbidden
-from memproxy.settings import AuthSettings, ServerSettings
+from memproxy.settings import AuthSettings, ServerSettings, is_loopback
 
 ACT_AS_USER = "act_as_user"
 ADMIN = "admin"

@@ -2,11 +2,11 @@
 
 import hashlib
 
-from memproxy.auth.headers import Headers, client_key, is_loopback, unknown_scheme
+from memproxy.auth.headers import Headers, client_key, unknown_scheme
 from memproxy.auth.naming import default_user
 from memproxy.core.protocol import Identity
 from memproxy.errors import Unauthenticated
-from memproxy.settings import AuthSettings, ServerSettings
+from memproxy.settings import AuthSettings, ServerSettings, is_loopback
 
 ANONYMOUS = "anonymous"
 

@@ -58,7 +58,7 @@ class ProxyProcess:
             DemoFailed: it ended by itself or was not ready in time; the message holds the end of its log.
         """
         self.config_file.write_text(yaml.safe_dump(self._config), encoding="utf-8")
-        command = [sys.executable, "-m", "memproxy.cli", "serve", "--config", str(self.config_file)]
+        command = [sys.executable, "-m", "memproxy", "serve", "--config", str(self.config_file)]
         with self.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command,

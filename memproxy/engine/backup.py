@@ -5,10 +5,10 @@ import logging
 from pathlib import Path
 from uuid import uuid4
 
-from memproxy import sparse
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.backup import STATE, STORE
 from memproxy.core.protocol import BackupTold
+from memproxy.engine import sparse
 from memproxy.errors import Conflict, MemproxyError, NotBuilt
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, HeldStore, StateStore

@@ -180,7 +180,7 @@ class Engine:
         await self._embedder.close()
 
     def take(self, settings: Settings) -> None:
-        """Go on with reloaded settings: of those that may be (`memproxy.reloading`) the engine reads the limits."""
+        """Go on with reloaded settings: of those that may be (`serve.reloading`) the engine reads the limits."""
         self._quotas.take(settings.limits)
 
     def announce_long_work(self, within: AbstractContextManager[None]) -> None:

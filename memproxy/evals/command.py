@@ -11,7 +11,6 @@ import httpx
 import msgspec
 from rich.console import Console
 
-from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError
 from memproxy.evals import gate, lived, locomo, longmemeval, report
 from memproxy.evals.dataset import Dataset
@@ -25,12 +24,13 @@ from memproxy.evals.subject import Subject
 from memproxy.evals.unseen_chats import command as unseen
 from memproxy.evals.unseen_chats.memory import chat_memory
 from memproxy.evals.vectors import CachedEmbedder, VectorCache, until_ready
-from memproxy.home import home_dir
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings, GateSettings, Settings
+from memproxy.settings.config_file import load_settings
+from memproxy.settings.home import home_dir
 
 LOADERS = {"locomo": locomo.load_dataset, "longmemeval": longmemeval.load}
 HTTP_TIMEOUT_S = 120.0

@@ -16,7 +16,6 @@ import msgspec
 from rich.console import Console
 
 import memproxy
-from memproxy.config_file import load_settings
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.evals import report
@@ -28,7 +27,8 @@ from memproxy.evals.unseen_chats.memory import ChatMemory, Given, Learn, chat_me
 from memproxy.learn.extract import EXTRACT_MARK
 from memproxy.ports import Credential, Embedder, ModelReply
 from memproxy.settings import Settings
-from memproxy.yaml_file import parse_long
+from memproxy.settings.config_file import load_settings
+from memproxy.settings.yaml_file import parse_long
 
 REPORT_VERSION = 1
 

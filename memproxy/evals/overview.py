@@ -70,7 +70,7 @@ def _commands(data: Path, lives: Path, *, quick: bool) -> Iterator[tuple[str, li
 def _run(words: Sequence[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "figures.json")
-        command = [sys.executable, "-m", "memproxy.cli", "eval", *words, "--json", str(out)]
+        command = [sys.executable, "-m", "memproxy", "eval", *words, "--json", str(out)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
         made: dict[str, Any] = json.loads(out.read_text("utf-8"))
         return made

@@ -10,6 +10,7 @@ from memproxy.settings.access import (
     ServerSettings,
     UpstreamRoute,
     UpstreamSettings,
+    is_loopback,
 )
 from memproxy.settings.base import (
     FilePath,
@@ -101,6 +102,7 @@ __all__ = [
     "WorkingSettings",
     "expanded",
     "http_address",
+    "is_loopback",
     "plain_types",
     "that_rank",
 ]

@@ -1,5 +1,6 @@
 """Sections about who calls and what is called: the server, the upstreams, identity."""
 
+import ipaddress
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -13,6 +14,16 @@ RelayedCall = Annotated[str, AfterValidator(relayed_call)]
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 Permission = Literal["chat", "memory:read", "memory:write", "act_as_user", "upstream:all", "admin"]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is reachable from this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 class ServerSettings(Section):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from memproxy.engine.parts import Engine
 from memproxy.engine.reindex import Reindexing
-from memproxy.home import store_path
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.tally import QuestionTally
@@ -23,6 +22,7 @@ from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import LATE, configured
 from memproxy.retention.policies import Policies
 from memproxy.settings import RecallSettings, Settings
+from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
 from memproxy.wiring.roles import make_roles
 from memproxy.wiring.state import keys_of, make_apart_state, make_state

@@ -6,7 +6,6 @@ from typing import TypedDict
 
 from memproxy.auth import Authenticator, BrowserGuard, make_authenticator, who_is_remembered
 from memproxy.auth.limits import Rates
-from memproxy.home import state_path, store_path
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.app import Handlers, Relay
@@ -30,6 +29,7 @@ from memproxy.relay.stream import Copies
 from memproxy.relay.upstreams import Upstreams
 from memproxy.relay.work import BodyWork
 from memproxy.settings import Settings
+from memproxy.settings.home import state_path, store_path
 from memproxy.tasks import TaskOwner
 
 

@@ -9,9 +9,9 @@ import msgspec
 
 from memproxy.core.backup import STATE, STORE
 from memproxy.errors import ConfigError
-from memproxy.home import state_path
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
+from memproxy.settings.home import state_path
 from memproxy.stores import edge_files
 from memproxy.stores.apart_state import ApartState, WritesApart, Writing
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES

@@ -21,8 +21,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from memproxy.api.openapi import describe
-from memproxy.auth.hashing import hashed
-from memproxy.core.proxykey import PERMISSIONS, new_key
+from memproxy.core.proxykey import PERMISSIONS, hashed, new_key
 from memproxy.core.transfer import MEDIA_TYPE
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, base_config, free_port, merged

@@ -14,8 +14,7 @@ from pathlib import Path
 import jwt
 
 from memproxy.auth import Authenticator, Headers, make_authenticator
-from memproxy.auth.hashing import hashed
-from memproxy.core.proxykey import KeyRecord, new_key
+from memproxy.core.proxykey import KeyRecord, hashed, new_key
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.intake import Intake
 from memproxy.relay.request import Request

@@ -14,7 +14,6 @@ from memproxy.auth import (
     client_key,
     decode_identity,
     encode_identity,
-    is_loopback,
     key_hash,
     make_authenticator,
     resolve_scope,
@@ -23,7 +22,7 @@ from memproxy.auth import (
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import Forbidden, RequestError, Unauthenticated
-from memproxy.settings import Settings
+from memproxy.settings import Settings, is_loopback
 
 SECRET = b"a secret of this installation"
 

@@ -14,7 +14,7 @@ from memproxy.auth import Headers
 from memproxy.auth.jwks import JwksUrl
 from memproxy.auth.jwt import JwtAuthenticator
 from memproxy.auth.signing_keys import MOST_JWKS_BYTES
-from memproxy.cli import app
+from memproxy.commands import app
 from memproxy.errors import AuthUnavailable, Unauthenticated
 from memproxy.settings import JwtSettings
 from memproxy.tasks import TaskOwner

@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from memproxy import proxykeys
 from memproxy.auth import Authenticator, Headers, chat_user, make_authenticator, require, resolve_project, resolve_user
-from memproxy.auth.hashing import hashed, is_hash, matches
 from memproxy.auth.keys import KeysAuthenticator
+from memproxy.commands import proxykeys
 from memproxy.core.protocol import Identity
-from memproxy.core.proxykey import KeyRecord, id_of, new_key
+from memproxy.core.proxykey import KeyRecord, hashed, id_of, is_hash, matches, new_key
 from memproxy.errors import Forbidden, StateUnavailable, Unauthenticated
 from memproxy.settings import Settings
 

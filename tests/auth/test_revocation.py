@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memproxy import proxykeys
 from memproxy.auth import Headers, make_authenticator
+from memproxy.commands import proxykeys
 from memproxy.errors import Unauthenticated
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState

@@ -13,7 +13,7 @@ import yaml
 
 from memproxy.demo.process import free_port
 from memproxy.errors import RequestError
-from memproxy.launch import ENGINE, RELAY
+from memproxy.serve.launch import ENGINE, RELAY
 from tests.bench import payloads
 from tests.bench.children import Child, Nursery, ProcessInfo, family
 from tests.bench.machine import Pinning
@@ -90,7 +90,7 @@ class Instance:
             config["upstream"] = {**config["upstream"], "api_key": payloads.KEY}
         config_file.write_text(yaml.safe_dump(config), encoding="utf-8")
         own = {"MEMPROXY_HOME": str(home), **(environment or {})}
-        program = [sys.executable, "-m", "memproxy.cli"]
+        program = [sys.executable, "-m", "memproxy"]
         key = await _new_key(nursery, name, [*program, "keys", "new"], config_file, own) if keys else payloads.KEY
         began = time.perf_counter()
         child = await nursery.start(name, [*program, "serve", "--config", str(config_file), "--port", str(port)], own)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from memproxy import transfers
+from memproxy.commands import transfers
 from memproxy.core.packing import packed
 from memproxy.core.transfer import Header, line
 from memproxy.models.lexical import Bm25Encoder

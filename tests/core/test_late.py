@@ -42,6 +42,6 @@ def test_a_pattern_that_is_none_says_so_when_it_is_looked_for() -> None:
 
 def test_the_supervisor_imports_neither_a_client_nor_a_store() -> None:
     heavy = "{'aiohttp', 'prometheus_client', 'sqlite3', 'numpy'}"
-    program = f"import sys, memproxy.supervisor; print(*({heavy} & sys.modules.keys()))"
+    program = f"import sys, memproxy.serve.supervisor; print(*({heavy} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.split() == []

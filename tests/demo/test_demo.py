@@ -17,7 +17,7 @@ from tests.support.waiting import LONGEST_S, eventually
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     with (folder / "output.txt").open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "memproxy.cli", "demo", *arguments],
+            [sys.executable, "-m", "memproxy", "demo", *arguments],
             env={**environment(folder), "TMPDIR": str(folder), "COLUMNS": "120"},
             stdin=subprocess.DEVNULL,
             stdout=output,

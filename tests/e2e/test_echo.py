@@ -13,7 +13,7 @@ import uvicorn
 from prometheus_client import REGISTRY
 
 from memproxy.engine.app import build_app
-from memproxy.server import Server
+from memproxy.serve.server import Server
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay

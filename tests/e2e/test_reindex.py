@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from memproxy.installation import installation
+from memproxy.commands.installation import installation
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 from tests.e2e.talk import chat
 from tests.support.proxy import Proxy, memproxy, running_proxy

@@ -12,7 +12,7 @@ import jwt
 import pytest
 import yaml
 
-from memproxy import proxykeys
+from memproxy.commands import proxykeys
 from tests.e2e.talk import body, chat
 from tests.support.answers import chat_events, stream
 from tests.support.proxy import Proxy, merged, running_proxy

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from memproxy.cli import app
+from memproxy.commands import app
 from memproxy.errors import ConfigError
 from tests.support.proxy import base_config, free_port, memproxy, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream

@@ -18,7 +18,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.engine.app import EngineApp
 from memproxy.ports import JournalEntry, JournalKind
-from memproxy.server import Server, server_config
+from memproxy.serve.server import Server, server_config
 from memproxy.stores.sqlite_state import SqliteState
 from tests.support.engine import make_engine, serve_engine
 from tests.support.http_client import NO_TLS

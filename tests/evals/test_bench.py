@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from memproxy.launch import ENGINE, RELAY
+from memproxy.serve.launch import ENGINE, RELAY
 from tests.bench import nginx
 from tests.bench.figures import Report
 from tests.bench.plan import QUICK, scaled

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memproxy.cli import app
+from memproxy.commands import app
 from memproxy.errors import ConfigError, RequestError
 from memproxy.evals import gate
 from memproxy.evals.dataset import Question

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from memproxy.cli import app
+from memproxy.commands import app
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError
 from memproxy.evals.extraction import command

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from memproxy.cli import app
+from memproxy.commands import app
 from memproxy.errors import ConfigError
 from memproxy.evals.lived import load
 

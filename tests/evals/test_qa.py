@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from memproxy.cli import app
+from memproxy.commands import app
 from memproxy.errors import ConfigError, ModelRefused
 from memproxy.evals.qa.run import read_verdict
 from memproxy.evals.qa.scoring import token_f1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from memproxy.cli import app
+from memproxy.commands import app
 from memproxy.errors import ConfigError
 from memproxy.evals.unseen_chats import data
 from memproxy.evals.unseen_chats.data import NO_ANSWER, Probe

@@ -12,15 +12,16 @@ import msgspec
 import pytest
 import zstandard
 
-from memproxy import sparse, upkeep
-from memproxy.backups import Made, backup, dated
+from memproxy.commands import upkeep
+from memproxy.commands.backups import Made, backup, dated
+from memproxy.commands.installation import holding
+from memproxy.commands.restores import Finding, restore, restoring
 from memproxy.core.backup import MANIFEST, PACKED, STATE, BackedUp, Manifest
+from memproxy.engine import sparse
 from memproxy.errors import ConfigError
-from memproxy.home import secret
-from memproxy.installation import holding
-from memproxy.restores import Finding, restore, restoring
+from memproxy.serve.supervisor import AlreadyServed
 from memproxy.settings import EmbeddingSettings, Settings, StoreSettings
-from memproxy.supervisor import AlreadyServed
+from memproxy.settings.home import secret
 from tests.house.test_cli_transfers import at_home, filled, quiet, run, texts
 from tests.house.test_cli_upkeep import served, settings, told
 from tests.support.folders import Folders

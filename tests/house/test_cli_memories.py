@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from memproxy.cli import app
-from memproxy.installation import installation
+from memproxy.commands import app
+from memproxy.commands.installation import installation
 from tests.house.test_cli_upkeep import served, settings
 
 ESCAPE = "\N{ESCAPE}[2J"

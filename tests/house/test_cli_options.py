@@ -14,15 +14,15 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from memproxy import __version__, upkeep
+from memproxy import __version__
 from memproxy.auth import key_hash
-from memproxy.cli import app, main
+from memproxy.commands import app, main, upkeep
+from memproxy.commands.installation import installation
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
-from memproxy.home import secret
-from memproxy.installation import installation
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.settings import Settings
+from memproxy.settings.home import secret
 from tests.house.test_cli_upkeep import settings
 from tests.support.proxy import memproxy
 from tests.support.upstream import ScriptedUpstream

@@ -10,17 +10,16 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from memproxy import upkeep
-from memproxy.cli import app
+from memproxy.commands import app, upkeep
+from memproxy.commands.installation import installation
 from memproxy.core.protocol import READY_PATH
 from memproxy.engine.app import build_app
 from memproxy.engine.parts import Engine
 from memproxy.errors import ConfigError, MemproxyError
-from memproxy.home import state_path
-from memproxy.installation import installation
-from memproxy.server import Server
+from memproxy.serve.server import Server
+from memproxy.serve.supervisor import ENGINE_SOCKET, InstanceLock, runtime_folder
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
-from memproxy.supervisor import ENGINE_SOCKET, InstanceLock, runtime_folder
+from memproxy.settings.home import state_path
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine import make_engine
 from tests.support.waiting import eventually

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from memproxy import transfers
-from memproxy.cli import app
+from memproxy.commands import app, transfers
+from memproxy.commands.installation import installation
+from memproxy.commands.upkeep import Show
 from memproxy.errors import ConfigError
-from memproxy.installation import installation
-from memproxy.upkeep import Show
 from tests.house.test_cli_upkeep import served, settings, told
 
 

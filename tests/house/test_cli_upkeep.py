@@ -11,19 +11,18 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from memproxy import upkeep
 from memproxy.auth import ANONYMOUS
-from memproxy.cli import app
+from memproxy.commands import app, upkeep
+from memproxy.commands.installation import installation
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.engine.app import build_app
 from memproxy.errors import ConfigError
-from memproxy.home import state_path
-from memproxy.installation import installation
 from memproxy.ports import JournalEntry, JournalKind
-from memproxy.server import Server
+from memproxy.serve.server import Server
+from memproxy.serve.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
-from memproxy.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
+from memproxy.settings.home import state_path
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine import make_engine
 

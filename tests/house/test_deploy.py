@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
-from memproxy.config_file import load_settings
 from memproxy.docs_check import ROOT, metrics_in_code
 from memproxy.errors import ConfigError
+from memproxy.settings.config_file import load_settings
 
 DEPLOY = ROOT / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "memproxy.json"
@@ -212,7 +212,7 @@ def test_a_service_starts_a_command_that_there_is_and_may_write_its_own_folders_
     program, *arguments = shlex.split(service["ExecStart"])
     assert program == "/opt/memproxy/bin/memproxy"
     known = subprocess.run(
-        [sys.executable, "-m", "memproxy.cli", arguments[0], "--help"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "memproxy", arguments[0], "--help"], capture_output=True, text=True, check=False
     )
     assert known.returncode == 0, known.stderr
     assert all(option in known.stdout for option in arguments if option.startswith("--"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memproxy.errors import ConfigError
-from memproxy.home import home_dir, secret, state_path, store_path
 from memproxy.settings import StateSettings, StoreSettings
+from memproxy.settings.home import home_dir, secret, state_path, store_path
 
 
 def test_the_home_folder_can_be_named(tmp_path: Path) -> None:

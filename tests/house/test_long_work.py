@@ -6,8 +6,8 @@ from types import TracebackType
 
 import pytest
 
-from memproxy.launch import LongWork
-from memproxy.watching import HUNG_AFTER_S, LONGEST_WORK_S, PROBE_EVERY_S, Silence
+from memproxy.serve.launch import LongWork
+from memproxy.serve.watching import HUNG_AFTER_S, LONGEST_WORK_S, PROBE_EVERY_S, Silence
 from tests.support.engine import make_engine, serve_engine
 from tests.support.waiting import eventually
 

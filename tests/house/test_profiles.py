@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from memproxy import docs_check
-from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
-from memproxy.settings_reference import settings_of
+from memproxy.settings.config_file import load_settings
+from memproxy.settings.reference import settings_of
 
 ROOT = docs_check.ROOT
 ENVIRONMENT = {

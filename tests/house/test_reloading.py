@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from memproxy.auth.hashing import hashed
+from memproxy.core.proxykey import hashed
 from memproxy.errors import ConfigError
-from memproxy.reloading import RELOADED, is_reloaded, reload
+from memproxy.serve.reloading import RELOADED, is_reloaded, reload
 from memproxy.settings import Settings
-from memproxy.settings_reference import settings_of
+from memproxy.settings.reference import settings_of
 
 KEY = {"id": "0" * 12, "hash": hashed("mpk_key"), "tenant": "acme"}
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings, TenantRetention
+from memproxy.settings.config_file import load_settings
 
 TTL = "MEMPROXY__RETENTION__TENANTS__ACME__TTL_DAYS"
 

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memproxy.auth.hashing import hashed
-from memproxy.config_file import load_settings
+from memproxy.core.proxykey import hashed
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
-from memproxy.settings_reference import settings_of
-from memproxy.unbuilt import UNBUILT, value_at
+from memproxy.settings.config_file import load_settings
+from memproxy.settings.reference import settings_of
+from memproxy.settings.unbuilt import UNBUILT, value_at
 from memproxy.wiring.files import check_files
 
 

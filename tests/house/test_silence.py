@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memproxy.watching import HUNG_AFTER_S, LONGEST_START_S, PROBE_EVERY_S, Replaced, Silence
+from memproxy.serve.watching import HUNG_AFTER_S, LONGEST_START_S, PROBE_EVERY_S, Replaced, Silence
 
 
 def probes(silence: Silence, pid: int, *answers: bool) -> list[bool]:

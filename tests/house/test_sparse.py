@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memproxy import sparse
+from memproxy.engine import sparse
 
 MIB = 1024 * 1024
 BLOCK = sparse.BLOCK

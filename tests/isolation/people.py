@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import jwt
 
-from memproxy.auth.hashing import hashed
-from memproxy.core.proxykey import new_key
+from memproxy.core.proxykey import hashed, new_key
 
 Mode = Literal["passthrough", "keys", "jwt"]
 MODES: tuple[Mode, ...] = ("passthrough", "keys", "jwt")

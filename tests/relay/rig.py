@@ -23,9 +23,9 @@ from memproxy.core.protocol import (
 from memproxy.ports import StateStore
 from memproxy.relay.app import Relay
 from memproxy.relay.process import RelayProcess
-from memproxy.server import Patience, Server, server_config
+from memproxy.serve.server import Patience, Server, server_config
+from memproxy.serve.supervisor import bind
 from memproxy.settings import Settings
-from memproxy.supervisor import bind
 from memproxy.wiring.relay import make_relay
 from tests.support.http_client import plain_client
 from tests.support.waiting import LONGEST_S

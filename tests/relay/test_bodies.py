@@ -15,9 +15,9 @@ import zstandard
 from memproxy.auth.headers import LONGEST_KEY
 from memproxy.errors import Overloaded
 from memproxy.relay.work import BodyWork, Stop
-from memproxy.server import Patience, Server, server_config
+from memproxy.serve.server import Patience, Server, server_config
+from memproxy.serve.supervisor import bind
 from memproxy.stores.sqlite_state import SqliteState
-from memproxy.supervisor import bind
 from memproxy.tasks import TaskOwner
 from memproxy.wire.encoding import MOST_MEMBERS
 from memproxy.wire.request import LONGEST_NAME, MOST_BYTES, MOST_CHARACTERS, MOST_MESSAGES

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from memproxy.server import MOST_HEADER_BYTES
+from memproxy.serve.server import MOST_HEADER_BYTES
 from tests.relay.rig import Rig
 from tests.support.answers import chat_events, completion, stream
 from tests.support.upstream import ScriptedUpstream

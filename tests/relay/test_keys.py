@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from memproxy.auth import decode_identity
+from memproxy.commands.proxykeys import Asked, made
 from memproxy.core.protocol import IDENTITY_HEADER
-from memproxy.proxykeys import Asked, made
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT, Memories, numbered
 from tests.relay.rig import Rig, running_relay

@@ -16,7 +16,7 @@ from memproxy.engine.app import build_app
 from memproxy.engine.parts import Engine
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.relay.engine import recall_seconds
-from memproxy.server import Server
+from memproxy.serve.server import Server
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner

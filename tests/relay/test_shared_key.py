@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from memproxy.commands.proxykeys import Asked, made
 from memproxy.core.proxykey import PERMISSIONS
 from memproxy.core.scope import Scope
-from memproxy.proxykeys import Asked, made
 from memproxy.relay.admission import KEEPS_NOTHING
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from memproxy.auth import key_hash
-from memproxy.home import secret
+from memproxy.settings.home import secret
 from tests.e2e.talk import chat, found, listed
 from tests.retention.residue import residue
 from tests.support.folders import Folders

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from memproxy.errors import NotFound, RequestError, StateUnavailable
-from memproxy.launch import STATE, Launch, reveal
 from memproxy.ports import KnownSession
+from memproxy.serve.launch import STATE, Launch, reveal
+from memproxy.serve.watching import state_answers
 from memproxy.settings import Settings
 from memproxy.stores.apart_state import ApartState
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
-from memproxy.watching import state_answers
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES
 from tests.stores.apart import opened_state
 from tests.stores.making import ANN, BEN, NOON
@@ -65,7 +65,7 @@ async def state_process(home: Path) -> AsyncIterator[tuple[Path, int]]:
     """The process that writes an engine's state, as `serve` starts it; its socket, and its id."""
     with tempfile.TemporaryDirectory(prefix="apart-") as folder:  # a socket's path is short
         launch = Launch(settings=reveal(Settings()), home=str(home), secret="", engine_socket=f"{folder}/engine.sock")
-        command = (sys.executable, "-m", "memproxy.processes", STATE)
+        command = (sys.executable, "-m", "memproxy.serve.processes", STATE)
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE)
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(launch) + b"\n")

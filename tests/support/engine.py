@@ -24,7 +24,7 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import MemoryStore
 from memproxy.recall.pipeline import Recall
-from memproxy.server import Server
+from memproxy.serve.server import Server
 from memproxy.settings import LearnSettings, RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState

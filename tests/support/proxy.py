@@ -65,7 +65,7 @@ def memproxy(
     home: Path, *arguments: str, timeout_s: float = 60.0, extra: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a `memproxy` command to its end, with ``extra`` in its environment."""
-    command = [sys.executable, "-m", "memproxy.cli", *arguments]
+    command = [sys.executable, "-m", "memproxy", *arguments]
     return subprocess.run(
         command, env=environment(home, extra), capture_output=True, text=True, timeout=timeout_s, check=False
     )
@@ -119,7 +119,7 @@ class Proxy:
         self.config_file.write_text(yaml.safe_dump(self.config), encoding="utf-8")
         with (self.home / "test-serve.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "memproxy.cli", "serve", "--config", str(self.config_file)],
+                [sys.executable, "-m", "memproxy", "serve", "--config", str(self.config_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import msgspec
 from rich.console import Console
 
-from memproxy.config_file import load_settings
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError
 from memproxy.evals import report
@@ -22,13 +21,14 @@ from memproxy.evals.extraction.running import learning_memory, run_all
 from memproxy.evals.extraction.showing import show
 from memproxy.evals.progress import progress
 from memproxy.evals.vectors import until_ready
-from memproxy.home import home_dir
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import ChatModel, Embedder
 from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.settings.config_file import load_settings
+from memproxy.settings.home import home_dir
 
 Mode = Literal["verbatim", "model"]
 

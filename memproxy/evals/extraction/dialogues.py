@@ -15,7 +15,7 @@ import msgspec
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.evals.own_files import texts
-from memproxy.yaml_file import parse_long
+from memproxy.settings.yaml_file import parse_long
 
 SMOKE_DIALOGUES = 10
 

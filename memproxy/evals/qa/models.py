@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 from pydantic import SecretStr
 
-from memproxy.config_file import load_settings
 from memproxy.errors import ConfigError
 from memproxy.evals.qa.run import Reading, Role
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import Credential
 from memproxy.settings import ModelSettings, Settings
+from memproxy.settings.config_file import load_settings
 
 _KEY = "OPENAI_API_KEY"
 

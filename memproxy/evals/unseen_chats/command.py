@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 import memproxy
-from memproxy.config_file import load_settings
 from memproxy.evals import report
 from memproxy.evals.progress import progress
 from memproxy.evals.unseen_chats import data
@@ -20,12 +19,13 @@ from memproxy.evals.unseen_chats.data import Chats
 from memproxy.evals.unseen_chats.figures import Outcome, by_groups, told
 from memproxy.evals.unseen_chats.memory import ChatMemory, Learn, chat_memory
 from memproxy.evals.vectors import CachedEmbedder, VectorCache
-from memproxy.home import home_dir
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.settings.config_file import load_settings
+from memproxy.settings.home import home_dir
 
 REPORT_VERSION = 1
 

@@ -15,7 +15,7 @@ from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.evals.dataset import Session
 from memproxy.evals.own_files import texts
-from memproxy.yaml_file import parse_long
+from memproxy.settings.yaml_file import parse_long
 
 SMOKE_PROBES = 10
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from memproxy import __version__, logs
-from memproxy.cli.options import Config, Json, OneTenant, Unread, Whole, quiet_settings, show, told_of_all
+from memproxy.commands.options import Config, Json, OneTenant, Unread, Whole, quiet_settings, show, told_of_all
 
 
 def _upstream_address(given: str | None) -> str | None:
@@ -37,8 +37,8 @@ def serve(
     tenant: Whole = None,
 ) -> None:
     """Run the proxy."""
-    from memproxy import supervisor  # noqa: PLC0415 - other commands start faster without it
-    from memproxy.config_file import load_settings  # noqa: PLC0415 - the same
+    from memproxy.serve import supervisor  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.settings.config_file import load_settings  # noqa: PLC0415 - the same
 
     overrides = {"upstream.base_url": upstream, "server.host": host, "server.port": port}
     read = partial(load_settings, config, overrides=overrides)
@@ -63,7 +63,7 @@ def demo(
 
 def check(config: Config = None, tenant: Whole = None, *, json: Json = False) -> None:
     """Check configuration, upstream, state, store and embedder; each with a line and a remedy."""
-    from memproxy.check import run_check  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands.check import run_check  # noqa: PLC0415 - other commands start faster without it
 
     told_of_all(tenant, "check")
     raise typer.Exit(run_check(config, as_json=json))
@@ -77,7 +77,7 @@ def audit(
     json: Json = False,
 ) -> None:
     """Show the audit log: administrative and erasing operations, newest first; never content."""
-    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import proxykeys  # noqa: PLC0415 - other commands start faster without it
 
     found = asyncio.run(proxykeys.audited(quiet_settings(config), tenant, limit))
     show({"data": found}, map(proxykeys.audit_line, found), as_json=json)

@@ -40,8 +40,7 @@ from tenacity import (
 
 from memproxy import __version__, logs
 from memproxy.errors import ConfigError
-from memproxy.home import home_dir, secret, state_path, store_path
-from memproxy.launch import (
+from memproxy.serve.launch import (
     ENDING_SIGNALS,
     ENGINE,
     RELAY,
@@ -52,9 +51,10 @@ from memproxy.launch import (
     hears_hangups,
     reveal,
 )
-from memproxy.reloading import reload
+from memproxy.serve.reloading import reload
+from memproxy.serve.watching import PROBE_EVERY_S, Replaced, Silence, answers, state_answers
 from memproxy.settings import Settings
-from memproxy.watching import PROBE_EVERY_S, Replaced, Silence, answers, state_answers
+from memproxy.settings.home import home_dir, secret, state_path, store_path
 from memproxy.wiring.files import check_files, memory_for
 
 log = logging.getLogger(__name__)
@@ -271,7 +271,7 @@ class Child:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "memproxy.processes",
+            "memproxy.serve.processes",
             self._name,
             stdin=asyncio.subprocess.PIPE,
             pass_fds=fds,

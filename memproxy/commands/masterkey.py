@@ -1,8 +1,8 @@
 """Changing the master key that wraps the users' data keys, from the command line, with or without a server running."""
 
 from memproxy.errors import ConfigError
-from memproxy.home import home_dir, state_path
 from memproxy.settings import Settings
+from memproxy.settings.home import home_dir, state_path
 from memproxy.wiring.state import sealed_state
 
 

@@ -13,14 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
-from memproxy.auth import is_hash, is_key_id, is_loopback
+from memproxy.core.proxykey import is_hash, is_key_id
 from memproxy.errors import ConfigError
-from memproxy.home import home_dir, secret, state_path, store_path
-from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.settings import EmbeddingSettings, Settings, is_loopback
 from memproxy.settings.entries import EntryName, entry_named, fields_of, key_of, mapping_above
-from memproxy.settings_reference import Setting, settings_of
-from memproxy.unbuilt import refusals
-from memproxy.yaml_file import Substitution, kind_of, parse, read
+from memproxy.settings.home import home_dir, secret, state_path, store_path
+from memproxy.settings.reference import Setting, settings_of
+from memproxy.settings.unbuilt import refusals
+from memproxy.settings.yaml_file import Substitution, kind_of, parse, read
 
 __all__ = ["conflicts", "home_dir", "load_settings", "secret", "state_path", "store_path"]
 

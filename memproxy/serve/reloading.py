@@ -8,12 +8,12 @@ on disk, in pools and in what is under way, and half of a change would be worse 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from memproxy.config_file import conflicts
 from memproxy.errors import ConfigError
-from memproxy.launch import reveal
+from memproxy.serve.launch import reveal
 from memproxy.settings import Settings
-from memproxy.settings_reference import settings_of
-from memproxy.unbuilt import value_at
+from memproxy.settings.config_file import conflicts
+from memproxy.settings.reference import settings_of
+from memproxy.settings.unbuilt import value_at
 
 RELOADED = (
     "auth.allow_remote",

@@ -23,14 +23,14 @@ from typing import Any
 import msgspec
 
 import memproxy
-from memproxy.backup_files import Damaged, digest_of, drop_cached, pack, read_manifest, synced, unpacked
+from memproxy.commands.backup_files import Damaged, digest_of, drop_cached, pack, read_manifest, synced, unpacked
+from memproxy.commands.installation import Installation, installation, without_learning
+from memproxy.commands.upkeep import POLL_S, Show
 from memproxy.core.backup import MANIFEST, PACKED, SECRET, VERSION, BackedUp, Manifest
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
 from memproxy.errors import ConfigError, MemproxyError
-from memproxy.home import home_dir
-from memproxy.installation import Installation, installation, without_learning
 from memproxy.settings import Settings
-from memproxy.upkeep import POLL_S, Show
+from memproxy.settings.home import home_dir
 
 RAW = "raw"
 """Folder of what is copied and not packed yet; it is gone when a backup is complete."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from memproxy.commands.installation import installation, without_learning
 from memproxy.core.protocol import PRUNE_PATH
-from memproxy.installation import installation, without_learning
 from memproxy.settings import Settings
 
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import msgspec
 
 import memproxy
-from memproxy import sparse
-from memproxy.backup_files import Damaged, digest_of, read_manifest, synced, unpacked
-from memproxy.backups import check_embedded
+from memproxy.commands.backup_files import Damaged, digest_of, read_manifest, synced, unpacked
+from memproxy.commands.backups import check_embedded
+from memproxy.commands.installation import holding
+from memproxy.commands.upkeep import Show
 from memproxy.core.backup import MANIFEST, SECRET, STATE, STORE, BackedUp
+from memproxy.engine import sparse
 from memproxy.errors import ConfigError
-from memproxy.home import home_dir, state_path, store_path
-from memproxy.installation import holding
 from memproxy.settings import Settings
-from memproxy.upkeep import Show
+from memproxy.settings.home import home_dir, state_path, store_path
 from memproxy.wiring.state import newer_form
 
 SPARE = 1024 * 1024

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from memproxy.cli.options import (
+from memproxy.commands.options import (
     Config,
     Json,
     Session,
@@ -27,7 +27,7 @@ from memproxy.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from memproxy.installation import Installation
+    from memproxy.commands.installation import Installation
     from memproxy.settings import Settings
 
 app = typer.Typer(help="What is remembered of a user: look, search, forget.", no_args_is_help=True)
@@ -69,7 +69,7 @@ async def _listed(
     settings: "Settings", tenant: str | None, user: str, query: dict[str, Any], limit: int
 ) -> tuple[list[Memory], bool]:
     """The newest memories, and whether there are more."""
-    from memproxy.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
+    from memproxy.commands.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
 
     found: list[Memory] = []
     cursor: str | None = None
@@ -102,7 +102,7 @@ def search(
 
 
 async def _searched(settings: "Settings", tenant: str | None, user: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    from memproxy.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
+    from memproxy.commands.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
 
     async with installation(without_learning(settings)) as here:
         told = await here.call("POST", "/v1/memory/search", tenant=tenant, user=user, json=body)
@@ -125,7 +125,7 @@ def show_command(
 
 
 async def _shown(settings: "Settings", tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
-    from memproxy.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
+    from memproxy.commands.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
 
     async with installation(without_learning(settings)) as here:
         memory = await here.call("GET", f"/v1/memory/{_piece(memory_id)}", tenant=tenant, user=user)
@@ -140,7 +140,7 @@ async def _shown(settings: "Settings", tenant: str | None, user: str, memory_id:
 
 async def _turn(here: "Installation", tenant: str | None, user: str, name: str) -> Memory | None:
     """A message that a memory comes from; None: it was forgotten, or has expired."""
-    from memproxy.installation import Refused  # noqa: PLC0415 - as above
+    from memproxy.commands.installation import Refused  # noqa: PLC0415 - as above
 
     try:
         turn: Memory = await here.call("GET", f"/v1/memory/{_piece(name)}", tenant=tenant, user=user)
@@ -170,7 +170,7 @@ def forget(
 
     With a message goes what was learned from it alone.
     """
-    from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     what = f"{', '.join(memory_ids)} of user {user!r}" if memory_ids else f"everything of user {user!r}"
@@ -180,7 +180,7 @@ def forget(
 
 
 async def _forgotten(settings: "Settings", tenant: str | None, user: str, memory_ids: list[str]) -> int:
-    from memproxy.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
+    from memproxy.commands.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
 
     gone = 0
     async with installation(without_learning(settings)) as here:
@@ -191,7 +191,7 @@ async def _forgotten(settings: "Settings", tenant: str | None, user: str, memory
 
 
 def _piece(memory_id: str) -> str:
-    from memproxy.upkeep import piece_of_path  # noqa: PLC0415 - as above
+    from memproxy.commands.upkeep import piece_of_path  # noqa: PLC0415 - as above
 
     return piece_of_path(memory_id)
 

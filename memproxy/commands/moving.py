@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from memproxy.cli.options import (
+from memproxy.commands.options import (
     Config,
     Json,
     Tenant,
@@ -36,7 +36,7 @@ def export_command(
     """Write everything of a user to standard output as JSON Lines: memories with their history, turns, places. Where
     nothing is found it says so and ends with 1.
     """
-    from memproxy import transfers, upkeep  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import transfers, upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     with upkeep.progress("exporting") as told:
@@ -69,7 +69,7 @@ def import_command(
     """Take over an export of memproxy or of another product, with its times. The same file twice changes nothing, so
     that a broken off import goes on when it is run again.
     """
-    from memproxy import transfers, upkeep  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import transfers, upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     with upkeep.progress("importing") as told:
@@ -114,7 +114,7 @@ def backup(
 
     What is not in it: the configuration, and the master key of privacy.encrypt.
     """
-    from memproxy import backups, upkeep  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import backups, upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     told_of_all(tenant, "backup")
@@ -145,7 +145,7 @@ def restore(
 
     First it says whether it may: versions, damage, what is there already, room on the disk.
     """
-    from memproxy import restores, upkeep  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import restores, upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     told_of_all(tenant, "restore")

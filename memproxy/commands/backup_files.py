@@ -12,8 +12,8 @@ from typing import BinaryIO
 import msgspec
 import zstandard
 
-from memproxy import sparse
 from memproxy.core.backup import MANIFEST, SECRET, STATE, STORE, VERSION, BackedUp, Manifest
+from memproxy.engine import sparse
 from memproxy.errors import ConfigError
 
 MOST_MANIFEST_BYTES = 64 * 1024 * 1024

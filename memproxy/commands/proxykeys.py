@@ -10,19 +10,18 @@ from typing import Any
 import msgspec
 
 from memproxy.auth import default_user
-from memproxy.auth.hashing import hashed, is_hash
 from memproxy.auth.naming import ACT_AS_USER
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
-from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, new_key
+from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, hashed, is_hash, new_key
 from memproxy.errors import ConfigError
-from memproxy.home import home_dir
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
+from memproxy.settings.home import home_dir
 from memproxy.wiring.state import make_state
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new key is to be. The names are such as requests can name (`memproxy.cli.options.a_name`)."""
+    """What a new key is to be. The names are such as requests can name (`memproxy.commands.options.a_name`)."""
 
     tenant: str
     user: str | None = None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memproxy.cli.options import Config, Json, OneTenant, Unread, a_name, a_text, quiet_settings, show
+from memproxy.commands.options import Config, Json, OneTenant, Unread, a_name, a_text, quiet_settings, show
 from memproxy.core.proxykey import PERMISSIONS
 from memproxy.errors import ConfigError
 
@@ -35,7 +35,7 @@ def keys_hash(
 ) -> None:
     """Print the hash of an API key (an argument, or read from standard input), to name its tenant in auth.tenants."""
     from memproxy.auth import key_hash  # noqa: PLC0415 - other commands start faster without it
-    from memproxy.home import home_dir, secret  # noqa: PLC0415 - the same
+    from memproxy.settings.home import home_dir, secret  # noqa: PLC0415 - the same
 
     given = (key if key not in (None, "-") else _asked_key()).strip()
     if not given:
@@ -98,7 +98,7 @@ def keys_new(
     json: Json = False,
 ) -> None:
     """Make a proxy key (auth.mode: keys). It is printed once; only its hash is kept."""
-    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import proxykeys  # noqa: PLC0415 - other commands start faster without it
 
     asked = proxykeys.Asked(
         tenant=tenant, user=user, project=project, name=name, permissions=permission or (), days=days
@@ -122,7 +122,7 @@ def keys_list(
     json: Json = False,
 ) -> None:
     """List the proxy keys that were made here; their ids, never the keys."""
-    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import proxykeys  # noqa: PLC0415 - other commands start faster without it
 
     found = asyncio.run(proxykeys.listed(quiet_settings(config), tenant))
     show({"data": [proxykeys.shown(one) for one in found]}, map(proxykeys.line, found), as_json=json)
@@ -140,8 +140,8 @@ def keys_revoke(
     json: Json = False,
 ) -> None:
     """End a proxy key's validity; every relay knows within seconds."""
-    from memproxy import proxykeys  # noqa: PLC0415 - other commands start faster without it
     from memproxy.auth.keys import RECORD_SECONDS  # noqa: PLC0415 - the same
+    from memproxy.commands import proxykeys  # noqa: PLC0415 - other commands start faster without it
 
     if not asyncio.run(proxykeys.revoke(quiet_settings(config), key_id, tenant)):
         of = f" of tenant {tenant}" if tenant is not None else ""
@@ -165,7 +165,7 @@ def keys_rewrap(config: Config = None, *, json: Json = False) -> None:
 
     Start a running server with both keys before.
     """
-    from memproxy import masterkey  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import masterkey  # noqa: PLC0415 - other commands start faster without it
 
     count = asyncio.run(masterkey.rewrap(quiet_settings(config)))
     show({"data_keys": count}, [f"{count} data key{'' if count == 1 else 's'} wrapped anew."], as_json=json)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from memproxy.cli import keeping, keys, memories, moving, running
-from memproxy.cli.options import Group, everywhere
+from memproxy.commands import keeping, keys, memories, moving, running
+from memproxy.commands.options import Group, everywhere
 from memproxy.errors import MemproxyError
 from memproxy.evals.cli import app as evaluations
 

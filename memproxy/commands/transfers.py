@@ -12,12 +12,12 @@ from typing import Any, BinaryIO, Literal
 
 import msgspec
 
+from memproxy.commands.installation import installation, without_learning
+from memproxy.commands.upkeep import Show
 from memproxy.core.transfer import FORMAT, MEDIA_TYPE, line
 from memproxy.errors import ConfigError
 from memproxy.importers import IMPORTERS
-from memproxy.installation import installation, without_learning
 from memproxy.settings import Settings
-from memproxy.upkeep import Show
 
 Format = Literal["memproxy", "mem0", "chatgpt", "zep"]
 

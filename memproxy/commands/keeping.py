@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memproxy.cli.options import (
+from memproxy.commands.options import (
     Config,
     Json,
     OneUser,
@@ -38,7 +38,7 @@ def mine(
     json: Json = False,
 ) -> None:
     """Index and learn from everything that waits, then exit; with a server running, have it do so."""
-    from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     with upkeep.progress("learning") as told:
@@ -68,7 +68,7 @@ def reindex(config: Config = None, tenant: Whole = None, *, json: Json = False) 
     configuration) it does the work and goes on serving; writes meanwhile are not lost. Broken off, it goes on where it
     was when it is run again.
     """
-    from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     told_of_all(tenant, "reindex")
@@ -93,7 +93,7 @@ def forget(
     json: Json = False,
 ) -> None:
     """Forget everything of a user, or undo one conversation. It cannot be taken back."""
-    from memproxy import upkeep  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import upkeep  # noqa: PLC0415 - other commands start faster without it
 
     settings = quiet_settings(config)
     what = f"session {session!r} of user {user!r}" if session is not None else f"everything of user {user!r}"
@@ -110,7 +110,7 @@ def prune(
     json: Json = False,
 ) -> None:
     """Erase what has expired or is over the limit (retention) now, of everybody or of one user."""
-    from memproxy import prunings  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.commands import prunings  # noqa: PLC0415 - other commands start faster without it
 
     gone = asyncio.run(prunings.prune(quiet_settings(config), tenant=tenant, user=user, dry_run=dry_run))
     told = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))

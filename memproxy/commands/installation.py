@@ -18,9 +18,9 @@ from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.engine.app import build_app
 from memproxy.engine.parts import REFUSED, Engine
 from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
-from memproxy.home import home_dir, secret, state_path, store_path
+from memproxy.serve.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock
 from memproxy.settings import Settings
-from memproxy.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock
+from memproxy.settings.home import home_dir, secret, state_path, store_path
 from memproxy.wiring.engine import make_engine
 
 CALL_TIMEOUT_S = 120.0

@@ -1,4 +1,4 @@
-"""What runs in the relay's, the engine's and the state's process (``python -m memproxy.processes _relay``, by
+"""What runs in the relay's, the engine's and the state's process (``python -m memproxy.serve.processes _relay``, by
 `supervisor`).
 """
 
@@ -18,14 +18,14 @@ import uvloop
 from memproxy import __version__, logs
 from memproxy.core.late import compiling
 from memproxy.errors import ConfigError
-from memproxy.launch import ENGINE, RELAY, STATE, Launch, Lifeline, LongWork, receive
 from memproxy.metrics import count_as, metrics
-from memproxy.server import Patience, Server, allow_many_files, quiet_logs, server_config
+from memproxy.serve.launch import ENGINE, RELAY, STATE, Launch, Lifeline, LongWork, receive
+from memproxy.serve.server import Patience, Server, allow_many_files, quiet_logs, server_config
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, Writing, make_state
 
-log = logging.getLogger("memproxy.processes")  # it is run as `__main__`
+log = logging.getLogger("memproxy.serve.processes")  # it is run as `__main__`
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread that computes keeps Python's lock from one that comes back from SQLite or the embedded store. With

@@ -13,9 +13,9 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
+from memproxy.commands.installation import Installation, installation, without_learning
 from memproxy.core.protocol import LEARNING_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
 from memproxy.errors import ConfigError, MemproxyError
-from memproxy.installation import Installation, installation, without_learning
 from memproxy.settings import Settings
 
 POLL_S = 0.3
