@@ -186,12 +186,8 @@ def _call_row(each: Operation) -> tuple[str, ...]:
 
 def command_line() -> str:
     """The command line's help as Markdown, from typer's own generator."""
-    command = [
-        sys.executable,
-        "-m",
-        "typer",
-        *["--app", "app", "memproxy.commands", "utils", "docs", "--name", "memproxy"],
-    ]
+    words = ("--app", "app", "memproxy.commands", "utils", "docs", "--name", "memproxy")
+    command = [sys.executable, "-m", "typer", *words]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)  # noqa: S603 - no outside words
     return _without_hidden(done.stdout.partition("\n")[2].strip())
 
