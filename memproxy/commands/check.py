@@ -13,8 +13,8 @@ from rich.console import Console
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
 from memproxy.serve.supervisor import AlreadyServed, InstanceLock, bind
 from memproxy.settings import Settings, UpstreamSettings
-from memproxy.settings.config_file import load_settings
 from memproxy.settings.home import home_dir, state_path, store_path
+from memproxy.settings.loading import load_settings
 from memproxy.wiring.engine import make_embedder, make_store
 from memproxy.wiring.files import check_files, count_signing_keys, memory_for, way_to
 from memproxy.wiring.state import make_state

@@ -179,7 +179,7 @@ def quiet_settings(config: Path | None) -> "Settings":
     Raises:
         ConfigError: the configuration cannot be used.
     """
-    from memproxy.settings.config_file import load_settings  # noqa: PLC0415 - as above
+    from memproxy.settings.loading import load_settings  # noqa: PLC0415 - as above
 
     settings = load_settings(config)
     logs.setup("error", settings.telemetry.log_format, "command")

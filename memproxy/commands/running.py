@@ -38,7 +38,7 @@ def serve(
 ) -> None:
     """Run the proxy."""
     from memproxy.serve import supervisor  # noqa: PLC0415 - other commands start faster without it
-    from memproxy.settings.config_file import load_settings  # noqa: PLC0415 - the same
+    from memproxy.settings.loading import load_settings  # noqa: PLC0415 - the same
 
     overrides = {"upstream.base_url": upstream, "server.host": host, "server.port": port}
     read = partial(load_settings, config, overrides=overrides)

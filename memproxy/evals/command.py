@@ -29,8 +29,8 @@ from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings, GateSettings, Settings
-from memproxy.settings.config_file import load_settings
 from memproxy.settings.home import home_dir
+from memproxy.settings.loading import load_settings
 
 LOADERS = {"locomo": locomo.load_dataset, "longmemeval": longmemeval.load}
 HTTP_TIMEOUT_S = 120.0

@@ -27,7 +27,7 @@ from memproxy.evals.unseen_chats.memory import ChatMemory, Given, Learn, chat_me
 from memproxy.learn.extract import EXTRACT_MARK
 from memproxy.ports import Credential, Embedder, ModelReply
 from memproxy.settings import Settings
-from memproxy.settings.config_file import load_settings
+from memproxy.settings.loading import load_settings
 from memproxy.settings.yaml_file import parse_long
 
 REPORT_VERSION = 1

@@ -16,12 +16,13 @@ if not sys.stderr.isatty():
     # its library reads this at import; in a log, bars would stand between the lines
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     warnings.filterwarnings("ignore", "Cannot enable progress bars")  # fastembed tries
+# fastembed logs each of its retries through loguru; what matters is in the error that we raise
+os.environ.setdefault("LOGURU_AUTOINIT", "0")
 
 from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 from fastembed.common.onnx_model import OnnxOutputContext
 from fastembed.text.onnx_text_model import OnnxTextModel
-from loguru import logger as fastembed_log
 
 from memproxy.errors import EmbedderUnavailable
 from memproxy.logs import Seldom
@@ -44,7 +45,6 @@ def load_fastembed(
     Raises:
         EmbedderUnavailable: it cannot be had; the message says why and what to do.
     """
-    fastembed_log.disable("fastembed")  # it tells of each of its retries; what matters is in the error we raise
     model = _open_fastembed(settings, cache_dir, local_files_only=local_files_only)
     inner = model.model
     encode: Encoder = _Foreign(model)

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 from memproxy.errors import ConfigError
 from memproxy.serve.launch import reveal
 from memproxy.settings import Settings
-from memproxy.settings.config_file import conflicts
-from memproxy.settings.reference import settings_of
-from memproxy.settings.unbuilt import value_at
+from memproxy.settings.loading import conflicts
+from memproxy.settings.reference import settings_of, value_at
 
 RELOADED = (
     "auth.allow_remote",

@@ -1,11 +1,13 @@
 """What a start needs beside its settings, looked at before anything listens."""
 
+import importlib.util
 import ssl
 from collections.abc import Awaitable
 from typing import NamedTuple
 
 from memproxy.auth import default_user, make_authenticator, who_is_remembered
 from memproxy.core.proxykey import KeyRecord
+from memproxy.errors import ConfigError
 from memproxy.models.dimensions import dimension_of
 from memproxy.relay.tls import tls_context
 from memproxy.settings import JwtSettings, Settings, UpstreamSettings
@@ -45,11 +47,17 @@ def memory_for(settings: Settings) -> MemoryFor:
 
 def check_files(settings: Settings) -> None:
     """Read the files that the settings name (the upstream's certificates, keys that tokens are signed with), and look
-    up the length of the model's vectors. Who cannot would end when it starts, and be started again for ever.
+    up the length of the model's vectors, and whether the store's client is installed. Who cannot would end when it
+    starts, and be started again for ever.
 
     Raises:
         ConfigError: one of them cannot be used; the message names its key in the settings.
     """
+    if settings.store.backend == "qdrant" and importlib.util.find_spec("qdrant_client") is None:
+        raise ConfigError(
+            'store.backend: the client of a Qdrant server is not installed; run: pip install "PATH[qdrant]" (PATH: the '
+            "wheel or folder that memproxy came from), or set store.backend: edge"
+        )
     tls_context(settings.upstream.ca_file)
     make_authenticator(settings.auth, settings.server, b"", _nobody)
     dimension_of(settings.embedding)

@@ -19,7 +19,7 @@ import yaml
 
 from memproxy.docs_check import ROOT, metrics_in_code
 from memproxy.errors import ConfigError
-from memproxy.settings.config_file import load_settings
+from memproxy.settings.loading import load_settings
 
 DEPLOY = ROOT / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "memproxy.json"

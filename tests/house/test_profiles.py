@@ -8,7 +8,7 @@ import yaml
 from memproxy import docs_check
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
-from memproxy.settings.config_file import load_settings
+from memproxy.settings.loading import load_settings
 from memproxy.settings.reference import settings_of
 
 ROOT = docs_check.ROOT

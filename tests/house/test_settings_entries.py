@@ -6,7 +6,7 @@ import pytest
 
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings, TenantRetention
-from memproxy.settings.config_file import load_settings
+from memproxy.settings.loading import load_settings
 
 TTL = "MEMPROXY__RETENTION__TENANTS__ACME__TTL_DAYS"
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from memproxy.core.proxykey import hashed
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
-from memproxy.settings.config_file import load_settings
-from memproxy.settings.reference import settings_of
-from memproxy.settings.unbuilt import UNBUILT, value_at
+from memproxy.settings.loading import load_settings
+from memproxy.settings.reference import UNBUILT, settings_of, value_at
 from memproxy.wiring.files import check_files
 
 

@@ -13,7 +13,7 @@ from memproxy.evals.qa.run import Reading, Role
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import Credential
 from memproxy.settings import ModelSettings, Settings
-from memproxy.settings.config_file import load_settings
+from memproxy.settings.loading import load_settings
 
 _KEY = "OPENAI_API_KEY"
 

@@ -24,8 +24,8 @@ from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings, Settings
-from memproxy.settings.config_file import load_settings
 from memproxy.settings.home import home_dir
+from memproxy.settings.loading import load_settings
 
 REPORT_VERSION = 1
 

@@ -6,23 +6,17 @@ are never shown.
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from memproxy.core.proxykey import is_hash, is_key_id
 from memproxy.errors import ConfigError
 from memproxy.settings import EmbeddingSettings, Settings, is_loopback
-from memproxy.settings.entries import EntryName, entry_named, fields_of, key_of, mapping_above
-from memproxy.settings.home import home_dir, secret, state_path, store_path
-from memproxy.settings.reference import Setting, settings_of
-from memproxy.settings.unbuilt import refusals
+from memproxy.settings.reference import Setting, is_section, refusals, settings_of
 from memproxy.settings.yaml_file import Substitution, kind_of, parse, read
-
-__all__ = ["conflicts", "home_dir", "load_settings", "secret", "state_path", "store_path"]
 
 PREFIX = "MEMPROXY__"
 MAX_SHOWN = 80
@@ -42,23 +36,6 @@ OPEN_RELAY = (
 _ENTRY = "`memproxy keys new --config-entry` prints a key with its entry"
 
 Values = dict[str, Any]
-
-
-class _Variables(Settings, BaseSettings):
-    """The schema as pydantic-settings reads it from environment variables. Never instantiated."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", env_parse_none_str="null")
-
-
-class _Environment(EnvSettingsSource):
-    """`MEMPROXY__SECTION__KEY` of a given environment; lists and mappings are written in YAML (and so in JSON)."""
-
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        super().__init__(_Variables)
-        self.env_vars = {name.lower(): None if text == "null" else text for name, text in variables.items()}
-
-    def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:  # noqa: ARG002 - the source's own signature
-        return parse(value, field_name) if isinstance(value, str) else value
 
 
 class _Problems:
@@ -92,14 +69,15 @@ def load_settings(
     values: Values = {}
     if path is not None:
         values = Substitution(environ, problems.add).fill(read(path.expanduser()))
-    _merge(values, _from_environment(environ, problems))
-    _merge_entries(values, environ, problems)
+    _merge_environment(values, environ, problems)
     _merge(values, _from_overrides(overrides or {}, problems))
     _default_upstream(values, environ, problems)
     settings = _validated(values, problems)
     for key, allowed in refusals(settings):
         problems.add(key, f"{_shown(key, _at(values, key))} is not built yet; for now: {allowed}")
-    _check_together(settings, problems)
+    for key, text in conflicts(settings):
+        if not any(line.startswith(f"{key}:") for line in problems.lines):
+            problems.add(key, text)
     if problems.lines:
         title = f"The configuration {path} cannot be used:" if path else "The configuration cannot be used:"
         raise ConfigError("\n  ".join([title, *dict.fromkeys(problems.lines)]))
@@ -120,79 +98,96 @@ def _merge(values: Values, above: Mapping[str, Any]) -> None:
             values[key] = value
 
 
-def _from_environment(environ: Mapping[str, str], problems: _Problems) -> Values:
-    """The values of the variables with our prefix. Unknown names and values that cannot be read are problems."""
-    usable = {}
-    for name, text in sorted(environ.items()):
-        if not name.upper().startswith(PREFIX) or entry_named(name[len(PREFIX) :]) is not None:
-            continue
-        key = name[len(PREFIX) :].lower().replace("__", ".")
-        problems.origin[key] = name
-        if (expects_yaml := _expects_yaml(key)) is None:
-            problems.unknown(key)
-        elif not expects_yaml or _readable(key, text, problems):
-            usable[name] = text
-    return dict(_Environment(usable)())
-
-
-def _merge_entries(values: Values, environ: Mapping[str, str], problems: _Problems) -> None:
-    """Lay the variables that name an entry of a mapping over ``values``, which hold all else by now."""
-    for name, text in sorted(environ.items()):
-        named = entry_named(name[len(PREFIX) :]) if name.upper().startswith(PREFIX) else None
-        if named is None:
-            continue
-        there = _at(values, named.mapping)
+def _merge_environment(values: Values, environ: Mapping[str, str], problems: _Problems) -> None:
+    """Lay the variables with our prefix over ``values``, whole sections and mappings before what is in them. Names that
+    mean nothing and values that cannot be read are problems.
+    """
+    ours = [name for name in environ if name.upper().startswith(PREFIX)]
+    for name in sorted(ours, key=lambda one: (one.count("__"), one)):
+        written, text = name[len(PREFIX) :].split("__"), environ[name]
         try:
-            key = key_of(named.entry, list(there) if isinstance(there, dict) else ())
+            names, kind = _named(written, values)
         except ValueError as error:
-            problems.add(f"{named.mapping}.{named.entry}", f"{error} (from {name})")
+            problems.add(".".join(written).lower(), f"{error} (from {name})")
             continue
-        path = ".".join(part for part in (named.mapping, key, named.field) if part)
+        path = ".".join(names)
         problems.origin[path] = name
-        if _names_something(path, named, text, problems):
-            whole = named.field is None and fields_of(named.mapping) is not None
-            value = parse(text, path) if whole else None if text == "null" else text
-            _merge(values, _nested([*named.mapping.split("."), key, *([named.field] if named.field else [])], value))
+        if kind is None:
+            problems.unknown(path)
+        elif not _holds_more(kind):
+            _merge(values, _nested(names, None if text == "null" else text))
+        elif (value := _read_yaml(path, text, problems)) is not None:
+            _merge(values, _nested(names, value))
 
 
-def _names_something(path: str, named: EntryName, text: str, problems: _Problems) -> bool:
-    """Whether an entry has what a variable names, and a whole entry can be read; else that is a problem."""
-    fields = fields_of(named.mapping)
-    if not named.entry or (named.field is not None and named.field not in (fields or ())):
-        problems.unknown(path)
-        return False
-    return named.field is not None or fields is None or _readable(path, text, problems)
+def _named(written: Sequence[str], values: Values) -> tuple[list[str], Any]:
+    """The path that a variable's name means, and the type of what is there (None: there is no such setting).
+
+    Sections and settings are named in any case. Keys of a mapping (`retention.tenants`) are the user's own and their
+    case counts, while variables are written in capitals, on Windows always: see `_entry`.
+
+    Raises:
+        ValueError: it may be one of several entries.
+    """
+    names: list[str] = []
+    kind: Any = Settings
+    for part in written:
+        if get_origin(kind) is dict:
+            there = _at(values, ".".join(names))
+            names.append(_entry(part, list(there) if isinstance(there, dict) else ()))
+            kind = get_args(kind)[1] if part else None
+        else:
+            names.append(part.lower())
+            kind = _field_of(kind, part.lower())
+    return names, kind
+
+
+def _entry(written: str, there: Collection[str]) -> str:
+    """The entry of a mapping that a variable means, where these are ``there``: one of them, in whatever case it is
+    written; else a name in capitals alone means its lower-case form, and any other itself.
+
+    Raises:
+        ValueError: it may be one of several.
+    """
+    if written in there:
+        return written
+    same = [key for key in there if key.casefold() == written.casefold()]
+    if len(same) > 1:
+        raise ValueError(f"may be {' or '.join(sorted(same))}; write that one's case")
+    return same[0] if same else written.lower() if written.isupper() else written
+
+
+def _field_of(kind: Any, name: str) -> Any:
+    """The type of a section's field; None where there is none."""
+    field = kind.model_fields.get(name) if is_section(kind) else None
+    return field.annotation if field is not None else None
+
+
+def _holds_more(kind: Any) -> bool:
+    """Whether values of this type have values in them, so that a variable's text is YAML (and so JSON)."""
+    return is_section(kind) or get_origin(kind) in (list, dict)
+
+
+def _read_yaml(path: str, text: str, problems: _Problems) -> Any:
+    """The list or mapping in a variable's text; None, and a problem, where it holds neither."""
+    try:
+        value = parse(text, path)
+    except ConfigError as error:
+        problems.add(path, error.message.removeprefix(f"{path}: ").removeprefix(f"{path}, "))
+        return None
+    if isinstance(value, list | dict):
+        return value
+    setting = _setting(path)
+    wanted = setting.allowed if setting is not None and setting.path == path else "mapping of its keys"
+    form = '["a", "b"]' if wanted.startswith("list") else '{"key": "value"}'
+    problems.add(path, f"must be a {wanted}, written as YAML or JSON such as {form}; here it is {kind_of(value)}")
+    return None
 
 
 def _nested(names: Sequence[str], value: Any) -> Values:
     for name in reversed(names):
         value = {name: value}
     return dict(value)
-
-
-def _expects_yaml(path: str) -> bool | None:
-    """Whether a path is a list, mapping or section; None when there is no such path."""
-    for setting in settings_of():
-        if setting.path == path:
-            return setting.allowed.startswith(("list", "mapping"))
-        if setting.path.startswith(f"{path}."):
-            return True
-    return None
-
-
-def _readable(key: str, text: str, problems: _Problems) -> bool:
-    try:
-        value = parse(text, key)
-    except ConfigError as error:
-        problems.add(key, error.message.removeprefix(f"{key}: ").removeprefix(f"{key}, "))
-        return False
-    if not isinstance(value, list | dict):
-        setting = _setting(key)
-        wanted = setting.allowed if setting is not None and setting.path == key else "mapping of its keys"
-        form = '["a", "b"]' if wanted.startswith("list") else '{"key": "value"}'
-        problems.add(key, f"must be a {wanted}, written as YAML or JSON such as {form}; here it is {kind_of(value)}")
-        return False
-    return True
 
 
 def _from_overrides(overrides: Mapping[str, object], problems: _Problems) -> Values:
@@ -291,24 +286,17 @@ def _shown(path: str, value: object) -> str:
 
 def _suggestion(path: str) -> str:
     """The nearest name in the same section, else the same name in another one, else what there is."""
-    section, _, name = path.rpartition(".")
-    prefix = f"{section}." if section else ""
-    paths = [setting.path for setting in settings_of()]
-    if (mapping := mapping_above(section)) is not None:
-        paths = [f"{prefix}{field}" for field in fields_of(mapping) or ()]
-    here = list(dict.fromkeys(each.removeprefix(prefix).split(".")[0] for each in paths if each.startswith(prefix)))
-    near = [f"{prefix}{each}" for each in difflib.get_close_matches(name, here, n=1)]
-    elsewhere = [each for each in paths if each.rpartition(".")[2] == name]
-    if found := (near or elsewhere)[:3]:
+    *sections, name = path.split(".")
+    kind: Any = Settings
+    for each in sections:
+        inside = get_args(kind)
+        kind = inside[-1] if inside and get_origin(kind) in (list, dict) else _field_of(kind, each)
+    here = list(kind.model_fields) if is_section(kind) else []
+    near = difflib.get_close_matches(name, here, n=1)
+    found = [".".join([*sections, one]) for one in near]
+    if found := (found or [each.path for each in settings_of() if each.path.rpartition(".")[2] == name])[:3]:
         return f"did you mean {' or '.join(found)}?"
     return f"allowed: {', '.join(here)}" if here else "remove it"
-
-
-def _check_together(settings: Settings, problems: _Problems) -> None:
-    """What each setting allows alone, but not together."""
-    for path, text in conflicts(settings):
-        if not any(line.startswith(f"{path}:") for line in problems.lines):
-            problems.add(path, text)
 
 
 def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
