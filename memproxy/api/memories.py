@@ -31,7 +31,7 @@ from memproxy.errors import Forbidden, MemoryUnavailable, NotFound, RequestError
 from memproxy.learn.guard import marked_anew, marked_unless_own
 from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter
-from memproxy.retention.places import forget_queries_of, leave_empty_places
+from memproxy.retention.leftovers import forget_queries_of, leave_empty_places
 
 SCOPE_FIELDS = frozenset({"user_id", "project_id", "agent_id", "session_id"})
 NOT_CLEARABLE = frozenset({"kind", "content", "tags", "entities", "confidence", "importance", "trust", "metadata"})

@@ -16,7 +16,8 @@ from memproxy.auth import ANONYMOUS, encode_identity
 from memproxy.core.audit import COMMAND_LINE
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.engine.app import build_app
-from memproxy.engine.parts import REFUSED, Engine
+from memproxy.engine.engine import Engine
+from memproxy.engine.readiness import REFUSED
 from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
 from memproxy.serve.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock
 from memproxy.settings import Settings

@@ -37,7 +37,7 @@ from memproxy.core.protocol import (
 )
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
-from memproxy.engine.parts import Engine
+from memproxy.engine.engine import Engine
 from memproxy.errors import EngineUnavailable, MemproxyError, NotFound, RequestError
 from memproxy.metrics import metrics
 
@@ -48,18 +48,19 @@ Message = TypeVar("Message")
 _ENDING = EngineUnavailable("The memory engine is ending; what it took in is kept. Try again in a moment.")
 
 
-class RecallCall:
-    """`POST` of a `RecallRequest`; answers a `RecallAnswer`, degraded when memory is not there.
-
-    Plain ASGI: a request waits for this call, and objects for the request and its answer take a tenth of it.
+class HotCalls:
+    """The two calls that come with every chat request, as plain ASGI: a request waits for the first one, and objects
+    for a request and its answer take a tenth of it.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._questions = msgspec.json.Decoder(RecallRequest)
+        self._captures = msgspec.json.Decoder(Captured)
         self._encode = msgspec.json.Encoder().encode
 
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+    async def recall(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """`POST` of a `RecallRequest`; answers a `RecallAnswer`, degraded when memory is not there."""
         try:
             body = self._encode(await self._engine.recall(_decoded(await _body(receive), self._questions)))
         except MemproxyError as error:
@@ -74,15 +75,8 @@ class RecallCall:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
-
-class CapturedCall:
-    """`POST` of a `Captured`: the journal has a new row. Plain ASGI, for one comes with most recalls."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._captures = msgspec.json.Decoder(Captured)
-
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+    async def captured(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """`POST` of a `Captured`: the journal has a new row."""
         try:
             self._engine.captured(_decoded(await _body(receive), self._captures))
         except MemproxyError as error:
@@ -93,8 +87,8 @@ class CapturedCall:
 
 
 class EngineApp:
-    """The engine's ASGI application: what the relay calls for requests goes to its call at once, everything else
-    through the router.
+    """The engine's ASGI application: the relay's `HotCalls` are called at once, everything else goes through the
+    router.
     """
 
     def __init__(self, calls: Mapping[str, ASGIApp], others: Starlette) -> None:
@@ -147,22 +141,21 @@ class Internal:
         `ReindexTold`, as `GET` does.
         """
         if request.method == "GET":
-            return answer(self._engine.reindexing())
+            return answer(self._engine.reindex_progress())
         return answer(await self._engine.reindex(await _read(request, self._reindexes)))
 
     async def backup(self, request: Request) -> Response:
         """`POST` of a `BackupAsked`, by the command line: begin one. Answers a `BackupTold`, as `GET` does."""
         if request.method == "GET":
-            return answer(self._engine.backed_up())
+            return answer(self._engine.backup_progress())
         return answer(self._engine.back_up(Path((await _read(request, self._backups)).folder)))
 
     async def prune(self, request: Request) -> Response:
         """`POST` by the command line: prune everybody, or its tenant's users, or tell what would go."""
-        asked = request.query_params
-        tenant = (
-            None if asked.get("everybody") == "true" else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
-        )
-        return answer(await self._engine.pruned(dry_run=asked.get("dry_run") == "true", tenant=tenant))
+        query = request.query_params
+        everybody = query.get("everybody") == "true"
+        tenant = None if everybody else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
+        return answer(await self._engine.prune(dry_run=query.get("dry_run") == "true", tenant=tenant))
 
     async def ready(self, _request: Request) -> Response:
         """`GET`: the state of each part."""
@@ -198,12 +191,11 @@ def build_app(engine: Engine) -> EngineApp:
         try:
             yield
         finally:
-            await engine.close(engine.settings.server.shutdown_grace_s)
+            await engine.close(engine.parts.settings.server.shutdown_grace_s)
 
-    internal = Internal(engine)
-    calls: dict[str, ASGIApp] = {RECALL_PATH: RecallCall(engine), CAPTURED_PATH: CapturedCall(engine)}
+    hot, internal = HotCalls(engine), Internal(engine)
+    calls: dict[str, ASGIApp] = {RECALL_PATH: hot.recall, CAPTURED_PATH: hot.captured}
     routes = [
-        *(Route(path, call, methods=["POST"]) for path, call in calls.items()),
         Route(DECIDED_PATH, guarded(internal.decided), methods=["POST"]),
         Route(FULL_PATH, guarded(internal.full), methods=["POST"]),
         Route(PRUNE_PATH, guarded(internal.prune), methods=["POST"]),

@@ -7,8 +7,7 @@ from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.learn.writes import Writes
 from memproxy.ports import JournalRow, MemoryFilter, MemoryStore, StateStore
-from memproxy.retention.names import leave_unsaid_names
-from memproxy.retention.places import leave_empty_places
+from memproxy.retention.leftovers import leave_empty_places, leave_unsaid_names
 
 Gone = Callable[[Sequence[int]], None]
 """Is told the numbers of rows that an erasure took out of the journal."""

@@ -8,17 +8,18 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Protocol
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
-from memproxy.core.retention import Due, batches, due
+from memproxy.core.retention import Due, Policy, Weights, batches, due
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore
-from memproxy.retention.places import forget_queries_of
-from memproxy.retention.policies import Policies
+from memproxy.retention.leftovers import forget_queries_of
+from memproxy.settings import RetentionSettings
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,49 @@ BATCH = 100
 """Memories deleted by one row of the journal: as many as the activity tells of one."""
 
 
+class Policies:
+    """The policy of each tenant: its own, else the deployment's."""
+
+    def __init__(self, settings: RetentionSettings) -> None:
+        self._settings = settings
+        written = settings.weights
+        self.weights = Weights(
+            confidence=written.confidence,
+            recency=written.recency,
+            retrievals=written.retrievals,
+            importance=written.importance,
+            feedback=written.feedback,
+            half_life_h=written.half_life_h,
+            most_retrievals=written.most_retrievals,
+            turn_confidence=written.turn_confidence,
+        )
+        self.every_s = settings.prune_every_s
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is pruned at all."""
+        settings = self._settings
+        return settings.prune or bool(settings.tenants) or (settings.ttl_days or settings.max_per_user) is not None
+
+    def of(self, tenant: str) -> Policy:
+        """What holds for this tenant."""
+        days, most = self._settings.ttl_days, self._settings.max_per_user
+        if (own := self._settings.tenants.get(tenant)) is not None:
+            days = own.ttl_days if own.ttl_days is not None else days
+            most = own.max_per_user if own.max_per_user is not None else most
+        return Policy(ttl=timedelta(days=days) if days is not None else None, most=most)
+
+    def time_to_live(self, tenant: str) -> timedelta | None:
+        """How long this tenant's memories are kept; None: for ever."""
+        return self.of(tenant).ttl
+
+    @property
+    def has_time_to_live(self) -> bool:
+        """Whether any tenant's memories expire by themselves."""
+        own = (one.ttl_days for one in self._settings.tenants.values())
+        return any(days is not None for days in (self._settings.ttl_days, *own))
+
+
 class Plan(Protocol):
     """Writes a plan through the journal."""
 
@@ -50,8 +94,8 @@ class Pruner:
 
     def __init__(
         self,
-        *,
         policies: Policies,
+        *,
         store: MemoryStore,
         state: StateStore,
         plan: Plan,

@@ -1,15 +1,16 @@
-"""What stands behind the engine's ports: store, embedder, models."""
+"""What stands behind the engine's ports (store, embedder, chat models), and the engine over it."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from memproxy.engine.parts import Engine
-from memproxy.engine.reindex import Reindexing
+from memproxy.engine.engine import Engine, Parts
+from memproxy.engine.role import TenantModel
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
+from memproxy.learn.extract import load_prompt
 from memproxy.learn.tally import QuestionTally
 from memproxy.learn.worker import Worker
 from memproxy.models.chat_when_asked import ChatModelWhenAsked
@@ -17,14 +18,15 @@ from memproxy.models.dimensions import dimension_of
 from memproxy.models.embed import FastembedEmbedder, load_local
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.no_embedder import NoEmbedder
-from memproxy.ports import Clock, Embedder, RebuildableStore
+from memproxy.ports import ChatModel, Clock, Embedder, RebuildableStore, Reranker
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import LATE, configured
-from memproxy.retention.policies import Policies
-from memproxy.settings import RecallSettings, Settings
+from memproxy.recall.rerank import ModelReranker
+from memproxy.recall.rewrite import Rewriter
+from memproxy.retention.pruning import Policies
+from memproxy.settings import ModelSettings, RecallSettings, Settings
 from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
-from memproxy.wiring.roles import make_roles
 from memproxy.wiring.state import keys_of, make_apart_state, make_state
 
 if TYPE_CHECKING:
@@ -108,6 +110,47 @@ def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStor
     )
 
 
+class Roles(NamedTuple):
+    """What recall asks (None: it asks nobody), and the chat models behind, to be closed with the engine."""
+
+    rewriter: Rewriter | None
+    reranker: Reranker | None
+    models: tuple[ChatModel, ...]
+
+
+def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Roles:
+    """The roles of these settings; a model is made only for a role that is used. Reads the prompts' files.
+
+    Raises:
+        ConfigError: a prompt of ``learn.prompts_dir`` does not begin with its version.
+    """
+    rewriter: Rewriter | None = None
+    reranker: Reranker | None = None
+    models: list[ChatModel] = []
+
+    def model(source: str, role: ModelSettings, timeout_s: float) -> TenantModel:
+        chat = ChatModelWhenAsked(role, role=source)
+        models.append(chat)
+        return TenantModel(chat, access, role, source=source, timeout_s=min(timeout_s, role.timeout_s), meter=meter)
+
+    redacted = frozenset[str](settings.privacy.redact)
+    folder = settings.learn.prompts_dir
+    if settings.rewrite.mode in {"llm", "hyde"}:
+        rewriter = Rewriter(
+            model("rewrite", settings.models.rewrite, settings.rewrite.timeout_s),
+            rewriting=load_prompt(folder, "rewrite.md").text,
+            hypothetical=load_prompt(folder, "hyde.md").text,
+            redact_kinds=redacted,
+        )
+    if settings.recall.rerank == "model":
+        reranker = ModelReranker(
+            model("rerank", settings.models.rerank, settings.recall.rerank_timeout_s),
+            prompt=load_prompt(folder, "rerank.md").text,
+            redact_kinds=redacted,
+        )
+    return Roles(rewriter, reranker, tuple(models))
+
+
 def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Path | None = None) -> Engine:
     """The engine, not started yet; beside relays the process that listens on ``state_socket`` writes its state."""
     clock: Clock = SystemClock()
@@ -141,26 +184,22 @@ def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Pat
         clock=clock,
         judge=judge,
     )
+    models = [*roles.models, model, *([judge] if judge is not None else [])]
     return Engine(
-        settings=settings,
-        state=state,
-        store=store,
-        embedder=embedder,
-        recall=recall,
-        worker=worker,
-        access=access,
-        clock=clock,
-        tally=tally,
-        model=model,
-        recall_models=(*roles.models, judge) if judge is not None else roles.models,
-        reindexing=Reindexing(
-            settings=settings.embedding,
+        Parts(
+            settings=settings,
+            state=state,
             store=store,
             embedder=embedder,
             lexical=lexical,
-            without_vectors=worker.without_vectors,
-        ),
-        lexical_version=Bm25Encoder.VERSION,
-        held=store if isinstance(store, EdgeStore) else None,
-        secret=secret,
+            recall=recall,
+            worker=worker,
+            access=access,
+            clock=clock,
+            held=store if isinstance(store, EdgeStore) else None,
+            models=models,
+            tally=tally,
+            lexical_version=Bm25Encoder.VERSION,
+            secret=secret,
+        )
     )

@@ -11,7 +11,7 @@ from memproxy.core.protocol import RECALL_PATH, LearnBody, PlanBody, RecallReque
 from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from memproxy.engine.parts import Engine
+from memproxy.engine.engine import Engine
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.settings import RecallSettings, Settings
 from tests.support.engine import Api, WallClock, make_engine, serve_engine

@@ -66,10 +66,10 @@ async def test_a_captured_turn_brings_the_way_to_its_model(tmp_path: Path) -> No
         captured = Captured(scope=SCOPE, access=access)
         answer = await api.client.post(CAPTURED_PATH, content=msgspec.json.encode(captured))
         assert answer.status_code == 204
-        credential = engine.access.credential("acme", ModelSettings())
+        credential = engine.parts.access.credential("acme", ModelSettings())
         assert credential is not None
         assert (credential.model, credential.api_key) == ("small", "sk-one")
-        assert engine.access.credential("rival", ModelSettings(model="small")) is None
+        assert engine.parts.access.credential("rival", ModelSettings(model="small")) is None
 
 
 async def test_a_memory_outlives_its_engine(tmp_path: Path) -> None:

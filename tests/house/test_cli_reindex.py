@@ -14,7 +14,7 @@ from memproxy.commands import app, upkeep
 from memproxy.commands.installation import installation
 from memproxy.core.protocol import READY_PATH
 from memproxy.engine.app import build_app
-from memproxy.engine.parts import Engine
+from memproxy.engine.engine import Engine
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.serve.server import Server
 from memproxy.serve.supervisor import ENGINE_SOCKET, InstanceLock, runtime_folder

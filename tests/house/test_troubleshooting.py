@@ -11,7 +11,7 @@ from memproxy.settings import Settings
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
 MODULES = ("relay/decide", "relay/controls", "relay/handler", "relay/engine", "relay/limits", "recall/pipeline",
-           "engine/parts", "core/gate")  # fmt: skip
+           "engine/engine", "core/gate")  # fmt: skip
 """Where decisions are made; `test_no_other_module_decides` looks for others."""
 
 DECISIONS = {"Decision", "RecallAnswer", "Controls", "Verdict"}

@@ -13,7 +13,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import PlanBody, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.engine.app import build_app
-from memproxy.engine.parts import Engine
+from memproxy.engine.engine import Engine
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.relay.engine import recall_seconds
 from memproxy.serve.server import Server
@@ -129,7 +129,7 @@ async def test_memories_of_a_clock_far_off_are_recalled(
         probe = await relay.chat(QUESTION)
         tenant = await _tenant(state, probe.headers["x-memproxy-session"])
         scope = Scope(tenant=tenant, user="default")
-        stamp = engine._clock.now().replace(year=year, month=12, day=31)
+        stamp = engine.parts.clock.now().replace(year=year, month=12, day=31)
         memory = Memory(
             id="far", tenant=tenant, user_id="default", kind=Kind.SEMANTIC, created_at=stamp, updated_at=stamp,
             content="User's budget for the Hawaii trip is $10,000", valid_from=stamp if year == 1970 else None,

@@ -14,7 +14,7 @@ import uvicorn
 
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.engine.app import build_app
-from memproxy.engine.parts import Engine
+from memproxy.engine.engine import Engine, Parts
 from memproxy.errors import StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
@@ -22,14 +22,14 @@ from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.no_embedder import NoEmbedder
-from memproxy.ports import MemoryStore
+from memproxy.ports import MemoryStore, RebuildableStore
 from memproxy.recall.pipeline import Recall
 from memproxy.serve.server import Server
 from memproxy.settings import LearnSettings, RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
-from memproxy.wiring.roles import make_roles
+from memproxy.wiring.engine import make_roles
 from tests.support.http_client import plain_client
 from tests.support.waiting import eventually
 
@@ -88,17 +88,19 @@ def make_engine(
         reranker=roles.reranker,
     )
     return Engine(
-        settings=settings,
-        state=state,
-        store=store,
-        embedder=embedder,
-        recall=recall,
-        worker=worker,
-        access=access,
-        clock=clock,
-        model=model,
-        recall_models=roles.models,
-        write_timeout_s=write_timeout_s,
+        Parts(
+            settings=settings,
+            state=state,
+            store=cast("RebuildableStore", store),
+            embedder=embedder,
+            lexical=lexical,
+            recall=recall,
+            worker=worker,
+            access=access,
+            clock=clock,
+            models=[*roles.models, model],
+            write_timeout_s=write_timeout_s,
+        )
     )
 
 

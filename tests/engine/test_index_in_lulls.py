@@ -2,7 +2,7 @@
 
 import asyncio
 
-from memproxy.engine.yielding import Yielding
+from memproxy.engine.engine import IndexInLulls
 from tests.support.waiting import LONGEST_S
 
 
@@ -14,7 +14,7 @@ async def test_what_was_asked_for_during_a_recall_is_done_once_after_it() -> Non
         done.append(recalling)
         asked.set()
 
-    indexing, recalling = Yielding(work), True
+    indexing, recalling = IndexInLulls(work), True
     with indexing.recalling():
         indexing.soon()
         indexing.soon()
@@ -27,7 +27,7 @@ async def test_what_was_asked_for_during_a_recall_is_done_once_after_it() -> Non
 
 async def test_recalls_without_a_pause_do_not_keep_it_back_for_ever() -> None:
     asked = asyncio.Event()
-    indexing = Yielding(asked.set)
+    indexing = IndexInLulls(asked.set)
     with indexing.recalling():
         indexing.soon()
         async with asyncio.timeout(LONGEST_S):
@@ -36,7 +36,7 @@ async def test_recalls_without_a_pause_do_not_keep_it_back_for_ever() -> None:
 
 async def test_where_nobody_recalls_it_is_done_at_once_and_again_each_time() -> None:
     done: list[None] = []
-    indexing = Yielding(lambda: done.append(None))
+    indexing = IndexInLulls(lambda: done.append(None))
     indexing.soon()
     indexing.soon()
     assert len(done) == 2

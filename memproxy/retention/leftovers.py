@@ -1,4 +1,6 @@
-"""Names of the palace that were told in what is deleted: where nothing that is left says them, they are not read."""
+"""What deleted (or moved) memories leave behind in the state: queries, and places and names of the palace that no
+memory is in, or says, any more.
+"""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
@@ -6,14 +8,51 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.palace import USER, is_role, mentions, pointer, subject_name
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
-from memproxy.ports import MemoryFilter, MemoryStore, PalaceStore
+from memproxy.ports import MemoryFilter, MemoryStore, PalaceStore, ReceiptStore
 
 _AT_ONCE = 200
 """Memories read in one call."""
+
+
+async def forget_queries_of(state: ReceiptStore, scope: Scope, gone: Sequence[Memory]) -> None:
+    """Erase the queries that deleted messages became. (The names of their places went with the row that deleted them,
+    `learn.erasure`.)
+
+    Raises:
+        StateUnavailable: some may be left.
+    """
+    if turns := [one for one in gone if one.kind is Kind.TURN]:
+        owner = Scope(tenant=scope.tenant, user=scope.user)
+        await state.forget_queries(owner, {one.session_id or "" for one in turns}, {one.id for one in turns})
+
+
+async def leave_empty_places(store: MemoryStore, state: PalaceStore, scope: Scope, gone: Sequence[Memory]) -> None:
+    """Erase the wings and closets of memories that were deleted, or moved, in which nothing is left.
+
+    Raises:
+        StoreUnavailable, StateUnavailable: some may be left.
+    """
+    owner = Scope(tenant=scope.tenant, user=scope.user)
+    wings = {memory.wing for memory in gone if memory.wing is not None}
+    empty = [wing for wing in sorted(wings) if not await store.count(owner, MemoryFilter(wings=(wing,)))]
+    if empty:
+        await state.leave_palace(owner, empty)
+    closets = {
+        (memory.wing, memory.room, memory.closet, "/".join(memory.pointer.split("/")[:2]))
+        for memory in gone
+        if memory.wing and memory.room and memory.closet and memory.pointer and memory.wing not in empty
+    }
+    left = [
+        (parent, closet)
+        for wing, room, closet, parent in sorted(closets)
+        if not await store.count(owner, MemoryFilter(wings=(wing,), rooms=(room,), closets=(closet,)))
+    ]
+    if left:
+        await state.leave_closets(owner, left)
 
 
 async def leave_unsaid_names(

@@ -1,0 +1,407 @@
+"""The engine: recall, learning and the store behind the API. Its parts open in the background, so that it says how
+ready it is from its first moment.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
+
+from memproxy.api.context import WRITE_TIMEOUT_S, Backends
+from memproxy.api.quotas import Quotas
+from memproxy.core.protocol import (
+    BackupTold,
+    Captured,
+    PlanBody,
+    RecallAnswer,
+    RecallRequest,
+    ReindexAsked,
+    ReindexTold,
+)
+from memproxy.core.receipt import ReceiptPart
+from memproxy.core.scope import Scope
+from memproxy.engine.maintenance import BackingUp, Reindexing
+from memproxy.engine.readiness import LOADING, REFUSED, Readiness
+from memproxy.engine.receipts import ReceiptKeeper
+from memproxy.errors import ConfigError, MemoryUnavailable, MemproxyError, StateUnavailable, StoreUnavailable
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.tally import QuestionTally
+from memproxy.learn.worker import Worker
+from memproxy.metrics import metrics
+from memproxy.ports import (
+    ChatModel,
+    Clock,
+    Embedder,
+    HeldStore,
+    JournalEntry,
+    JournalKind,
+    LexicalEncoder,
+    MemoryFilter,
+    RebuildableStore,
+    StateStore,
+)
+from memproxy.recall.answering import Judgement
+from memproxy.recall.pipeline import Recall
+from memproxy.retention.accesses import AccessCounter
+from memproxy.retention.erasing import Eraser
+from memproxy.retention.pruning import Policies, Pruner
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+STORE_ID = "store_id"
+"""Key in the state's facts: the id of the store that belongs to this state."""
+
+_BACK_OFF = wait_exponential(multiplier=0.2, max=5.0)
+
+
+QUIET_S = 0.03
+"""Turns are indexed this long after the last recall: beside one, both would take twice as long."""
+
+LONGEST_QUIET_WAIT_S = 0.5
+"""The longest that turns wait under a load without pauses; many are indexed together then, which costs each less."""
+
+
+class IndexInLulls:
+    """Calls ``index`` in a lull of recalls, once for all that asked for it meanwhile."""
+
+    def __init__(self, index: Callable[[], None]) -> None:
+        self._index = index
+        self._recalls = 0
+        self._last_recall = 0.0
+        self._latest = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def recalling(self) -> Iterator[None]:
+        """A request waits for its recall within this block."""
+        self._recalls += 1
+        try:
+            yield
+        finally:
+            self._recalls -= 1
+            self._last_recall = time.monotonic()
+
+    def soon(self) -> None:
+        """There is something to index."""
+        if self._timer is None:
+            self._latest = time.monotonic() + LONGEST_QUIET_WAIT_S
+            self._look()
+
+    def close(self) -> None:
+        """Index nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        left = min((now if self._recalls else self._last_recall) + QUIET_S, self._latest) - now
+        if left > 0:
+            self._timer = asyncio.get_running_loop().call_later(left, self._look)
+            return
+        self._timer = None
+        self._index()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What an engine is made of; nothing of it is open yet.
+
+    ``held`` is the store where its files are ours to copy. ``models`` are the chat models of worker and recall, closed
+    with the engine. ``tally`` counts what questions cost a paid embedder. ``secret`` keys the nonces of blocks (by
+    default one for this process). ``write_timeout_s`` is how long an API write waits to be applied before it is
+    answered as queued.
+    """
+
+    settings: Settings
+    state: StateStore
+    store: RebuildableStore
+    embedder: Embedder
+    lexical: LexicalEncoder
+    recall: Recall
+    worker: Worker
+    access: ModelAccess
+    clock: Clock
+    held: HeldStore | None = None
+    models: Sequence[ChatModel] = ()
+    tally: QuestionTally | None = None
+    lexical_version: int = 0
+    secret: bytes = field(default_factory=partial(secrets.token_bytes, 32))
+    write_timeout_s: float = WRITE_TIMEOUT_S
+
+
+class Engine:
+    """Opens the parts, answers the relay and the API's routes, and closes the parts in order."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        settings = parts.settings
+        state, store, clock, worker = parts.state, parts.store, parts.clock, parts.worker
+        self._tasks = TaskOwner("engine")
+        self._readiness = Readiness(state=state, store=store, recall=parts.recall)
+        self._receipts = ReceiptKeeper(state, clock, settings)
+        self._eraser = Eraser(store, state)
+        self._accesses = AccessCounter(store, clock)
+        self._pruner = Pruner(Policies(settings.retention), store=store, state=state, plan=self._apply, clock=clock)
+        self._quotas = Quotas(settings, state, store, clock)
+        self._indexing = IndexInLulls(worker.wake_index)
+        self._backing_up = BackingUp(parts.held, state, clock)
+        self._reindexing = Reindexing(
+            settings.embedding, store=store, embedder=parts.embedder, lexical=parts.lexical, worker=worker
+        )
+        self._all_open = asyncio.Event()
+        parts.recall.own_words.found_by(worker.soon_indexed)
+        worker.on_written(self._pruner.wrote)
+        worker.on_deleted(self._eraser.soon)
+
+    async def start(self) -> None:
+        """Begin to open everything, and return at once."""
+        await self.parts.embedder.start()
+        self._tasks.start(self._open(), "open")
+        self._tasks.start(self._readiness.keep_true(), "measure")
+
+    async def wait_open(self) -> None:
+        """Returns when state, store and worker are open (never, while the store is refused)."""
+        await self._all_open.wait()
+
+    async def close(self, grace_s: float) -> None:
+        """Close in this order, each before what it stands on.
+
+        1. our own tasks: nothing is opened, measured or reindexed any more (the next reindex goes on where it was);
+        2. the worker: takes no new rows, finishes what it applies (``grace_s`` at most), the rest stays in the journal;
+        3. the chat models, which only recall and the worker call;
+        4. the store: flushes what the worker wrote;
+        5. the receipts and the costs of questions that wait to be written;
+        6. the state: after the store, because rows are acknowledged after the store's flush;
+        7. the embedder.
+        """
+        parts = self.parts
+        await self._tasks.cancel()
+        self._indexing.close()
+        await self._reindexing.close()
+        await self._backing_up.close()
+        await self._pruner.close()
+        await parts.worker.close(grace_s)
+        await self._accesses.close(grace_s)
+        await self._eraser.close()
+        for model in parts.models:
+            await model.close()
+        if self._readiness.is_open("store"):
+            await _quietly(parts.store.close(), "store")
+        await self._receipts.close()
+        if parts.tally is not None:
+            await parts.tally.close()
+        if self._readiness.is_open("state"):
+            await _quietly(parts.state.close(), "state")
+        await parts.embedder.close()
+
+    def take(self, settings: Settings) -> None:
+        """Go on with reloaded settings: of those that may be (`serve.reloading`) the engine reads the limits."""
+        self._quotas.take(settings.limits)
+
+    def announce_long_work(self, within: AbstractContextManager[None]) -> None:
+        """``within`` is entered around what may keep this process from answering for long. Called before `start`."""
+        self._eraser.announce(within)
+
+    def backends(self) -> Backends:
+        """What the API's calls work with."""
+        parts, readiness = self.parts, self._readiness
+        return Backends(
+            settings=parts.settings,
+            state=parts.state,
+            store=parts.store,
+            recall=parts.recall,
+            worker=parts.worker,
+            clock=parts.clock,
+            secret=parts.secret,
+            require_store=partial(readiness.require, "store"),
+            require_state=partial(readiness.require, "state"),
+            write_timeout_s=parts.write_timeout_s,
+            receipts_written=self._receipts.written,
+            eraser=self._eraser,
+            pruner=self._pruner,
+            accesses=self._accesses,
+            quotas=self._quotas,
+            embedder=parts.embedder,
+            lexical_version=parts.lexical_version,
+        )
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """The block for a request; degraded while the store is loading, away or refused. Its receipt is made and
+        written behind the answer.
+        """
+        with self._indexing.recalling(), self.parts.worker.serving():
+            if self._readiness.is_open("store"):
+                answer = await self.parts.recall.recall(request)
+            else:
+                loading = self._readiness.parts["store"] == LOADING
+                answer = RecallAnswer(result="degraded", reason="loading" if loading else "store")
+        self._readiness.note_recall(answer.reason)
+        asyncio.get_running_loop().call_soon(self._note, request, answer)
+        return answer.explained(0) if isinstance(answer, Judgement) else answer
+
+    def _note(self, request: RecallRequest, answer: RecallAnswer) -> None:
+        self._receipts.note(request, answer)
+        self._accesses.note(request.scope, [line.memory_id for line in answer.citations])
+
+    async def full(self, scope: Scope) -> str | None:
+        """Whose quota of memories is full: ``user``, ``tenant``, or nobody's.
+
+        Raises:
+            StoreUnavailable: that cannot be told.
+        """
+        self._readiness.require("store")
+        return await self._quotas.full(scope)
+
+    def captured(self, captured: Captured) -> None:
+        """The relay wrote a journal row: note how its request reached the model, and look at the journal in a lull."""
+        tenant = captured.scope.tenant
+        if captured.access is not None and self.parts.access.remember(tenant, captured.access):
+            self.parts.worker.new_key(tenant)
+        self._indexing.soon()
+
+    def decided(self, parts: Sequence[ReceiptPart]) -> None:
+        """What the relay adds to receipts; written soon."""
+        self._receipts.note_parts(parts)
+
+    async def pause_pruning(self) -> None:
+        """Prune nothing by itself any more: whoever asked for a dry run must find everything there."""
+        await self._pruner.close()
+
+    async def prune(self, *, dry_run: bool, tenant: str | None) -> dict[str, Any]:
+        """Prune everybody (of a tenant) now, or tell what would go: users looked at, and memories by reason.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: it ended early; what is done is done.
+        """
+        self._readiness.require("store")
+        users, pruned = 0, Counter[str]()
+        for owner in await self._pruner.everybody():
+            if tenant not in {None, owner.tenant}:
+                continue
+            users += 1
+            if dry_run:
+                pruned += Counter(one.reason for one in await self._pruner.due(owner))
+            else:
+                pruned += await self._pruner.prune(owner)
+        return {"users": users, "pruned": dict(pruned), "dry_run": dry_run}
+
+    async def _apply(self, scope: Scope, plan: PlanBody) -> bool:
+        """Write a plan of our own through the journal; True when it is applied."""
+        worker = self.parts.worker
+        entry = JournalEntry(kind=JournalKind.PLAN, scope=scope, body=msgspec.json.encode(plan))
+        return await worker.applied(await worker.submit(entry), self.parts.write_timeout_s)
+
+    async def reindex(self, asked: ReindexAsked) -> ReindexTold:
+        """Begin to write the whole store anew for the configured embedder, or join the running reindex. A store that
+        was refused is served afterwards.
+
+        Raises:
+            Conflict: the caller's configuration has another embedder.
+            StoreUnavailable, StateUnavailable: it is not there to be read.
+        """
+        self._readiness.require("state")
+        refused = self._readiness.parts["store"].startswith(REFUSED)
+        if not refused:
+            self._readiness.require("store")
+        expected = await self.parts.state.get_meta(STORE_ID)
+        return self._reindexing.begin(asked, expected_id=expected, opened=self._serve if refused else None)
+
+    def reindex_progress(self) -> ReindexTold:
+        """How far the running reindex is, or how the last one ended."""
+        return self._reindexing.progress
+
+    def back_up(self, folder: Path) -> BackupTold:
+        """Begin a backup into this folder.
+
+        Raises:
+            NotBuilt, Conflict: as `BackingUp.begin`.
+            StoreUnavailable, StateUnavailable: they are not open.
+        """
+        self._readiness.require("state")
+        self._readiness.require("store")
+        return self._backing_up.begin(folder)
+
+    def backup_progress(self) -> BackupTold:
+        """How far the running backup is, or how the last one ended."""
+        return self._backing_up.progress
+
+    def readiness(self) -> dict[str, str]:
+        """Each part: ``ready``, ``loading``, ``off``, ``degraded: why`` or ``refused: why``."""
+        embedder = self.parts.embedder.state
+        if embedder.startswith("unavailable"):
+            embedder = f"degraded{embedder.removeprefix('unavailable')}"
+        return {**self._readiness.parts, "embedder": embedder, "learning": self.parts.worker.learning}
+
+    async def _open(self) -> None:
+        try:
+            # a newer version's state is a ConfigError, and may be replaced by one that fits
+            await self._open_part("state", self.parts.state.open, StateUnavailable, ConfigError)
+            self._readiness.note_open("state")
+            try:
+                await self._open_part("store", self._open_store, StoreUnavailable, StateUnavailable)
+            except ConfigError as error:
+                self._readiness.note_refusal(error.message)
+                return
+            await self._serve()
+        except Exception:
+            # A fault of ours (its owner logs and counts it) must not look like a start that goes on for ever.
+            self._readiness.note_fault()
+            raise
+
+    async def _open_part(self, part: str, opening: Callable[[], Awaitable[None]], *errors: type[MemproxyError]) -> None:
+        """Try without end: what is down at the start heals later."""
+
+        def note(attempt: RetryCallState) -> None:
+            error = attempt.outcome.exception() if attempt.outcome else None
+            self._readiness.note_failure(
+                part, error.message if isinstance(error, MemproxyError) else "it does not answer"
+            )
+
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(errors), wait=_BACK_OFF, before_sleep=note, reraise=True
+        ):
+            with attempt:
+                await opening()
+
+    async def _open_store(self) -> None:
+        state = self.parts.state
+        expected = await state.get_meta(STORE_ID)
+        found = await self.parts.store.open(expected)
+        if found != expected:
+            await state.set_meta(STORE_ID, found)
+
+    async def _serve(self) -> None:
+        """State and store are open now."""
+        try:  # a search that nobody waits for: the first one takes as long as a request may wait
+            nobody = Scope(tenant="warm-up", user="warm-up")
+            await self.parts.recall.search(nobody, "warm up", limit=1, where=MemoryFilter())
+        except StoreUnavailable as error:
+            log.warning("the first search failed: %s", error.message)
+        self._readiness.note_open("store")
+        await self.parts.worker.start()
+        self._readiness.note_open("worker")
+        await self._readiness.look()  # a start on a full disk says so at once
+        await self._eraser.resume()
+        self._pruner.start()
+        self._all_open.set()
+
+
+async def _quietly(closing: Awaitable[None], part: str) -> None:
+    """A part that cannot be closed any more must not keep the others from it."""
+    try:
+        await closing
+    except MemoryUnavailable as error:
+        metrics().internal_errors.labels(where="engine.close").inc()
+        log.error("the %s could not be closed in order: %s", part, error.message)

@@ -1,0 +1,230 @@
+"""Long work that the command line asks for: a reindex, and a backup of the embedded store. One of each at a time, in
+the background; each says how far it is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import uuid4
+
+from memproxy.core.audit import COMMAND_LINE, AuditEntry
+from memproxy.core.backup import STATE, STORE
+from memproxy.core.protocol import BackupTold, ReindexAsked, ReindexTold
+from memproxy.engine import sparse
+from memproxy.errors import Conflict, EmbedderUnavailable, MemproxyError, NotBuilt
+from memproxy.learn.reindex import Reindexer
+from memproxy.learn.worker import Worker
+from memproxy.metrics import metrics
+from memproxy.ports import Clock, Embedder, HeldStore, LexicalEncoder, Rebuild, RebuildableStore, StateStore
+from memproxy.settings import EmbeddingSettings
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+LOADING = "loading"
+COPYING = "copying"
+DONE = "done"
+FAILED = "failed"
+
+EVERYBODY = "*"
+"""The tenant of audit entries that concern all of them."""
+
+_POLL_S = 0.1
+
+
+class Reindexing:
+    """Writes the whole store anew for the configured embedder.
+
+    Args:
+        settings: The configured embedder.
+        store, embedder, lexical: The store that is rebuilt, and what makes its vectors.
+        worker: Told whose memories have no vectors, to fill them in when there is an embedder.
+    """
+
+    def __init__(
+        self,
+        settings: EmbeddingSettings,
+        *,
+        store: RebuildableStore,
+        embedder: Embedder,
+        lexical: LexicalEncoder,
+        worker: Worker,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._embedder = embedder
+        self._lexical = lexical
+        self._worker = worker
+        self._tasks = TaskOwner("engine.reindex")
+        self._last = ReindexTold()
+        self._reindexer: Reindexer | None = None
+
+    @property
+    def progress(self) -> ReindexTold:
+        """How far the running one is, or how the last one ended."""
+        if self._reindexer is not None:
+            progress = self._reindexer.progress
+            self._last.done, self._last.total = progress.done, progress.total
+            self._last.kept, self._last.damaged = progress.kept, progress.damaged
+        return self._last
+
+    def begin(
+        self, asked: ReindexAsked, *, expected_id: str | None, opened: Callable[[], Awaitable[None]] | None
+    ) -> ReindexTold:
+        """Begin one, unless one runs. ``opened`` is called once a store that was not open has been opened by it.
+
+        Raises:
+            Conflict: the caller's configuration has another embedder.
+        """
+        here = ReindexAsked(
+            provider=self._settings.provider, model=self._settings.model, dimension=self._settings.dimension
+        )
+        if asked != here:
+            raise Conflict(
+                f"The running server has embedding {_named(here)}, this configuration {_named(asked)}. Start the "
+                "server anew with this configuration (chat goes on without memory then), and run `memproxy reindex` "
+                "again; or stop it first."
+            )
+        if self._last.state not in {LOADING, COPYING}:
+            self._reindexer = None
+            self._last = ReindexTold(run=uuid4().hex, state=LOADING)
+            self._tasks.start(self._run(self._last, expected_id, opened), "reindex")
+        return self.progress
+
+    async def close(self) -> None:
+        """End the running one; the next one goes on where it was."""
+        await self._tasks.cancel()
+
+    async def _run(
+        self, run: ReindexTold, expected_id: str | None, opened: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        try:
+            await self._wait_for_embedder()
+            rebuild = await self._store.begin_rebuild(expected_id)
+            run.state = COPYING
+            await self._rebuild(rebuild)
+            if opened is not None:
+                await opened()
+        except MemproxyError as error:
+            log.error("the reindex ended early: %s", error.message)
+            self._end(run, FAILED, error.message)
+        except Exception as error:
+            # whatever it is, the first collection goes on serving; whoever waits for the reindex must be told
+            metrics().internal_errors.labels(where="engine.reindex").inc()
+            log.error("the reindex failed unexpectedly", exc_info=error)
+            self._end(run, FAILED, f"It failed unexpectedly ({type(error).__name__}); the log says where.")
+        else:
+            self._end(run, DONE, None)
+            log.info("reindexed %d memories for %s", run.done, self._embedder.name)
+
+    def _end(self, run: ReindexTold, state: str, error: str | None) -> None:
+        run.state, run.error = state, error
+        self._last, self._reindexer = self.progress, None
+
+    async def _wait_for_embedder(self) -> None:
+        while True:
+            if self._embedder.state != "loading":
+                break
+            await asyncio.sleep(_POLL_S)
+        if self._embedder.state not in {"ready", "off"}:
+            raise EmbedderUnavailable(
+                f"The embedder is {self._embedder.state}. A reindex needs it: mend that, or set embedding.provider: "
+                "none to be without."
+            )
+
+    async def _rebuild(self, rebuild: Rebuild) -> None:
+        try:
+            self._reindexer = Reindexer(rebuild, embedder=self._embedder, lexical=self._lexical)
+            without_vectors = self._embedder.state == "off"
+            await self._reindexer.run()
+            if without_vectors:
+                await self._worker.without_vectors(self._reindexer.owners)
+        finally:
+            try:
+                await rebuild.close()
+            except MemproxyError as error:  # of leftovers, which the next opening or reindex removes
+                metrics().internal_errors.labels(where="engine.reindex").inc()
+                log.warning("the reindex did not clear up behind it: %s", error.message)
+
+
+def _named(asked: ReindexAsked) -> str:
+    return f"{asked.provider}:{asked.model}" + (f" ({asked.dimension} dimensions)" if asked.dimension else "")
+
+
+class BackingUp:
+    """Copies the embedded store and state into a folder while they serve.
+
+    Writes to the store wait meanwhile (turns go to the journal as always, and into the copied state up to the moment
+    it is copied); searches do not.
+    """
+
+    def __init__(self, store: HeldStore | None, state: StateStore, clock: Clock) -> None:
+        self._store = store
+        self._state = state
+        self._clock = clock
+        self._tasks = TaskOwner("engine.backup")
+        self.progress = BackupTold()
+
+    def begin(self, folder: Path) -> BackupTold:
+        """Begin one into this folder, which must be there and empty.
+
+        Raises:
+            NotBuilt: the store is a server's.
+            Conflict: another one runs, or the folder cannot be used.
+        """
+        if self._store is None:
+            raise NotBuilt(
+                "Only the embedded store is backed up here. Take a snapshot of the Qdrant collection with Qdrant's own "
+                "tools, and `memproxy export` for each user."
+            )
+        if self.progress.state == COPYING:
+            raise Conflict("A backup is being made; wait until it is done.")
+        if not folder.is_dir() or any(folder.iterdir()):
+            raise Conflict(f"{folder} is no empty folder that the server can see.")
+        self.progress = BackupTold(run=uuid4().hex, state=COPYING)
+        self._tasks.start(self._run(self._store, folder), "backup")
+        return self.progress
+
+    async def close(self) -> None:
+        """End the running one; its copy is of no use."""
+        await self._tasks.cancel()
+
+    async def _run(self, store: HeldStore, folder: Path) -> None:
+        try:
+            async with store.held() as source:
+                await asyncio.to_thread(self._copy, source, folder / STORE)
+                await self._state.backup(folder / STATE)
+            counts = {"bytes": self.progress.done}
+            await self._state.note_audit(
+                [AuditEntry(at=self._clock.now(), tenant=EVERYBODY, by=COMMAND_LINE, action="backup", counts=counts)]
+            )
+        except MemproxyError as error:
+            log.error("the backup ended early: %s", error.message)
+            self._fail(error.message)
+        except OSError as error:
+            log.error("the backup ended early: %s", error)
+            self._fail(f"{folder} cannot be written ({error.strerror}); look at the disk.")
+        except Exception as error:
+            # whatever it is, store and state go on serving; whoever waits for the backup must be told
+            metrics().internal_errors.labels(where="engine.backup").inc()
+            log.error("the backup failed unexpectedly", exc_info=error)
+            self._fail(f"It failed unexpectedly ({type(error).__name__}); the log says where.")
+        else:
+            self.progress.state = DONE
+
+    def _fail(self, reason: str) -> None:
+        self.progress.state, self.progress.error = FAILED, reason
+
+    def _copy(self, source: Path, target: Path) -> None:
+        """Copy the store's files without their holes. Its lock is not copied; packing is left to the command, for
+        writes wait for this.
+        """
+        files = [path for path in sorted(source.rglob("*")) if path.is_file() and path.name != "lock"]
+        self.progress.total = sum(map(sparse.data_size, files))
+        target.mkdir(mode=0o700)
+        for path in files:
+            copied = target / path.relative_to(source)
+            copied.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sparse.copy(path, copied)
+            self.progress.done = min(self.progress.total, self.progress.done + sparse.data_size(path))

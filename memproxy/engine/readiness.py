@@ -1,0 +1,144 @@
+"""How ready the engine's parts are: they open one after another, and are then looked at again and again."""
+
+import asyncio
+import contextlib
+import logging
+from datetime import UTC, datetime
+from typing import Protocol, runtime_checkable
+
+from memproxy.errors import MemoryUnavailable, StateUnavailable, StoreUnavailable
+from memproxy.metrics import metrics
+from memproxy.ports import MemoryStore, MetaStore
+from memproxy.recall.pipeline import Recall
+
+log = logging.getLogger(__name__)
+
+PROBE = "written_last"
+"""Key in the state's facts that is written to see whether it can be: a full disk can still be read from."""
+
+READY = "ready"
+LOADING = "loading"
+REFUSED = "refused"
+MEASURE_EVERY_S = 10.0
+LOOK_AGAIN_S = 1.0
+"""How often a part that is away, or that a recall could not reach, is looked at."""
+
+
+@runtime_checkable
+class OnOurDisk(Protocol):
+    """A store whose files are on a disk of this machine."""
+
+    async def check_room(self) -> None:
+        """See that there is room for memories. Raises `errors.StoreUnavailable`."""
+
+
+class Readiness:
+    """The state of the three parts that open in the background: ``ready``, ``loading``, ``degraded: why`` or
+    ``refused: why``. A part that was opened once stays open, however degraded it is later.
+    """
+
+    def __init__(self, *, state: MetaStore, store: MemoryStore, recall: Recall) -> None:
+        self.parts = {"state": LOADING, "store": LOADING, "worker": LOADING}
+        self._opened: set[str] = set()
+        self._state = state
+        self._store = store
+        self._recall = recall
+        self._doubted = asyncio.Event()
+
+    def is_open(self, part: str) -> bool:
+        """Whether the part was opened."""
+        return part in self._opened
+
+    def require(self, part: str) -> None:
+        """Pass if state or store is open.
+
+        Raises:
+            StateUnavailable, StoreUnavailable: it is not; the message says what it is.
+        """
+        if part in self._opened:
+            return
+        if part == "state":
+            raise StateUnavailable(f"The state is not open ({self.parts['state']}). Try again in a moment.")
+        raise StoreUnavailable(f"The memory store is not open ({self.parts['store']}). Try again in a moment.")
+
+    def note_open(self, part: str) -> None:
+        """The part is open."""
+        if self.parts[part] != LOADING:
+            log.info("the %s is open now", part)
+        self.parts[part] = READY
+        self._opened.add(part)
+
+    def note_failure(self, part: str, reason: str) -> None:
+        """An attempt to open the part failed; what opens after it waits."""
+        degraded = f"degraded: {reason}"
+        if self.parts[part] != degraded:
+            log.warning("the %s cannot be opened, memory is off until it can: %s", part, reason)
+        self.parts[part] = degraded
+        for other, state in self.parts.items():
+            if state == LOADING:
+                self.parts[other] = _waits_for(part)
+
+    def note_refusal(self, reason: str) -> None:
+        """The store was built for another embedder, and is not used."""
+        self.parts["store"] = f"{REFUSED}: {reason}"
+        self.parts["worker"] = "degraded: the store is refused; the journal keeps what comes"
+        log.critical("memory stays OFF, chat goes on without it: %s", reason)
+
+    def note_fault(self) -> None:
+        """A fault of ours ended the start: nothing is loading any more."""
+        for part, state in self.parts.items():
+            if state == LOADING:
+                self.parts[part] = "degraded: its start failed; the log says why"
+
+    def note_recall(self, trouble: str | None) -> None:
+        """A recall is over, perhaps degraded for this reason: after trouble with the store it is looked at soon."""
+        if trouble == "store":
+            self._doubted.set()
+
+    async def keep_true(self) -> None:
+        """Look at the open parts until cancelled."""
+        while True:
+            prepared = await self._recall.prepare()
+            self._doubted.clear()
+            await asyncio.sleep(LOOK_AGAIN_S)
+            if prepared and all(self.parts[part] == READY for part in self._opened):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._doubted.wait(), MEASURE_EVERY_S - LOOK_AGAIN_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at the open parts once."""
+        if "store" in self._opened:
+            await self._look_at_store()
+        if "state" in self._opened:
+            await self._look_at_state()
+        if "worker" in self._opened:  # it needs the other two
+            away = [part for part in ("state", "store") if self.parts[part] != READY]
+            self.parts["worker"] = _waits_for(away[0]) if away else READY
+
+    async def _look_at_store(self) -> None:
+        try:
+            metrics().store_points.set(await self._store.points())
+            if isinstance(self._store, OnOurDisk):
+                await self._store.check_room()  # a full disk can be read from, but keeps nothing new
+        except StoreUnavailable as error:
+            self._note_outage("store", error)
+        else:
+            self.parts["store"] = READY
+
+    async def _look_at_state(self) -> None:
+        try:
+            await self._state.set_meta(PROBE, datetime.now(UTC).isoformat())
+        except StateUnavailable as error:
+            self._note_outage("state", error)
+        else:
+            self.parts["state"] = READY
+
+    def _note_outage(self, part: str, error: MemoryUnavailable) -> None:
+        if self.parts[part] == READY:
+            log.warning("the %s is degraded: %s", part, error.message)
+        self.parts[part] = f"degraded: {error.message}"
+
+
+def _waits_for(part: str) -> str:
+    return f"degraded: it waits for the {part}"
