@@ -72,7 +72,7 @@ docs: $(STAMP)
 # Quality on public development data, our own chats and lives: a quarter of an hour. EVAL=--quick asks a few questions of
 # the large sets. A local model: MEMPROXY_EVAL_MODEL.
 eval: $(STAMP)
-	$(BIN)/python -m memproxy.evals.overview --data $(or $(MEMPROXY_EVAL_DATA),../shared/eval) \
+	$(BIN)/python -m tests.evals.overview --data $(or $(MEMPROXY_EVAL_DATA),../shared/eval) \
 		$(if $(or $(MEMPROXY_EVAL_MODEL),$(wildcard ../shared/models/all-MiniLM-L6-v2)),--model-path \
 		$(or $(MEMPROXY_EVAL_MODEL),../shared/models/all-MiniLM-L6-v2)) $(EVAL)
 

@@ -24,7 +24,7 @@ Where each step lives:
     ports/     the seams between all of these; wiring/ chooses what stands behind them
     serve/     the supervisor, which starts relay and engine, restarts them, and writes down the order of shutdown
     commands/  the command line, one file a command
-    evals/     retrieval, the gate, answers, extraction and speed, measured
+    evals/     retrieval, the gate, answers and extraction, measured
 """
 
 import os

@@ -16,14 +16,20 @@ import msgspec
 from rich.console import Console
 
 import memproxy
+from memproxy.core.protocol import UpstreamAccess
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
-from memproxy.evals import report
 from memproxy.evals.dataset import Session
-from memproxy.evals.progress import Step, progress
-from memproxy.evals.unseen_chats.command import Options, opened_embedder
-from memproxy.evals.unseen_chats.data import Chats, Probe
-from memproxy.evals.unseen_chats.memory import ChatMemory, Given, Learn, chat_memory
+from memproxy.evals.memory import (
+    EvaluationMemory,
+    Given,
+    Learning,
+    Probe,
+    settings_for,
+    throwaway_memory,
+)
+from memproxy.evals.output import Step, make_console, make_table, progress, write_json
+from memproxy.evals.vectors import opened_embedder
 from memproxy.learn.extract import EXTRACT_MARK
 from memproxy.ports import Credential, Embedder, ModelReply
 from memproxy.settings import Settings
@@ -31,6 +37,9 @@ from memproxy.settings.loading import load_settings
 from memproxy.settings.yaml_file import parse_long
 
 REPORT_VERSION = 1
+
+_RECIPE = "default"
+_LEARNING: Mapping[str, Learning] = {"off": "off", "perfect extractor": "model"}
 
 _ROUND = timedelta(days=1)
 """After the first round everything is asked again this much later."""
@@ -95,7 +104,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Life(msgspec.Struct, frozen=True, kw_only=True):
     """One person: what is told, what a perfect extractor stores of it, and what is asked."""
 
-    chats: Chats
+    user: str
+    sessions: list[Session]
     facts: tuple[_Fact, ...]
     asked: tuple[Asked, ...]
 
@@ -170,7 +180,7 @@ def _life(person: _Person, nothing: Sequence[_Nothing]) -> Life:
     ]
     asked += [_wants_nothing(person.user, number, one, last) for number, one in enumerate([*person.nothing, *nothing])]
     facts = tuple(fact for telling in person.tellings for fact in telling.facts)
-    return Life(chats=Chats(user=person.user, sessions=sessions, probes=[]), facts=facts, asked=tuple(asked))
+    return Life(user=person.user, sessions=sessions, facts=facts, asked=tuple(asked))
 
 
 def _wants_nothing(user: str, number: int, one: _Nothing, at: datetime) -> Asked:
@@ -228,68 +238,77 @@ class _Outcome(msgspec.Struct, frozen=True):
         return sum(not line.turns & known for line in self.given.lines)
 
 
-def lived(paths: Sequence[Path], options: Options, json_out: Path | None) -> None:
-    """Measure the four states, print and write the figures.
+def measure_lives(
+    paths: Sequence[Path],
+    json_out: Path | None,
+    *,
+    config: Path | None = None,
+    model_path: Path | None = None,
+    cache: Path,
+) -> None:
+    """Measure the four states as ``config`` has it (None: the defaults), print and write the figures; ``model_path``
+    None: by words alone.
 
     Raises:
         MemproxyError: the data, the configuration or the model are not what they must be.
     """
     lives = load(paths)
-    settings = Settings() if options.config is None else load_settings(options.config)
-    made = asyncio.run(_measured(lives, settings, options))
+    settings = Settings() if config is None else load_settings(config)
+    made = asyncio.run(_measured(lives, settings, model_path, cache))
     made = {"version": REPORT_VERSION, "memproxy": memproxy.__version__, "evaluation": "lived", **made}
-    show(made, report.make_console())
+    show(made, make_console())
     if json_out is not None:
-        report.write_json(json_out, made)
+        write_json(json_out, made)
 
 
-async def _measured(lives: Sequence[Life], settings: Settings, options: Options) -> dict[str, Any]:
+async def _measured(lives: Sequence[Life], settings: Settings, model_path: Path | None, cache: Path) -> dict[str, Any]:
     states: dict[str, Any] = {}
-    async with opened_embedder(options) as embedder:
-        for learn in options.learn:
-            fresh, after = await _rounds(lives, settings, embedder, options.recipes[0], learn)
-            name = "off" if learn == "off" else "perfect extractor"
+    async with opened_embedder(model_path, cache) as embedder:
+        for name, learning in _LEARNING.items():
+            fresh, after = await _rounds(lives, settings, embedder, learning)
             states |= {f"{name}, fresh": fresh, f"{name}, after a round": after}
         return {"embedder": embedder.name, "people": len(lives), "states": states}
 
 
 async def _rounds(
-    lives: Sequence[Life], settings: Settings, embedder: Embedder, recipe: str, learn: Learn
+    lives: Sequence[Life], settings: Settings, embedder: Embedder, learning: Learning
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     model = PerfectExtractor(lives)
-    total = sum(len(life.chats.sessions) + 3 * len(life.asked) for life in lives)
-    async with chat_memory(settings, embedder, [recipe], learn, model=model) as memory:
-        with progress(Console(stderr=True), f"lives (learn {learn})", total) as step:
+    total = sum(len(life.sessions) + 3 * len(life.asked) for life in lives)
+    access = UpstreamAccess(base_url="http://127.0.0.1:9/v1", model="scripted", api_key="scripted")
+    async with throwaway_memory(
+        settings_for(settings, learning), embedder, [_RECIPE], model=model, access=access
+    ) as memory:
+        await memory.prepare()
+        with progress(Console(stderr=True), f"lives (learn {learning})", total) as step:
             for life in lives:
-                await memory.take(life.chats)
-                step(len(life.chats.sessions))
-            fresh = await _ask_all(lives, memory, recipe, step, timedelta())
+                await memory.live(life.user, life.sessions)
+                step(len(life.sessions))
+            fresh = await _ask_all(lives, memory, step, timedelta())
             by_id = {one.asked.probe.id: one for one in fresh}
             for life in lives:
-                await memory.take(_round(life, by_id))
+                await memory.live(life.user, _round(life, by_id))
                 step(len(life.asked))
-            after = await _ask_all(lives, memory, recipe, step, 2 * _ROUND)
+            after = await _ask_all(lives, memory, step, 2 * _ROUND)
     texts = {
         message.id or "": message.content
         for life in lives
-        for session in (*life.chats.sessions, *_round(life, by_id).sessions)
+        for session in (*life.sessions, *_round(life, by_id))
         for message in session.messages
     }
     return figures(fresh, texts), figures(after, texts)
 
 
-async def _ask_all(
-    lives: Sequence[Life], memory: ChatMemory, recipe: str, step: Step, later: timedelta
-) -> list[_Outcome]:
+async def _ask_all(lives: Sequence[Life], memory: EvaluationMemory, step: Step, later: timedelta) -> list[_Outcome]:
     outcomes = []
     for one in (one for life in lives for one in life.asked):
         probe = msgspec.structs.replace(one.probe, asked_at=one.probe.asked_at + later)
-        outcomes.append(_Outcome(one, await memory.ask(probe, recipe)))
+        outcomes.append(_Outcome(one, await memory.request(probe, _RECIPE)))
         step(1)
     return outcomes
 
 
-def _round(life: Life, outcomes: Mapping[str, _Outcome]) -> Chats:
+def _round(life: Life, outcomes: Mapping[str, _Outcome]) -> list[Session]:
     """Every question and what an assistant answered to it, each in a session of its own."""
     sessions = []
     for one in life.asked:
@@ -300,8 +319,7 @@ def _round(life: Life, outcomes: Mapping[str, _Outcome]) -> Chats:
             for place, (role, text) in enumerate((("user", probe.ask), ("assistant", reply)))
         ]
         sessions.append(Session(user=probe.user, name=probe.id, date=probe.asked_at, messages=messages))
-    sessions.sort(key=lambda session: session.date)
-    return Chats(user=life.chats.user, sessions=sessions, probes=[])
+    return sorted(sessions, key=lambda session: session.date)
 
 
 def figures(outcomes: Sequence[_Outcome], texts: Mapping[str, str]) -> dict[str, Any]:
@@ -357,7 +375,7 @@ def _where(part: frozenset[str], given: Given, texts: Mapping[str, str]) -> dict
 
 def show(made: Mapping[str, Any], console: Console) -> None:
     """Print the four states side by side."""
-    table = report.make_table("figure", *made["states"], title=f"{made['people']} people; embedder {made['embedder']}")
+    table = make_table("figure", *made["states"], title=f"{made['people']} people; embedder {made['embedder']}")
     rows = [name for name in next(iter(made["states"].values())) if name not in {"by kind", "each"}]
     for name in rows:
         table.add_row(name, *(str(state[name]) for state in made["states"].values()))

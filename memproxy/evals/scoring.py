@@ -15,13 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.evals.dataset import Question
-from memproxy.evals.subject import Found
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
 SEED = 7
 
 Array = NDArray[np.float64]
+
+
+DEPTH = 60
+"""Turns asked for: enough to hold ten sessions nearly always, and what recall itself looks at."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back for one question.
+
+    ``turns`` are the ids and sessions of the turns found, best first. ``injected`` are the ids in the block that the
+    proxy would inject, ``context`` that block and ``tokens`` its size; ``degraded`` says why recall gave up, if it did.
+    ``milliseconds`` is what recall took without embedding the query, ``embedding_ms`` that (None where the two cannot
+    be told apart).
+    """
+
+    turns: list[tuple[str, str]]
+    injected: list[str]
+    context: str = ""
+    tokens: int
+    degraded: str | None
+    milliseconds: float
+    embedding_ms: float | None
 
 
 class Outcome(msgspec.Struct, frozen=True):

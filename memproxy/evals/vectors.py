@@ -8,15 +8,21 @@ import asyncio
 import hashlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from memproxy.errors import ConfigError
+from memproxy.models.dimensions import DEFAULT as DIMENSION
+from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.encoding import Vectors
+from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder, Passage, Question
+from memproxy.settings import EmbeddingSettings
+from memproxy.settings.home import home_dir
 
 _SCHEMA_VERSION = 1
 _BATCH = 64
@@ -41,6 +47,7 @@ class VectorCache:
     """
 
     def __init__(self, folder: Path) -> None:
+        folder = folder.expanduser()
         path = folder / f"vectors-{_SCHEMA_VERSION}.db"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -219,3 +226,27 @@ async def until_ready(embedder: Embedder) -> None:
         raise ConfigError(
             f"the embedding model is {embedder.state}; name its folder with --model-path, or evaluate with --lexical"
         )
+
+
+def local_model(model_path: Path | None, *, threads: int | None = None) -> FastembedEmbedder:
+    """The product's model with these files (None: those that fastembed fetches)."""
+    chosen = {} if threads is None else {"threads": threads}
+    return FastembedEmbedder(
+        EmbeddingSettings(model_path=model_path, token_vectors=True, **chosen), home_dir() / "models"
+    )
+
+
+@asynccontextmanager
+async def opened_embedder(model_path: Path | None, cache: Path) -> AsyncIterator[Embedder]:
+    """The model of these files in front of its cache, closed afterwards; None: by words alone."""
+    if model_path is None:
+        yield NoEmbedder(DIMENSION)
+        return
+    vectors = VectorCache(cache)
+    embedder = CachedEmbedder(local_model(model_path), vectors)
+    try:
+        await embedder.start()
+        yield embedder
+    finally:
+        await embedder.close()
+        vectors.close()

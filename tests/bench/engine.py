@@ -32,8 +32,8 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.core.tokenvectors import pack
-from memproxy.evals.local import temporary_folder
-from memproxy.evals.progress import progress
+from memproxy.evals.memory import temporary_folder
+from memproxy.evals.output import progress
 from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.encoding import Floats

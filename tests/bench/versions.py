@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from memproxy.evals.progress import progress
+from memproxy.evals.output import progress
 from tests.bench import payloads
 from tests.bench.figures import median
 from tests.bench.instance import Instance

@@ -27,7 +27,7 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from memproxy.evals.progress import Step, progress
+from memproxy.evals.output import Step, progress
 from tests.e2e.crash_audit import Audit, audit, drained, number
 from tests.e2e.crash_people import People, talking
 from tests.support.folders import MEMORY_FOLDER, has_room

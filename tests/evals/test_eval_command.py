@@ -12,7 +12,7 @@ from memproxy.commands import app
 from memproxy.errors import ConfigError, RequestError
 from memproxy.evals import gate
 from memproxy.evals.dataset import Question
-from memproxy.evals.remote import RemoteMemory
+from memproxy.evals.retrieval import RemoteMemory
 from tests.evals.test_locomo import SAMPLE
 from tests.recall_fixture.data import ASKED_AT, fixture
 

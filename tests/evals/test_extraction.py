@@ -10,12 +10,13 @@ import pytest
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.errors import ConfigError
-from memproxy.evals.extraction import dialogues as data
-from memproxy.evals.extraction.dialogues import Dialogue, Ended, Session, Stored
-from memproxy.evals.extraction.figures import made_report, of_group
-from memproxy.evals.extraction.judging import Judged, Run, Verdict, judge
-from tests.support.own_dialogues import OWN
+from memproxy.evals import dialogues as data
+from memproxy.evals.dialogues import Dialogue, Ended, Judged, Run, Session, Stored, Verdict, judge
+from memproxy.evals.extraction import made_report, of_group
 
+DIALOGUES = Path(__file__).parent / "dialogues"
+OWN = tuple(data.load(DIALOGUES))
+UNREAD = tuple(data.load(DIALOGUES / "unread"))
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TYPES = {
     "facts", "preferences", "implicit", "corrections", "contradictions", "retractions", "opinions", "procedures",
@@ -32,7 +33,7 @@ def memory(content: str, **fields: Any) -> Memory:
 
 def dialogue(**gold: Any) -> Dialogue:
     session = Session(at=NOON, said=({"user": "hello"},))
-    return Dialogue(**{"id": "d", "type": "facts", "split": "dev", "sessions": (session,), **gold})
+    return Dialogue(**{"id": "d", "type": "facts", "sessions": (session,), **gold})
 
 
 def judged(about: Dialogue, *end: Memory, before: tuple[Memory, ...] = ()) -> Judged:
@@ -53,12 +54,9 @@ DOG = Stored(match=("dog", "biscuit"), says="The user has a dog named Biscuit")
 WALK = Stored(match=("walk",), optional=True)
 
 
-def test_there_are_dialogues_of_every_type_in_both_halves() -> None:
+def test_there_are_dialogues_of_every_type() -> None:
     assert len(OWN) >= 80
-    for split in ("dev", "held_out", "unseen"):
-        half = [one for one in OWN if one.split == split]
-        assert len(half) >= 50
-        assert {one.type for one in half} == TYPES
+    assert {one.type for one in OWN} == TYPES
 
 
 @pytest.mark.parametrize("name", sorted(TYPES))
@@ -83,6 +81,19 @@ def _agrees(about: Dialogue) -> None:
         assert not old.by or not all(re.search(pattern, old.says, re.IGNORECASE) for pattern in old.by), old.says
     statements = [memory(gold.says, kind=Kind(gold.kind or "semantic")) for gold in about.required]
     assert judged(about, *statements).right, about.id
+
+
+def test_the_gold_of_the_unread_dialogues_agrees_with_what_is_said() -> None:
+    for about in UNREAD:
+        said = [text for session in about.sessions for one in session.said for text in one.values()]
+        golds: list[Stored | Ended] = [*about.required, *about.ended]
+        for gold in golds:
+            assert gold.slot is not None, about.id
+            assert any(gold.source in text for text in said), gold.source
+            assert all(re.search(pattern, gold.says, re.IGNORECASE) for pattern in gold.match), gold.says
+        for old in about.ended:
+            assert bool(old.by) != bool(old.back), about.id
+            assert any(old.back in text for text in said), old.back
 
 
 def test_what_is_stored_is_wanted_allowed_or_too_much() -> None:
@@ -169,11 +180,11 @@ def test_the_account_of_a_session_counts_neither_way() -> None:
 
 def test_the_report_is_of_json_types_and_names_the_failures() -> None:
     right = judged(dialogue(stored=(DOG,)), memory("The user has a dog named Biscuit"))
-    wrong = judged(dialogue(id="e", type="trust", split="held_out", stored=(DOG,)), memory("It rains"))
+    wrong = judged(dialogue(id="e", type="trust", stored=(DOG,)), memory("It rains"))
     made = json.loads(json.dumps(made_report([right, wrong], {"mode": "verbatim"})))
-    assert list(made["groups"]) == ["all", "dev", "held_out", "facts", "trust"]
+    assert list(made["groups"]) == ["all", "facts", "trust"]
     assert made["groups"]["all"]["recall"]["value"] == 0.5
-    assert made["groups"]["dev"]["poisoned"]["value"] is None
+    assert made["groups"]["facts"]["poisoned"]["value"] is None
     assert [(one["id"], one["missing"], one["extra"]) for one in made["failures"]] == [("e", [DOG.says], ["It rains"])]
 
 
@@ -182,9 +193,9 @@ def test_the_report_is_of_json_types_and_names_the_failures() -> None:
     [
         ("type: facts", "holds no dialogues"),
         ("type: facts\ndialogues: []", "no dialogue to evaluate"),
-        ("type: a\ndialogues: [{id: d, split: dev, sessions: [], never: ['(']}]", "no regular expression"),
-        ("type: a\ndialogues: [{id: d, split: dev, sessions: [{at: 2024-05-01T12:00:00Z, said: [{bob: x}]}]}]", "bob"),
-        ("type: a\ndialogues: [{id: d, split: dev, sessions: []}, {id: d, split: dev, sessions: []}]", "two dialogues"),
+        ("type: a\ndialogues: [{id: d, sessions: [], never: ['(']}]", "no regular expression"),
+        ("type: a\ndialogues: [{id: d, sessions: [{at: 2024-05-01T12:00:00Z, said: [{bob: x}]}]}]", "bob"),
+        ("type: a\ndialogues: [{id: d, sessions: []}, {id: d, sessions: []}]", "two dialogues"),
     ],
 )
 def test_a_file_of_another_form_is_refused_with_the_reason(tmp_path: Path, text: str, says: str) -> None:

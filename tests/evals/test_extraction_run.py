@@ -12,21 +12,19 @@ from typer.testing import CliRunner
 from memproxy.commands import app
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError
-from memproxy.evals.extraction import command
-from memproxy.evals.extraction.command import Options
-from memproxy.evals.extraction.dialogues import Dialogue, Ended, Stored
-from memproxy.evals.extraction.figures import of_group
-from memproxy.evals.extraction.judging import Judged
+from memproxy.evals import extraction
+from memproxy.evals.dialogues import Dialogue, Ended, Judged, Stored
+from memproxy.evals.extraction import Options, of_group
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import ChatModel, Credential, ModelReply
-from tests.support.own_dialogues import OWN
+from tests.evals.test_extraction import OWN
 
 TYPES = ("facts", "corrections", "contradictions", "retractions", "opinions", "imports", "nothing", "hostile")
 SOME = [next(one for one in OWN if one.type == name) for name in TYPES]
 """One of each type that asks for something else."""
 
 ACCESS = UpstreamAccess(base_url="http://127.0.0.1:1/v1", model="scripted", api_key="sk-test")
-OPTIONS = Options(mode="model")
+OPTIONS = Options(mode="model", cache=Path("unused"))
 
 
 class Perfect(ChatModel):
@@ -102,9 +100,9 @@ def forgetting(gold: Ended) -> dict[str, Any]:
 
 
 async def run(dialogues: Sequence[Dialogue], model: ChatModel) -> list[Judged]:
-    settings, _ = command.settings_of(OPTIONS, {"OPENAI_MODEL": "scripted"})
+    settings, _ = extraction.settings_of(OPTIONS, {"OPENAI_MODEL": "scripted"})
     quiet = Console(quiet=True)
-    return await command.measured(dialogues, settings, ACCESS, embedder=NoEmbedder(8), model=model, console=quiet)
+    return await extraction.run_all(dialogues, settings, ACCESS, embedder=NoEmbedder(8), model=model, console=quiet)
 
 
 async def test_a_perfect_extractor_scores_one() -> None:
@@ -114,6 +112,14 @@ async def test_a_perfect_extractor_scores_one() -> None:
     shares = ("precision", "recall", "f1", "corrections", "corrections_of_known", "retractions_of_known", "clean")
     assert {name: figures[name].value for name in shares} == dict.fromkeys(shares, 1.0)
     assert figures["poisoned"].value == 0.0
+
+
+async def test_by_rules_nothing_that_was_planted_is_kept() -> None:
+    planting = [one for one in OWN if one.never]
+    settings, access = extraction.settings_of(Options(cache=Path("unused")), {})
+    judged = await extraction.run_all(planting, settings, access, embedder=NoEmbedder(8), console=Console(quiet=True))
+    assert len(planting) > 5
+    assert not [one.dialogue.id for one in judged if one.poison]
 
 
 async def test_a_garbage_extractor_recalls_nothing() -> None:
@@ -138,31 +144,27 @@ def test_the_command_runs_a_file_by_rules_and_writes_the_figures(tmp_path: Path)
     said = "{user: My dog is called Biscuit and he is brown}, {assistant: Nice}"
     sessions = f"[{{at: 2024-05-01T12:00:00Z, said: [{said}]}}]"
     gold = "[{match: [biscuit], says: a dog, from: My dog}]"
-    own.write_text(
-        f"type: facts\ndialogues:\n  - {{id: dog, split: dev, sessions: {sessions}, stored: {gold}}}\n", "utf-8"
-    )
-    printed = evaluate("--data", own, "--json", out, "--split", "dev", "--verbose")
+    own.write_text(f"type: facts\ndialogues:\n  - {{id: dog, sessions: {sessions}, stored: {gold}}}\n", "utf-8")
+    printed = evaluate("--data", own, "--json", out, "--verbose")
     assert "seconds per dialogue" in printed
     report = json.loads(out.read_text("utf-8"))
     assert (report["data"], report["mode"], report["dialogues"]) == ("own.yaml", "verbatim", 1)
     assert report["groups"]["all"]["counts"]["required"] == 1
-    with pytest.raises(ConfigError, match="held_out"):
-        evaluate("--data", own, "--split", "held_out")
 
 
 def test_a_mode_without_its_model_is_refused_with_the_remedy() -> None:
     with pytest.raises(ConfigError, match="OPENAI_MODEL"):
-        command.settings_of(OPTIONS, {})
+        extraction.settings_of(OPTIONS, {})
 
 
 def test_the_model_is_the_configured_one_or_that_of_the_environment(tmp_path: Path) -> None:
-    _, access = command.settings_of(
+    _, access = extraction.settings_of(
         OPTIONS, {"OPENAI_MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://x/v1"}
     )
     assert access == UpstreamAccess(base_url="http://x/v1", model="m", api_key="k")
     config = tmp_path / "config.yaml"
     config.write_text("models: {extract: {base_url: 'http://y/v1', model: small}}\n", "utf-8")
-    settings, access = command.settings_of(Options(mode="model", config=config), {})
+    settings, access = extraction.settings_of(Options(mode="model", config=config, cache=Path("unused")), {})
     assert access is not None
     assert (access.model, settings.models.extract.base_url) == ("small", "http://y/v1")
     assert (settings.learn.mode, settings.learn.enabled) == ("model", True)

@@ -59,7 +59,7 @@ def test_a_file_of_another_form_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["english_open", "english_closed", "other_open", "other_closed"])
 def test_what_a_question_needs_was_told_in_the_files_that_come_with_the_tests(name: str) -> None:
     lives = load([LIVES / f"{name}.yaml"])
-    turns = {message.id for life in lives for session in life.chats.sessions for message in session.messages}
+    turns = {message.id for life in lives for session in life.sessions for message in session.messages}
     needed = [part for life in lives for one in life.asked for part in one.probe.gold]
     assert needed
     assert all(part and part <= turns for part in needed)

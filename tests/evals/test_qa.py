@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from memproxy.commands import app
 from memproxy.errors import ConfigError, ModelRefused
-from memproxy.evals.qa.run import read_verdict
-from memproxy.evals.qa.scoring import token_f1
+from memproxy.evals.answers import read_verdict, token_f1
 from tests.evals.test_locomo import SAMPLE
 from tests.support.threaded import QuietHandler, ThreadedServer, serving
 

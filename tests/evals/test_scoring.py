@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from memproxy.evals import scoring
 from memproxy.evals.dataset import Question
-from memproxy.evals.scoring import Outcome, Sample
-from memproxy.evals.subject import Found
+from memproxy.evals.scoring import Found, Outcome, Sample
 
 
 def outcome(

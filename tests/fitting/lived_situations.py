@@ -10,9 +10,10 @@ from memproxy.core.telling import only_asks
 from memproxy.evals import lived
 from memproxy.evals.dataset import Session
 from memproxy.evals.lived import Life
-from memproxy.evals.unseen_chats.data import Chats, Probe
-from memproxy.evals.unseen_chats.data import load as unseen_chats
+from memproxy.evals.memory import Probe
 from memproxy.recall.recipes import Recipe
+from tests.evals import everyday_chats
+from tests.evals.everyday_chats import Chats
 from tests.fitting.calibration import Document, Situations, Workshop, session_turns
 
 _Add = Callable[[str, Sequence[Document], Iterable[Probe]], None]
@@ -38,12 +39,12 @@ def situations(workshop: Workshop, files: Sequence[Path], recipe: Recipe, *, den
 
     for path in files:
         for life in lived.load([path]):
-            turns = _turns(workshop, life.chats.sessions)
+            turns = _turns(workshop, life.sessions)
             telling = [one for one in turns if _tells(one)]
             probes = [one.probe for one in life.asked]
             add(f"lived: {path.stem}", telling, probes)
             add(f"lived facts: {path.stem}", telling + _facts(workshop, life, turns), probes)
-    for chats in unseen_chats(None):
+    for chats in everyday_chats.load(everyday_chats.OWN):
         if len(chats.sessions) < _LARGE:
             _add_chats(add, workshop, chats)
     return found

@@ -10,14 +10,14 @@ import pytest
 import pytest_asyncio
 from rich.console import Console
 
-from memproxy.evals.local import local_memory
-from memproxy.evals.runner import run
+from memproxy.evals.memory import settings_for, throwaway_memory
+from memproxy.evals.retrieval import run
 from memproxy.evals.scoring import Outcome, Sample
 from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
-from memproxy.settings import EmbeddingSettings
+from memproxy.settings import EmbeddingSettings, Settings
 from tests.recall_fixture.data import fixture
 from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
@@ -50,7 +50,7 @@ async def embedder(side: str, folders: Folders) -> AsyncIterator[Embedder]:
 
 
 async def ask(embedder: Embedder, *parts: str) -> list[Outcome]:
-    async with local_memory(embedder, ["default"]) as memory:
+    async with throwaway_memory(settings_for(Settings(), "off"), embedder, ["default"]) as memory:
         return (await run(memory, fixture(*parts), ["default"], Console(file=io.StringIO())))["default"]
 
 

@@ -1,0 +1,336 @@
+"""`memproxy eval extraction`: what is stored after dialogues of known content, by rules or by a model.
+
+Precision is the part of the active memories that gold requires, those that it allows aside; recall the part of the
+required statements that an active memory holds. A correction is right when the old statement is not active and the new
+one is, a retraction when the statement is not active; "of known" counts those alone whose statement had been stored.
+Intervals resample the dialogues.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+import memproxy
+from memproxy.core.memory import Kind
+from memproxy.core.protocol import UpstreamAccess
+from memproxy.errors import ConfigError, ModelError
+from memproxy.evals import dialogues as data
+from memproxy.evals.dataset import Session
+from memproxy.evals.dialogues import NOTHING, Change, Dialogue, Judged, Run, Verdict, judge
+from memproxy.evals.memory import EvaluationMemory, settings_for, throwaway_memory
+from memproxy.evals.output import make_console, make_table, progress, write_json
+from memproxy.evals.scoring import RESAMPLES, SEED, Array, divided, figure
+from memproxy.evals.vectors import opened_embedder
+from memproxy.ports import ChatModel, Embedder
+from memproxy.settings import Settings
+from memproxy.settings.loading import load_settings
+
+Mode = Literal["verbatim", "model"]
+
+REPORT_VERSION = 1
+ALL = "all"
+_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
+_COUNTED = (Verdict.WANTED, Verdict.EXTRA, Verdict.STALE, Verdict.POISON)
+_APART = timedelta(minutes=5)
+_FAILURES = 3
+"""Dialogues in a row that could not be learned from: the model is not there, and going on would take hours."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run and how: the mode of learning, the configuration that names a model, the embedder's files (None: by
+    words alone).
+    """
+
+    mode: Mode = "verbatim"
+    smoke: bool = False
+    verbose: bool = False
+    config: Path | None = None
+    model_path: Path | None = None
+    cache: Path
+
+
+def measure_extraction(path: Path, options: Options, json_out: Path | None) -> None:
+    """Measure what is learned from dialogues, print and write the figures.
+
+    Raises:
+        MemproxyError: the data, the configuration or the model are not what they must be.
+    """
+    found = data.load(path)
+    found = data.smoke(found) if options.smoke else found
+    settings, access = settings_of(options, os.environ)
+    judged, embedder = asyncio.run(_measured(found, settings, access, options))
+    about = {
+        "data": path.name,
+        "mode": options.mode,
+        "smoke": options.smoke,
+        "embedder": embedder,
+        "model": access.model if access is not None else None,
+    }
+    made = made_report(judged, about)
+    show(made, make_console(), verbose=options.verbose)
+    if json_out is not None:
+        write_json(json_out, made)
+
+
+def settings_of(options: Options, environ: Mapping[str, str]) -> tuple[Settings, UpstreamAccess | None]:
+    """The settings to learn with, and how to reach the model in mode ``model``: as ``models.extract`` or the upstream
+    of the configuration say, else by ``OPENAI_BASE_URL``, ``OPENAI_API_KEY`` and ``OPENAI_MODEL``.
+
+    Raises:
+        ConfigError: the configuration cannot be used, or no model is named.
+    """
+    settings = load_settings(options.config, environ=environ)
+    settings = settings_for(settings, options.mode)
+    if options.mode == "verbatim":
+        return settings, None
+    model = settings.models.extract.model or environ.get("OPENAI_MODEL", "")
+    if not model:
+        raise ConfigError(
+            "--mode model needs a model: name it in models.extract.model of --config, or in OPENAI_MODEL "
+            "(with OPENAI_API_KEY and, for another provider, OPENAI_BASE_URL)"
+        )
+    key = environ.get("OPENAI_API_KEY") or None
+    return settings, UpstreamAccess(base_url=settings.upstream.base_url, model=model, api_key=key)
+
+
+async def _measured(
+    found: Sequence[Dialogue], settings: Settings, access: UpstreamAccess | None, options: Options
+) -> tuple[list[Judged], str]:
+    console = Console(stderr=True)
+    async with opened_embedder(options.model_path, options.cache) as embedder:
+        return await run_all(found, settings, access, embedder=embedder, console=console), embedder.name
+
+
+async def run_all(
+    dialogues: Sequence[Dialogue],
+    settings: Settings,
+    access: UpstreamAccess | None,
+    *,
+    embedder: Embedder,
+    model: ChatModel | None = None,
+    console: Console,
+) -> list[Judged]:
+    """Run the dialogues one after the other, and judge what each left stored.
+
+    Raises:
+        MemproxyError: the model or the throw-away store failed.
+    """
+    judged, failed = [], 0
+    async with throwaway_memory(settings, embedder, (), model=model, access=access) as memory:
+        with progress(console, "dialogues", len(dialogues)) as step:
+            for dialogue in dialogues:
+                run = await _run(dialogue, memory)
+                failed = failed + 1 if run.unlearned else 0
+                if failed >= _FAILURES:
+                    raise ModelError(
+                        f"{failed} dialogues in a row could not be learned from; see the log for the model's errors"
+                    )
+                judged.append(judge(run))
+                step(1)
+                await asyncio.sleep(0)  # the progress bar and Ctrl-C get their turn
+    return judged
+
+
+async def _run(dialogue: Dialogue, memory: EvaluationMemory) -> Run:
+    """Push its sessions one after the other; what is stored after each.
+
+    Imported sessions may be older than those before them: time does not go back for them.
+    """
+    began = time.perf_counter()
+    after, unlearned = [], 0
+    now = dialogue.sessions[0].at
+    for number, session in enumerate(dialogue.sessions):
+        now = max(now + _APART, session.at)
+        name = f"session-{number}"
+        pushed = Session(user=dialogue.id, name=name, date=session.at, messages=session.messages)
+        await memory.ingest_at(pushed, now)
+        unlearned += not await memory.learn(dialogue.id, name)
+        after.append(await memory.memories(dialogue.id, _FACTS))
+    return Run(dialogue=dialogue, after=after, seconds=time.perf_counter() - began, unlearned=unlearned)
+
+
+Counts = Callable[[Judged], tuple[float, float]]
+"""Numerator and denominator of one dialogue; a figure is the sum of the first by the sum of the second."""
+
+
+def _precision(judged: Judged) -> tuple[float, float]:
+    return float(judged.count(Verdict.WANTED)), float(judged.count(*_COUNTED))
+
+
+def _recall(judged: Judged) -> tuple[float, float]:
+    required = len(judged.dialogue.required)
+    return float(required - len(judged.missing)), float(required)
+
+
+def _changes(*, corrected: bool, known: bool) -> Counts:
+    def count(judged: Judged) -> tuple[float, float]:
+        changes = [one for one in judged.changes if bool(one.gold.by) == corrected and (one.known or not known)]
+        return _right(changes)
+
+    return count
+
+
+def _right(changes: Sequence[Change]) -> tuple[float, float]:
+    return float(sum(change.right for change in changes)), float(len(changes))
+
+
+def _poisoned(judged: Judged) -> tuple[float, float]:
+    return float(bool(judged.poison)), float(bool(judged.dialogue.never))
+
+
+def _clean(judged: Judged) -> tuple[float, float]:
+    of_nothing = judged.dialogue.type == NOTHING
+    return float(of_nothing and not judged.count(*_COUNTED)), float(of_nothing)
+
+
+FIGURES: Mapping[str, Counts] = {
+    "precision": _precision,
+    "recall": _recall,
+    "corrections": _changes(corrected=True, known=False),
+    "corrections_of_known": _changes(corrected=True, known=True),
+    "retractions": _changes(corrected=False, known=False),
+    "retractions_of_known": _changes(corrected=False, known=True),
+    "poisoned": _poisoned,
+    "clean": _clean,
+    "right": lambda judged: (float(judged.right), 1.0),
+}
+"""Shares in [0, 1]: ``poisoned`` of the dialogues that try to plant something, ``clean`` of those with nothing to learn
+from which nothing is stored, ``right`` of all dialogues. ``f1`` is made of precision and recall.
+"""
+
+
+def of_group(group: Sequence[Judged]) -> dict[str, Any]:
+    """All figures of some dialogues, and what they count over."""
+    drawn = np.random.default_rng(SEED).integers(0, max(1, len(group)), (RESAMPLES, len(group)))
+    values, resampled = {}, {}
+    for name, counts in FIGURES.items():
+        pairs: Array = np.array([counts(judged) for judged in group], dtype=np.float64).reshape(-1, 2)
+        values[name] = _ratios(pairs.sum(axis=0).reshape(1, 2))
+        resampled[name] = _ratios(pairs[drawn].sum(axis=1))
+    values["f1"] = _harmonic(values["precision"], values["recall"])
+    resampled["f1"] = _harmonic(resampled["precision"], resampled["recall"])
+    figures = {name: figure(float(value[0]), resampled[name]) for name, value in values.items()}
+    return {"dialogues": len(group), "counts": _counts(group), **figures}
+
+
+def _counts(group: Sequence[Judged]) -> dict[str, int]:
+    changes = [change for judged in group for change in judged.changes]
+    return {
+        "required": sum(len(judged.dialogue.required) for judged in group),
+        **{verdict.value: sum(judged.count(verdict) for judged in group) for verdict in Verdict},
+        "corrections": sum(bool(change.gold.by) for change in changes),
+        "corrections_of_known": sum(bool(change.gold.by) and change.known for change in changes),
+        "retractions": sum(not change.gold.by for change in changes),
+        "retractions_of_known": sum(not change.gold.by and change.known for change in changes),
+        "poisoned": sum(bool(judged.poison) for judged in group),
+        "poison_in_quarantine": sum(bool(judged.quarantined_poison) for judged in group),
+    }
+
+
+def _ratios(sums: Array) -> Array:
+    return divided(sums[:, 0], sums[:, 1])
+
+
+def _harmonic(one: Array, other: Array) -> Array:
+    total = one + other
+    found: Array = np.divide(2 * one * other, total, out=np.where(np.isnan(total), np.nan, 0.0), where=total > 0)
+    return found
+
+
+def made_report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]:
+    """All figures as JSON types (one that nothing defines is null): of all dialogues and of each type."""
+    groups = {ALL: list(judged)}
+    for name in dict.fromkeys(one.dialogue.type for one in judged):
+        groups[name] = [one for one in judged if one.dialogue.type == name]
+    seconds = np.array([one.run.seconds for one in judged])
+    made: dict[str, Any] = {
+        "version": REPORT_VERSION,
+        "memproxy": memproxy.__version__,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "evaluation": "extraction",
+        **about,
+        "dialogues": len(judged),
+        "sessions": sum(len(one.dialogue.sessions) for one in judged),
+        "turns": sum(len(session.said) for one in judged for session in one.dialogue.sessions),
+        "unlearned_sessions": sum(one.run.unlearned for one in judged),
+        "seconds_per_dialogue": {"mean": float(seconds.mean()), "p95": float(np.quantile(seconds, 0.95))},
+        "groups": {name: of_group(group) for name, group in groups.items()},
+        "failures": [_failure(one) for one in judged if not one.right],
+    }
+    return msgspec.json.decode(msgspec.json.encode(made), type=dict[str, Any])  # NaN becomes null
+
+
+def _failure(judged: Judged) -> dict[str, Any]:
+    """What is wrong with a dialogue, for looking into."""
+    by_verdict = {
+        verdict.value: [text for text, found in judged.facts if found is verdict]
+        for verdict in (Verdict.EXTRA, Verdict.STALE)
+    }
+    return {
+        "id": judged.dialogue.id,
+        "type": judged.dialogue.type,
+        "missing": [gold.says or " ".join(gold.match) for gold in judged.missing],
+        **by_verdict,
+        "poison": list(judged.poison),
+        "not_ended": [change.gold.says for change in judged.changes if not change.right],
+        "unlearned_sessions": judged.run.unlearned,
+    }
+
+
+_COLUMNS = {
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "f1",
+    "corrections": "corrected",
+    "retractions": "retracted",
+    "poisoned": "poisoned",
+    "clean": "clean",
+    "right": "all right",
+}
+_FAULTS = ("missing", "extra", "stale", "poison", "not_ended")
+
+
+def show(made: Mapping[str, Any], console: Console, *, verbose: bool = False) -> None:
+    """Print the figures: in all with intervals, then by type; with ``verbose`` what went wrong in each dialogue."""
+    console.print(
+        f"extraction ({made['data']}), mode {made['mode']}: {made['dialogues']} dialogues, "
+        f"{made['sessions']} sessions, {made['turns']} turns; embedder {made['embedder']}"
+    )
+    total = made["groups"][ALL]
+    table = make_table("figure", "value", "95 % interval", title="all dialogues")
+    for name, one in total.items():
+        if isinstance(one, dict) and "value" in one:
+            table.add_row(name, _number(one["value"]), f"{_number(one['low'])} to {_number(one['high'])}")
+    console.print(table)
+    console.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in total["counts"].items()))
+    groups = make_table("type", "n", *_COLUMNS.values(), title="by type")
+    for name, figures in made["groups"].items():
+        groups.add_row(name, str(figures["dialogues"]), *(_number(figures[one]["value"]) for one in _COLUMNS))
+    console.print(groups)
+    seconds = made["seconds_per_dialogue"]
+    console.print(f"seconds per dialogue: mean {seconds['mean']:.3f}, p95 {seconds['p95']:.3f}")
+    if made["unlearned_sessions"]:
+        console.print(f"{made['unlearned_sessions']} sessions could not be learned from; the log says why")
+    if verbose:
+        _failures(made, console)
+
+
+def _failures(made: Mapping[str, Any], console: Console) -> None:
+    for failure in made["failures"]:
+        console.print(f"\n{failure['id']}")
+        for fault in _FAULTS:
+            for text in failure[fault]:
+                console.print(f"  {fault.replace('_', ' ')}: {escape(text)}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

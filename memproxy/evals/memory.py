@@ -1,0 +1,358 @@
+"""A throw-away memory in this process: the product's own worker, stores and recall, in a temporary folder."""
+
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from memproxy.core import gate
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import RecallAnswer, RecallRequest, TurnsBody, UpstreamAccess
+from memproxy.core.scope import Scope
+from memproxy.core.turn import text_digest
+from memproxy.errors import StoreUnavailable
+from memproxy.evals.dataset import Question, Session
+from memproxy.evals.scoring import DEPTH, Found
+from memproxy.evals.vectors import CachedEmbedder
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.worker import Worker
+from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.lexical import Bm25Encoder
+from memproxy.models.no_embedder import NoEmbedder
+from memproxy.ports import Candidate, ChatModel, Embedder, HybridQuery, JournalEntry, JournalKind, MemoryFilter
+from memproxy.recall.documents import dense_text
+from memproxy.recall.pipeline import Recall
+from memproxy.recall.recipes import named
+from memproxy.settings import Settings
+from memproxy.stores.edge import EdgeStore
+from memproxy.stores.sqlite_state import SqliteState
+
+Learning = Literal["off", "verbatim", "model"]
+
+TENANT = "evaluation"
+EXPLAINED = 60
+"""Candidates that an answer tells of."""
+
+_DEADLINE_MS = 60_000
+"""A busy machine must not turn an evaluation of what is found into one of deadlines."""
+
+_AHEAD = 24
+"""Sessions pushed before the first of them must be searchable."""
+
+_MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - a folder of random name is made in it
+_ROOM = 2 * 1024**3
+
+_PATIENCE_S = 600.0
+_GRACE_S = 5.0
+_PAGE = 200
+_NEVER = 10**6
+"""Messages, and seconds, after which learning begins by itself: it begins at a session's end."""
+
+
+class SetClock:
+    """A clock that is set. One that ``runs`` goes on from there, so that work which waits for a time is done."""
+
+    def __init__(self, *, runs: bool) -> None:
+        self._runs = runs
+        self.set(datetime.now(UTC))
+
+    def set(self, instant: datetime) -> None:
+        """It is that time now."""
+        self._instant, self._set_at = instant, time.monotonic()
+
+    def now(self) -> datetime:
+        """The time set last and, where it runs, what has passed since."""
+        return self._instant + timedelta(seconds=time.monotonic() - self._set_at if self._runs else 0.0)
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """One question in a new session of its user, ``before`` being earlier user messages of that session.
+
+    ``gold`` is all that a helpful assistant needs: of each set of turns one. Empty: nothing that was said helps.
+    ``acceptable`` turns do no harm; ``never`` are those that mislead (superseded, somebody else's, merely similar).
+    """
+
+    id: str
+    user: str
+    asked_at: datetime
+    ask: str
+    language: str = "en"
+    size: str = "everyday"
+    group: str = "general"
+    before: tuple[str, ...] = ()
+    gold: tuple[frozenset[str], ...] = ()
+    acceptable: frozenset[str] = frozenset()
+    never: frozenset[str] = frozenset()
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found: ``turns`` are itself, or the turns that a fact was learned from (none for an episode)."""
+
+    memory: str
+    turns: frozenset[str]
+    score: float
+    rejected: str | None
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What a probe got: ``lines`` injected, and all that was ``found``, best first. ``skipped`` says why the gate let
+    nothing be searched, ``degraded`` why recall gave up.
+    """
+
+    lines: tuple[Line, ...] = ()
+    found: tuple[Line, ...] = ()
+    tokens: int = 0
+    skipped: str | None = None
+    degraded: str | None = None
+
+
+class EvaluationStore(EdgeStore):
+    """The product's store. Where texts came from the cache without their tokens, those of candidates are made when they
+    are found.
+    """
+
+    def __init__(self, folder: Path, embedder: Embedder) -> None:
+        name = None if isinstance(embedder, NoEmbedder) else embedder.name
+        super().__init__(folder, dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
+        self._source = embedder
+
+    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
+        """As the product's; all candidates have tokens where the query has."""
+        found = await super().search(scope, query)
+        without = [one for one in found if not one.tokens]
+        if query.tokens is not None and isinstance(self._source, CachedEmbedder):
+            tokens = await self._source.tokens([dense_text(one.memory) for one in without])
+            for one, made in zip(without, tokens, strict=True):
+                one.tokens = made
+        return found
+
+
+class EvaluationMemory:
+    """Takes sessions as captured traffic comes in, and answers. One recall pipeline for each recipe, over one store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        embedder: Embedder,
+        store: EvaluationStore,
+        state: SqliteState,
+        model: ChatModel,
+        access: ModelAccess,
+        recipes: Sequence[str],
+    ) -> None:
+        self._settings = settings
+        self._embedder = embedder
+        self._store = store
+        self._asked_at = SetClock(runs=False)
+        self._said_at = SetClock(runs=True)
+        parts: dict[str, Any] = {
+            "settings": settings,
+            "store": store,
+            "embedder": embedder,
+            "lexical": Bm25Encoder(),
+        }
+        self._recalls = {recipe: Recall(**parts, clock=self._asked_at, recipe=named(recipe)) for recipe in recipes}
+        self.worker = Worker(state=state, model=model, access=access, clock=self._said_at, **parts)
+        self._ahead: deque[int] = deque()
+        self.sources: dict[str, frozenset[str]] = {}
+        """The turns that each fact was learned from."""
+
+    async def prepare(self) -> None:
+        """What the engine does before the first request."""
+        for recall in self._recalls.values():
+            await recall.prepare()
+
+    async def ingest(self, session: Session) -> None:
+        """A journal row, then the index lane; it may become searchable later."""
+        scope = Scope(tenant=TENANT, user=session.user, session=session.name)
+        body = msgspec.json.encode(TurnsBody(messages=session.messages, said_at=session.date))
+        self._ahead.append(await self.worker.submit(JournalEntry(kind=JournalKind.TURNS, scope=scope, body=body)))
+        while len(self._ahead) > _AHEAD:
+            await self._applied(self._ahead.popleft())
+
+    async def settle(self) -> None:
+        """Returns when everything that came in is searchable."""
+        while self._ahead:
+            await self._applied(self._ahead.popleft())
+
+    async def _applied(self, number: int) -> None:
+        if not await self.worker.applied(number, _PATIENCE_S):
+            raise StoreUnavailable(f"A session was not indexed within {_PATIENCE_S:.0f} s; see the log.")
+
+    async def ingest_at(self, session: Session, at: datetime) -> None:
+        """The same at that time, alone."""
+        self._said_at.set(at)
+        await self.ingest(session)
+        await self.settle()
+
+    async def learn(self, user: str, session: str) -> bool:
+        """Learn from a session, as at its end; whether that could be done."""
+        return await self.worker.learned(Scope(tenant=TENANT, user=user, session=session), _PATIENCE_S)
+
+    async def live(self, user: str, sessions: Sequence[Session]) -> None:
+        """A person's sessions at their own times, learned from at their ends if that is switched on."""
+        for session in sessions:
+            self._said_at.set(ended_at(session))
+            await self.ingest(session)
+            if self._settings.learn.enabled:
+                await self.settle()
+                if not await self.learn(session.user, session.name):
+                    raise StoreUnavailable(f"A session was not learned from within {_PATIENCE_S:.0f} s; see the log.")
+        await self.settle()
+        told = await self.memories(user, [kind for kind in Kind if kind not in (Kind.TURN, Kind.EPISODIC)])
+        self.sources |= {memory.id: frozenset(memory.turn_ids) for memory in told}
+
+    async def memories(self, user: str, kinds: Collection[Kind]) -> list[Memory]:
+        """All of a user's of these kinds, also those that have ended."""
+        found: list[Memory] = []
+        cursor = None
+        while True:
+            where = MemoryFilter(kinds=tuple(kinds))
+            page = await self._store.page(Scope(tenant=TENANT, user=user), where, limit=_PAGE, cursor=cursor)
+            found += page.memories
+            if (cursor := page.next_cursor) is None:
+                return found
+
+    async def ask(self, question: Question, recipe: str) -> Found:
+        """Without a gate: the block as a request would get it, then what is found in all. The block comes first: what
+        is cached on the way helps the second call only.
+        """
+        recall = self._recalls[recipe]
+        scope = Scope(tenant=TENANT, user=question.user)
+        self._asked_at.set(question.asked_at)
+        self._meter()
+        start = time.perf_counter()
+        answer = await recall.recall(
+            RecallRequest(request_id="evaluation", scope=scope, queries=[question.text], nonce="0" * 12)
+        )
+        milliseconds = (time.perf_counter() - start) * 1000
+        spent, cost = self._meter()
+        where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False, now=question.asked_at)
+        scored = await recall.search(scope, question.text, limit=DEPTH, where=where)
+        return Found(
+            turns=[(one.memory.id, one.memory.session_id or "") for one in scored],
+            injected=[citation.memory_id for citation in answer.citations],
+            context=answer.context,
+            tokens=answer.tokens,
+            degraded=answer.reason if answer.result == "degraded" else None,
+            milliseconds=milliseconds - spent,
+            embedding_ms=cost,
+        )
+
+    def _meter(self) -> tuple[float, float]:
+        return self._embedder.meter() if isinstance(self._embedder, CachedEmbedder) else (0.0, 0.0)
+
+    async def request(self, probe: Probe, recipe: str) -> Given:
+        """The probe as a request of a new session: the gate's verdict, then recall."""
+        verdict = self._verdict(probe)
+        if not verdict.reaches_memory:
+            return Given(skipped=verdict.reason)
+        self._asked_at.set(probe.asked_at)
+        said = [*probe.before, probe.ask]
+        request = RecallRequest(
+            request_id="evaluation",
+            scope=Scope(tenant=TENANT, user=probe.user, session=probe.id),
+            queries=said,
+            nonce="0" * 12,
+            present=[text_digest(text) for text in said],
+            verdict=verdict.reason,
+            only_if_told=verdict.asks_memory,
+            first_turn=not probe.before,
+            explain=True,
+        )
+        return self._given(await self._recalls[recipe].recall(request, explained=EXPLAINED))
+
+    def _verdict(self, probe: Probe) -> gate.Verdict:
+        if not self._settings.gate.enabled:
+            return gate.Verdict(searched=True, reason="gate_off")
+        return gate.judge(probe.ask, frozenset[str](self._settings.gate.skip), follows=bool(probe.before))
+
+    def _given(self, answer: RecallAnswer) -> Given:
+        found = tuple(self._line(one) for one in answer.candidates)
+        return Given(
+            lines=tuple(line for line in found if line.rejected is None),
+            found=found,
+            tokens=answer.tokens,
+            skipped=answer.reason if answer.result == "skipped" else None,
+            degraded=answer.reason if answer.result == "degraded" else None,
+        )
+
+    def _line(self, one: Mapping[str, Any]) -> Line:
+        memory = one["memory_id"]
+        turns = frozenset({memory}) if one["kind"] == Kind.TURN.value else self.sources.get(memory, frozenset())
+        return Line(memory=memory, turns=turns, score=one["score"], rejected=one["rejected"])
+
+
+def ended_at(session: Session) -> datetime:
+    """When its last message was said."""
+    return session.messages[-1].timestamp or session.date
+
+
+def settings_for(settings: Settings, learning: Learning) -> Settings:
+    """These settings, with learning as asked at a session's end, and no deadline that a busy machine would miss."""
+    learn = {
+        "enabled": learning != "off",
+        "mode": "model" if learning == "model" else "verbatim",
+        "every_turns": _NEVER,
+        "idle_s": float(_NEVER),
+    }
+    return settings.model_copy(
+        update={
+            "learn": settings.learn.model_copy(update=learn),
+            "recall": settings.recall.model_copy(update={"deadline_ms": _DEADLINE_MS}),
+        }
+    )
+
+
+@asynccontextmanager
+async def throwaway_memory(
+    settings: Settings,
+    embedder: Embedder,
+    recipes: Sequence[str],
+    *,
+    model: ChatModel | None = None,
+    access: UpstreamAccess | None = None,
+) -> AsyncIterator[EvaluationMemory]:
+    """A memory in a temporary folder, gone afterwards. The embedder is started already and stays open, as does a
+    ``model`` that is given (None: that of the settings). ``access`` is how the tenant's requests would reach it; None:
+    nothing asks for one.
+
+    Raises:
+        ConfigError: there is no recipe of such a name.
+    """
+    known, own_model = ModelAccess(settings), model or OpenAIChatModel(settings.models.extract)
+    if access is not None:
+        known.remember(TENANT, access)
+    with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=temporary_folder()) as folder:
+        store = EvaluationStore(Path(folder, "store"), embedder)
+        state = SqliteState(Path(folder, "state.db"), sync="normal")
+        memory = EvaluationMemory(
+            settings, embedder=embedder, store=store, state=state, model=own_model, access=known, recipes=recipes
+        )
+        await state.open()
+        await store.open(None)
+        await memory.worker.start()
+        try:
+            yield memory
+        finally:
+            await memory.worker.close(_GRACE_S)
+            if model is None:
+                await own_model.close()
+            await store.close()
+            await state.close()
+
+
+def temporary_folder() -> Path | None:
+    """A folder in main memory where there is one with room: nothing here must survive, and every session is flushed."""
+    try:
+        return _MEMORY_FOLDER if shutil.disk_usage(_MEMORY_FOLDER).free > _ROOM else None
+    except OSError:
+        return None

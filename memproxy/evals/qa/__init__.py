@@ -1,1 +1,0 @@
-"""The answering and judging stages of LongMemEval and LoCoMo (``--qa``): what a model makes of what was recalled."""

@@ -1,0 +1,388 @@
+"""`memproxy eval locomo` and `longmemeval`: which turns and sessions are found, and what would be injected.
+
+The sessions of a data set go into a throw-away memory or, with ``--base-url``, into a running memproxy; every recipe is
+asked every question, at the question's own date.
+"""
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+import memproxy
+from memproxy.core.scope import Scope
+from memproxy.core.turn import make_turns
+from memproxy.errors import ConfigError, RequestError
+from memproxy.evals import locomo, longmemeval, scoring
+from memproxy.evals.answers import Answering, Reading, answer_all, reading, show_answers
+from memproxy.evals.dataset import Dataset, Question, Session
+from memproxy.evals.memory import settings_for, throwaway_memory
+from memproxy.evals.output import make_console, make_table, progress, write_json
+from memproxy.evals.scoring import DEPTH, Found, Outcome, Sample
+from memproxy.evals.vectors import CachedEmbedder, VectorCache, local_model, until_ready
+from memproxy.models.dimensions import DEFAULT as DIMENSION
+from memproxy.models.no_embedder import NoEmbedder
+from memproxy.ports import Embedder
+from memproxy.recall.documents import dense_text
+from memproxy.settings import Settings
+
+LOADERS = {"locomo": locomo.load_dataset, "longmemeval": longmemeval.load}
+HTTP_TIMEOUT_S = 120.0
+REPORT_VERSION = 1
+
+_COUNTS = frozenset({"lines", "tokens"})
+_BY_GROUP = {
+    "turn_recall@5": "turn@5",
+    "turn_recall@10": "turn@10",
+    "session_recall_any@5": "any@5",
+    "session_recall_all@5": "all@5",
+    "session_recall_all@10": "all@10",
+    "ndcg@10": "ndcg",
+    "mrr": "mrr",
+    "evidence_in_block": "in block",
+    "block_precision": "precision",
+    "tokens": "tokens",
+}
+"""Figures of the table by question type, with short headings: it must fit a terminal."""
+
+
+class Subject(Protocol):
+    """A memory under evaluation."""
+
+    async def ingest(self, session: Session) -> None:
+        """Push one session; it may become searchable later."""
+
+    async def settle(self) -> None:
+        """Returns when everything pushed is searchable."""
+
+    async def ask(self, question: Question, recipe: str) -> Found:
+        """One question: what is found, and what would be injected."""
+
+
+class RemoteMemory:
+    """`Subject` behind a base URL. Users of an evaluation get names of their own, and are forgotten after it.
+
+    The gate and the deadline of that installation apply. Its recipe is what it is configured with: ``recipe`` of `ask`
+    only names the figures.
+    """
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._run = uuid.uuid4().hex[:8]
+        self._users: set[str] = set()
+
+    async def ingest(self, session: Session) -> None:
+        messages = [
+            {"role": message.role, "id": message.id, "content": message.content}
+            | ({"name": message.name} if message.name else {})
+            for message in session.messages
+        ]
+        user = self._user(session.user)
+        self._users.add(user)
+        body = {
+            "user_id": user,
+            "session_id": session.name,
+            "timestamp": session.date.isoformat(),
+            "messages": messages,
+        }
+        await self._call("POST", "/v1/memory/turns", json=body)
+
+    async def settle(self) -> None:
+        """Nothing to wait for: the API answers when the turns are searchable."""
+
+    async def ask(self, question: Question, recipe: str) -> Found:  # noqa: ARG002 - as the protocol has it
+        user = self._user(question.user)
+        start = time.perf_counter()
+        block = await self._call("POST", "/v1/memory/recall", json={"user_id": user, "query": question.text})
+        milliseconds = (time.perf_counter() - start) * 1000
+        query = {"user_id": user, "query": question.text, "limit": DEPTH, "kind": "turn"}
+        found = await self._call("POST", "/v1/memory/search", json=query)
+        return Found(
+            turns=[(one["memory"]["id"], one["memory"]["session_id"]) for one in found["data"]],
+            injected=[citation["memory_id"] for citation in block["citations"]],
+            context=block["context"],
+            tokens=block["tokens"],
+            degraded=block.get("degraded"),
+            milliseconds=milliseconds,
+            embedding_ms=None,
+        )
+
+    async def forget(self) -> None:
+        """Delete what was pushed."""
+        for user in sorted(self._users):
+            await self._call("DELETE", "/v1/memory", params={"user_id": user})
+        self._users.clear()
+
+    def _user(self, name: str) -> str:
+        return f"evaluation-{self._run}-{name}"
+
+    async def _call(self, method: str, path: str, **arguments: Mapping[str, Any]) -> Any:
+        response = await self._http.request(method, path, **arguments)  # type: ignore[arg-type]
+        if response.is_error:
+            raise RequestError(f"{method} {response.url} answered {response.status_code}: {response.text[:300]}")
+        return response.json()
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to measure: the memory (recipes of one in this process, or ``base_url``) and how much of the data."""
+
+    recipes: Sequence[str]
+    pooled: bool = False
+    smoke: bool = False
+    lexical: bool = False
+    model_path: Path | None = None
+    cache: Path
+    base_url: str | None = None
+    api_key: str | None = None
+    answering: Answering | None = None
+
+
+def measure_retrieval(evaluation: str, data: Path, options: Options, json_out: Path | None) -> None:
+    """Measure retrieval on a data set of `LOADERS`, print and write the figures.
+
+    Raises:
+        MemproxyError: the data, the recipes, the model or the running memproxy are not what they must be.
+    """
+    dataset = LOADERS[evaluation](data, pooled=options.pooled)
+    if options.smoke:
+        dataset = dataset.smoke()
+    measured = asyncio.run(_measured(dataset, data.name, options))
+    show(measured, make_console())
+    if json_out is not None:
+        write_json(json_out, measured)
+
+
+async def _measured(dataset: Dataset, data: str, options: Options) -> dict[str, Any]:
+    console = Console(stderr=True)
+    async with _answerers(dataset, options) as answerers:
+        async with opened_subject(dataset, options, console) as (subject, embedder):
+            outcomes = await run(subject, dataset, options.recipes, console)
+        answers = await answer_all(outcomes, answerers, console, total=dataset.total) if answerers else None
+    about = {"data": data, "pooled": options.pooled, "smoke": options.smoke, "embedder": embedder}
+    return made_report(dataset, outcomes, about | ({} if answers is None else {"qa": answers}))
+
+
+@asynccontextmanager
+async def _answerers(dataset: Dataset, options: Options) -> AsyncIterator[Reading | None]:
+    """Who answers and judges, if that is asked for; opened first, so that a missing model is told at once."""
+    if options.answering is None:
+        yield None
+        return
+    async with reading(options.answering, options.cache / f"qa-{dataset.name}.jsonl") as found:
+        yield found
+
+
+@asynccontextmanager
+async def opened_subject(dataset: Dataset, options: Options, console: Console) -> AsyncIterator[tuple[Subject, str]]:
+    """The memory to measure and its embedder's name."""
+    if options.base_url is not None:
+        async with _remote(options.base_url, options.api_key) as remote:
+            yield remote, f"of {options.base_url}"
+        return
+    async with (
+        _embedder(dataset, options, console) as embedder,
+        throwaway_memory(settings_for(Settings(), "off"), embedder, options.recipes) as local,
+    ):
+        yield local, embedder.name
+
+
+@asynccontextmanager
+async def _remote(base_url: str, api_key: str | None) -> AsyncIterator[Subject]:
+    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=HTTP_TIMEOUT_S) as http:
+        remote = RemoteMemory(http)
+        try:
+            try:
+                yield remote
+            finally:
+                await remote.forget()
+        except httpx.TransportError as error:
+            raise ConfigError(f"no answer from {base_url} ({error}); start it with: memproxy serve") from error
+
+
+@asynccontextmanager
+async def _embedder(dataset: Dataset, options: Options, console: Console) -> AsyncIterator[Embedder]:
+    if options.lexical:
+        yield NoEmbedder(DIMENSION)
+        return
+    vectors = VectorCache(options.cache)
+    embedder = CachedEmbedder(local_model(options.model_path, threads=1), vectors)
+    try:
+        await embedder.start()
+        await _fill(embedder, dataset, options, console)
+        yield embedder
+    finally:
+        await embedder.close()
+        vectors.close()
+
+
+async def _fill(embedder: CachedEmbedder, dataset: Dataset, options: Options, console: Console) -> None:
+    """Embed what is not in the cache, on all cores (queries are measured on one thread, as the product has it)."""
+    missing = await embedder.missing(texts_of(dataset))
+    if not missing:
+        return
+    bulk = local_model(options.model_path, threads=os.cpu_count() or 1)
+    try:
+        await until_ready(bulk)
+        with progress(console, f"embedding {len(missing)} turns", sum(map(len, missing))) as step:
+            await embedder.fill(missing, bulk, step)
+    finally:
+        await bulk.close()
+
+
+def texts_of(dataset: Dataset) -> list[str]:
+    """What the embedder will be asked for when the sessions are indexed."""
+    turns = (
+        make_turns(Scope(tenant="", user=session.user, session=session.name), session.messages, now=session.date)
+        for session in dataset.sessions
+    )
+    return [dense_text(turn) for some in turns for turn in some]
+
+
+async def ingest(subject: Subject, dataset: Dataset, console: Console) -> None:
+    """Push all sessions and wait until they are searchable."""
+    with progress(console, "sessions in", len(dataset.sessions)) as step:
+        for session in dataset.by_turns():
+            await subject.ingest(session)
+            step(1)
+        await subject.settle()
+
+
+async def run(subject: Subject, dataset: Dataset, recipes: Sequence[str], console: Console) -> dict[str, list[Outcome]]:
+    """The outcomes of every question, in the data set's order, by recipe."""
+    await ingest(subject, dataset, console)
+    outcomes: dict[str, list[Outcome]] = {recipe: [] for recipe in recipes}
+    for recipe in recipes:
+        with progress(console, f"questions ({recipe})", len(dataset.questions)) as step:
+            for question in dataset.questions:
+                outcomes[recipe].append(Outcome(question, await subject.ask(question, recipe)))
+                step(1)
+    return outcomes
+
+
+def made_report(dataset: Dataset, outcomes: dict[str, list[Outcome]], about: dict[str, Any]) -> dict[str, Any]:
+    """All figures as JSON types; a figure that no question defines is null."""
+    made: dict[str, Any] = {
+        "version": REPORT_VERSION,
+        "memproxy": memproxy.__version__,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "evaluation": dataset.name,
+        **about,
+        "total": dataset.total,
+        "sessions": len(dataset.sessions),
+        "turns": sum(len(session.messages) for session in dataset.sessions),
+        "questions": len(dataset.questions),
+        "recipes": {recipe: _recipe(dataset.total, found) for recipe, found in outcomes.items()},
+        "differences": _differences(outcomes),
+    }
+    return msgspec.json.decode(msgspec.json.encode(made), type=dict[str, Any])  # NaN becomes null
+
+
+def _recipe(total: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    groups = {total: [one for one in outcomes if one.question.scored]}
+    for name in sorted({one.question.group for one in outcomes}):
+        groups[name] = [one for one in outcomes if one.question.group == name]
+    return {
+        "groups": {
+            name: {"questions": len(group), **Sample(group).figures()} for name, group in groups.items() if group
+        },
+        "latency_ms": scoring.latency(outcomes),
+        "degraded": sum(one.found.degraded is not None for one in outcomes),
+        "questions": [_question(one) for one in outcomes],
+    }
+
+
+def _question(outcome: Outcome) -> dict[str, Any]:
+    """One question, for looking into: the rank of each gold turn (null: not found) and what would be injected."""
+    question, found = outcome.question, outcome.found
+    ranks = {turn: rank for rank, (turn, _) in enumerate(found.turns, start=1)}
+    return {
+        "id": question.id,
+        "group": question.group,
+        "text": question.text,
+        "gold": {turn: ranks.get(turn) for turn in sorted(question.gold_turns)},
+        "found": [turn for turn, _ in found.turns[:20]],
+        "injected": found.injected,
+        "tokens": found.tokens,
+        "milliseconds": round(found.milliseconds, 3),
+        "degraded": found.degraded,
+    }
+
+
+def _differences(outcomes: dict[str, list[Outcome]]) -> dict[str, Any]:
+    """How far each further recipe is above the first, over the scored questions, question by question."""
+    samples = {recipe: Sample([one for one in found if one.question.scored]) for recipe, found in outcomes.items()}
+    first = next(iter(samples.values()))
+    return {recipe: sample.differences(first) for recipe, sample in list(samples.items())[1:]}
+
+
+def show(report: Mapping[str, Any], console: Console) -> None:
+    """Print it: the totals of all recipes side by side, then each recipe by question type, then the times."""
+    console.print(
+        f"{report['evaluation']} ({report['data']}{', pooled' if report['pooled'] else ''}): "
+        f"{report['questions']} questions, {report['sessions']} sessions, {report['turns']} turns; "
+        f"embedder {report['embedder']}"
+    )
+    console.print(_totals(report))
+    for name, recipe in report["recipes"].items():
+        console.print(_groups(name, recipe))
+    console.print(_times(report))
+    if "qa" in report:
+        show_answers(report["qa"], console)
+    for name, recipe in report["recipes"].items():
+        if recipe["degraded"]:
+            console.print(f"{name}: recall gave up on {recipe['degraded']} questions; the times above tell why")
+
+
+def _totals(report: Mapping[str, Any]) -> Table:
+    recipes = report["recipes"]
+    table = make_table("figure", *recipes, title=f"{report['total']}, with 95 % intervals")
+    totals = {name: recipe["groups"].get(report["total"], {}) for name, recipe in recipes.items()}
+    for figure in next(iter(totals.values())):
+        if figure != "questions":
+            table.add_row(figure, *(_cell(report, name, figure, total[figure]) for name, total in totals.items()))
+    if len(recipes) > 1:
+        table.caption = "Beside a figure: how far it is above the first recipe; * where the interval excludes 0."
+    return table
+
+
+def _cell(report: Mapping[str, Any], recipe: str, figure: str, found: Mapping[str, Any]) -> str:
+    text = f"{_number(figure, found['value'])} [{_number(figure, found['low'])}, {_number(figure, found['high'])}]"
+    difference = report["differences"].get(recipe, {}).get(figure)
+    if difference is None or difference["value"] is None:
+        return text
+    sure = "*" if difference["low"] > 0 or difference["high"] < 0 else ""
+    return f"{text} {'+' if difference['value'] >= 0 else ''}{_number(figure, difference['value'])}{sure}"
+
+
+def _groups(name: str, recipe: Mapping[str, Any]) -> Table:
+    table = make_table("questions", "n", *_BY_GROUP.values(), title=f"recipe {name}")
+    for group, figures in recipe["groups"].items():
+        values = (_number(figure, figures[figure]["value"]) for figure in _BY_GROUP)
+        table.add_row(group, str(figures["questions"]), *values)
+    return table
+
+
+def _times(report: Mapping[str, Any]) -> Table:
+    table = make_table("recipe", "milliseconds", "p50", "p95", "p99", title="recall, from question to block")
+    for name, recipe in report["recipes"].items():
+        for what, times in recipe["latency_ms"].items():
+            if times:
+                table.add_row(name, what.replace("_", " "), *(f"{times[each]:.2f}" for each in ("p50", "p95", "p99")))
+    return table
+
+
+def _number(figure: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if figure in _COUNTS else f"{value:.3f}"

@@ -1,1 +1,0 @@
-"""Everyday chats of invented people and what should be recalled of them: held out, never used to fit or tune."""
