@@ -1,28 +1,183 @@
-"""The statements of what is kept about callers. Each function runs inside a transaction that its caller opened."""
+"""What is kept about callers: uses and tokens, choices, answers given, the audit log and proxy keys."""
 
+import mmap
+import os
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import monotonic
 
 import msgspec
 
 from memproxy.core.audit import AUDIT_VERSION, BY_JWT, Audited, AuditEntry
 from memproxy.core.choices import CHOICES_VERSION, NOTHING_CHOSEN, Choices
+from memproxy.core.proxykey import KeyRecord
 from memproxy.core.scope import Scope
 from memproxy.ports import Charge, GivenAnswer, Spent
 from memproxy.ports.state import ANSWERS_KEPT
 from memproxy.stores.sqlite_erased import MARK, is_gone, name_now, name_of
-from memproxy.stores.sqlite_journal import micros, moment
+from memproxy.stores.sqlite_file import SharedCommit, SqliteFile
+from memproxy.stores.sqlite_part import PRUNE_EVERY, Owner, Sealing, SqlitePart, micros, moment
+from memproxy.tasks import TaskOwner
+
+CHOICES_SECONDS = 5.0
+"""How long choices that were read count at most, should the news of a change not come."""
 
 MOST_AUDITED = 100_000
 """Audit entries kept of all tenants together, some 300 bytes each; the oldest go first."""
 
+TOKENS_KEPT = timedelta(days=400)
+"""How long hours of tokens are kept: a year can be compared with the one before."""
+
 USER = "user_id"
 """The field of an audit entry's scope that names a user."""
 
+_MOST_KNOWN = 10_000
 _PRUNED_AT_ONCE = 500
 _WHOLE_TENANT = ""
 """Stands for the tenant as a whole among its users: no user has an empty name."""
+
+_KEY_RECORD = msgspec.json.Decoder(KeyRecord)
+
+
+class News:
+    """Eight bytes that every process of the state sees, and that change with every change of choices or proxy keys: a
+    cache knows without asking whether it is still right. In a file beside the state's, mapped into memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._bytes: mmap.mmap | None = None
+
+    def open(self) -> None:
+        """Map the file, made where there is none. Its place on the disk is taken first: a page that has none ends the
+        process when it is touched and the disk is full.
+        """
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(handle).st_size < 8:
+                os.pwrite(handle, bytes(8), 0)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle, 0, 8)  # of a file that an earlier version made as a hole
+            self._bytes = mmap.mmap(handle, 8)
+        finally:
+            os.close(handle)
+
+    def close(self) -> None:
+        """Let go."""
+        if self._bytes is not None:
+            self._bytes.close()
+            self._bytes = None
+
+    @property
+    def last(self) -> bytes:
+        """What stands there now."""
+        return self._bytes[:8] if self._bytes is not None else b""
+
+    def spread(self) -> None:
+        """Something changed, and is committed. Random, so that two at once cannot make the same."""
+        if self._bytes is not None:
+            self._bytes[:8] = os.urandom(8)
+
+
+class _Known(msgspec.Struct, frozen=True):
+    choices: Choices
+    news: bytes
+    read_at: float
+
+
+class SqliteCallers(SqlitePart):
+    """`ports.UsageStore`, `ports.ChoiceStore`, `ports.AnswerStore`, `ports.AuditStore` and `ports.KeyStore`."""
+
+    _spendings = 0
+
+    def __init__(self, file: SqliteFile, tasks: TaskOwner, sealing: Sealing) -> None:
+        super().__init__(file, tasks, sealing)
+        self._spends: SharedCommit[tuple[Sequence[Charge], datetime], Spent | None] = SharedCommit(file, tasks, spend)
+        self._news = News(file.path.with_name(f"{file.path.name}-choices"))
+        self._known: OrderedDict[tuple[str, str, str | None], _Known] = OrderedDict()
+
+    async def open_news(self) -> None:
+        """Begin to hear of changed choices; after the file is open.
+
+        Raises:
+            StateUnavailable: the file beside the state's cannot be used.
+        """
+        await self._file.beside(self._news.open)
+
+    def close_news(self) -> None:
+        """Hear no more."""
+        self._news.close()
+
+    def news(self) -> bytes:
+        return self._news.last
+
+    async def spend(self, charges: Sequence[Charge], now: datetime) -> Spent | None:
+        self._spendings += 1
+        if self._spendings % PRUNE_EVERY == 0:
+            await self._file.write(lambda db: prune_uses(db, now))
+        return await self._spends.add((charges, now))
+
+    async def spent(self, charge: Charge, now: datetime) -> Spent:
+        return await self._file.read(lambda db: spent(db, charge, now))
+
+    async def choices(self, scope: Scope) -> Choices:
+        name, news = (*scope.owner, scope.agent), self._news.last
+        known = self._known.get(name)
+        if known is not None and known.news == news and monotonic() - known.read_at < CHOICES_SECONDS:
+            return known.choices
+        found = await self._file.glance(lambda db: choices(db, scope))
+        self._known[name] = _Known(found, news, monotonic())
+        while len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return found
+
+    async def own_choices(self, scope: Scope) -> Choices | None:
+        return await self._file.read(lambda db: own_choices(db, scope))
+
+    async def choose(self, scope: Scope, choices: Choices, at: datetime) -> None:
+        await self._file.write(lambda db: choose(db, scope, choices, at))
+        self._news.spread()
+
+    async def given_answer(self, scope: Scope, name: str) -> GivenAnswer | None:
+        return await self._file.read(lambda db: given_answer(db, scope, name))
+
+    async def keep_answer(self, scope: Scope, name: str, given: GivenAnswer) -> None:
+        await self._file.write(lambda db: keep_answer(db, scope, name, given))
+
+    async def drop_answer(self, scope: Scope, name: str) -> None:
+        await self._file.write(lambda db: drop_answer(db, scope, name))
+
+    async def erase_answers(self, scope: Scope) -> None:
+        await self._file.write(lambda db: erase_answers(db, scope))
+
+    async def note_audit(self, entries: Sequence[AuditEntry]) -> None:
+        await self._file.write(lambda db: note_audit(db, entries))
+
+    async def audit(self, tenant: str | None, *, before: int | None, limit: int) -> list[Audited]:
+        return await self._file.read(lambda db: audit(db, tenant, before, limit))
+
+    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
+        await self._commits.add(lambda db: note_tokens(db, tenant, source, (given, made), at))
+
+    async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
+        return await self._file.read(lambda db: tokens_spent(db, tenant, since))
+
+    async def proxy_key(self, key_id: str) -> KeyRecord | None:
+        return await self._file.read(lambda db: proxy_key(db, key_id))
+
+    async def proxy_keys(self, tenant: str | None) -> list[KeyRecord]:
+        return await self._file.read(lambda db: proxy_keys(db, tenant))
+
+    async def add_proxy_key(self, record: KeyRecord) -> None:
+        await self._file.write(lambda db: add_proxy_key(db, record))
+
+    async def revoke_proxy_key(self, key_id: str, at: datetime) -> bool:
+        revoked = await self._file.write(lambda db: revoke_proxy_key(db, key_id, at))
+        self._news.spread()
+        return revoked
 
 
 def spend(db: sqlite3.Connection, batch: Sequence[tuple[Sequence[Charge], datetime]]) -> list[Spent | None]:
@@ -164,7 +319,7 @@ def _without(entry: AuditEntry, user: str, name: str) -> AuditEntry:
     return msgspec.structs.replace(entry, scope=scope, by=BY_JWT + name if entry.by == BY_JWT + user else entry.by)
 
 
-def _leave_audit(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
+def _leave_audit(db: sqlite3.Connection, owner: Owner) -> None:
     """Put the digest for the owner's name in what was written before."""
     tenant, user = owner
     rows = db.execute(
@@ -179,7 +334,7 @@ def _leave_audit(db: sqlite3.Connection, owner: tuple[str, str]) -> None:
         db.execute("UPDATE audit SET entry = ? WHERE number = ?", (msgspec.json.encode(left).decode(), number))
 
 
-def _owner(db: sqlite3.Connection, scope: Scope) -> tuple[str, str]:
+def _owner(db: sqlite3.Connection, scope: Scope) -> Owner:
     """Answers are found by a digest: one is given to who erases a user, and stands there after it."""
     return scope.tenant, name_of(db, scope.owner)
 
@@ -206,3 +361,52 @@ def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
         _leave_audit(db, scope.owner)
     else:
         erase_answers(db, scope)
+
+
+def note_tokens(db: sqlite3.Connection, tenant: str, source: str, tokens: tuple[int, int], at: datetime) -> None:
+    """Add input and output tokens to what the tenant spent in the hour that begins ``at``; drop hours too long ago."""
+    db.execute(
+        """
+        INSERT INTO model_tokens VALUES (?, ?, ?, ?, ?) ON CONFLICT (tenant, hour, source) DO UPDATE SET
+            given = given + excluded.given, made = made + excluded.made
+        """,
+        (tenant, micros(at), source, *tokens),
+    )
+    db.execute("DELETE FROM model_tokens WHERE tenant = ? AND hour < ?", (tenant, micros(at - TOKENS_KEPT)))
+
+
+def tokens_spent(db: sqlite3.Connection, tenant: str, since: datetime) -> dict[str, tuple[int, int]]:
+    """Input and output tokens by source in the hours since then."""
+    rows = db.execute(
+        "SELECT source, sum(given), sum(made) FROM model_tokens WHERE tenant = ? AND hour >= ? GROUP BY source",
+        (tenant, micros(since)),
+    )
+    return {source: (given, made) for source, given, made in rows}
+
+
+def proxy_key(db: sqlite3.Connection, key_id: str) -> KeyRecord | None:
+    """One record."""
+    row = db.execute("SELECT record FROM proxy_keys WHERE id = ?", (key_id,)).fetchone()
+    return _KEY_RECORD.decode(row[0]) if row else None
+
+
+def proxy_keys(db: sqlite3.Connection, tenant: str | None) -> list[KeyRecord]:
+    """The records of a tenant, or all, oldest first."""
+    rows = db.execute("SELECT record FROM proxy_keys WHERE tenant = ? OR ? IS NULL ORDER BY rowid", (tenant, tenant))
+    return [_KEY_RECORD.decode(row[0]) for row in rows]
+
+
+def add_proxy_key(db: sqlite3.Connection, record: KeyRecord) -> None:
+    """A new record."""
+    form = msgspec.json.encode(record).decode()
+    db.execute("INSERT INTO proxy_keys (id, tenant, record) VALUES (?, ?, ?)", (record.id, record.tenant, form))
+
+
+def revoke_proxy_key(db: sqlite3.Connection, key_id: str, at: datetime) -> bool:
+    """Whether a valid one was ended."""
+    record = proxy_key(db, key_id)
+    if record is None or record.revoked_at is not None:
+        return False
+    ended = msgspec.structs.replace(record, revoked_at=at)
+    db.execute("UPDATE proxy_keys SET record = ? WHERE id = ?", (msgspec.json.encode(ended).decode(), key_id))
+    return True

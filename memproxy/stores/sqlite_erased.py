@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 
 from memproxy.core.scope import Scope
-from memproxy.stores.sqlite_journal import micros
+from memproxy.stores.sqlite_part import micros
 
 MARK = "erased:"
 """How a digest in place of a user's name begins."""

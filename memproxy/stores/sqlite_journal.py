@@ -1,21 +1,29 @@
-"""The journal's statements. Each function runs inside a transaction that its caller opened."""
+"""The journal and the slot register, which a journal row's plan changes."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from memproxy.core.scope import Scope
-from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered
+from memproxy.errors import NotFound
+from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered, SlotChange
+from memproxy.stores import sqlite_erased as erased
+from memproxy.stores.sqlite_file import SharedCommit, SqliteFile
+from memproxy.stores.sqlite_part import Columns, Owner, Sealing, SqlitePart, chunks, marks, micros, moment
+from memproxy.tasks import TaskOwner
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LANES = {JournalKind.TURNS: "index", JournalKind.PLAN: "index", JournalKind.LEARN: "learn"}
 CRASH_DELAY = timedelta(seconds=0.5)
 """After a first death of the engine a row goes on at once, after the next ones in 1.5, 7.5, 31.5, 127.5 s: what ran
 beside the one that kills is done meanwhile, and is not blamed again.
 """
+
+BODY, PLAN = "journal.body", "journal.plan"
+"""What the columns with texts are sealed as."""
 
 STATES = ("waiting", "running", "parked")
 
@@ -45,22 +53,99 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     refused: bool
 
 
-def micros(time: datetime) -> int:
-    """Microseconds since 1970."""
-    return (time - EPOCH) // timedelta(microseconds=1)
+class SqliteJournal(SqlitePart):
+    """`ports.JournalStore` and `ports.SlotStore`."""
+
+    def __init__(self, file: SqliteFile, tasks: TaskOwner, sealing: Sealing) -> None:
+        super().__init__(file, tasks, sealing)
+        self._ends: SharedCommit[End, None] = SharedCommit(file, tasks, remove)
+
+    async def append(self, entry: JournalEntry) -> int:
+        return await self._commits.add(lambda db: append(db, self._sealing, entry))
+
+    async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
+        return await self._file.write(lambda db: recover(db, max_attempts, now))
+
+    async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
+        if not await self._file.glance(lambda db: claimable(db, lane, now)):
+            return []
+        return await self._file.write(lambda db: claim(db, self._sealing, lane, limit, now, run=run))
+
+    async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
+        def work(db: sqlite3.Connection) -> None:
+            owner = owner_of(db, number)
+            if owner is None:
+                raise NotFound(f"Journal row {number} is gone: its owner was erased. Nothing is left to do for it.")
+            columns = self._sealing.made(db, owner)
+            change_slots(db, columns, owner, slots)
+            sealed = columns.seal(plan, PLAN)
+            db.execute("UPDATE journal SET plan = ? WHERE number = ?", (sealed, number))
+
+        return await self._unless_taken(work)
+
+    async def finish(self, number: int, *, error: str | None = None) -> None:
+        await self._ends.add(End(number=number, refused=error is not None))
+
+    async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
+        await self._file.write(lambda db: put_back(db, number, error=error, due=due, counted=counted))
+
+    async def park(self, number: int, *, error: str) -> None:
+        now = datetime.now(UTC)
+        await self._file.write(lambda db: park(db, number, error=error, now=now))
+
+    async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
+        return await self._file.read(lambda db: parked(db, scope, limit))
+
+    async def unpark(self, scope: Scope | None) -> int:
+        return await self._file.write(lambda db: unpark(db, scope))
+
+    async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
+        return await self._file.read(lambda db: sizes_of(db, scope.owner))
+
+    async def queue_sizes(self) -> dict[str, dict[str, int]]:
+        return await self._file.read(sizes)
+
+    async def queue_ages(self, now: datetime) -> dict[str, float]:
+        return await self._file.read(lambda db: ages(db, now))
+
+    async def slots(self, scope: Scope, names: Sequence[str]) -> dict[str, str]:
+        def work(db: sqlite3.Connection) -> dict[str, str]:
+            columns = self._sealing.of(db, scope.owner)
+            return {} if columns is None else holders(db, columns, scope.owner, names)
+
+        return await self._file.read(work)
+
+    async def change_slots(self, scope: Scope, changes: Sequence[SlotChange]) -> bool:
+        return await self._unless_taken(
+            lambda db: change_slots(db, self._sealing.made(db, scope.owner), scope.owner, changes)
+        )
+
+    async def drop_slots(self, scope: Scope, prefix: str) -> None:
+        await self._file.write(lambda db: drop_slots(db, scope.owner, prefix))
+
+    async def _unless_taken(self, work: Callable[[sqlite3.Connection], None]) -> bool:
+        with suppress(SlotTaken):
+            await self._file.write(work)
+            return True
+        return False
+
+    async def refused(self) -> dict[str, int]:
+        """Rows that were refused for good since the file was made, by lane."""
+        return await self._file.read(lambda db: dict(db.execute("SELECT lane, rows FROM refused").fetchall()))
 
 
-def moment(stored: int) -> datetime:
-    """The instant that `micros` counted."""
-    return EPOCH + timedelta(microseconds=stored)
+def append(db: sqlite3.Connection, sealing: Sealing, entry: JournalEntry) -> int:
+    """Append an entry, unless its owner was erased meanwhile (0); what it erases is erased from now on."""
+    if erased.is_too_late(db, entry.scope, entry.captured_at):
+        return 0  # before a key is made
+    for scope in entry.erases:
+        erased.note(db, scope)
+    erased.came_back(db, entry.scope.owner)
+    return insert(db, sealing.made(db, entry.scope.owner), entry)
 
 
-def insert(db: sqlite3.Connection, entries: Sequence[JournalEntry]) -> list[int]:
-    """Append entries in order; answers their numbers."""
-    return [_insert(db, entry) for entry in entries]
-
-
-def _insert(db: sqlite3.Connection, entry: JournalEntry) -> int:
+def insert(db: sqlite3.Connection, columns: Columns, entry: JournalEntry) -> int:
+    """Write a row; answers its number."""
     scope, lane = entry.scope, LANES[entry.kind]
     db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?)", scope.owner)
     cursor = db.execute(
@@ -78,7 +163,7 @@ def _insert(db: sqlite3.Connection, entry: JournalEntry) -> int:
             "session": scope.session,
             "scope": msgspec.json.encode(scope).decode(),
             "request": entry.request_id,
-            "body": entry.body,
+            "body": columns.seal(entry.body, BODY),
             "at": micros(datetime.now(UTC)),
         },
     )
@@ -109,8 +194,12 @@ def claimable(db: sqlite3.Connection, lane: str, now: datetime) -> bool:
     return found.fetchone() is not None
 
 
-def claim(db: sqlite3.Connection, lane: str, limit: int, now: datetime, *, run: int = 1) -> list[JournalRow]:
-    """Take the oldest heads that are due, and with each up to ``run`` - 1 rows that stand right behind it."""
+def claim(
+    db: sqlite3.Connection, sealing: Sealing, lane: str, limit: int, now: datetime, *, run: int = 1
+) -> list[JournalRow]:
+    """Take the oldest heads that are due, and with each up to ``run`` - 1 rows that stand right behind it. One that
+    cannot be read has an empty body, which is refused for good.
+    """
     where = f"{_HEADS} {_LEARNABLE if lane == 'learn' else ''}"
     heads = db.execute(
         f"SELECT {_COLUMNS} FROM journal AS row WHERE {where} ORDER BY number LIMIT ?",  # noqa: S608 (no value in it)
@@ -122,7 +211,7 @@ def claim(db: sqlite3.Connection, lane: str, limit: int, now: datetime, *, run: 
         plan_bytes = max(MOST_RUN_BYTES, plan_bytes - sum(len(row[5]) for row in behind))
         rows += [head, *behind]
     db.executemany("UPDATE journal SET state = 'running' WHERE number = ?", [(row[0],) for row in rows])
-    return [_claimed(row) for row in rows]
+    return [_claimed(db, sealing, row) for row in rows]
 
 
 def _behind(
@@ -149,21 +238,19 @@ def _behind(
     return rows
 
 
-def _claimed(row: tuple[Any, ...]) -> JournalRow:
-    number, kind, version, scope, request_id, body, plan, attempts = row
+def _claimed(db: sqlite3.Connection, sealing: Sealing, row: tuple[Any, ...]) -> JournalRow:
+    number, kind, version, stored, request_id, body, plan, attempts = row
+    scope = msgspec.json.decode(stored, type=Scope)
+    columns = sealing.of(db, scope.owner)
     entry = JournalEntry(
         kind=JournalKind(kind),
-        scope=msgspec.json.decode(scope, type=Scope),
-        body=body,
+        scope=scope,
+        body=b"" if columns is None else columns.open(body, BODY),
         request_id=request_id,
         version=version,
     )
-    return JournalRow(number=number, entry=entry, attempts=attempts, plan=plan)
-
-
-def set_plan(db: sqlite3.Connection, number: int, plan: bytes) -> bool:
-    """Store a row's plan; False when the row is gone."""
-    return db.execute("UPDATE journal SET plan = ? WHERE number = ?", (plan, number)).rowcount == 1
+    opened = None if plan is None or columns is None else columns.open(plan, PLAN)
+    return JournalRow(number=number, entry=entry, attempts=attempts, plan=opened)
 
 
 def owner_of(db: sqlite3.Connection, number: int) -> tuple[str, str] | None:
@@ -297,7 +384,7 @@ def ages(db: sqlite3.Connection, now: datetime) -> dict[str, float]:
             ).fetchone()
             for state in ("waiting", "running")
         ]
-        times = [row[0] for row in oldest if row is not None and row[0] is not None]
+        times = [row[0] for row in oldest if row is not None]
         found[lane] = max(0.0, (micros(now) - min(times)) / 1_000_000) if times else 0.0
     return found
 
@@ -317,14 +404,9 @@ def sizes_of(db: sqlite3.Connection, owner: tuple[str, str]) -> dict[str, dict[s
     return counted
 
 
-def refused(db: sqlite3.Connection) -> dict[str, int]:
-    """Rows ever refused, by lane."""
-    return dict(db.execute("SELECT lane, rows FROM refused").fetchall())
-
-
 def erase(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
     """Delete the rows of an owner, or of one of its sessions, up to the number ``until``; and all that learn, because
-    what came after ``until`` is indexed later, and not learned from yet. Their numbers.
+    what came after ``until`` is indexed later, and not learned from yet. With an owner go its slots. The rows' numbers.
     """
     where, values = ("AND session = ?", (session,)) if session is not None else ("", ())
     gone = db.execute(
@@ -334,4 +416,48 @@ def erase(db: sqlite3.Connection, scope: Scope, session: str | None, until: int 
     ).fetchall()
     for lane in ("index", "learn"):
         _advance(db, *scope.owner, lane)
+    if session is None:  # a slot belongs to no session
+        db.execute("DELETE FROM slots WHERE tenant = ? AND user = ?", scope.owner)
     return [number for (number,) in gone]
+
+
+class SlotTaken(Exception):
+    """A slot does not hold what was expected; raised to roll the transaction back."""
+
+
+def holders(db: sqlite3.Connection, columns: Columns, owner: Owner, names: Sequence[str]) -> dict[str, str]:
+    """Slot name to the memory id that holds it."""
+    wanted = {columns.slot(name): name for name in names}
+    held: dict[str, str] = {}
+    for some in chunks(list(wanted)):
+        rows = db.execute(
+            "SELECT slot, holder FROM slots "  # noqa: S608 (no value in the text)
+            f"WHERE tenant = ? AND user = ? AND slot IN ({marks(some)})",
+            (*owner, *some),
+        )
+        held |= {wanted[slot]: holder for slot, holder in rows}
+    return held
+
+
+def change_slots(db: sqlite3.Connection, columns: Columns, owner: Owner, changes: Sequence[SlotChange]) -> None:
+    """Change slots one after the other.
+
+    Raises:
+        SlotTaken: one does not hold what was expected.
+    """
+    for change in changes:
+        if holders(db, columns, owner, [change.slot]).get(change.slot) != change.expected:
+            raise SlotTaken
+        place = (*owner, columns.slot(change.slot))
+        if change.new is None:
+            db.execute("DELETE FROM slots WHERE tenant = ? AND user = ? AND slot = ?", place)
+        else:
+            db.execute("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", (*place, change.new))
+
+
+def drop_slots(db: sqlite3.Connection, owner: Owner, prefix: str) -> None:
+    """Free the slots whose names begin so."""
+    db.execute(
+        "DELETE FROM slots WHERE tenant = ? AND user = ? AND slot >= ? AND substr(slot, 1, ?) = ?",
+        (*owner, prefix, len(prefix), prefix),
+    )

@@ -1,27 +1,141 @@
-"""The palace's numbers. Each function runs inside a transaction that its caller opened.
+"""The palace's numbers and names (`ports.PalaceStore`).
 
 A number is given once. What it named may be erased; the ``last`` rows, which hold no names of subjects, see to it that
 it is never given again while its owner is there.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
+
+import msgspec
 
 from memproxy.core.palace import Names, circle, circles, is_role, is_told, pointer, read_circle, read_pointer
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
 from memproxy.ports import PalacePlace, Placed
+from memproxy.stores.sqlite_part import Columns, Owner, SqlitePart
 
-Owner = tuple[str, str]
+NAMED_IN_WORDS = ("wing", "closet", "alias")
+"""Kinds of rows whose names are words of the user's; rooms are named by sessions."""
 
 _TOP = ""
 _Told = tuple[str, ...]
 """Circles whose aliases hold (`core.palace.circles`); what is told now is told in the first of them."""
 
 
+class SqlitePalace(SqlitePart):
+    """`ports.PalaceStore` in the state's file."""
+
+    async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
+        def work(db: sqlite3.Connection) -> list[Placed]:
+            columns = self._sealing.made(db, scope.owner)
+            written = [_written(columns, one) for one in names]
+            placed = place(db, scope.owner, written, role=lambda name: is_role(columns.plain_name(name)))
+            return [Placed(columns.plain_name(one.wing), one.pointer) for one in placed]
+
+        return await self._commits.add(work)
+
+    async def palace(
+        self, scope: Scope, parent: str, *, after: int, limit: int, name: str | None = None
+    ) -> list[PalacePlace]:
+        def work(db: sqlite3.Connection) -> list[PalacePlace]:
+            columns = self._sealing.of(db, scope.owner)
+            if columns is None:
+                return []
+            is_room = bool(parent) and "/" not in parent
+            wanted = columns.name(name) if name is not None and not is_room else name
+            found = below(db, scope.owner, parent, wanted, after=after, limit=limit)
+            return [PalacePlace(one.number, columns.plain_name(one.name)) for one in found]
+
+        return await self._file.read(work)
+
+    async def palace_names(self, scope: Scope, *, writing: bool = False) -> dict[str, str]:
+        def work(db: sqlite3.Connection) -> dict[str, str]:
+            columns = self._sealing.of(db, scope.owner)
+            if columns is None:
+                return {}
+            found = names(db, scope, writing=writing)
+            read = {columns.plain_name(name): columns.plain_name(wing) for name, wing in found.items()}
+            return {name: wing for name, wing in read.items() if name and wing}
+
+        return await self._file.glance(work)
+
+    async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
+        def work(db: sqlite3.Connection) -> list[PalaceRow]:
+            columns = self._sealing.of(db, scope.owner)
+            if columns is None:
+                return []
+            found = rows(db, scope.owner)
+            return [msgspec.structs.replace(row, name=columns.plain_name(row.name)) for row in found]
+
+        return await self._file.read(work)
+
+    async def adopt_palace(self, scope: Scope, rows: Sequence[PalaceRow]) -> bool:
+        def work(db: sqlite3.Connection) -> None:
+            columns = self._sealing.made(db, scope.owner)
+            adopt(db, scope.owner, [_written_row(columns, row) for row in rows])
+
+        with suppress(PlaceTaken):
+            await self._file.write(work)
+            return True
+        return False
+
+    async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
+        def work(db: sqlite3.Connection) -> list[bool]:
+            columns = self._sealing.of(db, scope.owner)
+            if columns is None:
+                return [False] * len(places)
+            return stand(db, scope.owner, [(columns.name(wing), room, where) for wing, room, where in places])
+
+        return await self._file.read(work)
+
+    async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
+        await self._named(scope, lambda db, columns: leave(db, scope.owner, list(map(columns.name, wings))))
+
+    async def leave_aliases(self, scope: Scope, project: str) -> None:
+        await self._file.write(lambda db: leave_aliases(db, scope.owner, project))
+
+    async def rename_wings(self, scope: Scope, wings: Mapping[str, str], aliases: Collection[str]) -> None:
+        def work(db: sqlite3.Connection, columns: Columns) -> None:
+            others = {columns.name(name): columns.name(other) for name, other in wings.items()}
+            rename(db, scope.owner, others, list(map(columns.name, aliases)))
+
+        await self._named(scope, work)
+
+    async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
+        await self._named(
+            scope,
+            lambda db, columns: leave_closets(db, scope.owner, [(room, columns.name(name)) for room, name in closets]),
+        )
+
+    async def _named(self, scope: Scope, change: Callable[[sqlite3.Connection, Columns], None]) -> None:
+        """Change what has names here; an owner without a key has nothing."""
+
+        def work(db: sqlite3.Connection) -> None:
+            if (columns := self._sealing.of(db, scope.owner)) is not None:
+                change(db, columns)
+
+        await self._file.write(work)
+
+
+def _written(columns: Columns, given: Names) -> Names:
+    """Names as they are written."""
+    return msgspec.structs.replace(
+        given,
+        wing=columns.name(given.wing),
+        closet=columns.name(given.closet),
+        same=tuple((columns.name(one), columns.name(other)) for one, other in given.same),
+    )
+
+
+def _written_row(columns: Columns, row: PalaceRow) -> PalaceRow:
+    return msgspec.structs.replace(row, name=columns.name(row.name)) if row.kind in NAMED_IN_WORDS else row
+
+
 def place(
-    db: sqlite3.Connection, owner: Owner, wanted: Sequence[Names], *, role: Callable[[str], bool] = is_role
+    db: sqlite3.Connection, owner: Owner, wanted: Sequence[Names], *, role: Callable[[str], bool]
 ) -> list[Placed]:
     """Where each stands; what has no number yet gets one. ``role`` says whether a name is a role (`core.palace`)."""
     rooms: dict[tuple[bool, str, str, tuple[str, ...]], _Room] = {}
@@ -216,7 +330,7 @@ def below(
 
 
 def names(db: sqlite3.Connection, scope: Scope, *, writing: bool = False) -> dict[str, str]:
-    """Every name of a wing, and every alias that holds in the scope (`ports.StateStore`), and the wing's own name."""
+    """Every name of a wing, and every alias that holds in the scope (`ports.PalaceStore`), and the wing's own name."""
     rows = db.execute(
         """
         SELECT given.kind, given.parent, given.name, wing.name FROM palace AS given JOIN palace AS wing
@@ -397,3 +511,21 @@ def erase(db: sqlite3.Connection, owner: Owner, session: str | None) -> None:
     db.execute(
         "DELETE FROM palace WHERE tenant = ? AND user = ? AND kind IN ('room', 'home') AND name = ?", (*owner, session)
     )
+
+
+def rename(db: sqlite3.Connection, owner: Owner, wings: Mapping[str, str], aliases: Collection[str]) -> None:
+    """Give wings another name, which is no other name of them any longer, and erase these other names. Numbers stay."""
+    erase = "DELETE FROM palace WHERE tenant = ? AND user = ? AND kind = 'alias' AND name = ?"
+    db.executemany(erase, [(*owner, name) for name in aliases])
+    for name, other in wings.items():
+        found = db.execute(
+            "SELECT number FROM palace WHERE tenant = ? AND user = ? AND kind = 'wing' AND parent = '' AND name = ?",
+            (*owner, name),
+        ).fetchone()
+        if found is None:
+            continue
+        db.execute(f"{erase} AND number = ? AND parent = ''", (*owner, other, *found))
+        db.execute(
+            "UPDATE palace SET name = ? WHERE tenant = ? AND user = ? AND kind = 'wing' AND parent = '' AND name = ?",
+            (other, *owner, name),
+        )

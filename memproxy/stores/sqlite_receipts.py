@@ -1,15 +1,16 @@
-"""The receipts' statements. Each function runs inside a transaction that its caller opened."""
+"""Receipts of requests, and what was learned from their turns (`ports.ReceiptStore`)."""
 
 import sqlite3
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 
 from memproxy.core.receipt import RECEIPT_VERSION, Decided, Noted, Outcome, Recalled, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
-from memproxy.stores.sqlite_journal import micros, moment, seen
+from memproxy.stores import sqlite_erased as erased
+from memproxy.stores.sqlite_journal import owner_of, seen
+from memproxy.stores.sqlite_part import PRUNE_EVERY, Columns, Owner, SqlitePart, micros, moment
 
 RECEIPTS_KEPT = timedelta(days=7)
 """Receipts and outcomes answer questions about the last days; they are no archive."""
@@ -23,33 +24,101 @@ MOST_OF_A_TENANT = 20_000
 PRUNED_AT_ONCE = 2_000
 """Rows of one pruning, so that no single transaction is long."""
 
-_Part = TypeVar("_Part")
+QUERY, CONTENT = "receipt.query", "outcome.content"
+"""What the columns with texts are sealed as."""
 
 
-def note(db: sqlite3.Connection, parts: Sequence[ReceiptPart]) -> None:
-    """Write parts; each replaces an earlier one of its kind and leaves the other kind as it is."""
-    for part in parts:
-        db.execute(
-            """
-            INSERT INTO receipts (tenant, user, request_id, session, scope, at, version, recalled, decided)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, user, request_id) DO UPDATE SET
-                version = excluded.version, recalled = ifnull(excluded.recalled, recalled),
-                decided = ifnull(excluded.decided, decided)
-            """,
-            (
-                *part.scope.owner,
-                part.request_id,
-                part.scope.session,
-                msgspec.json.encode(part.scope).decode(),
-                micros(part.at),
-                RECEIPT_VERSION,
-                _text(part.recalled),
-                _text(part.decided),
-            ),
-        )
+class SqliteReceipts(SqlitePart):
+    """`ports.ReceiptStore` in the state's file."""
+
+    _noted = 0
+
+    async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
+        before = self._noted
+        self._noted += len(parts)
+        prunes = not before or before // PRUNE_EVERY != self._noted // PRUNE_EVERY
+
+        def work(db: sqlite3.Connection) -> None:
+            for part in parts:
+                if not erased.is_too_late(db, part.scope, part.at):
+                    note(db, self._sealing.made(db, part.scope.owner), part)
+            if prunes and parts:
+                prune(db, max(part.at for part in parts))
+
+        await self._commits.add(work)
+
+    async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
+        def work(db: sqlite3.Connection) -> Receipt | None:
+            columns = self._sealing.of(db, scope.owner)
+            return None if columns is None else find(db, columns, scope, request_id)
+
+        return await self._file.read(work)
+
+    async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            if (owner := owner_of(db, number)) is not None:
+                note_outcomes(db, self._sealing.made(db, owner), number, outcomes, at)
+
+        await self._file.write(work)
+
+    async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
+        def work(db: sqlite3.Connection) -> list[Noted]:
+            columns = self._sealing.of(db, scope.owner)
+            return [] if columns is None else recent(db, columns, scope, session, limit)
+
+        return await self._file.read(work)
+
+    async def forget_receipts(self, scope: Scope, projects: Collection[str], sessions: Collection[str]) -> None:
+        await self._file.write(lambda db: erase_projects(db, scope.owner, projects, sessions))
+
+    async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
+        await self._file.write(lambda db: forget_queries(db, scope.owner, sessions, turn_ids))
 
 
-def find(db: sqlite3.Connection, scope: Scope, request_id: str) -> Receipt | None:
+def note(db: sqlite3.Connection, columns: Columns, part: ReceiptPart) -> None:
+    """Write a part; it replaces an earlier one of its kind and leaves the other kind as it is."""
+    db.execute(
+        """
+        INSERT INTO receipts (tenant, user, request_id, session, scope, at, version, recalled, decided)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, user, request_id) DO UPDATE SET
+            version = excluded.version, recalled = ifnull(excluded.recalled, recalled),
+            decided = ifnull(excluded.decided, decided)
+        """,
+        (
+            *part.scope.owner,
+            part.request_id,
+            part.scope.session,
+            msgspec.json.encode(part.scope).decode(),
+            micros(part.at),
+            RECEIPT_VERSION,
+            _text(sealed_query(columns, part.recalled)),
+            _text(part.decided),
+        ),
+    )
+
+
+def sealed_query(columns: Columns, recalled: Recalled | None) -> Recalled | None:
+    """What was recalled, as it is written."""
+    if recalled is None or not recalled.query:
+        return recalled
+    return msgspec.structs.replace(recalled, query=columns.seal_text(recalled.query, QUERY))
+
+
+def sealed_content(columns: Columns, outcome: Outcome) -> Outcome:
+    """The outcome as it is written."""
+    if outcome.content is None:
+        return outcome
+    return msgspec.structs.replace(outcome, content=columns.seal_text(outcome.content, CONTENT))
+
+
+def _outcome(columns: Columns, stored: str) -> Outcome:
+    outcome = msgspec.json.decode(stored, type=Outcome)
+    if outcome.content is None:
+        return outcome
+    return msgspec.structs.replace(outcome, content=columns.open_text(outcome.content, CONTENT))
+
+
+def find(db: sqlite3.Connection, columns: Columns, scope: Scope, request_id: str) -> Receipt | None:
     """The owner's receipt of this request, with its outcomes, oldest first."""
     row = db.execute(
         "SELECT scope, at, recalled, decided FROM receipts WHERE tenant = ? AND user = ? AND request_id = ?",
@@ -57,7 +126,10 @@ def find(db: sqlite3.Connection, scope: Scope, request_id: str) -> Receipt | Non
     ).fetchone()
     if row is None:
         return None
-    place, at, recalled, decided = row
+    place, at, stored, decided = row
+    recalled = None if stored is None else msgspec.json.decode(stored, type=Recalled)
+    if recalled is not None:
+        recalled = msgspec.structs.replace(recalled, query=columns.open_text(recalled.query, QUERY))
     outcomes = db.execute(
         """
         SELECT body FROM outcomes JOIN outcome_requests ON outcomes.number = outcome_requests.outcome
@@ -70,13 +142,15 @@ def find(db: sqlite3.Connection, scope: Scope, request_id: str) -> Receipt | Non
         request_id=request_id,
         scope=msgspec.json.decode(place, type=Scope),
         at=moment(at),
-        recalled=_read(recalled, Recalled),
-        decided=_read(decided, Decided),
-        outcomes=[msgspec.json.decode(body, type=Outcome) for (body,) in outcomes],
+        recalled=recalled,
+        decided=None if decided is None else msgspec.json.decode(decided, type=Decided),
+        outcomes=[_outcome(columns, body) for (body,) in outcomes],
     )
 
 
-def note_outcomes(db: sqlite3.Connection, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
+def note_outcomes(
+    db: sqlite3.Connection, columns: Columns, number: int, outcomes: Sequence[Outcome], at: datetime
+) -> None:
     """Write what a journal row's learning came to; once, however often it is told, and not if the row was erased."""
     row = db.execute("SELECT tenant, user, session, scope FROM journal WHERE number = ?", (number,)).fetchone()
     if row is None:
@@ -86,12 +160,13 @@ def note_outcomes(db: sqlite3.Connection, number: int, outcomes: Sequence[Outcom
         outcome = _news(db, (tenant, user), given)
         if outcome is None:
             continue
+        body = _text(sealed_content(columns, outcome))
         cursor = db.execute(
             """
             INSERT INTO outcomes (tenant, user, session, scope, journal, place, at, result, version, body)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (journal, place) DO NOTHING RETURNING number
             """,
-            (tenant, user, session, scope, number, place, micros(at), outcome.result, RECEIPT_VERSION, _text(outcome)),
+            (tenant, user, session, scope, number, place, micros(at), outcome.result, RECEIPT_VERSION, body),
         ).fetchone()
         if cursor is not None:
             db.executemany(
@@ -100,7 +175,7 @@ def note_outcomes(db: sqlite3.Connection, number: int, outcomes: Sequence[Outcom
             )
 
 
-def _news(db: sqlite3.Connection, owner: tuple[str, str], outcome: Outcome) -> Outcome | None:
+def _news(db: sqlite3.Connection, owner: Owner, outcome: Outcome) -> Outcome | None:
     """The outcome, unless it says that nothing was found in turns from which something was learned before."""
     if outcome.result != "nothing":
         return outcome
@@ -109,7 +184,7 @@ def _news(db: sqlite3.Connection, owner: tuple[str, str], outcome: Outcome) -> O
     return msgspec.structs.replace(outcome, request_ids=new) if new else None
 
 
-def recent(db: sqlite3.Connection, scope: Scope, session: str | None, limit: int) -> list[Noted]:
+def recent(db: sqlite3.Connection, columns: Columns, scope: Scope, session: str | None, limit: int) -> list[Noted]:
     """The outcomes that the scope sees (or one session's), newest first; those that changed nothing are left out."""
     where, values = seen("tenant = ? AND user = ?", scope)
     if session is not None:
@@ -123,7 +198,7 @@ def recent(db: sqlite3.Connection, scope: Scope, session: str | None, limit: int
         Noted(
             at=moment(at),
             scope=msgspec.json.decode(place, type=Scope),
-            outcome=msgspec.json.decode(body, type=Outcome),
+            outcome=_outcome(columns, body),
         )
         for at, place, body in rows
     ]
@@ -176,7 +251,7 @@ def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
 
 
 def erase_projects(
-    db: sqlite3.Connection, owner: tuple[str, str], projects: Collection[str], sessions_of: Collection[str]
+    db: sqlite3.Connection, owner: Owner, projects: Collection[str], sessions_of: Collection[str]
 ) -> None:
     """Delete the receipts and outcomes of an owner's requests in these projects, and sessions if there are any."""
     for table in ("receipts", "outcomes"):
@@ -191,7 +266,7 @@ def erase_projects(
 
 
 def forget_queries(
-    db: sqlite3.Connection, owner: tuple[str, str], sessions_of: Collection[str], turn_ids: Collection[str]
+    db: sqlite3.Connection, owner: Owner, sessions_of: Collection[str], turn_ids: Collection[str]
 ) -> None:
     """Erase the words that receipts hold of deleted turns: of their sessions the searched queries (a query may be
     completed from earlier messages), and what learning rejected from them. The rest of the receipts stays.
@@ -218,7 +293,3 @@ def forget_queries(
 
 def _text(part: msgspec.Struct | None) -> str | None:
     return None if part is None else msgspec.json.encode(part).decode()
-
-
-def _read(stored: str | None, kind: type[_Part]) -> _Part | None:
-    return None if stored is None else msgspec.json.decode(stored, type=kind)

@@ -1,110 +1,232 @@
-"""How rows of the embedded state are sealed, and how a state that is not encrypted yet becomes so.
+"""Encryption of the state's columns: each user's texts by that user's data key (`sealing`).
 
-Each function runs inside a transaction that its caller opened.
+What a row is looked up by becomes a name (encrypted, always the same) or a token (a keyed hash); ids, times, counts and
+who owns a row stay as they are. The keys are in the state's file too, wrapped by a master key.
 """
 
+import logging
 import re
 import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from threading import Lock
+from typing import TypeVar
 
 import msgspec
 
 from memproxy.core.receipt import Outcome, Recalled
-from memproxy.stores.sealing import DataKey
+from memproxy.errors import StateUnavailable
+from memproxy.metrics import metrics
+from memproxy.stores.sealing import MASTER_KEY, DataKey, MasterKeys, Unreadable, new_data_key
+from memproxy.stores.sqlite_journal import BODY, PLAN
+from memproxy.stores.sqlite_palace import NAMED_IN_WORDS
+from memproxy.stores.sqlite_part import Columns, Owner, micros
+from memproxy.stores.sqlite_receipts import sealed_content, sealed_query
+from memproxy.stores.sqlite_sessions import LINE
+
+log = logging.getLogger(__name__)
+
+Read = TypeVar("Read")
+
+MOST_KNOWN = 10_000
+"""Data keys kept unwrapped in memory, a few hundred bytes each. Unwrapping one takes some 20 microseconds."""
 
 SEALED_TABLES = ("journal", "block_lines", "receipts", "outcomes", "palace", "slots", "session_keys")
 """Tables that hold texts, or names made of them."""
-
-NAMED_IN_WORDS = ("wing", "closet", "alias")
-"""Kinds of the palace's rows whose names are words of the user's; rooms are named by sessions."""
 
 _MARKED = re.compile(r"(forgotten\|[0-9a-f]{24}\|[0-9a-f]{24}\||gone\|)(.*)", re.DOTALL)
 """Entries of the slot register that are no slots: they are dropped by how they begin, which is hashes of ids."""
 
 
-def slot_name(key: DataKey, name: str) -> str:
-    """How the register knows the slot: by a keyed hash, after what it is dropped by."""
-    marked = _MARKED.fullmatch(name)
-    head, rest = marked.groups() if marked else ("", name)
-    return f"{head}{key.token(rest, 'slot')}"
+class SealedColumns:
+    """`sqlite_part.Columns` of the key's owner. What cannot be read counts as empty; it is counted and logged."""
+
+    def __init__(self, key: DataKey) -> None:
+        self._key = key
+
+    def seal(self, plain: bytes, what: str) -> bytes:
+        return self._key.seal(plain, what)
+
+    def open(self, sealed: bytes, what: str) -> bytes:
+        return _read(lambda: self._key.open(sealed, what), b"", what)
+
+    def seal_text(self, plain: str, what: str) -> str:
+        return self._key.seal_text(plain, what)
+
+    def open_text(self, sealed: str, what: str) -> str:
+        return _read(lambda: self._key.open_text(sealed, what), "", what)
+
+    def name(self, plain: str) -> str:
+        return self._key.name(plain)
+
+    def plain_name(self, name: str) -> str:
+        return _read(lambda: self._key.plain_name(name), "", "name")
+
+    def slot(self, name: str) -> str:
+        """A keyed hash, after what the entry is dropped by."""
+        marked = _MARKED.fullmatch(name)
+        head, rest = marked.groups() if marked else ("", name)
+        return f"{head}{self._key.token(rest, 'slot')}"
 
 
-def seal_owner(db: sqlite3.Connection, key: DataKey) -> None:
-    """Seal everything of the key's owner."""
-    _journal(db, key)
-    _blocks(db, key)
-    _receipts(db, key)
-    _outcomes(db, key)
-    _names(db, key)
+def _read(work: Callable[[], Read], empty: Read, what: str) -> Read:
+    try:
+        return work()
+    except Unreadable as error:
+        metrics().internal_errors.labels(where="state.sealed").inc()
+        log.error("an encrypted %s cannot be read and counts as empty: %s", what, error)
+        return empty
 
 
-def _journal(db: sqlite3.Connection, key: DataKey) -> None:
-    rows = db.execute("SELECT number, body, plan FROM journal WHERE tenant = ? AND user = ?", key.owner).fetchall()
-    db.executemany(
-        "UPDATE journal SET body = ?, plan = ? WHERE number = ?",
-        [
-            (key.seal(body, "journal.body"), None if plan is None else key.seal(plan, "journal.plan"), number)
-            for number, body, plan in rows
-        ],
+class DataKeys:
+    """`sqlite_part.Sealing` by the data keys of one state, with those used lately unwrapped in memory. Keys are looked
+    up inside the transaction that uses them: another process may have destroyed the one known here.
+    """
+
+    def __init__(self, masters: MasterKeys) -> None:
+        self._masters = masters
+        self._known: OrderedDict[bytes, DataKey] = OrderedDict()
+        self._lock = Lock()  # some reads are in the file's thread, some in the loop's
+
+    def of(self, db: sqlite3.Connection, owner: Owner) -> Columns | None:
+        """As `Sealing`. Raises as `key`."""
+        key = self.key(db, owner)
+        return None if key is None else SealedColumns(key)
+
+    def made(self, db: sqlite3.Connection, owner: Owner) -> Columns:
+        """As `Sealing`. Raises as `key`."""
+        return SealedColumns(self.made_key(db, owner))
+
+    def key(self, db: sqlite3.Connection, owner: Owner) -> DataKey | None:
+        """The owner's key; None when there is none (yet, or any more).
+
+        Raises:
+            StateUnavailable: it was wrapped by a master key that is not here.
+        """
+        row = db.execute("SELECT id, master, wrapped FROM data_keys WHERE tenant = ? AND user = ?", owner).fetchone()
+        return None if row is None else self._unwrapped(owner, *row)
+
+    def made_key(self, db: sqlite3.Connection, owner: Owner) -> DataKey:
+        """The owner's key, made when there is none. Raises as `key`."""
+        known = self.key(db, owner)
+        if known is not None:
+            return known
+        key_id, key = new_data_key()
+        wrapped = self._masters.wrap(key, owner)
+        db.execute(
+            "INSERT INTO data_keys VALUES (?, ?, ?, ?, ?, ?)",
+            (*owner, key_id, self._masters.current, wrapped, micros(datetime.now(UTC))),
+        )
+        return DataKey(key_id, key, owner)  # not kept yet: this transaction may be rolled back
+
+    def destroy(self, db: sqlite3.Connection, owner: Owner) -> None:
+        """Nothing that was sealed for the owner can be read from here on."""
+        for (key_id,) in db.execute("DELETE FROM data_keys WHERE tenant = ? AND user = ? RETURNING id", owner):
+            with self._lock:
+                self._known.pop(key_id, None)
+
+    def check(self, db: sqlite3.Connection) -> None:
+        """See that every key can be unwrapped.
+
+        Raises:
+            StateUnavailable: some were wrapped by a master key that is not here.
+        """
+        used = [master for (master,) in db.execute("SELECT DISTINCT master FROM data_keys")]
+        if missing := sorted(set(used) - set(self._masters.ids)):
+            raise _wrong_master(missing, self._masters.ids)
+
+    def rewrap(self, db: sqlite3.Connection) -> int:
+        """Wrap all keys by the current master key that are wrapped by another one; how many these were.
+
+        Raises:
+            StateUnavailable: one cannot be unwrapped; nothing is changed.
+        """
+        rows = db.execute(
+            "SELECT tenant, user, id, master, wrapped FROM data_keys WHERE master != ?", (self._masters.current,)
+        ).fetchall()
+        for tenant, user, _, master, wrapped in rows:
+            again = self._masters.wrap(self._opened(master, wrapped, (tenant, user)), (tenant, user))
+            db.execute(
+                "UPDATE data_keys SET master = ?, wrapped = ? WHERE tenant = ? AND user = ?",
+                (self._masters.current, again, tenant, user),
+            )
+        return len(rows)
+
+    def _unwrapped(self, owner: Owner, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
+        with self._lock:
+            known = self._known.get(key_id)
+            if known is None:
+                known = self._known[key_id] = DataKey(key_id, self._opened(master, wrapped, owner), owner)
+                while len(self._known) > MOST_KNOWN:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(key_id)
+            return known
+
+    def _opened(self, master: str, wrapped: bytes, owner: Owner) -> bytes:
+        try:
+            return self._masters.unwrap(master, wrapped, owner)
+        except Unreadable as error:
+            raise _wrong_master([master], self._masters.ids) from error
+
+
+def _wrong_master(wanted: list[str], given: tuple[str, ...]) -> StateUnavailable:
+    return StateUnavailable(
+        f"privacy.encrypt: the state's data keys are wrapped by master key {', '.join(wanted)}, {MASTER_KEY} holds "
+        f"{', '.join(given)}. Set {MASTER_KEY} to the former (or to both, separated by a comma) and start again."
     )
 
 
-def _blocks(db: sqlite3.Connection, key: DataKey) -> None:
-    rows = db.execute(
-        "SELECT line, session, message, place FROM block_lines WHERE tenant = ? AND user = ?", key.owner
-    ).fetchall()
-    db.executemany(
-        "UPDATE block_lines SET line = ?, message = ? "
-        "WHERE tenant = ? AND user = ? AND session = ? AND message = ? AND place = ?",
-        [
-            (key.seal_text(line, "block.line"), key.name(message), *key.owner, session, message, place)
-            for line, session, message, place in rows
-        ],
-    )
+def seal_everything(db: sqlite3.Connection, keys: DataKeys) -> int:
+    """Seal a state that was not encrypted; how many users that concerned."""
+    asked = " UNION ".join(f"SELECT tenant, user FROM {table}" for table in SEALED_TABLES)  # noqa: S608 (no value in it)
+    owners: list[Owner] = db.execute(asked).fetchall()
+    for owner in owners:
+        _seal_owner(db, keys.made(db, owner), owner)
+    return len(owners)
 
 
-def _receipts(db: sqlite3.Connection, key: DataKey) -> None:
-    rows = db.execute(
-        "SELECT rowid, recalled FROM receipts WHERE tenant = ? AND user = ? AND recalled IS NOT NULL", key.owner
-    ).fetchall()
-    for number, stored in rows:
-        recalled = msgspec.json.decode(stored, type=Recalled)
-        if recalled.query:
-            sealed = msgspec.structs.replace(recalled, query=key.seal_text(recalled.query, "receipt.query"))
-            form = msgspec.json.encode(sealed).decode()
-            db.execute("UPDATE receipts SET recalled = ? WHERE rowid = ?", (form, number))
+def _seal_owner(db: sqlite3.Connection, columns: Columns, owner: Owner) -> None:
+    def name(plain: str | None) -> str | None:
+        return None if plain is None else columns.name(plain)
 
+    def body(plain: bytes) -> bytes:
+        return columns.seal(plain, BODY)
 
-def _outcomes(db: sqlite3.Connection, key: DataKey) -> None:
-    rows = db.execute("SELECT number, body FROM outcomes WHERE tenant = ? AND user = ?", key.owner).fetchall()
-    for number, stored in rows:
-        outcome = msgspec.json.decode(stored, type=Outcome)
-        if outcome.content is not None:
-            sealed = msgspec.structs.replace(outcome, content=key.seal_text(outcome.content, "outcome.content"))
-            form = msgspec.json.encode(sealed).decode()
-            db.execute("UPDATE outcomes SET body = ? WHERE number = ?", (form, number))
+    def plan(plain: bytes | None) -> bytes | None:
+        return None if plain is None else columns.seal(plain, PLAN)
 
+    def recalled(stored: str | None) -> str | None:
+        read = None if stored is None else sealed_query(columns, msgspec.json.decode(stored, type=Recalled))
+        return None if read is None else msgspec.json.encode(read).decode()
 
-def _names(db: sqlite3.Connection, key: DataKey) -> None:
-    rows = db.execute("SELECT slot FROM slots WHERE tenant = ? AND user = ?", key.owner).fetchall()
-    db.executemany(
-        "UPDATE slots SET slot = ? WHERE tenant = ? AND user = ? AND slot = ?",
-        [(slot_name(key, slot), *key.owner, slot) for (slot,) in rows],
-    )
-    rows = db.execute(
-        "SELECT kind, parent, name FROM palace WHERE tenant = ? AND user = ? AND kind IN ('wing', 'closet', 'alias')",
-        key.owner,
-    ).fetchall()
-    db.executemany(
-        "UPDATE palace SET name = ? WHERE tenant = ? AND user = ? AND kind = ? AND parent = ? AND name = ?",
-        [(key.name(name), *key.owner, kind, parent, name) for kind, parent, name in rows],
-    )
-    rows = db.execute(
-        "SELECT key, session, answer FROM session_keys WHERE tenant = ? AND user = ?", key.owner
-    ).fetchall()
-    db.executemany(
-        "UPDATE session_keys SET key = ?, answer = ? WHERE tenant = ? AND user = ? AND key = ? AND session = ?",
-        [
-            (key.name(name), None if answer is None else key.name(answer), *key.owner, name, session)
-            for name, session, answer in rows
-        ],
-    )
+    def outcome(stored: str) -> str:
+        return msgspec.json.encode(sealed_content(columns, msgspec.json.decode(stored, type=Outcome))).decode()
+
+    def palace_name(kind: str, plain: str) -> str:
+        return columns.name(plain) if kind in NAMED_IN_WORDS else plain
+
+    functions: dict[str, tuple[int, Callable[..., str | bytes | None]]] = {
+        "sealed_name": (1, name),
+        "sealed_slot": (1, columns.slot),
+        "sealed_body": (1, body),
+        "sealed_plan": (1, plan),
+        "sealed_line": (1, lambda line: columns.seal_text(line, LINE)),
+        "sealed_recalled": (1, recalled),
+        "sealed_outcome": (1, outcome),
+        "sealed_place": (2, palace_name),
+    }
+    for called, (arguments, function) in functions.items():
+        db.create_function(called, arguments, function)
+    for change in (
+        "journal SET body = sealed_body(body), plan = sealed_plan(plan)",
+        "block_lines SET line = sealed_line(line), message = sealed_name(message)",
+        "receipts SET recalled = sealed_recalled(recalled)",
+        "outcomes SET body = sealed_outcome(body)",
+        "slots SET slot = sealed_slot(slot)",
+        "palace SET name = sealed_place(kind, name)",
+        "session_keys SET key = sealed_name(key), answer = sealed_name(answer)",
+    ):
+        db.execute(f"UPDATE {change} WHERE tenant = ? AND user = ?", owner)
+    for called, (arguments, _) in functions.items():
+        db.create_function(called, arguments, None)

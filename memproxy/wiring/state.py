@@ -15,7 +15,7 @@ from memproxy.settings.home import state_path
 from memproxy.stores import edge_files
 from memproxy.stores.apart_state import ApartState, WritesApart, Writing
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
-from memproxy.stores.sqlite_schema import MIGRATIONS
+from memproxy.stores.sqlite_schema import VERSION
 from memproxy.stores.sqlite_state import SqliteState
 
 __all__ = [
@@ -125,8 +125,8 @@ def newer_form(heads: Mapping[str, bytes]) -> str | None:
     ``heads`` are the beginnings of the backup's files, by their names in it.
     """
     state = int.from_bytes(heads.get(STATE, b"")[_SQLITE_USER_VERSION], "big")
-    if state > len(MIGRATIONS):
-        return f"its state has version {state}, {len(MIGRATIONS)} is the newest known"
+    if state > VERSION:
+        return f"its state has version {state}, {VERSION} is the newest known"
     try:
         store = msgspec.json.decode(heads.get(f"{STORE}/{edge_files.MARKER}", b"{}"), type=_StoreForm).version
     except msgspec.DecodeError:

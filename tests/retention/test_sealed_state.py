@@ -1,7 +1,6 @@
 """The encrypted state does what the plain one does, and its file shows no text; older files become encrypted."""
 
 import base64
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,7 +19,6 @@ from memproxy.ports import BlockLine, JournalEntry, JournalKind, KnownSession, S
 from memproxy.stores.sealed_backend import HIDDEN, opened_payload, sealed_changes, sealed_payload
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable, new_data_key, new_master_key
-from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
 from tests.retention.residue import residue
 
@@ -184,22 +182,6 @@ async def test_keys_are_wrapped_anew_and_only_right_master_keys_open(tmp_path: P
 def test_what_is_no_master_key_is_refused_with_how_to_make_one(written: str | None) -> None:
     with pytest.raises(ConfigError, match="memproxy keys master"):
         MasterKeys.read(written)
-
-
-async def test_a_state_of_version_six_is_brought_to_the_newest(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    db = sqlite3.connect(path, isolation_level=None)
-    migrate(db, MIGRATIONS[:6])
-    at = int(NOON.timestamp() * 1e6)
-    db.execute("INSERT INTO block_lines VALUES ('acme', 'ann', 's', 'message', 0, 'm1', 'a line', ?)", (at,))
-    db.execute("INSERT INTO palace VALUES ('acme', 'ben', 'wing', '', 'user', 1)")
-    db.close()
-    async with opened(SqliteState(path, sync="normal")) as state:
-        assert (await state.find_blocks(ANN, ["message"])).blocks == {
-            "message": [BlockLine(text="a line", memory_id="m1")]
-        }
-        assert await state.owners(after=None, limit=5) == [("acme", "ben")]
-        assert await state.owners(after=("acme", "ben"), limit=5) == []
 
 
 async def test_a_line_of_what_has_expired_is_not_repeated(tmp_path: Path) -> None:

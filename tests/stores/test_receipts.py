@@ -12,7 +12,6 @@ from memproxy.core.receipt import Cited, Decided, Outcome, Recalled, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.ports import JournalKind
 from memproxy.stores import sqlite_receipts
-from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.apart import BOTH, opened_state
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON
@@ -148,20 +147,6 @@ async def test_pruning_happens_by_itself(state: SqliteState) -> None:
             [part(f"new{place}", recalled=Recalled(result="empty"), seconds=week + 1) for place in range(60)]
         )
     assert await state.receipt(ANN, "old") is None
-
-
-async def test_a_file_from_before_receipts_gets_them(file: Path) -> None:
-    file.parent.mkdir()
-    db = sqlite3.connect(file, isolation_level=None)
-    migrate(db, MIGRATIONS[:1])
-    db.execute("INSERT INTO meta VALUES ('kept', 'yes')")
-    db.close()
-    state = SqliteState(file, sync="normal")
-    await state.open()
-    await state.note_receipts([part(recalled=RECALLED)])
-    assert await state.receipt(ANN, "req_1") is not None
-    assert await state.get_meta("kept") == "yes"
-    await state.close()
 
 
 async def test_the_backlog_is_the_owners_alone(state: SqliteState) -> None:

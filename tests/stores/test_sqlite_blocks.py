@@ -10,7 +10,7 @@ import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine
-from memproxy.stores import sqlite_blocks
+from memproxy.stores import sqlite_sessions
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.apart import BOTH, opened_state
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON
@@ -114,7 +114,7 @@ async def test_erased_lines_are_not_left_in_the_files(state: SqliteState, file: 
 
 
 async def test_a_session_keeps_its_newest_blocks_only(state: SqliteState) -> None:
-    count = sqlite_blocks.BLOCKS_PER_SESSION + 3
+    count = sqlite_sessions.BLOCKS_PER_SESSION + 3
     for number in range(count):
         at = NOON + timedelta(seconds=number)
         await state.save_block(ANN, f"b{number}", SECRET, erasures=0, at=at)
@@ -126,5 +126,5 @@ async def test_old_blocks_are_pruned(state: SqliteState, file: Path) -> None:
     await save(state, ANN, "a")
     await state.save_block(ANN, "b", LINES, erasures=0, at=NOON + timedelta(days=2))
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
-        sqlite_blocks.prune(db, NOON + sqlite_blocks.BLOCKS_KEPT + timedelta(days=1))
+        sqlite_sessions.prune_blocks(db, NOON + sqlite_sessions.BLOCKS_KEPT + timedelta(days=1))
     assert set(await found(state, ANN, "a", "b")) == {"b"}

@@ -1,7 +1,6 @@
 """What the state keeps about callers: a file of before it, counting by several processes, and news of choices."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -12,10 +11,8 @@ import pytest
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.scope import Scope
 from memproxy.ports import Charge, GivenAnswer
-from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.apart import opened_state
-from tests.stores.test_sqlite_state import entry
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 ANN = Scope(tenant="acme", user="ann")
@@ -28,21 +25,6 @@ async def states(tmp_path: Path) -> AsyncIterator[list[SqliteState]]:
     async with AsyncExitStack() as open_ones:
         ways = ("own", "apart", "own")
         yield [await open_ones.enter_async_context(opened_state(tmp_path / "state.db", way)) for way in ways]
-
-
-async def test_a_file_of_before_callers_were_kept_is_brought_up_to_date(tmp_path: Path) -> None:
-    before = next(n for n, script in enumerate(MIGRATIONS) if any("CREATE TABLE choices" in one for one in script))
-    with sqlite3.connect(tmp_path / "state.db", isolation_level=None) as db:
-        migrate(db, MIGRATIONS[:before])
-        assert db.execute("PRAGMA user_version").fetchone() == (before,)
-    db.close()
-    state = SqliteState(tmp_path / "state.db", sync="normal")
-    await state.open()
-    assert await state.append(entry()) == 1
-    assert await state.choices(ANN) == NOTHING_CHOSEN
-    assert await state.spend([TURNS], NOW) is None
-    assert await state.audit(None, before=None, limit=1) == []
-    await state.close()
 
 
 async def test_processes_count_together(states: list[SqliteState]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.errors import ConfigError, StateUnavailable
-from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
+from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.test_sqlite_state import entry
 
@@ -42,7 +42,7 @@ async def test_a_file_of_an_older_version_is_brought_up_to_date(state: SqliteSta
     with sqlite3.connect(file, isolation_level=None) as db:
         migrate(db, (*MIGRATIONS, ("ALTER TABLE journal ADD COLUMN added TEXT DEFAULT 'new'",)))
         assert db.execute("SELECT number, added FROM journal").fetchall() == [(number, "new")]
-        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (VERSION + 1,)
     db.close()
 
 
@@ -50,18 +50,19 @@ async def test_a_migration_that_fails_changes_nothing(state: SqliteState, file: 
     with sqlite3.connect(file, isolation_level=None) as db:
         with pytest.raises(sqlite3.OperationalError):
             migrate(db, (*MIGRATIONS, ("ALTER TABLE journal ADD COLUMN added TEXT", "NONSENSE")))
-        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+        assert db.execute("PRAGMA user_version").fetchone() == (VERSION,)
         migrate(db)
     db.close()
 
 
-async def test_a_file_of_a_newer_version_is_refused(file: Path) -> None:
+@pytest.mark.parametrize(("version", "what_to_do"), [(99, "newer"), (11, "memproxy export.*memproxy import")])
+async def test_a_file_of_another_version_is_refused_with_what_to_do(file: Path, version: int, what_to_do: str) -> None:
     file.parent.mkdir()
     with sqlite3.connect(file) as db:
-        db.execute("PRAGMA user_version = 99")
+        db.execute(f"PRAGMA user_version = {version}")
     db.close()
     state = SqliteState(file, sync="normal")
-    with pytest.raises(ConfigError, match="99"):
+    with pytest.raises(ConfigError, match=f"version {version}.*{what_to_do}"):
         await state.open()
     await state.close()
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memproxy.stores.sqlite_access import News
+from memproxy.stores.sqlite_callers import News
 
 
 def test_their_place_on_the_disk_is_taken_before_they_are_mapped(tmp_path: Path) -> None:

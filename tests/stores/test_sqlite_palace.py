@@ -1,6 +1,5 @@
 """The palace's numbers in the embedded state."""
 
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
@@ -13,7 +12,6 @@ from memproxy.core.palace import Names
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
 from memproxy.ports import PalacePlace, Placed
-from memproxy.stores.sqlite_schema import MIGRATIONS, migrate
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.apart import BOTH, opened_state
 
@@ -93,24 +91,6 @@ async def test_a_role_that_is_taken_over_in_a_project_is_taken_over_there_alone(
     await state.place(OWNER, [Names(wing="ann", same=(("boss", "ann"),), project="atlas")])
     known = [(await state.palace_names(scope))["boss"] for scope in (ATLAS, APOLLO)]
     assert known == ["ann", "tom"]
-    await state.close()
-
-
-async def test_names_of_a_file_from_before_projects_were_noted_hold_in_all_of_them(tmp_path: Path) -> None:
-    file = tmp_path / "state.db"
-    with sqlite3.connect(file, isolation_level=None) as db:
-        migrate(db, MIGRATIONS[:8])
-        db.execute("INSERT INTO palace VALUES ('t', 'u', 'wing', '', 'rex', 1), ('t', 'u', 'alias', '', 'dog', 1)")
-        db.execute("INSERT INTO palace VALUES ('t', 'u', 'last', '', 'wing', 1)")
-    db.close()
-    state = SqliteState(file, sync="normal")
-    await state.open()
-    for scope in (OWNER, ATLAS, CODER):
-        assert await state.palace_names(scope) == {"rex": "rex", "dog": "rex"}
-        assert await state.palace_names(scope, writing=True) == {"rex": "rex", "dog": "rex"}
-    with sqlite3.connect(file) as db:
-        assert db.execute("PRAGMA user_version").fetchone() > (8,), "a program that knows no projects must not open it"
-    db.close()
     await state.close()
 
 

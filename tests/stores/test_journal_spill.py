@@ -13,9 +13,9 @@ import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.ports import JournalEntry
+from memproxy.stores.journal_spill import HEADER
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys, new_master_key
-from memproxy.stores.sqlite_aside import HEADER
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN
 from tests.stores.test_sqlite_state import entry

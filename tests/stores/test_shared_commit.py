@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.errors import RequestError
-from memproxy.stores.sqlite_file import SqliteFile
-from memproxy.stores.sqlite_group import SharedWork
+from memproxy.stores.sqlite_file import SharedWork, SqliteFile
 from memproxy.tasks import TaskOwner
 
 

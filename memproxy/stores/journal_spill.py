@@ -47,7 +47,7 @@ MOST_BYTES = 64 << 20
 _RECORD = struct.Struct(">II?")
 
 
-class Aside:
+class Spill:
     """This process's own file. Calls run in a thread of their own: the state's may be waiting for a lock.
 
     Args:
