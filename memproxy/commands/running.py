@@ -55,7 +55,7 @@ def demo(
     tenant: Whole = None,
 ) -> None:
     """Show memory at work: two sessions with a scripted model, a kill in between. No key, no network."""
-    from memproxy.demo.run import run_demo  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.demo.story import run_demo  # noqa: PLC0415 - other commands start faster without it
 
     told_of_all(tenant, "demo")
     raise typer.Exit(run_demo(serve=serve))

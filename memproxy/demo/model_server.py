@@ -1,47 +1,36 @@
 """A scripted OpenAI-compatible model server. It is a script, NOT a model.
 
 It speaks the wire format of `/v1/chat/completions` (plain and streamed) and `/v1/models`, and it records what it
-received (`GET /demo/requests`), so that a demonstration can show what the proxy put into a prompt. Its answers come
-only from what the prompt contains (`answers`), its extractions from simple rules (`facts`). The model's name and
-``system_fingerprint`` say so to every client.
+received (`GET /demo/requests`), so that a demonstration can show what the proxy put into a prompt. What it says is in
+`script`. The model's name and ``system_fingerprint`` say to every client that it is none.
 """
 
 import json
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
 
-from memproxy.demo.answers import answer, text_of
-from memproxy.demo.facts import extract
+from memproxy.demo.script import answer, extract, text_of
 from memproxy.learn.extract import EXTRACT_MARK
 
 MODEL = "scripted-demo-model"
 FINGERPRINT = "a-script-not-a-model"
-_KEPT_REQUESTS = 500
 _WORDS_PER_CHUNK = 3
 _CHARACTERS_PER_TOKEN = 4
 
 JsonObject = dict[str, Any]
 
 
-class BadRequest(Exception):
-    """The request is not one that the chat endpoint takes; ``status`` and ``code`` as OpenAI answers it."""
-
-    def __init__(self, message: str, *, status: int = 400, code: str | None = None) -> None:
-        super().__init__(message)
-        self.message, self.status, self.code = message, status, code
-
-
 class ScriptedModel:
     """The server's handlers and its record of what they received (the newest 500 requests)."""
 
     def __init__(self) -> None:
-        self.requests: deque[JsonObject] = deque(maxlen=_KEPT_REQUESTS)
+        self.requests: deque[JsonObject] = deque(maxlen=500)
 
     def app(self) -> web.Application:
         """The aiohttp application."""
@@ -49,18 +38,26 @@ class ScriptedModel:
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_get("/v1/models", self.models)
         app.router.add_get("/demo/requests", self.recorded)
-        app.router.add_route("*", "/{rest:.*}", self.unknown)
         return app
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         """One completion; streamed when the request asks for it."""
         try:
-            body = _read(await request.read())
-        except BadRequest as bad:
-            return _error(bad.status, bad.message, bad.code)
-        extraction = _is_extraction(body["messages"])
+            body = json.loads(await request.read())
+            messages = [dict(message) for message in body["messages"]]
+        except (ValueError, TypeError, KeyError):
+            return _error(400, "The body must be JSON with a list of messages.", None)
+        if body.get("model") != MODEL or not messages:
+            return _error(
+                404, f"The model {body.get('model')!r} does not exist; there is only {MODEL!r}.", "model_not_found"
+            )
+        extraction = any(text_of(message).lstrip().startswith(EXTRACT_MARK) for message in messages)
         self.requests.append({"extraction": extraction, "body": body})
-        text = _reply(body, extraction=extraction)
+        if extraction:
+            prompt = "\n".join(text_of(message) for message in messages if message.get("role") == "user")
+            text = json.dumps({"candidates": extract(prompt)}, ensure_ascii=False)
+        else:
+            text = answer(messages)
         if body.get("stream"):
             return await _send_stream(request, body, text)
         return web.json_response(_completion(body, text))
@@ -74,10 +71,6 @@ class ScriptedModel:
         """What was received, oldest first; ``extraction`` tells learning's requests from conversations."""
         return web.json_response({"requests": list(self.requests)})
 
-    async def unknown(self, request: web.Request) -> web.Response:
-        """Anything else, answered as OpenAI does."""
-        return _error(404, f"Unknown request URL: {request.method} {request.path}.", "unknown_url")
-
 
 @asynccontextmanager
 async def serving(model: ScriptedModel, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
@@ -90,31 +83,6 @@ async def serving(model: ScriptedModel, host: str = "127.0.0.1", port: int = 0) 
         yield f"http://{host}:{bound}/v1"
     finally:
         await runner.cleanup()
-
-
-def _read(raw: bytes) -> JsonObject:
-    try:
-        body = json.loads(raw)
-    except ValueError as error:
-        raise BadRequest(f"We could not parse the JSON body of your request: {error}") from error
-    messages = body.get("messages") if isinstance(body, dict) else None
-    if not isinstance(messages, list) or not messages or not all(isinstance(item, dict) for item in messages):
-        raise BadRequest("'messages' must be a list of at least one message.", code="missing_required_parameter")
-    if body.get("model") != MODEL:
-        message = f"The model {body.get('model')!r} does not exist; this server has only {MODEL!r}."
-        raise BadRequest(message, status=404, code="model_not_found")
-    return dict(body)
-
-
-def _is_extraction(messages: list[JsonObject]) -> bool:
-    return any(text_of(message).lstrip().startswith(EXTRACT_MARK) for message in messages)
-
-
-def _reply(body: JsonObject, *, extraction: bool) -> str:
-    if not extraction:
-        return answer(body["messages"])
-    prompt = "\n".join(text_of(message) for message in body["messages"] if message.get("role") == "user")
-    return json.dumps({"candidates": extract(prompt)}, ensure_ascii=False)
 
 
 def _head(body: JsonObject, kind: str) -> JsonObject:
@@ -139,36 +107,26 @@ def _completion(body: JsonObject, text: str) -> JsonObject:
     return {**_head(body, "chat.completion"), "choices": [choice], "usage": _usage(body, text)}
 
 
-def _deltas(text: str) -> Iterator[JsonObject]:
-    yield {"role": "assistant", "content": "", "refusal": None}
-    words = text.split(" ")
-    for start in range(0, len(words), _WORDS_PER_CHUNK):
-        lead = " " if start else ""
-        yield {"content": lead + " ".join(words[start : start + _WORDS_PER_CHUNK])}
-
-
 def _chunks(body: JsonObject, text: str) -> Iterator[JsonObject]:
     head = _head(body, "chat.completion.chunk")
     wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
     rest = {"usage": None} if wants_usage else {}
-    for delta in _deltas(text):
-        yield {**head, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}], **rest}
-    yield {**head, "choices": [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}], **rest}
+    words = text.split(" ")
+    pieces = [" ".join(words[start : start + _WORDS_PER_CHUNK]) for start in range(0, len(words), _WORDS_PER_CHUNK)]
+    deltas = [{"content": f"{' ' if place else ''}{piece}"} for place, piece in enumerate(pieces)]
+    for delta in ({"role": "assistant", "content": "", "refusal": None}, *deltas, {}):
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None if delta else "stop"}
+        yield {**head, "choices": [choice], **rest}
     if wants_usage:
         yield {**head, "choices": [], "usage": _usage(body, text)}
-
-
-def _events(chunks: Iterable[JsonObject]) -> Iterator[bytes]:
-    for chunk in chunks:
-        yield b"data: " + json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
-    yield b"data: [DONE]\n\n"
 
 
 async def _send_stream(request: web.Request, body: JsonObject, text: str) -> web.StreamResponse:
     response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
-    for event in _events(_chunks(body, text)):
-        await response.write(event)
+    for chunk in _chunks(body, text):
+        await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+    await response.write(b"data: [DONE]\n\n")
     await response.write_eof()
     return response
 

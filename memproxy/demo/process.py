@@ -50,18 +50,15 @@ class ProxyProcess:
         return self._process.pid if self._process else None
 
     async def start(self, *, deadline_s: float = 60.0) -> None:
-        """Start and wait until requests are served and memory answers too.
-
-        A client need not wait for memory: its requests are served without. A demonstration of memory does.
+        """Start and wait until requests are served and memory answers, too.
 
         Raises:
             DemoFailed: it ended by itself or was not ready in time; the message holds the end of its log.
         """
         self.config_file.write_text(yaml.safe_dump(self._config), encoding="utf-8")
-        command = [sys.executable, "-m", "memproxy", "serve", "--config", str(self.config_file)]
         with self.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *command,
+                *(sys.executable, "-m", "memproxy", "serve", "--config", str(self.config_file)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,24 +1,33 @@
-"""The demonstration's story: told, learned, killed, asked, corrected, asked again. One method a step."""
+"""`memproxy demo`: told, learned, killed, asked, corrected, asked again; the proxy and the `openai` client are real."""
 
 import asyncio
+import os
 import re
-from collections.abc import Callable, Sequence
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from openai import AsyncOpenAI
+import httpx
+import openai
+from openai.types.chat import ChatCompletionMessageParam
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
 
-from memproxy.demo.model_server import ScriptedModel
-from memproxy.demo.process import DemoFailed, ProxyProcess
-from memproxy.demo.session import MemoryApi, Reply, Session, chat_client, memory_api
-from memproxy.demo.show import Check, Screen
+from memproxy.demo.model_server import MODEL, ScriptedModel, serving
+from memproxy.demo.process import DemoFailed, ProxyProcess, local_client
+from memproxy.demo.script import text_of
 
+API_KEY = "demo-key"
 TOLD = (
     "I am planning a trip: my budget for the Hawaii vacation is $10,000.",
     "I also have a dog named Biscuit.",
-    (
-        "For the team: to deploy payment-service: run make test, build the image with make image, "
-        "apply the Helm chart, then watch the error rate for ten minutes."
-    ),
+    "To deploy payment-service: run make test, make image, apply the Helm chart, watch the error rate for ten minutes.",
 )
 CHANGED = "Good news: my budget for the Hawaii vacation is now $15,000."
 BUDGET_QUESTION = "What is my budget for the Hawaii vacation?"
@@ -28,116 +37,299 @@ QUESTIONS = (
     ("How do I deploy payment-service?", "Helm chart"),
 )
 _LEARNED = ("$10,000", "Biscuit", "payment-service")
-_POLL_S = 0.2
 _LEARNING_DEADLINE_S = 60.0
 _OUTDATED = re.compile(r"superseded|replaced|until|no longer|outdated|\$15,000", re.IGNORECASE)
+_BLOCK_OPENING = "<recalled-memory"
 
-Facts = list[dict[str, Any]]
+_INTRODUCTION = f"""\
+The model behind the proxy is a script ({MODEL}), not a language model:
+it answers only from what its prompt contains and extracts facts by simple rules.
+The proxy, its store, its memory and the openai client are real."""
+
+_INSTRUCTIONS = """\
+base_url: {base}
+
+with curl:
+  curl -s {base}/chat/completions -H 'authorization: Bearer {key}' -H 'content-type: application/json' \\
+    -d '{{"model":"{model}","messages":[{{"role":"user","content":"What is my budget for the Hawaii vacation?"}}]}}'
+  curl -s {base}/memory -H 'authorization: Bearer {key}'
+
+with the openai client:
+  from openai import OpenAI
+  client = OpenAI(base_url="{base}", api_key="{key}")
+  question = [{{"role": "user", "content": "What's my dog's name?"}}]
+  print(client.chat.completions.create(model="{model}", messages=question).choices[0].message.content)
+
+what the scripted model received: {seen}/demo/requests
+the proxy: {root}/readyz {root}/metrics
+"""
+
+Memories = list[dict[str, Any]]
+
+
+def run_demo(*, serve: bool) -> int:
+    """Run the demonstration; 0 when every promise held, 1 when not. With ``serve`` it stays up until Ctrl-C."""
+    console = Console()
+    try:
+        return asyncio.run(_run(console, serve=serve))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        console.print("Stopped; everything it started is gone.")
+        return 0 if serve else 130
+    except (DemoFailed, openai.OpenAIError, httpx.HTTPError) as error:
+        console.print(f"[red]The demonstration failed:[/red] {escape(str(error) or repr(error))}", soft_wrap=True)
+        return 1
+
+
+async def _run(console: Console, *, serve: bool) -> int:
+    task = asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"  # noqa: S101
+    # SIGTERM ends like Ctrl-C: by cancelling the main task, so that its clean-up runs
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    model = ScriptedModel()
+    with tempfile.TemporaryDirectory(prefix="memproxy-demo-", ignore_cleanup_errors=True) as home:
+        async with serving(model) as upstream:
+            proxy = ProxyProcess(Path(home), demo_config(upstream))
+            async with local_client(proxy.root_url, {"authorization": f"Bearer {API_KEY}"}) as api:
+                story = Story(console, proxy, model, api)
+                try:
+                    held = await story.tell_all()
+                    if serve and held:
+                        story.title("It keeps running; Ctrl-C ends it")
+                        words = {"base": proxy.base_url, "root": proxy.root_url, "key": API_KEY, "model": MODEL}
+                        story.line(_INSTRUCTIONS.format(**words, seen=upstream.removesuffix("/v1")))
+                        await asyncio.Event().wait()
+                finally:
+                    await proxy.stop()
+    return 0 if held else 1
+
+
+def demo_config(upstream: str) -> dict[str, Any]:
+    """The demonstration's configuration: learn soon, no network, recall by words unless a local model is named."""
+    config: dict[str, Any] = {
+        "upstream": {"base_url": upstream},
+        "learn": {"every_turns": 4, "idle_s": 1.0},
+        "recall": {"deadline_ms": 1000},
+    }
+    if not any(name.startswith("MEMPROXY__EMBEDDING__") for name in os.environ):
+        config["embedding"] = {"provider": "none"}
+    return config
 
 
 class Story:
-    """Runs the steps in order and collects what was promised and whether it held."""
+    """Runs the steps in order, shows them, and collects what was promised and whether it held.
 
-    def __init__(self, screen: Screen, proxy: ProxyProcess, model: ScriptedModel) -> None:
-        self._screen, self._proxy, self._model = screen, proxy, model
-        self.checks: list[Check] = []
+    ``api`` calls the memory API with the key of the conversations: the same tenant, so the same memories.
+    """
 
-    async def tell(self) -> None:
-        """Session one: the user mentions three things."""
-        self._screen.title("Session one: the user tells three things")
-        async with chat_client(self._proxy) as client, memory_api(self._proxy) as memory:
-            await self._say_all(client, TOLD)
-            facts = await self._learned(memory, _knows_all, "learning behind the answers")
-            self._screen.stored(facts, "What was stored (GET /v1/memory, verbatim turns left out)")
+    def __init__(self, console: Console, proxy: ProxyProcess, model: ScriptedModel, api: httpx.AsyncClient) -> None:
+        self._console, self._proxy, self._model, self._api = console, proxy, model, api
+        self._promises: list[tuple[str, bool, str]] = []
 
-    async def restart(self) -> None:
+    async def tell_all(self) -> bool:
+        """The story from its beginning to the list of promises; whether every one held."""
+        self.title("memproxy demo")
+        self.line(_INTRODUCTION)
+        by = "words alone" if not os.environ.get("MEMPROXY__EMBEDDING__MODEL_PATH") else "words and a local model"
+        self.line(f"Recall is by {by}; MEMPROXY__EMBEDDING__MODEL_PATH names a local embedding model's folder.")
+        with self._waiting("starting memproxy serve"):
+            await self._proxy.start()
+        self.line(f"memproxy serves {self._proxy.base_url} (process {self._proxy.pid}).")
+
+        self.title("Session one: the user tells three things")
+        await self._say(*TOLD)
+        facts = await self._learned(_knows_all, "learning behind the answers")
+        self._show_memories(facts, "What was stored (GET /v1/memory, verbatim turns left out)")
+
+        await self._restart()
+
+        self.title("Session two: a new conversation asks")
+        asked = await self._say(*(question for question, _ in QUESTIONS))
+        for (question, fact), (text, headers, _) in zip(QUESTIONS, asked, strict=True):
+            self._promise(f"session two: {question!r} is answered with {fact!r}", fact in text, text)
+            recall = headers.get("x-memproxy-recall", "no header")
+            self._promise("its recall header says injected", recall.startswith("injected"), recall)
+
+        self.title("A third conversation: the budget changes")
+        await self._say(CHANGED)
+        await self._learned(_knows_new_budget, "learning the change")
+
+        await self._ask_again()
+
+        self.title("What was promised")
+        self._show_promises()
+        failed = sum(not held for _, held, _ in self._promises)
+        self.line(f"{failed} of {len(self._promises)} promises failed." if failed else "Every promise held.")
+        return not failed
+
+    async def _restart(self) -> None:
         """The whole proxy is killed, as by a crash, and started again on the same home."""
-        self._screen.title("kill -9, and a new process")
+        self.title("kill -9, and a new process")
         before = self._proxy.pid
         await self._proxy.kill()
-        with self._screen.waiting("starting again"):
+        with self._waiting("starting again"):
             await self._proxy.start()
-        self._screen.line(f"Process {before} was killed; process {self._proxy.pid} serves the same home.")
-        self._check("a new process serves after the kill", before != self._proxy.pid, f"{before}")
+        self.line(f"Process {before} was killed; process {self._proxy.pid} serves the same home.")
+        self._promise("a new process serves after the kill", before != self._proxy.pid, f"{before}")
 
-    async def ask(self) -> None:
-        """Session two, a new conversation: the answers must come from what session one told."""
-        self._screen.title("Session two: a new conversation asks")
-        async with chat_client(self._proxy) as client, memory_api(self._proxy) as memory:
-            session = Session(client, self._model)
-            for question, fact in QUESTIONS:
-                reply = await self._ask(session, question, memory)
-                self._check(f"session two: {question!r} is answered with {fact!r}", fact in reply.text, reply.text)
-                recall = reply.headers.get("x-memproxy-recall", "no header")
-                self._check("its recall header says injected", recall.startswith("injected"), recall)
-
-    async def change(self) -> None:
-        """Another session corrects the budget."""
-        self._screen.title("A third conversation: the budget changes")
-        async with chat_client(self._proxy) as client, memory_api(self._proxy) as memory:
-            await self._say_all(client, (CHANGED,))
-            await self._learned(memory, _knows_new_budget, "learning the change")
-
-    async def ask_again(self) -> None:
-        """Session three asks again: only the new budget counts."""
-        self._screen.title("Session three: asked again")
-        async with chat_client(self._proxy) as client, memory_api(self._proxy) as memory:
-            reply = await self._ask(Session(client, self._model), BUDGET_QUESTION, memory)
-            stale = [line for line in reply.injected.splitlines() if "$10,000" in line and not _OUTDATED.search(line)]
-            self._check("session three is answered with $15,000", "$15,000" in reply.text, reply.text)
-            self._check("it is not answered with $10,000", "$10,000" not in reply.text, reply.text)
-            self._check("nothing injected shows $10,000 as current", not stale, "\n".join(stale))
-            await self._budgets(memory)
-
-    async def _budgets(self, memory: MemoryApi) -> None:
-        active, past = _budgets(await memory.facts(active=True)), _budgets(await memory.facts(active=False))
-        self._screen.stored([*past, *active], "The budget and its history")
+    async def _ask_again(self) -> None:
+        """A last conversation asks for the budget: only the new one counts."""
+        self.title("Session three: asked again")
+        ((text, _, injected),) = await self._say(BUDGET_QUESTION)
+        stale = [line for line in injected.splitlines() if "$10,000" in line and not _OUTDATED.search(line)]
+        self._promise("session three is answered with $15,000", "$15,000" in text, text)
+        self._promise("it is not answered with $10,000", "$10,000" not in text, text)
+        self._promise("nothing injected shows $10,000 as current", not stale, "\n".join(stale))
+        active, past = _budgets(await self._facts(active=True)), _budgets(await self._facts(active=False))
+        self._show_memories([*past, *active], "The budget and its history")
         current = [fact["content"] for fact in active]
-        self._check("one active budget, the new one", len(active) == 1 and "$15,000" in current[0], str(current))
+        self._promise("one active budget, the new one", len(active) == 1 and "$15,000" in current[0], str(current))
         replaced = [fact["content"] for fact in past if fact["superseded_by"]]
-        self._check(
-            "one superseded budget, the old one", len(replaced) == 1 and "$10,000" in replaced[0], str(replaced)
-        )
+        is_old = len(replaced) == 1 and "$10,000" in replaced[0]
+        self._promise("one superseded budget, the old one", is_old, str(replaced))
 
-    async def _say_all(self, client: AsyncOpenAI, texts: Sequence[str]) -> None:
-        session = Session(client, self._model)
-        for text in texts:
-            self._screen.said(await session.say(text))
+    async def _say(self, *texts: str) -> list[tuple[str, Mapping[str, str], str]]:
+        """One conversation, streamed, with the client as any application has it but for its ``base_url``; its whole
+        history is sent each time. For each text the answer, its headers, and what was injected.
+        """
+        messages: list[ChatCompletionMessageParam] = []
+        replies: list[tuple[str, Mapping[str, str], str]] = []
+        http = openai.DefaultAsyncHttpxClient(trust_env=False)
+        async with openai.AsyncOpenAI(
+            base_url=self._proxy.base_url, api_key=API_KEY, max_retries=0, timeout=30, http_client=http
+        ) as client:
+            for text in texts:
+                messages.append({"role": "user", "content": text})
+                # asked before: afterwards memory knows the answer
+                why = await self._call("POST", "/v1/memory/recall", json={"query": text, "explain": True})
+                started = time.perf_counter()
+                raw = await client.chat.completions.with_raw_response.create(
+                    model=MODEL, messages=messages, stream=True
+                )
+                parts = [chunk.choices[0].delta.content or "" async for chunk in raw.parse() if chunk.choices]
+                elapsed_ms = (time.perf_counter() - started) * 1000
+                messages.append({"role": "assistant", "content": "".join(parts)})
+                injected = self._injected()
+                self._show_exchange(text, "".join(parts), raw.headers, elapsed_ms)
+                if injected:
+                    self._show_injected(injected, why)
+                replies.append(("".join(parts), raw.headers, injected))
+        return replies
 
-    async def _ask(self, session: Session, question: str, memory: MemoryApi) -> Reply:
-        """Ask, and show what was injected. Why is asked of the memory API before: afterwards it knows the answer."""
-        why = await memory.recall(question)
-        reply = await session.say(question)
-        self._screen.said(reply)
-        self._screen.injected(reply.injected, why)
-        return reply
+    def _injected(self) -> str:
+        """What the newest conversation that the model received had been given by the proxy; empty if nothing."""
+        newest = next(request for request in reversed(self._model.requests) if not request["extraction"])
+        texts = [text_of(message) for message in newest["body"]["messages"]]
+        blocks = [text[text.index(_BLOCK_OPENING) :] for text in texts if _BLOCK_OPENING in text]
+        return blocks[-1].strip() if blocks else ""
 
-    async def _learned(self, memory: MemoryApi, wanted: Callable[[Facts], bool], doing: str) -> Facts:
+    async def _call(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        response = await self._api.request(method, path, **request)
+        if response.status_code != 200:
+            raise DemoFailed(f"{method} {response.request.url} answered {response.status_code}: {response.text}")
+        return dict(response.json())
+
+    async def _facts(self, *, active: bool) -> Memories:
+        """The stored memories without the verbatim turns, oldest first."""
+        listed = await self._call("GET", "/v1/memory", params={"limit": 200, "active": str(active).lower()})
+        found = [memory for memory in listed["data"] if memory["kind"] != "turn"]
+        return sorted(found, key=lambda memory: str(memory["created_at"]))
+
+    async def _learned(self, wanted: Callable[[Memories], bool], doing: str) -> Memories:
         """Ask the memory API until what was said is learned."""
-        facts: Facts = []
-        with self._screen.waiting(doing):
+        facts: Memories = []
+        with self._waiting(doing):
             try:
                 async with asyncio.timeout(_LEARNING_DEADLINE_S):
-                    while not wanted(facts := await memory.facts(active=True)):  # noqa: ASYNC110 another process's state
-                        await asyncio.sleep(_POLL_S)
+                    while not wanted(facts := await self._facts(active=True)):  # noqa: ASYNC110 another process's state
+                        await asyncio.sleep(0.2)
             except TimeoutError as error:
                 seen = [fact["content"] for fact in facts]
                 message = f"not learned within {_LEARNING_DEADLINE_S:.0f} s; active facts are {seen}"
                 raise DemoFailed(f"{doing}: {message}.\n{self._proxy.log_end()}") from error
         return facts
 
-    def _check(self, promise: str, held: bool, seen: str) -> None:
-        self.checks.append(Check(promise, held, seen))
+    def _promise(self, promise: str, held: bool, seen: str) -> None:
+        self._promises.append((promise, held, seen))
+
+    def title(self, text: str) -> None:
+        """A heading between two steps."""
+        self._console.print()
+        self._console.rule(f"[bold]{escape(text)}[/bold]", align="left")
+
+    def line(self, text: str) -> None:
+        """Plain text, never broken into other lines than its own (addresses and commands are copied from it)."""
+        self._console.print(escape(text), soft_wrap=True, highlight=False)
+
+    @contextmanager
+    def _waiting(self, text: str) -> Iterator[None]:
+        """Progress while something else works: it moves on a terminal and is one line elsewhere."""
+        if self._console.is_terminal:
+            with self._console.status(escape(text)):
+                yield
+        else:
+            self.line(f"{text} ...")
+            yield
+
+    def _show_exchange(self, asked: str, answered: str, headers: Mapping[str, str], elapsed_ms: float) -> None:
+        recall = f"{headers.get('x-memproxy-recall', 'no header')}, memories: {headers.get('x-memproxy-memories')}"
+        stages = headers.get("server-timing", "").replace(";dur=", " ")
+        rows = (
+            ("user", asked),
+            ("scripted model", answered),
+            ("recall", recall),
+            ("timings (ms)", f"{stages}, whole request {elapsed_ms:.1f}"),
+        )
+        self._console.print(Panel(_grid(rows), expand=False))
+
+    def _show_injected(self, block: str, why: dict[str, Any]) -> None:
+        """What the model was given, and where each line of it came from."""
+        self._console.print(Panel(escape(block), title="injected into the prompt", title_align="left", expand=False))
+        decision = why.get("decision", {})
+        self.line(f"why: searched={decision.get('searched')} ({decision.get('reason')}); the lines and their scores:")
+        lines = [(f"{one['score']:.2f}", one["memory_id"][:8], one["snippet"]) for one in why.get("citations", [])]
+        self._console.print(_table(("score", "memory", "text"), lines))
+
+    def _show_memories(self, facts: Memories, title: str) -> None:
+        rows = [
+            (fact["kind"], fact["content"], _validity(fact), "active" if fact["active"] else "superseded")
+            for fact in facts
+        ]
+        self._console.print(_table(("kind", "content", "held", "state"), rows, title))
+
+    def _show_promises(self) -> None:
+        rows = [("ok" if held else "FAILED", promise, "" if held else seen) for promise, held, seen in self._promises]
+        self._console.print(_table(("", "promise", "seen"), rows))
 
 
-def _knows_all(facts: Facts) -> bool:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Table:
+    table = Table(*head, title=escape(title) or None, title_justify="left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
+
+
+def _grid(rows: Sequence[tuple[str, str]]) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in rows:
+        grid.add_row(name, escape(text))
+    return grid
+
+
+def _validity(fact: dict[str, Any]) -> str:
+    begin, end = fact.get("valid_from") or fact["created_at"], fact.get("valid_to")
+    return f"from {str(begin)[:19]}" + (f" to {str(end)[:19]}" if end else "")
+
+
+def _knows_all(facts: Memories) -> bool:
     return all(any(part in fact["content"] for fact in facts) for part in _LEARNED)
 
 
-def _knows_new_budget(facts: Facts) -> bool:
+def _knows_new_budget(facts: Memories) -> bool:
     contents = [fact["content"] for fact in _budgets(facts)]
     return any("$15,000" in content for content in contents) and not any("$10,000" in content for content in contents)
 
 
-def _budgets(facts: Facts) -> Facts:
+def _budgets(facts: Memories) -> Memories:
     return [fact for fact in facts if "budget" in fact["content"].lower()]

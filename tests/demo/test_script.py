@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, NotFoundError
 
-from memproxy.demo.answers import GREETING, NOTED, UNKNOWN, answer
-from memproxy.demo.facts import extract
 from memproxy.demo.model_server import FINGERPRINT, MODEL, ScriptedModel, serving
+from memproxy.demo.script import GREETING, NOTED, UNKNOWN, answer, extract
 from memproxy.learn.extract import EXTRACT_MARK
 from tests.support.http_client import NO_TLS, plain_client
 
@@ -78,43 +77,32 @@ EXTRACTIONS = [
     ("My budget for the Hawaii vacation is now $15,000.", "user", "budget for the Hawaii vacation", "$15,000"),
     ("The Hawaii vacation budget is now $15,000.", "user", "budget for the Hawaii vacation", "$15,000"),
     ("I also have a dog named Biscuit.", "user", "has dog", "Biscuit"),
-    ("My name is Maria Silva.", "user", "name", "Maria Silva"),
     ("I moved to Lisbon.", "user", "lives in", "Lisbon"),
-    ("I really love hiking.", "user", "loves", "hiking"),
-    ("I work at Acme.", "user", "works at", "Acme"),
     ("To deploy payment-service: run make test, apply the chart.", "payment-service", "deploy steps", None),
 ]
 
 
+def quoted(text: str, role: str = "user", *, new: bool = True) -> str:
+    return json.dumps({"role": role, "date": "2026-11-20T10:00:00+00:00", "new": new, "text": text})
+
+
 @pytest.mark.parametrize(("said", "subject", "predicate", "value"), EXTRACTIONS)
-@pytest.mark.parametrize("quoted", ["lines", "labelled"])
 def test_it_extracts_by_rules_with_verbatim_evidence(
-    said: str, subject: str, predicate: str, value: str | None, quoted: str
+    said: str, subject: str, predicate: str, value: str | None
 ) -> None:
-    line = {"role": "user", "date": "2026-11-20T10:00:00+00:00", "new": True, "text": said}
-    prompt = json.dumps(line) if quoted == "lines" else f"user: {said}"
-    (fact,) = extract(f"Messages, oldest first:\n{prompt}\n")
+    (fact,) = extract(f"Messages, oldest first:\n{quoted(said)}\n")
     assert (fact["subject"], fact["predicate"]) == (subject, predicate)
     assert value is None or fact["object"] == value
     assert fact["evidence"] in said
 
 
-def test_what_was_learned_from_before_is_not_extracted_again() -> None:
-    line = {"role": "user", "new": False, "text": "I also have a dog named Biscuit."}
-    assert extract(json.dumps(line)) == []
-
-
-def test_only_what_the_user_stated_is_extracted() -> None:
+def test_only_what_the_user_newly_stated_is_extracted() -> None:
     lines = [
-        {"role": "assistant", "content": "My budget for the Hawaii vacation is $10,000."},
-        {"role": "user", "content": "Is my budget for the Hawaii vacation $10,000?"},
+        quoted("My budget for the Hawaii vacation is $10,000.", "assistant"),
+        quoted("Is my budget for the Hawaii vacation $10,000?"),
+        quoted("I also have a dog named Biscuit.", new=False),
     ]
-    assert extract("\n".join(json.dumps(line) for line in lines)) == []
-
-
-def test_two_facts_of_one_sentence_are_two_candidates() -> None:
-    facts = extract("user: I have a budget of $10,000 for the Hawaii vacation and a dog named Biscuit.")
-    assert [fact["object"] for fact in facts] == ["$10,000", "Biscuit"]
+    assert extract("\n".join(lines)) == []
 
 
 @pytest.fixture
@@ -149,7 +137,7 @@ async def test_extraction_requests_are_answered_with_candidates(client: AsyncOpe
         model=MODEL,
         messages=[
             {"role": "system", "content": f"{EXTRACT_MARK} from conversations."},
-            {"role": "user", "content": json.dumps({"role": "user", "content": "I have a dog named Biscuit."})},
+            {"role": "user", "content": quoted("I have a dog named Biscuit.")},
         ],
     )
     found = json.loads(completion.choices[0].message.content or "")
@@ -161,14 +149,6 @@ async def test_it_names_itself_and_refuses_other_models(client: AsyncOpenAI) -> 
     with pytest.raises(NotFoundError, match="does not exist") as refused:
         await client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "Hi"}])
     assert refused.value.code == "model_not_found"
-
-
-@pytest.mark.parametrize("body", [b"{not json", b"[]", b'{"model":"scripted-demo-model","messages":[]}'])
-async def test_bad_requests_get_an_openai_shaped_error(body: bytes) -> None:
-    async with serving(ScriptedModel()) as url, plain_client() as http:
-        response = await http.post(f"{url}/chat/completions", content=body)
-    assert response.status_code == 400
-    assert set(response.json()["error"]) == {"message", "type", "param", "code"}
 
 
 async def test_what_it_received_can_be_looked_up(client: AsyncOpenAI) -> None:

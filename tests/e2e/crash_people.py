@@ -13,7 +13,7 @@ import httpx
 
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
-from memproxy.demo.facts import quoted_messages
+from memproxy.demo.script import quoted_messages
 from memproxy.learn import rules
 from memproxy.learn.candidates import Window
 from memproxy.tasks import TaskOwner
@@ -71,7 +71,7 @@ class People:
     def extract(self, received: Received) -> dict[str, Any]:
         """The model's part: one fact for each new message of a person."""
         prompt = "\n".join(text_of(message) for message in received.messages if message.get("role") == "user")
-        found = [fact for message in quoted_messages(prompt) if (fact := _fact(message["content"])) is not None]
+        found = [fact for message in quoted_messages(prompt) if (fact := _fact(message["text"])) is not None]
         self.extractions += 1
         self.extracted |= {(fact["predicate"], fact["object"]) for fact in found}
         self.extracting.set()
