@@ -18,7 +18,8 @@ import yaml
 
 import memproxy.metrics
 from memproxy import errors
-from memproxy.api.openapi import OPERATIONS, Operation
+from memproxy.api.calls import Operation
+from memproxy.api.openapi import OPERATIONS
 from memproxy.serve.reloading import RELOADED
 from memproxy.settings import Section, Settings
 from memproxy.settings.reference import UNBUILT, Setting, Unbuilt, is_section, settings_of
@@ -179,8 +180,7 @@ def calls_table() -> str:
 
 
 def _call_row(each: Operation) -> tuple[str, ...]:
-    names = each.query.model_fields if each.query is not None else ()
-    return f"`{each.method.upper()} {each.path}`", ", ".join(f"`{name}`" for name in names), each.summary
+    return f"`{each.method} {each.path}`", ", ".join(f"`{name}`" for name in each.query.model_fields), each.summary
 
 
 def command_line() -> str:

@@ -1,26 +1,26 @@
-"""What the API's calls work with, and what they share: scopes, filters, and the one way to write."""
+"""What the API's calls work with, and what they share: one way to write, the audit log, filters, finding a memory."""
 
 import asyncio
+import logging
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 
+from memproxy.api.models import Filters
 from memproxy.api.quotas import Quotas
-from memproxy.api.schemas import Filters
 from memproxy.auth import resolve_scope
-from memproxy.core.memory import TEXT_FIELDS, Kind, Memory, is_cited_by, to_public
+from memproxy.core.audit import AuditEntry
+from memproxy.core.memory import Kind, Memory, is_cited_by
 from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import name_within
-from memproxy.errors import Ambiguous, NotFound
+from memproxy.errors import Ambiguous, NotFound, StateUnavailable
 from memproxy.learn.worker import Worker
+from memproxy.metrics import metrics
 from memproxy.ports import Clock, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
 from memproxy.recall.pipeline import Recall
 from memproxy.retention.accesses import AccessCounter
@@ -28,7 +28,9 @@ from memproxy.retention.erasing import Eraser
 from memproxy.retention.pruning import Pruner
 from memproxy.settings import Settings
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+log = logging.getLogger(__name__)
+
+FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 
 WRITE_TIMEOUT_S = 10.0
 """How long a write waits to be applied; after that it is queued (202), durable all the same."""
@@ -43,9 +45,23 @@ QUEUED = {"x-memproxy-write": "queued"}
 """Header of a 202: the write is in the journal and will be applied when the store answers again."""
 
 
+class Locks:
+    """One lock for each key, for calls that read, then write what follows from it; forgotten when nobody holds it."""
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakValueDictionary[tuple[str, ...], asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def of(self, *key: str) -> AbstractAsyncContextManager[None]:
+        """The lock of this key."""
+        lock = self._locks.get(key)
+        if lock is None:
+            lock = self._locks[key] = asyncio.Lock()
+        return lock
+
+
 @dataclass(frozen=True, kw_only=True)
 class Backends:
-    """The parts behind the API.
+    """The parts behind the API, and the one way to write: a journal row first, then wait until it is applied.
 
     ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and `errors.StateUnavailable` while that
     part is not open. ``receipts_written`` returns when the receipts of all recalls answered so far are written.
@@ -72,28 +88,14 @@ class Backends:
     embedder: Embedder
     lexical_version: int = 0
     write_timeout_s: float = WRITE_TIMEOUT_S
+    locks: Locks = field(default_factory=Locks)
+    import_locks: Locks = field(default_factory=Locks)
+    call_locks: Locks = field(default_factory=Locks)
 
-
-class OwnerLocks:
-    """One lock per owner for calls that read, then write what follows from it; forgotten when nobody holds it."""
-
-    def __init__(self) -> None:
-        self._locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
-
-    def of(self, scope: Scope) -> AbstractAsyncContextManager[None]:
-        """The lock of the scope's owner."""
-        lock = self._locks.get(scope.owner)
-        if lock is None:
-            lock = self._locks[scope.owner] = asyncio.Lock()
-        return lock
-
-
-class Writer:
-    """The one way in which the API writes: a journal row first, then wait until it is applied."""
-
-    def __init__(self, backends: Backends) -> None:
-        self._backends = backends
-        self._encode = msgspec.json.Encoder().encode
+    @property
+    def redacted(self) -> frozenset[str]:
+        """Kinds of secrets that no text is kept with."""
+        return frozenset[str](self.settings.privacy.redact)
 
     async def append(
         self, scope: Scope, kind: JournalKind, body: msgspec.Struct, *, erases: tuple[Scope, ...] = ()
@@ -103,11 +105,11 @@ class Writer:
         Raises:
             StateUnavailable: the journal does not take it; nothing is written.
         """
-        self._backends.require_state()
-        entry = JournalEntry(kind=kind, scope=scope, body=self._encode(body), erases=erases)
-        return await self._backends.worker.submit(entry)
+        self.require_state()
+        entry = JournalEntry(kind=kind, scope=scope, body=msgspec.json.encode(body), erases=erases)
+        return await self.worker.submit(entry)
 
-    async def plan(self, scope: Scope, plan: PlanBody, *, erases: tuple[Scope, ...] = ()) -> bool:
+    async def write(self, scope: Scope, plan: PlanBody, *, erases: tuple[Scope, ...] = ()) -> bool:
         """Write a plan (``erases`` is `append`'s); True when it is applied and flushed, False when it is queued (the
         store is away).
 
@@ -115,7 +117,25 @@ class Writer:
             StateUnavailable: the journal does not take it; nothing is written.
         """
         number = await self.append(scope, JournalKind.PLAN, plan, erases=erases)
-        return await self._backends.worker.applied(number, self._backends.write_timeout_s)
+        return await self.worker.applied(number, self.write_timeout_s)
+
+    async def audit(self, identity: Identity, action: str, counts: dict[str, int], **scope: str | None) -> None:
+        """Write down what ``identity`` did: ids and counts, never content. Trouble in that undoes nothing: it is logged
+        and counted.
+        """
+        entry = AuditEntry(
+            at=self.clock.now(),
+            tenant=identity.tenant,
+            by=identity.by or identity.tenant,
+            action=action,
+            scope={name: value for name, value in scope.items() if value is not None},
+            counts=counts,
+        )
+        try:
+            await self.state.note_audit([entry])
+        except StateUnavailable as error:
+            metrics().internal_errors.labels(where="engine.audit").inc()
+            log.error("%s is done and not in the audit log: %s", action, error.message)
 
 
 def scope_and_filter(identity: Identity, filters: Filters, now: datetime) -> tuple[Scope, MemoryFilter]:
@@ -150,16 +170,6 @@ def spellings(names: Sequence[str]) -> tuple[str, ...]:
 
 def _one_or_several(values: list[str]) -> tuple[str | None, tuple[str, ...]]:
     return (values[0], ()) if len(values) == 1 else (None, tuple(values))
-
-
-def shown_to(identity: Identity, memory: Memory, *, nulls: bool) -> dict[str, Any]:
-    """A memory in the answer of a call that changes it: to a key that may not read, without what it says. ``nulls``
-    as in `to_public`.
-    """
-    shown = to_public(memory, nulls=nulls)
-    if "memory:read" in identity.permissions:
-        return shown
-    return {name: value for name, value in shown.items() if name not in TEXT_FIELDS}
 
 
 async def sees_session(backends: Backends, scope: Scope, session: str | None, timeout_s: float) -> bool:

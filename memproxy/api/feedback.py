@@ -1,21 +1,15 @@
 """`POST /v1/memory/feedback`: helpful, wrong, or said better; about a memory, or about all that a request was given."""
 
-import uuid
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
+from pydantic import Field
 
-from memproxy.api.context import QUEUED, Backends, OwnerLocks, Writer, find, shown_to
-from memproxy.api.http import answer, caller, named_once, read_body, read_query
-from memproxy.api.idempotency import new_id
-from memproxy.api.queries import FeedbackQuery
+from memproxy.api.calls import Call, Reply, call
+from memproxy.api.context import FACTS, QUEUED, Backends, find
+from memproxy.api.fields import Content, Id
+from memproxy.api.models import Body, Shown, ShownChange, UserQuery, one_of
 from memproxy.api.receipts import FEEDBACK
-from memproxy.api.schemas import FeedbackBody
-from memproxy.auth import resolve_scope
 from memproxy.core.feedback import feedback_of, judged
 from memproxy.core.memory import Kind, Memory, Source
 from memproxy.core.protocol import PlanBody
@@ -24,140 +18,159 @@ from memproxy.core.redact import redact
 from memproxy.core.reworded import terms
 from memproxy.core.scope import Scope
 from memproxy.core.slots import numbers
-from memproxy.errors import Conflict, NotFound
+from memproxy.errors import Conflict, NotFound, RequestError
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.ports import MemoryFilter
 
-_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
-_MOST_TOLD = 200
+MAX_SAID = 10_000
+"""Characters of a remark or a correction."""
+
+_MOST_FACTS = 200
 """Facts of one turn that go with it; one tells a handful."""
 
 _MOST_NAMED = 8
 """Ids in a refusal."""
 
 
-class FeedbackApi:
-    """The call."""
+class FeedbackQuery(UserQuery, Shown):
+    """The query string of `POST /v1/memory/feedback`."""
 
-    def __init__(self, backends: Backends, writer: Writer, locks: OwnerLocks) -> None:
-        self._backends = backends
-        self._writer = writer
-        self._locks = locks
-        self._max_bytes = backends.settings.server.max_body_bytes
-        self._redact = frozenset[str](backends.settings.privacy.redact)
 
-    async def give(self, request: Request) -> Response:
-        """201 with the memories as they are now; 202 when that waits for the store."""
-        identity = caller(request, "memory:write")
-        query = read_query(request, FeedbackQuery)
-        body = await read_body(request, FeedbackBody, self._max_bytes)
-        body.check()
-        user = named_once(query.user_id, body.user_id)
-        scope = resolve_scope(identity, user=user, project=body.project_id, agent=body.agent_id)
-        text = redact(body.text, self._redact) if body.text is not None else None
-        async with self._locks.of(scope):
-            memories = await self._meant(scope, body)
-            if body.signal == "correction":
-                plan, told = await self._correct(request, scope, body, memories, text or "")
-            else:
-                plan, told = await self._judge(scope, body, memories, text)
-            return await self._written(partial(shown_to, identity, nulls=query.nulls), scope, body, plan, told)
+class FeedbackBody(Body):
+    """`POST /v1/memory/feedback`: about a memory, or about all that a request was given. A ``correction`` has the text
+    that is right; with the other signals a text is a remark.
+    """
 
-    async def _meant(self, scope: Scope, body: FeedbackBody) -> list[Memory]:
-        """The memories that it is about; of a request those that it was given, that are still there, and that the
-        caller's project (agent) sees.
+    signal: Literal["helpful", "wrong", "correction"]
+    memory_id: Annotated[Id | None, Field(description="The id, or the short one that a block cites.")] = None
+    request_id: Id | None = None
+    text: Annotated[Content, Field(max_length=MAX_SAID)] | None = None
+    user_id: Id | None = None
+    project_id: Id | None = None
+    agent_id: Id | None = None
 
-        Raises:
-            NotFound: there is no such memory, or no such receipt.
-        """
-        if body.memory_id is not None:
-            return [await find(self._backends, scope, body.memory_id)]
-        self._backends.require_state()
-        self._backends.require_store()
-        await self._backends.receipts_written()
-        found = await self._backends.state.receipt(scope, body.request_id or "")
-        if found is None or not scope.sees(found.scope.project, found.scope.agent):
-            raise NotFound("No receipt has this id. Receipts are kept for seven days.", param="request_id")
-        told = found.decided or found.recalled
-        ids = [one.memory_id for one in told.memories] if told is not None else []
-        place = msgspec.structs.replace(scope, session=None)
-        stored = await self._backends.store.get(place, ids) if ids else {}
-        return list(stored.values())
 
-    async def _judge(
-        self, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None
-    ) -> tuple[PlanBody, list[str]]:
-        """What is to be written, and the ids of whom the answer tells."""
-        now = self._backends.clock.now()
-        given = {one.id for one in memories}
-        told = [one for one in await self._told_by(scope, memories) if one.id not in given]
-        memories = [*memories, *(one for one in told if _goes_along(one, body.signal))]
-        changed = [(one, judged(one, body.signal, text=text, now=now)) for one in memories]
-        facts = {one.id: dict(fields) for one, fields in changed if one.kind is not Kind.TURN}
-        turns: dict[str, dict[str, dict[str, Any]]] = {}
-        for one, fields in changed:
-            if one.kind is Kind.TURN:
-                turns.setdefault(one.session_id or "", {})[one.id] = msgspec.to_builtins(fields)
-        plan = PlanBody(
-            changes=msgspec.to_builtins(facts), turn_changes=turns, outcomes=[_outcome(body, one) for one in memories]
-        )
-        return plan, [one.id for one in memories]
+class Judged(msgspec.Struct):
+    """What was judged, as it is now."""
 
-    async def _told_by(self, scope: Scope, memories: list[Memory]) -> list[Memory]:
-        """The active facts that rest on these turns alone, and that the caller's project (agent) sees: what is said of
-        a turn is said of them.
-        """
-        found: dict[str, Memory] = {}
-        for turn in memories:
-            if turn.kind is Kind.TURN:
-                where = MemoryFilter(kinds=_FACTS, turn_ids=(turn.id,), active=True)
-                page = await self._backends.store.page(scope, where, limit=_MOST_TOLD)
-                found |= {one.id: one for one in page.memories if one.session_id == turn.session_id}
-        turns = {one.id for one in memories if one.kind is Kind.TURN}
-        return [one for one in found.values() if set(one.turn_ids) <= turns]
+    signal: Annotated[Any, one_of("helpful", "wrong", "correction")]
+    memory_ids: list[str]
+    data: list[ShownChange]
 
-    async def _correct(
-        self, request: Request, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str
-    ) -> tuple[PlanBody, list[str]]:
-        """The text takes the memory's place, which stays in the history; as `_judge`."""
-        memories = _distinct(memories)
-        if len(memories) != 1:
-            raise Conflict(
-                f"The request was given {_counted(memories)}: say by memory_id which one the text corrects.",
-                param="memory_id",
-            )
-        wrong, now = memories[0], self._backends.clock.now()
-        if wrong.superseded_by is not None:
-            raise Conflict(
-                "This memory was superseded already: correct the one that took its place.", param="memory_id"
-            )
-        await self._backends.quotas.admit_memories(scope, 1)
-        right = _corrected(wrong, text, name=new_id(request, "mem", uuid.uuid4().hex), now=now)
-        ended: dict[str, Any] = {**judged(wrong, "correction", text=None, now=now), "superseded_by": right.id}
-        over = {"superseded_by": right.id, "active": False, "valid_to": now, "updated_at": now}
-        if wrong.kind is Kind.TURN:
-            told = _meant_by(text, wrong, await self._told_by(scope, [wrong]))
-            right = msgspec.structs.replace(right, supersedes=told[0].id if told else None)
-            marks = {wrong.session_id or "": {wrong.id: msgspec.to_builtins(ended)}}
-            changes = {one.id: msgspec.to_builtins(over) for one in told}
-            plan = PlanBody(upserts=[right], turn_changes=marks, changes=changes)
+
+@call(
+    "POST",
+    "/v1/memory/feedback",
+    "memory:write",
+    "Say that a memory, or what a request was given, was helpful or wrong, or what is right instead.",
+    query=FeedbackQuery,
+    statuses=(201, 202),
+    errors=(404, 429),
+)
+async def give_feedback(api: Backends, asked: Call, body: FeedbackBody) -> Reply[Judged]:
+    """201 with the memories as they are now; 202 when that waits for the store."""
+    if (body.memory_id is None) == (body.request_id is None):
+        raise RequestError("memory_id: give this or request_id, one of the two.", param="memory_id")
+    if body.signal == "correction" and body.text is None:
+        raise RequestError("text: is required, a correction says what is right.", param="text")
+    scope = asked.scope()
+    place = msgspec.structs.replace(scope, session=None)
+    text = redact(body.text, api.redacted) if body.text is not None else None
+    async with api.locks.of(*scope.owner):
+        memories = await _meant(api, scope, body)
+        if body.signal == "correction":
+            plan, ids = await _correct(api, scope, body, memories, text or "", name=asked.new_id("mem"))
         else:
-            plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended | over)})
-        plan.outcomes = [_outcome(body, wrong)]
-        return plan, [right.id, wrong.id]
+            plan, ids = await _judge(api, scope, body, memories, text)
+        applied = await api.write(place, plan)
+        found = await api.store.get(place, ids) if applied and ids else {}
+    given = Judged(body.signal, ids, [asked.show(found[name]) for name in ids if name in found])
+    return Reply(given, 201) if applied else Reply(given, 202, QUEUED)
 
-    async def _written(
-        self, show: Callable[[Memory], dict[str, Any]], scope: Scope, body: FeedbackBody, plan: PlanBody, ids: list[str]
-    ) -> Response:
-        place = msgspec.structs.replace(scope, session=None)
-        applied = await self._writer.plan(place, plan)
-        found = await self._backends.store.get(place, ids) if applied and ids else {}
-        data = {
-            "signal": body.signal,
-            "memory_ids": ids,
-            "data": [show(found[name]) for name in ids if name in found],
-        }
-        return answer(data, 201) if applied else answer(data, 202, QUEUED)
+
+async def _meant(api: Backends, scope: Scope, body: FeedbackBody) -> list[Memory]:
+    """The memories that it is about; of a request those that it was given, that are still there, and that the
+    caller's project (agent) sees.
+
+    Raises:
+        NotFound: there is no such memory, or no such receipt.
+    """
+    if body.memory_id is not None:
+        return [await find(api, scope, body.memory_id)]
+    api.require_state()
+    api.require_store()
+    await api.receipts_written()
+    found = await api.state.receipt(scope, body.request_id or "")
+    if found is None or not scope.sees(found.scope.project, found.scope.agent):
+        raise NotFound("No receipt has this id. Receipts are kept for seven days.", param="request_id")
+    told = found.decided or found.recalled
+    ids = [one.memory_id for one in told.memories] if told is not None else []
+    place = msgspec.structs.replace(scope, session=None)
+    stored = await api.store.get(place, ids) if ids else {}
+    return list(stored.values())
+
+
+async def _judge(
+    api: Backends, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None
+) -> tuple[PlanBody, list[str]]:
+    """What is to be written, and the ids of whom the answer tells."""
+    now = api.clock.now()
+    given = {one.id for one in memories}
+    told = [one for one in await _told_by(api, scope, memories) if one.id not in given]
+    memories = [*memories, *(one for one in told if _goes_along(one, body.signal))]
+    changed = [(one, judged(one, body.signal, text=text, now=now)) for one in memories]
+    facts = {one.id: dict(fields) for one, fields in changed if one.kind is not Kind.TURN}
+    turns: dict[str, dict[str, dict[str, Any]]] = {}
+    for one, fields in changed:
+        if one.kind is Kind.TURN:
+            turns.setdefault(one.session_id or "", {})[one.id] = msgspec.to_builtins(fields)
+    plan = PlanBody(
+        changes=msgspec.to_builtins(facts), turn_changes=turns, outcomes=[_outcome(body, one) for one in memories]
+    )
+    return plan, [one.id for one in memories]
+
+
+async def _told_by(api: Backends, scope: Scope, memories: list[Memory]) -> list[Memory]:
+    """The active facts that rest on these turns alone, and that the caller's project (agent) sees: what is said of
+    a turn is said of them.
+    """
+    found: dict[str, Memory] = {}
+    for turn in memories:
+        if turn.kind is Kind.TURN:
+            where = MemoryFilter(kinds=FACTS, turn_ids=(turn.id,), active=True)
+            page = await api.store.page(scope, where, limit=_MOST_FACTS)
+            found |= {one.id: one for one in page.memories if one.session_id == turn.session_id}
+    turns = {one.id for one in memories if one.kind is Kind.TURN}
+    return [one for one in found.values() if set(one.turn_ids) <= turns]
+
+
+async def _correct(
+    api: Backends, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str, *, name: str
+) -> tuple[PlanBody, list[str]]:
+    """The text takes the memory's place, which stays in the history; as `_judge`."""
+    memories = _distinct(memories)
+    if len(memories) != 1:
+        raise Conflict(
+            f"The request was given {_counted(memories)}: say by memory_id which one the text corrects.",
+            param="memory_id",
+        )
+    wrong, now = memories[0], api.clock.now()
+    if wrong.superseded_by is not None:
+        raise Conflict("This memory was superseded already: correct the one that took its place.", param="memory_id")
+    await api.quotas.admit_memories(scope, 1)
+    right = _corrected(wrong, text, name=name, now=now)
+    ended: dict[str, Any] = {**judged(wrong, "correction", text=None, now=now), "superseded_by": right.id}
+    over = {"superseded_by": right.id, "active": False, "valid_to": now, "updated_at": now}
+    if wrong.kind is Kind.TURN:
+        told = _meant_by(text, wrong, await _told_by(api, scope, [wrong]))
+        right = msgspec.structs.replace(right, supersedes=told[0].id if told else None)
+        marks = {wrong.session_id or "": {wrong.id: msgspec.to_builtins(ended)}}
+        changes = {one.id: msgspec.to_builtins(over) for one in told}
+        plan = PlanBody(upserts=[right], turn_changes=marks, changes=changes)
+    else:
+        plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended | over)})
+    plan.outcomes = [_outcome(body, wrong)]
+    return plan, [right.id, wrong.id]
 
 
 def _goes_along(told: Memory, signal: str) -> bool:

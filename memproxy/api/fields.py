@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, FailFast, Field, WithJsonS
 
 MAX_CONTENT = 100_000
 MAX_QUERY = 10_000
+MAX_MESSAGES = 2_000
 MAX_METADATA_BYTES = 16_384
 MAX_METADATA_DEPTH = 8
 TEXT_PART_TYPES = frozenset({"text", "input_text", "output_text"})

@@ -69,7 +69,6 @@ _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
 _INTEGER = re.compile(r"-?\d{1,18}")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _QUERY_FLAGS = frozenset({"active", "dry_run", "explain", "vectors", "wait"})
-_ENCODE = msgspec.json.Encoder().encode
 
 
 def caller(request: Request, permission: str, *others: str) -> Identity:
@@ -85,28 +84,18 @@ def caller(request: Request, permission: str, *others: str) -> Identity:
     return identity
 
 
-async def read_body(request: Request, model: type[Model], max_bytes: int) -> Model:
-    """The JSON body, checked.
+async def read_body(request: Request, model: type[Model], max_bytes: int, *, optional: bool = False) -> Model:
+    """The JSON body, checked; where it is ``optional``, no body at all is one without fields.
 
     Raises:
         UnsupportedMedia: it is not declared as JSON (a web page's form cannot declare that).
         BodyTooLarge: over ``max_bytes``, or `MOST_JSON_BYTES`.
         RequestError: it is not JSON, or a field is wrong (named in ``param``).
     """
-    _require_json(request)
-    return await _checked(model, await whole_body(request, max_bytes))
-
-
-async def read_optional_body(request: Request, model: type[Model], max_bytes: int) -> Model:
-    """As `read_body`; no body at all is one without fields."""
-    body = await whole_body(request, max_bytes)
-    if not body:
+    if optional and not await whole_body(request, max_bytes):
         return validate(model, {})
     _require_json(request)
-    return await _checked(model, body)
-
-
-async def _checked(model: type[Model], body: bytes) -> Model:
+    body = await whole_body(request, max_bytes)
     if len(body) < OFF_LOOP_BYTES:
         return validate(model, _decode(body))
     return await asyncio.to_thread(lambda: validate(model, _decode(body)))
@@ -216,17 +205,6 @@ def read_query(request: Request, model: type[Model]) -> Model:
     return validate(model, {name: given[0] if len(given) == 1 else given for name, given in values.items()})
 
 
-def named_once(in_query: str | None, in_body: str | None) -> str | None:
-    """The user of a call that takes ``user_id`` in both places.
-
-    Raises:
-        RequestError: they disagree.
-    """
-    if in_query is not None and in_body is not None and in_query != in_body:
-        raise RequestError("user_id in the query and in the body disagree: name one user.", param="user_id")
-    return in_body if in_query is None else in_query
-
-
 def _typed(name: str, text: str) -> object:
     if name == "limit" and _INTEGER.fullmatch(text):
         return int(text)
@@ -274,7 +252,7 @@ def _reason(problem: Mapping[str, Any]) -> str:
 
 def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON answer."""
-    return Response(_ENCODE(data), status_code=status, headers=headers, media_type="application/json")
+    return Response(msgspec.json.encode(data), status_code=status, headers=headers, media_type="application/json")
 
 
 def error_answer(error: MemproxyError) -> Response:

@@ -7,12 +7,10 @@ again. What was deleted is not told again (409). A crash between a write and its
 the call makes come from its key.
 """
 
-import asyncio
-import functools
 import hashlib
 import secrets
-import weakref
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -20,9 +18,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memproxy.api.context import Backends, Endpoint
-from memproxy.api.http import caller, whole_body
-from memproxy.auth import administered_user, resolve_user
+from memproxy.api.calls import Call
+from memproxy.api.context import Backends
+from memproxy.api.http import whole_body
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import Conflict, KeyReused, MemproxyError, RequestError
@@ -44,74 +42,33 @@ class _Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class _Named(msgspec.Struct, frozen=True):
-    """Of a body what says whose the call is; the rest is passed over, which takes a tenth of reading it."""
-
-    user_id: Any = None
-
-
-_DECODE = msgspec.json.Decoder(_Named).decode
-
-
-class Idempotency:
-    """Wraps the endpoints that write."""
-
-    def __init__(self, backends: Backends) -> None:
-        self._backends = backends
-        self._max_bytes = backends.settings.server.max_body_bytes
-        self._locks: weakref.WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = weakref.WeakValueDictionary()
-
-    def once(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint, done once for each key."""
-
-        @functools.wraps(endpoint)
-        async def answered(request: Request) -> Response:
-            key = _key(request)
-            if key is None:
-                return await endpoint(request)
-            call = await self._call(request, key)
-            async with self._lock(call):
-                return await self._answered(request, endpoint, call)
-
-        return answered
-
-    async def _call(self, request: Request, key: str) -> "_Call":
-        erases = "user_id" in request.path_params
-        identity = caller(request, "memory:write", *(["admin"] if erases else []))
-        body = await whole_body(request, self._max_bytes)
-        resolve = administered_user if erases else resolve_user
-        scope = Scope(tenant=identity.tenant, user=resolve(identity, _named_user(request, body)))
-        self._backends.require_state()
-        return _Call.of(self._backends.secret, scope, key, _what(request, identity), body)
-
-    def _lock(self, call: "_Call") -> asyncio.Lock:
-        place = (*call.scope.owner, call.name)
-        lock = self._locks.get(place)
-        if lock is None:
-            lock = self._locks[place] = asyncio.Lock()
-        return lock
-
-    async def _answered(self, request: Request, endpoint: Endpoint, call: "_Call") -> Response:
-        state, now = self._backends.state, self._backends.clock.now()
-        given = await state.given_answer(call.scope, call.name)
+async def answered_once(
+    api: Backends, asked: Call, key: str, answer: Callable[[Call], Awaitable[Response]]
+) -> Response:
+    """The answer that the call got before under this key; else what ``answer`` says now, which is kept."""
+    body = await whole_body(asked.request, api.settings.server.max_body_bytes)
+    scope = Scope(tenant=asked.identity.tenant, user=asked.user)
+    api.require_state()
+    keyed = _KeyedCall.of(api.secret, scope, key, _what(asked.request, asked.identity), body)
+    async with api.call_locks.of(*scope.owner, keyed.name):
+        state, now = api.state, api.clock.now()
+        given = await state.given_answer(scope, keyed.name)
         if given is None or now - given.at > ANSWERS_KEPT:
-            given = GivenAnswer(asked=call.asked, at=now)
-            await state.keep_answer(call.scope, call.name, given)
-        if (known := _again(call, given)) is not None:
+            given = GivenAnswer(asked=keyed.asked, at=now)
+            await state.keep_answer(scope, keyed.name, given)
+        if (known := _again(keyed, given)) is not None:
             return known
-        request.state.seed = call.seed(given)
         try:
-            response = await endpoint(request)
+            response = await answer(replace(asked, seed=keyed.seed(given)))
         except MemproxyError:
-            await state.drop_answer(call.scope, call.name)
+            await state.drop_answer(scope, keyed.name)
             raise
         if response.status_code < 300 and len(response.body) <= MOST_KEPT_BYTES:
-            sealed = call.sealed(response)
-            await state.keep_answer(call.scope, call.name, msgspec.structs.replace(given, answer=sealed))
+            await state.keep_answer(scope, keyed.name, msgspec.structs.replace(given, answer=keyed.sealed(response)))
         return response
 
 
-class _Call(msgspec.Struct, frozen=True, kw_only=True):
+class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One call under a key: whose, the name that stands for the key, what was asked, and what seals its answer."""
 
     scope: Scope
@@ -120,7 +77,7 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
 
     @classmethod
-    def of(cls, secret: bytes, scope: Scope, key: str, what: str, body: bytes) -> "_Call":
+    def of(cls, secret: bytes, scope: Scope, key: str, what: str, body: bytes) -> "_KeyedCall":
         told = msgspec.json.encode([*scope.owner, key])
         asked = hashlib.blake2b(what.encode("utf-8", "surrogatepass") + b"\x00" + body, digest_size=16)
         return cls(
@@ -165,7 +122,7 @@ def _what(request: Request, identity: Identity) -> str:
     return what if "memory:read" in identity.permissions else f"{what} unread"  # who may read is answered more
 
 
-def _again(call: _Call, given: GivenAnswer) -> Response | None:
+def _again(call: _KeyedCall, given: GivenAnswer) -> Response | None:
     if given.asked != call.asked:
         raise KeyReused(
             "This idempotency key came with another call before: take a new key for a new call.", param=HEADER
@@ -179,7 +136,12 @@ def _again(call: _Call, given: GivenAnswer) -> Response | None:
     return call.opened(given.answer) if given.answer is not None else None
 
 
-def _key(request: Request) -> str | None:
+def key_of(request: Request) -> str | None:
+    """The call's idempotency key.
+
+    Raises:
+        RequestError: it cannot be one, or there are several.
+    """
     given = set(request.headers.getlist(HEADER))
     if not given:
         return None
@@ -187,20 +149,3 @@ def _key(request: Request) -> str | None:
     if given or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
         raise RequestError(f"{HEADER}: must be one text of up to {LONGEST_KEY} printable characters.", param=HEADER)
     return key
-
-
-def _named_user(request: Request, body: bytes) -> str | None:
-    """Whom the call is for, as its own reading will find; what cannot be read is refused there."""
-    named = request.path_params.get("user_id") or request.query_params.get("user_id")
-    if named or not body:
-        return named or None
-    try:
-        user = _DECODE(body).user_id
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return None
-    return user if isinstance(user, str) and user.strip() else None
-
-
-def new_id(request: Request, prefix: str, made: str) -> str:
-    """An id for what a call makes: from its idempotency key, else ``made``."""
-    return f"{prefix}_{getattr(request.state, 'seed', made)}"

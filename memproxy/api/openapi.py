@@ -1,259 +1,83 @@
-"""`/openapi.json`: generated from the models that check the calls, so that it cannot say anything else."""
+"""`/openapi.json`: made from the calls themselves, so that it cannot say anything else."""
 
 import functools
 import re
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import msgspec
-from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import memproxy
-from memproxy.api import described, queries, schemas
-from memproxy.api.answers import ANSWERS, PREDICATE, REF
-from memproxy.core.memory import INTERNAL_FIELDS, TEXT_FIELDS, Memory
+from memproxy.api import (
+    administration,
+    feedback,
+    forgetting,
+    knowledge,
+    memories,
+    palace,
+    recalling,
+    receipts,
+    sessions,
+    transfer,
+    turns,
+)
+from memproxy.api.calls import Operation
+from memproxy.api.models import REF, Error
+from memproxy.core.memory import INTERNAL_FIELDS, TEXT_FIELDS, Kind, Memory, Relation, Source, Trust
 from memproxy.core.protocol import Citation
 from memproxy.core.transfer import MEDIA_TYPE
 
-
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One call: what it takes and what a success answers (status to schema name). Lines are JSON Lines."""
-
-    method: str
-    path: str
-    summary: str
-    body: type[BaseModel] | None = None
-    body_required: bool = True
-    query: type[BaseModel] | None = None
-    answers: dict[int, str]
-    takes_lines: bool = False
-    answers_lines: bool = False
-
-
-OPERATIONS = (
-    Operation(
-        method="post",
-        path="/v1/memory",
-        summary="Store one memory.",
-        body=schemas.NewMemory,
-        query=schemas.Shown,
-        answers={201: "Memory", 202: "Memory"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory",
-        summary="List memories, newest first.",
-        query=schemas.ListQuery,
-        answers={200: "MemoryPage"},
-    ),
-    Operation(
-        method="delete",
-        path="/v1/memory",
-        summary="Forget by scope.",
-        query=queries.ScopeQuery,
-        answers={200: "Deleted", 202: "Deleted"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/{id}",
-        summary="Read one memory.",
-        query=queries.OneShownQuery,
-        answers={200: "Memory"},
-    ),
-    Operation(
-        method="patch",
-        path="/v1/memory/{id}",
-        summary="Edit one memory: only the given fields change.",
-        body=schemas.MemoryEdit,
-        query=queries.OneShownQuery,
-        answers={200: "ChangedMemory", 202: "ChangedMemory"},
-    ),
-    Operation(
-        method="delete",
-        path="/v1/memory/{id}",
-        summary="Forget one memory.",
-        query=queries.OneQuery,
-        answers={200: "Deleted", 202: "Deleted"},
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/turns",
-        summary="Ingest a conversation as verbatim turns.",
-        body=schemas.NewTurns,
-        query=queries.TurnsQuery,
-        answers={201: "TurnIds", 202: "TurnIds"},
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/search",
-        summary="Search, best first.",
-        body=schemas.SearchBody,
-        query=schemas.Shown,
-        answers={200: "Found"},
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/recall",
-        summary="What the proxy would inject.",
-        body=schemas.RecallBody,
-        answers={200: "Recalled"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/sessions",
-        summary="A user's conversations, that in which something was said last first.",
-        query=queries.SessionsQuery,
-        answers={200: "SessionPage"},
-    ),
-    Operation(
-        method="delete",
-        path="/v1/memory/sessions/{id}",
-        summary="Undo a conversation: what was learned from it alone goes, what that superseded is active again.",
-        query=queries.SessionQuery,
-        answers={200: "Deleted", 202: "Deleted"},
-    ),
-    Operation(
-        method="delete",
-        path="/v1/memory/users/{id}",
-        summary="Forget everything of a user.",
-        answers={200: "Deleted", 202: "Deleted"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/receipts/{request_id}",
-        summary="Why a request got the memories it got, and what was learned from it.",
-        query=queries.OneQuery,
-        answers={200: "Receipt"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/activity",
-        summary="What was learned lately, newest first.",
-        query=queries.ActivityQuery,
-        answers={200: "Activity"},
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/activity/retry",
-        summary="Try again what was given up after its retries.",
-        query=queries.SessionQuery,
-        answers={200: "Retried"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/stats",
-        summary="How many memories there are, and what waits to be written.",
-        query=queries.SessionQuery,
-        answers={200: "Stats"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/{id}/history",
-        summary="The supersession chain of a memory, oldest first.",
-        query=queries.OneShownQuery,
-        answers={200: "History"},
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/sessions/{id}/end",
-        summary="The session is over: learn from it now.",
-        body=schemas.LearnScope,
-        body_required=False,
-        query=queries.LearnQuery,
-        answers={200: "Learned", 202: "Learned"},
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/sessions/{id}/mine",
-        summary="Learn from the session again; the second time changes nothing.",
-        body=schemas.LearnScope,
-        body_required=False,
-        query=queries.LearnQuery,
-        answers={200: "Learned", 202: "Learned"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/palace",
-        summary="What is in a place of the palace: wings, a wing's rooms, a room's closets, a closet's drawers.",
-        query=queries.PalaceQuery,
-        answers={200: "PalaceLevel"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/entities",
-        summary="The people, places, events, items and times that memories name, most often named first.",
-        query=queries.EntitiesQuery,
-        answers={200: "Entities"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/entities/{name}/timeline",
-        summary="Every relation of an entity with its validity, oldest first.",
-        query=queries.TimelineQuery,
-        answers={200: "Timeline"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/export",
-        summary="Everything of a user as JSON Lines: memories with their history, turns, the palace's numbers.",
-        query=queries.ExportQuery,
-        answers={200: "Lines"},
-        answers_lines=True,
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/import",
-        summary="Take over an export, or a part of one; the same lines twice change nothing.",
-        query=queries.ImportQuery,
-        takes_lines=True,
-        answers={200: "Imported", 202: "Imported"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/categories",
-        summary="How many memories each category has.",
-        query=queries.CategoriesQuery,
-        answers={200: "Categories"},
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/prune",
-        summary="Erase what has expired or is over the limit, or tell what would go.",
-        body=schemas.PruneBody,
-        body_required=False,
-        answers={200: "Pruned"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/settings",
-        summary="What a user (or one agent of a user) chose of memory, and what holds.",
-        query=queries.SettingsQuery,
-        answers={200: "Choices"},
-    ),
-    Operation(
-        method="put",
-        path="/v1/memory/settings",
-        summary="Choose whether memory recalls, keeps and learns; in place of what was chosen before.",
-        body=schemas.SettingsBody,
-        query=queries.SessionQuery,
-        answers={200: "Choices"},
-    ),
-    Operation(
-        method="post",
-        path="/v1/memory/feedback",
-        summary="Say that a memory, or what a request was given, was helpful or wrong, or what is right instead.",
-        body=schemas.FeedbackBody,
-        query=queries.FeedbackQuery,
-        answers={201: "Judged", 202: "Judged"},
-    ),
-    Operation(
-        method="get",
-        path="/v1/memory/audit",
-        summary="Administrative and erasing operations on the tenant, newest first; never content.",
-        query=queries.AuditQuery,
-        answers={200: "AuditPage"},
-    ),
+_MODULES = (
+    memories,
+    forgetting,
+    turns,
+    recalling,
+    sessions,
+    receipts,
+    palace,
+    knowledge,
+    transfer,
+    administration,
+    feedback,
 )
+
+
+def _calls_of(module: ModuleType) -> tuple[Operation, ...]:
+    return tuple(one for one in vars(module).values() if isinstance(one, Operation))
+
+
+OPERATIONS = tuple(operation for module in _MODULES for operation in _calls_of(module))
+"""Every call of the memory API."""
+
+SHARED = (Memory, Kind, Trust, Source, Relation, Citation)
+"""Structs that have a schema of their own under their names; all others stand in the answers that hold them."""
+
+PREDICATE = (
+    "What is said of the subject. Of a learned memory it is the name that memproxy files the statement under, which is "
+    "more exact than the learning model's own where that was vaguer than its sentence: `budget` of `User's roof budget "
+    "is ...` is `roof budget`."
+)
+
+_MEANING = {
+    200: "Done.",
+    201: "Stored; it can be found.",
+    202: "Journalled; it is done behind, for a write as soon as the memory store answers again.",
+}
+_REFUSALS = {
+    400: "A field or header is wrong; `param` names it.",
+    401: "Nobody who is known.",
+    403: "The key does not allow it.",
+    404: "Not there, or not the caller's.",
+    409: "The state does not allow it, the answer to this idempotency key was erased, or a short id is not unique.",
+    412: "It is not the version that `If-Match` names.",
+    413: "The body is over `server.max_body_bytes`.",
+    415: "Another content type than JSON.",
+    422: "The idempotency key came with another call before.",
+    429: "Over a limit; `retry-after` says when to come back.",
+    503: "Memory does not work just now; `retry-after` says when to try again.",
+}
 
 
 @functools.cache
@@ -261,12 +85,11 @@ def describe() -> dict[str, Any]:
     """The OpenAPI 3.1 description of the calls that this version answers."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
-    paths |= described.HEALTH
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "memproxy memory API", "version": memproxy.__version__, "license": {"name": "Apache-2.0"}},
-        "paths": paths,
+        "paths": paths | _UNCHECKED,
         "components": {
             "schemas": _components(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -275,45 +98,45 @@ def describe() -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
-    method, path = operation.method, operation.path
-    has_body = operation.body is not None or operation.takes_lines
-    successes = {str(status): _content(name, _MEANING[status]) for status, name in operation.answers.items()}
-    for success in successes.values():
-        success["headers"] = described.answered_headers(method, path)
+def _described(operation: Operation) -> dict[str, Any]:
+    answered = {"type": "string"} if operation.answers_lines else {"$ref": REF + operation.answer.__name__}
+    media = MEDIA_TYPE if operation.answers_lines else "application/json"
+    headers: dict[str, Any] = {}
+    if operation.etag:
+        headers["etag"] = {"description": "The version that is shown.", "schema": {"type": "string"}}
+    if operation.repeatable:
+        words = "`true`: this is the answer of the first call with this idempotency key."
+        headers["idempotency-replayed"] = {"description": words, "schema": {"enum": ["true"]}}
+    responses: dict[str, Any] = {
+        str(status): {"description": _MEANING[status], "content": {media: {"schema": answered}}, "headers": headers}
+        for status in operation.statuses
+    }
+    if operation.etag and operation.method == "GET":
+        responses["304"] = {"description": "The caller has this version (`If-None-Match`)."}
+    responses |= {str(status): _refusal(_REFUSALS[status]) for status in sorted(_errors(operation))}
     call: dict[str, Any] = {
         "summary": operation.summary,
-        "description": described.permission(method, path),
-        "parameters": [*_parameters(operation), *described.headers(method, path)],
-        "responses": {
-            **successes,
-            **described.not_modified(method, path),
-            **described.refusals(method, path, body=has_body),
-            "default": described.refusal("Another error, OpenAI-shaped."),
-        },
+        "description": f"Needs the permission {' or '.join(f'`{name}`' for name in operation.permissions)}.",
+        "parameters": _parameters(operation),
+        "responses": responses | {"default": _refusal("Another error, OpenAI-shaped.")},
     }
     if operation.takes_lines:
         call["requestBody"] = {"required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
-    if operation.answers_lines:
-        call["responses"]["200"]["content"] = {MEDIA_TYPE: {"schema": {"type": "string"}}}
-    if operation.body is not None:
-        schema = {"$ref": REF + operation.body.__name__}
-        call["requestBody"] = {
-            "required": operation.body_required,
-            "content": {"application/json": {"schema": schema}},
-        }
+    elif operation.body is not None:
+        content = {"application/json": {"schema": {"$ref": REF + operation.body.__name__}}}
+        call["requestBody"] = {"required": not operation.body_optional, "content": content}
     return call
 
 
-_MEANING = {
-    200: "Done.",
-    201: "Stored; it can be found.",
-    202: "Journalled; it is done behind, for a write as soon as the memory store answers again.",
-}
+def _errors(operation: Operation) -> set[int]:
+    wanted = {400, 401, 403, 503, *operation.errors}
+    wanted |= {413, 415} if operation.body is not None or operation.takes_lines else set()
+    wanted |= {409, 422} if operation.repeatable else set()
+    return wanted | ({412} if operation.if_match else set())
 
 
-def _content(name: str, description: str) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": {"$ref": REF + name}}}}
+def _refusal(words: str) -> dict[str, Any]:
+    return {"description": words, "content": {"application/json": {"schema": {"$ref": REF + "Error"}}}}
 
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
@@ -323,31 +146,103 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
     if operation.path.startswith("/v1/memory/{id}"):
         found[0]["description"] = "The id, or the short one that a block cites (`m:1a2b3c4d`)."
-    if operation.query is not None:
-        properties = operation.query.model_json_schema()["properties"]
-        found += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+    properties = operation.query.model_json_schema()["properties"]
+    found += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
     found.append({"name": "X-Memproxy-User", "in": "header", "schema": {"type": "string"}})
+    if operation.repeatable:
+        words = "Sent again within 24 hours with the same call, it is answered again and done once."
+        found.append(_header("Idempotency-Key", words, maxLength=256))
+    if operation.if_match:
+        found.append(_header("If-Match", "ETag of the version that may be changed, or *."))
+    if operation.etag and operation.method == "GET":
+        found.append(_header("If-None-Match", "ETag of the version that is known: 304 when it is this."))
     return found
 
 
-def _may_be_null(schema: dict[str, Any]) -> bool:
-    return {"type": "null"} in schema.get("anyOf", [])
+def _header(name: str, words: str, **schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": words, "schema": {"type": "string", **schema}}
 
 
 def _components() -> dict[str, Any]:
     bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
     _, taken = models_json_schema([(body, "validation") for body in bodies], ref_template=REF + "{model}")
-    _, given = msgspec.json.schema_components([Memory, Citation], ref_template=REF + "{name}")
-    memory = given["Memory"]
+    answers = [operation.answer for operation in OPERATIONS if not operation.answers_lines]
+    _, structs = msgspec.json.schema_components([*SHARED, *answers, Error], ref_template=REF + "{name}")
+    shared = {one.__name__ for one in SHARED}
+    given = {name: structs[name] for name in shared}
+    for name in {one.__name__ for one in (*answers, Error)} - shared:
+        given[name] = _in_one(structs[name], structs, shared)
+    return {**taken["$defs"], **given, **_memories(structs["Memory"])}
+
+
+def _in_one(schema: Any, structs: Mapping[str, Any], shared: set[str]) -> Any:
+    """An answer's schema with the structs that stand in it, without their names and docstrings."""
+    if isinstance(schema, list):
+        return [_in_one(one, structs, shared) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = str(schema.get("$ref", "")).removeprefix(REF)
+    if name in structs and name not in shared | {"ChangedMemory"}:
+        return _in_one(structs[name], structs, shared)
+    if name:
+        return {"$ref": schema["$ref"]}
+    described = {key: _in_one(value, structs, shared) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict):
+        described.pop("title", None)
+        described.pop("description", None)
+    return described
+
+
+def _memories(memory: dict[str, Any]) -> dict[str, Any]:
+    """What is shown of a memory to who may read it, and to who may not."""
     shown = {name: schema for name, schema in memory["properties"].items() if name not in INTERNAL_FIELDS}
     shown["predicate"] = shown["predicate"] | {"description": PREDICATE}
-    given["Memory"] = memory | {
+    required = [name for name, schema in shown.items() if {"type": "null"} not in schema.get("anyOf", [])]
+    whole = memory | {
         "properties": shown,
-        "required": [name for name, schema in shown.items() if not _may_be_null(schema)],
+        "required": required,
         "description": "A field without a value is null, or not there where the call had `omit=null`.",
     }
-    given["ChangedMemory"] = given["Memory"] | {
-        "required": [name for name in given["Memory"]["required"] if name not in TEXT_FIELDS],
+    changed = whole | {
+        "required": [name for name in required if name not in TEXT_FIELDS],
         "description": "A memory; to a key without memory:read it comes without what it says.",
     }
-    return {**taken["$defs"], **given, **ANSWERS}
+    return {"Memory": whole, "ChangedMemory": changed}
+
+
+def _unchecked(summary: str, responses: dict[str, Any], *, keyed: bool = False, **more: Any) -> dict[str, Any]:
+    return {"get": {"summary": summary, "security": [{"key": []}, {}] if keyed else [], "responses": responses, **more}}
+
+
+def _json(words: str, required: list[str], **properties: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "required": required}
+    if properties:
+        schema["properties"] = properties
+    return {"description": words, "content": {"application/json": {"schema": schema}}}
+
+
+def _readiness(words: str) -> dict[str, Any]:
+    parts = {"type": "object", "additionalProperties": {"type": "string"}}
+    status = {"enum": ["ready", "loading", "degraded", "draining"]}
+    return _json(words, ["status", "parts"], status=status, parts=parts)
+
+
+_UNCHECKED = {
+    "/healthz": _unchecked("The process lives.", {"200": _json("It does.", ["status"], status={"const": "ok"})}),
+    "/readyz": _unchecked(
+        "Whether chat can be relayed, and how each part is.",
+        {"200": _readiness("Chat can be relayed."), "503": _readiness("Starting or draining.")},
+    ),
+    "/metrics": _unchecked(
+        "Prometheus's text, of all processes.",
+        {
+            "200": {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}},
+            "401": _refusal("Without the token."),
+            "404": _refusal("Metrics are switched off (`telemetry.metrics`)."),
+        },
+        keyed=True,
+        description="Needs the token of `telemetry.metrics_token` where one is set.",
+    ),
+    "/openapi.json": _unchecked("This description.", {"200": _json("OpenAPI 3.1.", ["openapi", "paths"])}),
+}
+"""Calls that the relay answers, to anybody."""

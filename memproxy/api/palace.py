@@ -1,144 +1,229 @@
-"""`GET /v1/memory/palace`: wings, their rooms, their closets, their drawers; one level a call, counted and paged."""
+"""`GET /v1/memory/palace`: wings, their rooms, their closets, their drawers; one level a call, counted and paged.
 
-from typing import Any
+Places are named by a wing's name, any alias of it, or a pointer.
+"""
+
+from typing import Annotated, Any
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
+from msgspec import UNSET, UnsetType
 
+from memproxy.api.calls import Call, call
 from memproxy.api.context import Backends
-from memproxy.api.http import answer, caller, read_query
+from memproxy.api.fields import Id, Label, Limit, Phrase
+from memproxy.api.models import Cursor, Filters, PlaceQuery, Shown, ShownMemory, one_of
 from memproxy.api.pages import number_after, write_cursor
-from memproxy.api.places import PalaceNames, Place
-from memproxy.api.queries import PalaceQuery
-from memproxy.auth import resolve_scope
-from memproxy.core.memory import Kind, to_public
-from memproxy.core.palace import pointer, read_pointer, slug
+from memproxy.core.memory import Kind
+from memproxy.core.palace import pointer, read_pointer, read_room, slug, subject_name
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
 from memproxy.ports import MemoryFilter, PalacePlace
 
-_PLACES = 200
-"""Places that are read at once."""
+NOWHERE = "\x00"
+"""A name that no place has: what is asked of it finds nothing."""
+
+_READ_AT_ONCE = 200
+"""Places."""
 
 
-class PalaceView:
-    """The call that shows the palace."""
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A wing, and a room when one is named, by the names under which memories hold them."""
 
-    def __init__(self, backends: Backends) -> None:
-        self._backends = backends
+    wing: str | None = None
+    room: str | None = None
 
-    async def tree(self, request: Request) -> Response:
-        """What is in the place that is named: without one the wings. Places without memories that the caller sees are
-        left out.
+
+class PalaceNames:
+    """Reads what a caller calls a place. Every call raises `errors.StateUnavailable` where the names cannot be read."""
+
+    def __init__(self, api: Backends, scope: Scope) -> None:
+        self._state = api.state
+        self._scope = scope
+        api.require_state()
+
+    async def wing(self, named: str) -> Place:
+        """The wing of this name, alias or pointer (a room's pointer names the room too); `NOWHERE` if there is none."""
+        if (numbers := read_pointer(named)) is not None:
+            return await self._at(numbers[0], numbers[1])
+        names = await self._state.palace_names(self._scope)
+        return Place(wing=names.get(subject_name(named)) or names.get(slug(named)) or NOWHERE)
+
+    async def room(self, named: str, wing: str | None = None) -> Place:
+        """The room of this session, or of this pointer, which names the wing too; in a wing (its name) the pointer's
+        last part does, unless a session there is called so.
         """
-        identity = caller(request, "memory:read")
-        query = read_query(request, PalaceQuery)
-        scope = resolve_scope(identity, user=query.user_id, project=query.project_id, agent=query.agent_id)
-        self._backends.require_store()
-        place = await self._place(scope, query)
-        if query.closet is not None:
-            return await self._drawers(scope, query, place)
-        return await self._level(scope, query, place)
+        numbers = read_pointer(named)
+        if numbers is not None and numbers[1] is not None:
+            return await self._at(numbers[0], numbers[1])
+        number = read_room(named)
+        if wing is None or number is None:
+            return Place(room=named)
+        within = await self.pointer_of(Place(wing=wing))
+        if within is None or await self._state.palace(self._scope, within, after=0, limit=1, name=named):
+            return Place(wing=wing, room=named)
+        numbered = await self._numbered(within, number)
+        return Place(wing=wing, room=numbered.name if numbered else named)
 
-    async def _place(self, scope: Scope, query: PalaceQuery) -> Place:
-        """The wing and room of the query.
-
-        Raises:
-            RequestError: a room or closet is named without what it is in.
-        """
-        names = PalaceNames(self._backends, scope)
-        place = await names.wing(query.wing) if query.wing is not None else Place()
-        if query.room is not None:
-            room = await names.room(query.room, place.wing)
-            place = Place(wing=room.wing or place.wing, room=room.room)
-        if query.room is not None and place.wing is None:
-            raise RequestError("room: name its wing too, or give its whole pointer (W-001/R-01).", param="wing")
-        if query.closet is not None and place.room is None:
-            raise RequestError("closet: name its wing and room too.", param="room")
-        return place
-
-    async def _level(self, scope: Scope, query: PalaceQuery, place: Place) -> Response:
-        parent = await self._parent(scope, place)
-        level = "wing" if place.wing is None else "room" if place.room is None else "closet"
-        after = number_after(f"palace.{level}", query.cursor)
-        if parent is None:
-            return answer({"level": level, "data": [], "next_cursor": None})
-        shown, after_last = await self._shown(scope, level, parent, place, after=after, limit=query.limit)
-        data = [described for _, described in shown]
-        if level == "wing":
-            aliases = await self._aliases(scope)
-            data = [one | {"aliases": aliases.get(one["name"], [])} for one in data]
-        cursor = write_cursor(f"palace.{level}", after_last) if after_last is not None else None
-        return answer({"level": level, "data": data, "next_cursor": cursor})
-
-    async def _shown(
-        self, scope: Scope, level: str, parent: str, place: Place, *, after: int, limit: int
-    ) -> tuple[list[tuple[int, dict[str, Any]]], int | None]:
-        """The next places that hold something for the caller, each with its number, and the number after which a page
-        that is not empty goes on: how many others there are is not told.
-        """
-        shown: list[tuple[int, dict[str, Any]]] = []
-        while found := await self._backends.state.palace(scope, parent, after=after, limit=_PLACES):
-            for one in found:
-                after = one.number
-                if (described := await self._described(scope, level, parent, place, one)) is None:
-                    continue
-                if len(shown) == limit:
-                    return shown, shown[-1][0]
-                shown.append((one.number, described))
-        return shown, None
-
-    async def _parent(self, scope: Scope, place: Place) -> str | None:
-        """The pointer of the place; None when there is no such place."""
-        if place.wing is None:
-            return ""
-        wing = await self._numbered(scope, "", place.wing)
-        if wing is None or place.room is None:
-            return None if wing is None else pointer(wing)
-        room = await self._numbered(scope, pointer(wing), place.room)
-        return None if room is None else pointer(wing, room)
-
-    async def _numbered(self, scope: Scope, parent: str, name: str) -> int | None:
-        found = await self._backends.state.palace(scope, parent, name=name, after=0, limit=1)
-        return found[0].number if found else None
-
-    async def _aliases(self, scope: Scope) -> dict[str, list[str]]:
-        """The other names of each wing, those that were told in another project (agent) left out."""
-        found: dict[str, list[str]] = {}
-        for name, wing in sorted((await self._backends.state.palace_names(scope)).items()):
-            found.setdefault(wing, [])
-            if name != wing:
-                found[wing].append(name)
+    async def pointer_of(self, place: Place) -> str | None:
+        """The pointer of a place, empty for the whole palace; None when there is no such place."""
+        found = ""
+        for name in (place.wing, place.room):
+            if name is None:
+                break
+            there = await self._state.palace(self._scope, found, after=0, limit=1, name=name)
+            if not there:
+                return None
+            found = _pointer_within(found, there[0].number)
         return found
 
-    async def _described(
-        self, scope: Scope, level: str, parent: str, place: Place, one: PalacePlace
-    ) -> dict[str, Any] | None:
-        """A place with its counts; None when nothing that the caller may see is in it."""
-        where = _within(place, level, one.name)
-        where = msgspec.structs.replace(where, now=self._backends.clock.now())
-        total = await self._backends.store.count(scope, where)
-        if not total:
-            return None
-        turns = await self._backends.store.count(scope, msgspec.structs.replace(where, kinds=(Kind.TURN,)))
-        described = {"level": level, "name": one.name, "pointer": _pointer(parent, level, one.number)}
-        return described | {"memories": total, "turns": turns, "facts": total - turns}
+    async def _at(self, wing: int, room: int | None) -> Place:
+        found = await self._numbered("", wing)
+        if found is None or room is None:
+            return Place(wing=found.name if found else NOWHERE)
+        there = await self._numbered(pointer(wing), room)
+        return Place(wing=found.name, room=there.name if there else NOWHERE)
 
-    async def _drawers(self, scope: Scope, query: PalaceQuery, place: Place) -> Response:
-        where = _within(place, "closet", slug(query.closet or "") or (query.closet or ""))
-        where = msgspec.structs.replace(where, now=self._backends.clock.now())
-        page = await self._backends.store.page(scope, where, limit=query.limit, cursor=query.cursor)
-        data = [
-            {
-                "level": "drawer",
-                "name": memory.id,
-                "pointer": memory.pointer,
-                "memory": to_public(memory, nulls=query.nulls),
-            }
-            for memory in page.memories
+    async def _numbered(self, parent: str, number: int) -> PalacePlace | None:
+        found = await self._state.palace(self._scope, parent, after=number - 1, limit=1)
+        return found[0] if found and found[0].number == number else None
+
+
+async def in_palace(api: Backends, scope: Scope, filters: Filters, where: MemoryFilter) -> MemoryFilter:
+    """The filter narrowed to the wings, rooms and closets that are named.
+
+    Raises:
+        StateUnavailable: the palace's names cannot be read.
+    """
+    if not filters.wing and not filters.room and not filters.closet:
+        return where
+    names = PalaceNames(api, scope)
+    wings = [await names.wing(named) for named in filters.wing]
+    only = wings[0].wing if len(wings) == 1 else None
+    places = wings + [await names.room(named, only) for named in filters.room]
+    return msgspec.structs.replace(
+        where,
+        wings=tuple(dict.fromkeys(place.wing for place in places if place.wing is not None)),
+        rooms=tuple(dict.fromkeys(place.room for place in places if place.room is not None)),
+        closets=tuple(slug(closet) or closet for closet in filters.closet),
+    )
+
+
+class PalaceQuery(PlaceQuery, Shown):
+    """`GET /v1/memory/palace`: one level below the place that is given. Names or pointers; beside its ``wing`` a room
+    may also be given by its pointer's last part (``R-01``).
+    """
+
+    wing: Phrase | None = None
+    room: Id | None = None
+    closet: Label | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+Level = Annotated[Any, one_of("wing", "room", "closet", "drawer")]
+
+
+class PalaceEntry(msgspec.Struct, kw_only=True):
+    """A place with what it holds, or (a drawer) one memory."""
+
+    level: Level
+    name: str
+    pointer: str | None
+    aliases: list[str] | UnsetType = UNSET
+    memories: int | UnsetType = UNSET
+    turns: int | UnsetType = UNSET
+    facts: int | UnsetType = UNSET
+    memory: ShownMemory | UnsetType = UNSET
+
+
+class PalaceLevel(msgspec.Struct):
+    """What is in one place of the palace, a page of it."""
+
+    level: Level
+    data: list[PalaceEntry]
+    next_cursor: str | None
+
+
+@call(
+    "GET",
+    "/v1/memory/palace",
+    "memory:read",
+    "What is in a place of the palace: wings, a wing's rooms, a room's closets, a closet's drawers.",
+)
+async def palace(api: Backends, asked: Call, query: PalaceQuery) -> PalaceLevel:
+    """What is in the place that is named: without one the wings. Places without memories that the caller sees are left
+    out.
+    """
+    scope = asked.scope()
+    api.require_store()
+    names = PalaceNames(api, scope)
+    place = await names.wing(query.wing) if query.wing is not None else Place()
+    if query.room is not None:
+        room = await names.room(query.room, place.wing)
+        place = Place(wing=room.wing or place.wing, room=room.room)
+    if query.room is not None and place.wing is None:
+        raise RequestError("room: name its wing too, or give its whole pointer (W-001/R-01).", param="wing")
+    if query.closet is not None and place.room is None:
+        raise RequestError("closet: name its wing and room too.", param="room")
+    if query.closet is not None:
+        where = _within(place, "closet", slug(query.closet) or query.closet)
+        where = msgspec.structs.replace(where, now=api.clock.now())
+        page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
+        drawers = [
+            PalaceEntry(level="drawer", name=one.id, pointer=one.pointer, memory=asked.show(one))
+            for one in page.memories
         ]
-        return answer({"level": "drawer", "data": data, "next_cursor": page.next_cursor})
+        return PalaceLevel("drawer", drawers, page.next_cursor)
+    parent = await names.pointer_of(place)
+    level = "wing" if place.wing is None else "room" if place.room is None else "closet"
+    after = number_after(f"palace.{level}", query.cursor)
+    if parent is None:
+        return PalaceLevel(level, [], None)
+    entries, last = await _entries(api, scope, level, parent, place, after=after, limit=query.limit)
+    return PalaceLevel(level, entries, write_cursor(f"palace.{level}", last) if last is not None else None)
+
+
+async def _entries(
+    api: Backends, scope: Scope, level: str, parent: str, place: Place, *, after: int, limit: int
+) -> tuple[list[PalaceEntry], int | None]:
+    """The next places that hold something for the caller, and the number after which a page that is not empty goes on:
+    how many others there are is not told.
+    """
+    entries: list[PalaceEntry] = []
+    aliases = await _aliases(api, scope) if level == "wing" else {}
+    last = None
+    while found := await api.state.palace(scope, parent, after=after, limit=_READ_AT_ONCE):
+        for one in found:
+            after = one.number
+            where = msgspec.structs.replace(_within(place, level, one.name), now=api.clock.now())
+            total = await api.store.count(scope, where)
+            if not total:
+                continue
+            if len(entries) == limit:
+                return entries, last
+            turns = await api.store.count(scope, msgspec.structs.replace(where, kinds=(Kind.TURN,)))
+            entries.append(
+                PalaceEntry(
+                    level=level,
+                    name=one.name,
+                    pointer=parent if level == "closet" else _pointer_within(parent, one.number),
+                    aliases=aliases.get(one.name, []) if level == "wing" else UNSET,
+                    memories=total,
+                    turns=turns,
+                    facts=total - turns,
+                )
+            )
+            last = one.number
+    return entries, None
+
+
+async def _aliases(api: Backends, scope: Scope) -> dict[str, list[str]]:
+    """The other names of each wing, those that were told in another project (agent) left out."""
+    found: dict[str, list[str]] = {}
+    for name, wing in sorted((await api.state.palace_names(scope)).items()):
+        if name != wing:
+            found.setdefault(wing, []).append(name)
+    return found
 
 
 def _within(place: Place, level: str, name: str) -> MemoryFilter:
@@ -151,9 +236,7 @@ def _within(place: Place, level: str, name: str) -> MemoryFilter:
     return MemoryFilter(wings=wings, rooms=(place.room or "",), closets=(name,))
 
 
-def _pointer(parent: str, level: str, number: int) -> str:
-    """A place's pointer; a closet has its room's."""
-    if level == "wing":
-        return pointer(number)
+def _pointer_within(parent: str, number: int) -> str:
+    """The pointer of a wing (in nothing) or of a room (in a wing)."""
     numbers = read_pointer(parent)
-    return pointer(numbers[0], number) if level == "room" and numbers is not None else parent
+    return pointer(numbers[0], number) if numbers is not None else pointer(number)

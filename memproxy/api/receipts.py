@@ -1,4 +1,4 @@
-"""`/v1/memory/receipts/{request_id}`, `/activity` and `/stats`: why something was or was not remembered.
+"""`/v1/memory/receipts/{request_id}` and `/activity`: why something was or was not remembered.
 
 A receipt names memories by id; what they say is read from the store when it is asked for, so that a forgotten memory is
 ``"content": null`` in every receipt. The searched query is kept as it was after rewriting, with what `privacy.redact`
@@ -6,23 +6,22 @@ names replaced; it goes with its user, its session, or after seven days.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
+from msgspec import UNSET, UnsetType
 
+from memproxy.api.administration import Cost, Tokens
+from memproxy.api.calls import Call, call
 from memproxy.api.context import Backends
-from memproxy.api.http import answer, caller, read_query
-from memproxy.api.queries import ActivityQuery, OneQuery, SessionQuery
-from memproxy.auth import administered_user, resolve_scope, speaks_for_all
-from memproxy.core.memory import Kind
-from memproxy.core.receipt import Cited, Decided, Noted, Outcome, Receipt
+from memproxy.api.fields import Id, Limit
+from memproxy.api.models import Body, Instant, OneQuery, UserQuery, one_of
+from memproxy.core.receipt import Cited, Decided, Outcome
+from memproxy.core.receipt import Receipt as StoredReceipt
 from memproxy.core.retention import is_expired
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, NotFound, StoreUnavailable
-from memproxy.ports import JournalKind, MemoryFilter, ParkedRow
+from memproxy.ports import JournalKind
 
 SNIPPET = 160
 """Characters shown of a memory."""
@@ -31,209 +30,284 @@ MOST_PARKED = 200
 SOON_S = 1.0
 """How long a receipt waits for turns of its user that are being indexed."""
 
-_UNTOLD = frozenset({"nothing", "tokens"})
 FEEDBACK = "feedback"
 """Result of an outcome that tells what was said of a memory later."""
 
-NOT_SEARCHED = frozenset({"skipped"})
+_NOT_SHOWN = frozenset({"nothing", "tokens"})
+
+RESULTS = (
+    "stored",
+    "superseded",
+    "duplicate",
+    "rejected",
+    "edited",
+    "deleted",
+    "retracted",
+    "pending",
+    "kept",
+    "nothing",
+    "feedback",
+)
+"""What is told of a candidate of learning, of a memory that a call wrote, or that somebody judged."""
 
 
-class Receipts:
-    """The calls that explain."""
+class ShownOutcome(msgspec.Struct, kw_only=True):
+    """What became of a candidate of learning (`core.receipt.Outcome`), with what it says now."""
 
-    def __init__(self, backends: Backends) -> None:
-        self._backends = backends
+    result: Annotated[Any, one_of(*RESULTS)]
+    reason: str | UnsetType = UNSET
+    memory_id: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    content: str | None
+    turn_id: str | UnsetType = UNSET
+    request_ids: list[str] | UnsetType = UNSET
+    supersedes: str | UnsetType = UNSET
+    superseded_by: str | UnsetType = UNSET
 
-    async def receipt(self, request: Request) -> Response:
-        """`GET /v1/memory/receipts/{request_id}`: everything that is known about one request."""
-        identity = caller(request, "memory:read")
-        query = read_query(request, OneQuery)
-        scope = resolve_scope(identity, user=query.user_id, project=query.project_id, agent=query.agent_id)
-        request_id = request.path_params["request_id"]
-        self._backends.require_state()
-        await self._backends.receipts_written()
-        found = await self._backends.state.receipt(scope, request_id)
-        if found is None or not _is_captured(found.decided):
-            # what the relay made of it comes with the turn, through the journal: who asks at once need not ask again
-            await self._backends.worker.indexed(scope, SOON_S)
-            found = await self._backends.state.receipt(scope, request_id)
-        if found is None or not _is_seen(found.scope, scope):
-            raise NotFound(
-                f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days; a request that asked "
-                "for memory to be off has none.",
-                param="request_id",
-            )
-        return answer(await self._described(scope, found))
 
-    async def _described(self, scope: Scope, found: Receipt) -> dict[str, Any]:
-        recalled, decided = found.recalled, found.decided
-        told = decided or recalled
-        cited = decided.memories if decided is not None else recalled.memories if recalled is not None else []
-        candidates = recalled.candidates if recalled is not None else []
-        ids = [one.memory_id for one in cited] + [one["memory_id"] for one in candidates]
-        said = await self._contents(scope, [*ids, *_named(found.outcomes)])
-        wider = _is_wider(found.scope, scope)
-        if wider:  # it was given what this caller does not see, nor how much of it
-            cited = [one for one in cited if one.memory_id in said]
-            candidates = [one for one in candidates if one["memory_id"] in said]
-            found = msgspec.structs.replace(found, outcomes=[one for one in found.outcomes if _is_told(one, said)])
-        return {
-            "request_id": found.request_id,
-            "created_at": found.at,
-            "user_id": found.scope.user,
-            "project_id": found.scope.project,
-            "agent_id": found.scope.agent,
-            "session_id": found.scope.session,
-            "result": told.result if told else None,
-            "reason": told.reason if told else None,
-            "mode": decided.mode if decided else None,
-            "decision": _verdict(found),
-            "query": recalled.query if recalled else None,
-            "memories": [_cited(one, said) for one in cited],
-            "tokens": None if wider else told.tokens if told else 0,
-            "candidates": [{**one, "content": said.get(one["memory_id"])} for one in candidates],
-            "timings": (recalled.timings if recalled else {}) | (decided.timings if decided else {}),
-            "upstream": {"status": decided.status, "model": decided.model} if decided else None,
-            "captured": _is_captured(decided),
-            "turn_ids": decided.turn_ids if decided else [],
-            "learned": await self._learned(found, said),
-            "feedback": [
-                {"signal": one.reason, "memory_id": one.memory_id} for one in found.outcomes if one.result == FEEDBACK
-            ],
-        }
+class LearnedFromTurn(msgspec.Struct):
+    """What was learned from a request's turn: ``none`` when it was not captured; ``reason`` is why it was given up."""
 
-    async def _contents(self, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:
-        """What these memories say, as far as the caller's project (agent) sees them: a request outside of any may have
-        been given another's. Nothing while the store is away.
-        """
-        place = msgspec.structs.replace(scope, session=None)
-        wanted = list(dict.fromkeys(ids))
-        try:
-            self._backends.require_store()
-            found = await self._backends.store.get(place, wanted) if wanted else {}
-        except StoreUnavailable:
-            return {}
-        now = self._backends.clock.now()
-        return {name: one.content[:SNIPPET] for name, one in found.items() if not is_expired(one, now)}
+    state: Annotated[Any, one_of("none", "off", "pending", "parked", "done")]
+    outcomes: list[ShownOutcome]
+    reason: str | UnsetType = UNSET
+    tokens: Cost | UnsetType = UNSET
 
-    async def _learned(self, found: Receipt, said: dict[str, str | None]) -> dict[str, Any]:
-        """What became of the turn: ``none`` when it was not captured, ``off``, ``pending``, ``parked`` or ``done``."""
-        learned = [one for one in found.outcomes if one.result != FEEDBACK]
-        outcomes = [_outcome(one, said) for one in learned if one.result not in _UNTOLD]
-        if learned:
-            return {"state": "done", "outcomes": outcomes, "tokens": _tokens(learned)}
-        if not _is_captured(found.decided):
-            return {"state": "none", "outcomes": []}
-        if not self._backends.settings.learn.enabled:
-            return {"state": "off", "outcomes": []}
-        rows = await self._backends.state.parked(found.scope, limit=MOST_PARKED)
-        for row in rows:
-            if row.scope.session == found.scope.session and row.parked_at >= found.at:
-                return {"state": "parked", "reason": row.error, "outcomes": []}
-        return {"state": "pending", "outcomes": []}
 
-    async def activity(self, request: Request) -> Response:
-        """`GET /v1/memory/activity`: what learning stored, superseded, repeated, rejected or gave up, and what calls
-        stored, edited or deleted, newest first.
-        """
-        identity = caller(request, "memory:read")
-        query = read_query(request, ActivityQuery)
-        scope = resolve_scope(identity, user=query.user_id)
-        self._backends.require_state()
-        window, events = query.limit, list[dict[str, Any]]()
-        # how many of the newest are left out would tell what is done in other projects
-        while await self._newest(scope, query.session_id, window, events) and len(events) < query.limit:
-            window *= 4
-        return answer({"data": events[: query.limit]})
+class GivenMemory(msgspec.Struct, kw_only=True):
+    """A memory that the request was given; null as ``content``: it is not there any more."""
 
-    async def _newest(self, scope: Scope, session: str | None, window: int, events: list[dict[str, Any]]) -> bool:
-        """Put into ``events`` what the caller sees of the newest ``window``; whether there are others behind them."""
-        state = self._backends.state
-        noted = await state.outcomes(scope, session=session, limit=window)
-        parked = await state.parked(scope, limit=window)
-        said = await self._contents(scope, _named(one.outcome for one in noted))
-        events[:] = [
-            _event(one, said) for one in noted if not _is_wider(one.scope, scope) or _is_told(one.outcome, said)
-        ]
-        events += [
-            _parked_event(row)
-            for row in parked
-            # the reason may name memories that a call outside of the caller's project was about
-            if not (row.kind is JournalKind.PLAN and _is_wider(row.scope, scope))
-            and session in {None, row.scope.session}
-        ]
-        events.sort(key=lambda event: event["at"], reverse=True)
-        return max(len(noted), len(parked)) == window
+    memory_id: str
+    turn_id: str | UnsetType = UNSET
+    score: float | UnsetType = UNSET
+    repeated: bool | UnsetType = UNSET
+    content: str | None
 
-    async def retry(self, request: Request) -> Response:
-        """`POST /v1/memory/activity/retry`: what was given up of the user's is tried again; answers how many rows."""
-        identity = caller(request, "memory:write")
-        query = read_query(request, SessionQuery)
-        scope = resolve_scope(identity, user=query.user_id)
-        if identity.bound_project:
-            raise Forbidden("What was given up is of all projects: a key that is bound to one cannot retry it.")
-        self._backends.require_state()
-        retried = await self._backends.state.unpark(scope)
-        self._backends.worker.wake()
-        return answer({"retried": retried})
 
-    async def stats(self, request: Request) -> Response:
-        """`GET /v1/memory/stats`: how many memories of each kind the user has, and what waits to be written; and what
-        models cost the tenant, for who speaks for all of it.
-        """
-        identity = caller(request, "memory:read", "admin")
-        query = read_query(request, SessionQuery)
-        scope = Scope(
-            tenant=identity.tenant,
-            user=administered_user(identity, query.user_id),
-            project=identity.project,
-            agent=identity.agent,
+class Judgement(msgspec.Struct):
+    """What was said of a memory later."""
+
+    signal: str
+    memory_id: str
+
+
+class Receipt(msgspec.Struct, kw_only=True):
+    """Everything that is known about one request."""
+
+    request_id: str
+    created_at: Instant
+    user_id: str
+    project_id: str | UnsetType | None = UNSET
+    agent_id: str | UnsetType | None = UNSET
+    session_id: str | UnsetType | None = UNSET
+    result: str | None
+    reason: str | UnsetType | None = UNSET
+    mode: str | UnsetType | None = UNSET
+    decision: dict[str, Any] | UnsetType | None = UNSET
+    query: str | UnsetType | None = UNSET
+    memories: list[GivenMemory]
+    tokens: int | None
+    candidates: list[dict[str, Any]]
+    timings: dict[str, float]
+    upstream: dict[str, Any] | UnsetType | None = UNSET
+    captured: bool | UnsetType = UNSET
+    turn_ids: list[str] | UnsetType = UNSET
+    learned: LearnedFromTurn
+    feedback: list[Judgement] | UnsetType = UNSET
+
+
+@call(
+    "GET",
+    "/v1/memory/receipts/{request_id}",
+    "memory:read",
+    "Why a request got the memories it got, and what was learned from it.",
+    query=OneQuery,
+    errors=(404,),
+)
+async def receipt(api: Backends, asked: Call) -> Receipt:
+    """Everything that is known about one request."""
+    scope, request_id = asked.scope(), asked.path["request_id"]
+    api.require_state()
+    await api.receipts_written()
+    found = await api.state.receipt(scope, request_id)
+    if found is None or not _is_captured(found.decided):
+        # what the relay made of it comes with the turn, through the journal: who asks at once need not ask again
+        await api.worker.indexed(scope, SOON_S)
+        found = await api.state.receipt(scope, request_id)
+    # within a project (agent) is seen what is of that one or of none
+    if found is None or not scope.sees(found.scope.project, found.scope.agent):
+        raise NotFound(
+            f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days; a request that asked "
+            "for memory to be off has none.",
+            param="request_id",
         )
-        self._backends.require_store()
-        self._backends.require_state()
-        kinds = {kind.value: await self._counted(scope, kind) for kind in Kind}
-        active = sum(counts["active"] for counts in kinds.values())
-        total = sum(counts["total"] for counts in kinds.values())
-        # how many of the user's rows wait says how much is said in other projects
-        queues = {} if identity.bound_project else await self._backends.state.backlog(scope)
-        memories = {"active": active, "total": total, "kinds": kinds}
-        erasure = "pending" if self._backends.eraser.pending else "complete"
-        # what a tenant's learning costs says how much its other users talk
-        cost = await self._cost(scope.tenant) if speaks_for_all(identity) else None
-        return answer({"memories": memories, "queues": queues, "cost": cost, "erasure": erasure})
-
-    async def _cost(self, tenant: str) -> dict[str, Any]:
-        """What our own model calls used for the whole tenant, by source: today (UTC) and in the last year."""
-        now = self._backends.clock.now()
-        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        state = self._backends.state
-        spent = {"today": await state.tokens_spent(tenant, since=today)}
-        spent["year"] = await state.tokens_spent(tenant, since=today - timedelta(days=365))
-        return {
-            when: {source: {"input_tokens": given, "output_tokens": made} for source, (given, made) in sources.items()}
-            for when, sources in spent.items()
-        }
-
-    async def _counted(self, scope: Scope, kind: Kind) -> dict[str, int]:
-        where = MemoryFilter(kinds=(kind,), now=self._backends.clock.now())
-        total = await self._backends.store.count(scope, where)
-        active = msgspec.structs.replace(where, active=True)
-        return {"active": await self._backends.store.count(scope, active) if total else 0, "total": total}
-
-
-def _tokens(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
-    """What learning from the request's turn cost, with the turns that were read together with it, by source."""
-    spent: dict[str, dict[str, int]] = {}
-    for source, (given, made) in ((name, pair) for one in outcomes for name, pair in one.tokens.items()):
-        known = spent.setdefault(source, {"input_tokens": 0, "output_tokens": 0})
-        known["input_tokens"] += given
-        known["output_tokens"] += made
-    return spent
+    recalled, decided = found.recalled, found.decided
+    last = decided or recalled
+    given = last.memories if last is not None else []
+    candidates = recalled.candidates if recalled is not None else []
+    ids = [one.memory_id for one in given] + [one["memory_id"] for one in candidates]
+    contents = await _contents(api, scope, [*ids, *_named(found.outcomes)])
+    wider = _is_wider(found.scope, scope)
+    if wider:  # it was given what this caller does not see, nor how much of it
+        given = [one for one in given if one.memory_id in contents]
+        candidates = [one for one in candidates if one["memory_id"] in contents]
+        found = msgspec.structs.replace(found, outcomes=[one for one in found.outcomes if _is_shown(one, contents)])
+    return Receipt(
+        request_id=found.request_id,
+        created_at=found.at,
+        user_id=found.scope.user,
+        project_id=found.scope.project,
+        agent_id=found.scope.agent,
+        session_id=found.scope.session,
+        result=last.result if last else None,
+        reason=last.reason if last else None,
+        mode=decided.mode if decided else None,
+        decision=_verdict(found),
+        query=recalled.query if recalled else None,
+        memories=[_given(one, contents) for one in given],
+        tokens=None if wider else last.tokens if last else 0,
+        candidates=[{**one, "content": contents.get(one["memory_id"])} for one in candidates],
+        timings=(recalled.timings if recalled else {}) | (decided.timings if decided else {}),
+        upstream={"status": decided.status, "model": decided.model} if decided else None,
+        captured=_is_captured(decided),
+        turn_ids=decided.turn_ids if decided else [],
+        learned=await _learned(api, found, contents),
+        feedback=[Judgement(one.reason or "", one.memory_id or "") for one in found.outcomes if one.result == FEEDBACK],
+    )
 
 
-def _is_seen(place: Scope, scope: Scope) -> bool:
-    """Whether a caller sees what is noted for a place: within a project (agent) what is of that one or of none."""
-    return scope.sees(place.project, place.agent)
+async def _contents(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:
+    """What these memories say, as far as the caller's project (agent) sees them: a request outside of any may have
+    been given another's. Nothing while the store is away.
+    """
+    place = msgspec.structs.replace(scope, session=None)
+    wanted = list(dict.fromkeys(ids))
+    try:
+        api.require_store()
+        found = await api.store.get(place, wanted) if wanted else {}
+    except StoreUnavailable:
+        return {}
+    now = api.clock.now()
+    return {name: one.content[:SNIPPET] for name, one in found.items() if not is_expired(one, now)}
+
+
+async def _learned(api: Backends, found: StoredReceipt, contents: Mapping[str, str | None]) -> LearnedFromTurn:
+    """What became of the turn."""
+    outcomes = [one for one in found.outcomes if one.result != FEEDBACK]
+    if outcomes:
+        # with the turns that were read together with it, by source
+        spent: Cost = {}
+        for source, (given, made) in ((name, pair) for one in outcomes for name, pair in one.tokens.items()):
+            known = spent.setdefault(source, Tokens(0, 0))
+            known.input_tokens += given
+            known.output_tokens += made
+        shown = [ShownOutcome(**_outcome(one, contents)) for one in outcomes if one.result not in _NOT_SHOWN]
+        return LearnedFromTurn("done", shown, tokens=spent)
+    if not _is_captured(found.decided):
+        return LearnedFromTurn("none", [])
+    if not api.settings.learn.enabled:
+        return LearnedFromTurn("off", [])
+    for row in await api.state.parked(found.scope, limit=MOST_PARKED):
+        if row.scope.session == found.scope.session and row.parked_at >= found.at:
+            return LearnedFromTurn("parked", [], reason=row.error)
+    return LearnedFromTurn("pending", [])
+
+
+class ActivityQuery(Body):
+    """`GET /v1/memory/activity`: whose, of one session or all."""
+
+    user_id: Id | None = None
+    session_id: Id | None = None
+    limit: Limit = 50
+
+
+class Event(msgspec.Struct, kw_only=True):
+    """What became of a candidate of learning, what a call wrote, or (``parked``) what was given up."""
+
+    at: Instant
+    session_id: str | None
+    project_id: str | None
+    agent_id: str | None
+    result: Annotated[Any, one_of(*RESULTS, "parked")]
+    what: str | UnsetType = UNSET
+    reason: str | UnsetType | None = UNSET
+    memory_id: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    content: str | UnsetType | None = UNSET
+    turn_id: str | UnsetType = UNSET
+    request_ids: list[str] | UnsetType = UNSET
+    supersedes: str | UnsetType = UNSET
+    superseded_by: str | UnsetType = UNSET
+
+
+class Activity(msgspec.Struct):
+    """What happened lately, newest first."""
+
+    data: list[Event]
+
+
+@call("GET", "/v1/memory/activity", "memory:read", "What was learned lately, newest first.")
+async def activity(api: Backends, asked: Call, query: ActivityQuery) -> Activity:
+    """What learning stored, superseded, repeated, rejected or gave up, and what calls stored, edited or deleted."""
+    scope = asked.scope()
+    api.require_state()
+    window = query.limit
+    while True:
+        events, more = await _newest(api, scope, query.session_id, window)
+        # how many of the newest are left out would tell what is done in other projects
+        if not more or len(events) >= query.limit:
+            return Activity(events[: query.limit])
+        window *= 4
+
+
+async def _newest(api: Backends, scope: Scope, session: str | None, window: int) -> tuple[list[Event], bool]:
+    """What the caller sees of the newest ``window``, and whether there are others behind them."""
+    noted = await api.state.outcomes(scope, session=session, limit=window)
+    parked = await api.state.parked(scope, limit=window)
+    contents = await _contents(api, scope, _named(one.outcome for one in noted))
+    events = [
+        Event(at=one.at, **_place(one.scope), **_outcome(one.outcome, contents))
+        for one in noted
+        if not _is_wider(one.scope, scope) or _is_shown(one.outcome, contents)
+    ]
+    events += [
+        Event(
+            at=row.parked_at,
+            **_place(row.scope),
+            result="parked",
+            what="learning" if row.kind is JournalKind.LEARN else "indexing",
+            reason=row.error,
+        )
+        for row in parked
+        # the reason may name memories that a call outside of the caller's project was about
+        if not (row.kind is JournalKind.PLAN and _is_wider(row.scope, scope)) and session in {None, row.scope.session}
+    ]
+    events.sort(key=lambda event: event.at, reverse=True)
+    return events, max(len(noted), len(parked)) == window
+
+
+class Retried(msgspec.Struct):
+    """How many rows are tried again."""
+
+    retried: int
+
+
+@call(
+    "POST",
+    "/v1/memory/activity/retry",
+    "memory:write",
+    "Try again what was given up after its retries.",
+    query=UserQuery,
+)
+async def retry(api: Backends, asked: Call) -> Retried:
+    """What was given up of the user's is tried again."""
+    scope = asked.scope()
+    if asked.identity.bound_project:
+        raise Forbidden("What was given up is of all projects: a key that is bound to one cannot retry it.")
+    api.require_state()
+    retried = await api.state.unpark(scope)
+    api.worker.wake()
+    return Retried(retried)
 
 
 def _is_wider(place: Scope, scope: Scope) -> bool:
@@ -242,8 +316,8 @@ def _is_wider(place: Scope, scope: Scope) -> bool:
     return any(here is not None and there != here for there, here in pairs)
 
 
-def _is_told(one: Outcome, said: Mapping[str, object]) -> bool:
-    return one.memory_id is None or one.memory_id in said
+def _is_shown(one: Outcome, contents: Mapping[str, object]) -> bool:
+    return one.memory_id is None or one.memory_id in contents
 
 
 def _is_captured(decided: Decided | None) -> bool:
@@ -251,34 +325,27 @@ def _is_captured(decided: Decided | None) -> bool:
     return decided is not None and (bool(decided.turn_ids) or decided.mode not in {"read", "off", "shadow"})
 
 
-def _verdict(found: Receipt) -> dict[str, Any] | None:
+def _verdict(found: StoredReceipt) -> dict[str, Any] | None:
     """The gate's verdict, as the recall call answers it; None when the gate was not asked."""
     if found.recalled is not None:
         return {"searched": found.recalled.result != "skipped", "reason": found.recalled.verdict}
-    if found.decided is not None and found.decided.result in NOT_SEARCHED:
+    if found.decided is not None and found.decided.result == "skipped":
         return {"searched": False, "reason": found.decided.reason}
     return None
 
 
-def _cited(one: Cited, said: dict[str, str | None]) -> dict[str, Any]:
-    return {**msgspec.to_builtins(one), "content": said.get(one.memory_id)}
+def _given(one: Cited, contents: Mapping[str, str | None]) -> GivenMemory:
+    return GivenMemory(**msgspec.to_builtins(one), content=contents.get(one.memory_id))
 
 
 def _named(outcomes: Iterable[Outcome]) -> list[str]:
     return [one.memory_id for one in outcomes if one.memory_id is not None]
 
 
-def _outcome(one: Outcome, said: dict[str, str | None]) -> dict[str, Any]:
-    content = one.content if one.memory_id is None else said.get(one.memory_id)
-    return {**msgspec.to_builtins(one), "content": content}
+def _outcome(one: Outcome, contents: Mapping[str, str | None]) -> dict[str, Any]:
+    content = one.content if one.memory_id is None else contents.get(one.memory_id)
+    return {**msgspec.to_builtins(msgspec.structs.replace(one, tokens={})), "content": content}
 
 
-def _event(noted: Noted, said: dict[str, str | None]) -> dict[str, Any]:
-    place = {"session_id": noted.scope.session, "project_id": noted.scope.project, "agent_id": noted.scope.agent}
-    return {"at": noted.at, **place, **_outcome(noted.outcome, said)}
-
-
-def _parked_event(row: ParkedRow) -> dict[str, Any]:
-    place = {"session_id": row.scope.session, "project_id": row.scope.project, "agent_id": row.scope.agent}
-    what = "learning" if row.kind is JournalKind.LEARN else "indexing"
-    return {"at": row.parked_at, **place, "result": "parked", "what": what, "reason": row.error}
+def _place(scope: Scope) -> dict[str, Any]:
+    return {"session_id": scope.session, "project_id": scope.project, "agent_id": scope.agent}

@@ -1,34 +1,36 @@
-"""Which call answers which path, and what no call answers yet."""
+"""Which call answers which path; how a call is checked, made and answered; and what no call answers yet.
+
+A path is compared as it was sent, piece by piece. Ids are the callers' own and may hold slashes, percent-encoded:
+`sessions%2Fone` is the id of a memory, and `sessions/one` a conversation. Decoded, the two could not be told apart.
+"""
 
 import functools
 import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
-from memproxy.api.audit import Audit
-from memproxy.api.choices import ChoicesApi
-from memproxy.api.context import Backends, Endpoint, OwnerLocks, Writer
-from memproxy.api.feedback import FeedbackApi
-from memproxy.api.http import answer, caller, error_answer
-from memproxy.api.idempotency import Idempotency
-from memproxy.api.knowledge import Knowledge
-from memproxy.api.memories import Memories
-from memproxy.api.openapi import describe
-from memproxy.api.palace import PalaceView
-from memproxy.api.pruning import Pruning
-from memproxy.api.recalling import Recalling
-from memproxy.api.receipts import Receipts
-from memproxy.api.sessions import Sessions
-from memproxy.api.table import Call, CallTable
-from memproxy.api.transfer import Transfer
-from memproxy.api.turns import Turns
+from memproxy.api import sessions
+from memproxy.api.calls import Call, Operation, Reply
+from memproxy.api.context import Backends
+from memproxy.api.http import answer, caller, error_answer, method_refused, read_body, read_query
+from memproxy.api.idempotency import answered_once, key_of
+from memproxy.api.openapi import OPERATIONS, describe
+from memproxy.api.versions import answer_unless_known
+from memproxy.core.audit import COMMAND_LINE
 from memproxy.core.protocol import LEARNING_PATH
-from memproxy.errors import MemproxyError, NotBuilt
+from memproxy.errors import MemproxyError, NotBuilt, NotFound
 from memproxy.metrics import metrics
 
 log = logging.getLogger(__name__)
+
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 NOT_BUILT = (
     "/v1/memory/working",
@@ -39,7 +41,7 @@ NOT_BUILT = (
 )
 """Paths that the product names and this version does not answer yet."""
 
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def guarded(endpoint: Endpoint) -> Endpoint:
@@ -60,56 +62,55 @@ def guarded(endpoint: Endpoint) -> Endpoint:
     return answered
 
 
-def api_routes(backends: Backends) -> list[Route]:
+def api_routes(api: Backends) -> list[Route]:
     """The memory API, as the last of an application's routes: it answers whatever is left."""
-    table = CallTable((method, path, guarded(endpoint)) for method, path, endpoint in api_calls(backends))
-    return [Route("/{rest:path}", table)]
 
+    async def begin_learning(request: Request) -> Response:
+        return await sessions.begin_learning(api, request)
 
-def api_calls(backends: Backends) -> list[Call]:
-    """All calls that the engine answers beside the relay's own."""
-    writer, locks = Writer(backends), OwnerLocks()
-    audit, once = Audit(backends), Idempotency(backends).once
-    memories = Memories(backends, writer, locks, audit)
-    choices, feedback = ChoicesApi(backends, locks), FeedbackApi(backends, writer, locks)
-    turns, recalling, receipts = Turns(backends, writer), Recalling(backends), Receipts(backends)
-    transfer = Transfer(backends, writer, turns, audit)
-    sessions, palace, knowledge = Sessions(backends), PalaceView(backends), Knowledge(backends)
-    return [
-        ("POST", "/v1/memory/search", audit.reading("user.search", recalling.search)),
-        ("POST", "/v1/memory/recall", recalling.recall),
-        ("POST", "/v1/memory/turns", once(turns.ingest)),
-        ("GET", "/v1/memory/export", transfer.export),
-        ("POST", "/v1/memory/import", transfer.import_lines),
-        ("POST", "/v1/memory", once(memories.create)),
-        ("GET", "/v1/memory", audit.reading("user.list", memories.page)),
-        ("DELETE", "/v1/memory", once(memories.forget_scope)),
-        ("GET", "/v1/memory/sessions", sessions.page),
-        ("DELETE", "/v1/memory/sessions/{session_id}", once(memories.forget_session)),
-        ("DELETE", "/v1/memory/users/{user_id}", once(memories.forget_user)),
-        ("POST", "/v1/memory/sessions/{session_id}/end", once(sessions.end)),
-        ("POST", "/v1/memory/sessions/{session_id}/mine", once(sessions.mine)),
-        ("GET", "/v1/memory/{memory_id}/history", knowledge.history),
-        ("GET", "/v1/memory/palace", palace.tree),
-        ("GET", "/v1/memory/entities", knowledge.entities),
-        ("GET", "/v1/memory/entities/{name}/timeline", knowledge.timeline),
-        ("GET", "/v1/memory/categories", knowledge.categories),
-        ("POST", "/v1/memory/prune", Pruning(backends).prune),
-        ("GET", "/v1/memory/receipts/{request_id}", receipts.receipt),
-        ("GET", "/v1/memory/activity", receipts.activity),
-        ("POST", "/v1/memory/activity/retry", once(receipts.retry)),
-        ("GET", "/v1/memory/stats", receipts.stats),
-        ("GET", "/v1/memory/settings", choices.read),
-        ("PUT", "/v1/memory/settings", once(choices.write)),
-        ("POST", "/v1/memory/feedback", once(feedback.give)),
-        ("GET", "/v1/memory/audit", audit.page),
+    endpoints = [
+        *((one.method, one.path, _endpoint(api, one)) for one in OPERATIONS),
         ("GET", "/openapi.json", _openapi),
-        ("POST", LEARNING_PATH, sessions.pending),
-        ("GET", "/v1/memory/{memory_id}", audit.reading("memory.read", memories.read)),
-        ("PATCH", "/v1/memory/{memory_id}", once(memories.edit)),
-        ("DELETE", "/v1/memory/{memory_id}", once(memories.forget)),
+        ("POST", LEARNING_PATH, begin_learning),
         *((method, path, _not_built) for path in NOT_BUILT for method in METHODS),
     ]
+    return [Route("/{rest:path}", PathTable((method, path, guarded(each)) for method, path, each in endpoints))]
+
+
+def _endpoint(api: Backends, operation: Operation) -> Endpoint:
+    """Checks a request from the outside in (caller, query, body), makes the call, and writes its answer."""
+    max_bytes = api.settings.server.max_body_bytes
+
+    async def made(asked: Call) -> Response:
+        result = await operation.function(api, asked, **{name: getattr(asked, name) for name in operation.takes})
+        if isinstance(result, Response):
+            return result
+        reply = result if isinstance(result, Reply) else Reply(result)
+        if operation.etag and reply.status == 200:
+            return answer_unless_known(asked.request, reply)
+        return answer(reply.data, reply.status, reply.headers)
+
+    async def answered(request: Request) -> Response:
+        identity = caller(request, *operation.permissions)
+        query = read_query(request, operation.query)
+        body: Any = None
+        if operation.body is not None:
+            body = await read_body(request, operation.body, max_bytes, optional=operation.body_optional)
+        asked = Call(
+            operation=operation, request=request, identity=identity, path=request.path_params, query=query, body=body
+        )
+        if operation.repeatable and (key := key_of(request)) is not None:
+            response = await answered_once(api, asked, key, made)
+        else:
+            response = await made(asked)
+        if operation.audited_read and identity.by == COMMAND_LINE and "cursor" not in request.query_params:
+            # a key says whose memory it is for; who reads at the machine's own console is written down
+            about = {"user_id": identity.named_user, "memory_id": asked.path.get("id")}
+            await api.audit(identity, operation.audited_read, {}, **about)
+        return response
+
+    answered.__name__ = operation.function.__name__
+    return answered
 
 
 async def _not_built(request: Request) -> Response:
@@ -119,3 +120,51 @@ async def _not_built(request: Request) -> Response:
 
 async def _openapi(_request: Request) -> Response:
     return answer(describe())
+
+
+class PathTable:
+    """Finds the endpoint of a request by its path and method; an ASGI application. A piece of a path in braces is
+    whatever is there, ``{name:path}`` all that is left.
+    """
+
+    def __init__(self, endpoints: Iterable[tuple[str, str, Endpoint]]) -> None:
+        found: dict[tuple[str, ...], dict[str, Endpoint]] = {}
+        for method, path, endpoint in endpoints:
+            found.setdefault(tuple(path.split("/")), {})[method] = endpoint
+        # a piece that is written out goes before one that may be anything
+        self._paths = sorted(found.items(), key=lambda each: [piece.startswith("{") for piece in each[0]])
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        pieces = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("/")
+        for path, by_method in self._paths:
+            if (names := _named(path, pieces)) is not None:
+                scope["path_params"] = names
+                endpoint = by_method.get("GET" if request.method == "HEAD" else request.method)
+                response = method_refused(request.method, by_method) if endpoint is None else await endpoint(request)
+                break
+        else:
+            words = f"Nothing is served at {request.url.path[:200]}; /openapi.json lists the calls."
+            response = error_answer(NotFound(words))
+        await response(scope, receive, send)
+
+
+_REST = ":path}"
+
+
+def _named(path: Sequence[str], pieces: Sequence[str]) -> dict[str, Any] | None:
+    """What the pieces in braces are here; None when it is another path."""
+    if path[-1].endswith(_REST) and len(pieces) >= len(path):
+        pieces = [*pieces[: len(path) - 1], "/".join(pieces[len(path) - 1 :])]
+    if len(path) != len(pieces):
+        return None
+    names = {}
+    for wanted, piece in zip(path, pieces, strict=True):
+        if not wanted.startswith("{"):
+            if wanted != unquote(piece):
+                return None
+        elif not piece:
+            return None
+        else:
+            names[wanted.strip("{}").removesuffix(_REST[:-1])] = unquote(piece)
+    return names

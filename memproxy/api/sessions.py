@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from memproxy.api.calls import Call, Reply, call
 from memproxy.api.context import Backends, sees_session
-from memproxy.api.http import answer, caller, named_once, read_optional_body, read_query
+from memproxy.api.fields import Id, Limit
+from memproxy.api.http import answer, caller
+from memproxy.api.models import Body, Cursor, Instant, PlaceQuery, UserQuery, one_of
 from memproxy.api.pages import read_cursor, write_cursor
-from memproxy.api.queries import LearnQuery, SessionsQuery
-from memproxy.api.schemas import LearnScope
 from memproxy.api.turns import WAIT_S
-from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
@@ -35,12 +35,17 @@ MOST_SESSIONS = 100_000
 
 OWNERS_AT_ONCE = 500
 
-Learning = Callable[[Scope, float], Awaitable[bool]]
-
 _FIELDS = ("session_id", "kind", "created_at", "project_id", "agent_id")
 """What is read of each memory to tell the sessions from it, in this order."""
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SessionsQuery(PlaceQuery):
+    """`GET /v1/memory/sessions`."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
 
 
 class Session(msgspec.Struct, kw_only=True):
@@ -50,131 +55,158 @@ class Session(msgspec.Struct, kw_only=True):
     """
 
     id: str
-    project_id: str | None = None
-    agent_id: str | None = None
-    begun_at: datetime
-    last_turn_at: datetime | None = None
-    turns: int = 0
-    memories: int = 0
-    ended: bool = False
+    project_id: str | None
+    agent_id: str | None
+    begun_at: Instant
+    last_turn_at: Instant | None
+    turns: int
+    memories: int
+    ended: bool
 
 
-class Sessions:
-    """The calls about conversations."""
+class SessionPage(msgspec.Struct):
+    """One page of conversations."""
 
-    def __init__(self, backends: Backends) -> None:
-        self._backends = backends
-        self._max_bytes = backends.settings.server.max_body_bytes
+    data: list[Session]
+    next_cursor: str | None
 
-    async def page(self, request: Request) -> Response:
-        """`GET /v1/memory/sessions`: the one in which something was said last comes first."""
-        identity = caller(request, "memory:read")
-        query = read_query(request, SessionsQuery)
-        scope = resolve_scope(identity, user=query.user_id, project=query.project_id, agent=query.agent_id)
-        scope = msgspec.structs.replace(scope, session=None)
-        after = _after(query.cursor)
-        self._backends.require_store()
-        self._backends.require_state()
-        now = self._backends.clock.now()
-        rows = await self._backends.store.columns(scope, MemoryFilter(now=now), _FIELDS)
-        found = await asyncio.to_thread(_sessions, rows)  # off the event loop: there may be many memories
-        following = [one for one in found if _place(one) > after]
-        page, more = following[: query.limit], len(following) > query.limit
-        over = await self._backends.state.ended(scope, [one.id for one in page])
-        for one in page:
-            one.ended = one.id in over or now - (one.last_turn_at or one.begun_at) > SILENCE
-        cursor = write_cursor("sessions", *_place(page[-1])) if more else None
-        return answer({"data": page, "next_cursor": cursor})
 
-    async def end(self, request: Request) -> Response:
-        """The session is over: what is new in it is learned, and it is summed up."""
+@call(
+    "GET",
+    "/v1/memory/sessions",
+    "memory:read",
+    "A user's conversations, that in which something was said last first.",
+)
+async def list_sessions(api: Backends, asked: Call, query: SessionsQuery) -> SessionPage:
+    """Told from what the caller sees of the user's memories."""
+    scope = msgspec.structs.replace(asked.scope(), session=None)
+    after = _after(query.cursor)
+    api.require_store()
+    api.require_state()
+    now = api.clock.now()
+    rows = await api.store.columns(scope, MemoryFilter(now=now), _FIELDS)
+    found = await asyncio.to_thread(_sessions, rows)  # off the event loop: there may be many memories
+    following = [one for one in found if _place(one) > after]
+    page, more = following[: query.limit], len(following) > query.limit
+    over = await api.state.ended(scope, [one.id for one in page])
+    for one in page:
+        one.ended = one.id in over or now - (one.last_turn_at or one.begun_at) > SILENCE
+    return SessionPage(page, write_cursor("sessions", *_place(page[-1])) if more else None)
 
-        async def ended(scope: Scope, within_s: float) -> bool:
-            await self._backends.state.note_end(scope, at=self._backends.clock.now())
-            return await self._backends.worker.end_session(scope, within_s)
 
-        return await self._learned(request, ended)
+class LearnQuery(UserQuery):
+    """The query string of `POST /v1/memory/sessions/{id}/end` and `/mine`: whose, and whether to wait."""
 
-    async def mine(self, request: Request) -> Response:
-        """Learn from the whole session again; what is known already changes nothing."""
-        return await self._learned(request, self._backends.worker.mine)
+    wait: bool = False
 
-    async def pending(self, request: Request) -> Response:
-        """`POST` on the private socket alone: begin to learn from sessions with turns that nothing was learned from
-        (some of them), and tell what is left to do: rows by lane and state, and how many such sessions were found. Of
-        the caller's tenant, or with ``everybody=true`` of all. With ``retry_parked=true`` what was given up is tried
-        again.
-        """
-        self._backends.require_state()
-        self._backends.require_store()
-        asked, worker = request.query_params, self._backends.worker
-        tenant = None if asked.get("everybody") == "true" else caller(request, "memory:write").tenant
-        if asked.get("retry_parked") == "true" and await self._unparked(tenant):
+
+class LearnScope(Body):
+    """The body of `POST /v1/memory/sessions/{id}/end` and `/mine`; it may be left out."""
+
+    user_id: Id | None = None
+    project_id: Id | None = None
+    agent_id: Id | None = None
+
+
+class Learned(msgspec.Struct):
+    """Whether learning from a session is done."""
+
+    session_id: str
+    learning: Annotated[Any, one_of("done", "pending")]
+
+
+@call(
+    "POST",
+    "/v1/memory/sessions/{id}/end",
+    "memory:write",
+    "The session is over: learn from it now.",
+    statuses=(200, 202),
+    query=LearnQuery,
+    body=LearnScope,
+    errors=(429,),
+    body_optional=True,
+)
+async def end_session(api: Backends, asked: Call) -> Reply[Learned]:
+    """What is new in it is learned, and it is summed up."""
+
+    async def ended(scope: Scope, within_s: float) -> bool:
+        await api.state.note_end(scope, at=api.clock.now())
+        return await api.worker.end_session(scope, within_s)
+
+    return await _learn(api, asked, ended)
+
+
+@call(
+    "POST",
+    "/v1/memory/sessions/{id}/mine",
+    "memory:write",
+    "Learn from the session again; the second time changes nothing.",
+    statuses=(200, 202),
+    query=LearnQuery,
+    body=LearnScope,
+    errors=(429,),
+    body_optional=True,
+)
+async def mine_session(api: Backends, asked: Call) -> Reply[Learned]:
+    """What is known already changes nothing."""
+    return await _learn(api, asked, api.worker.mine)
+
+
+async def _learn(api: Backends, asked: Call, learn: Callable[[Scope, float], Awaitable[bool]]) -> Reply[Learned]:
+    """200 when it is done, 202 while it goes on."""
+    scope = asked.scope(asked.path["id"])
+    api.require_state()
+    api.require_store()
+    await api.quotas.admit_learning(scope)
+    within_s = WAIT_S if asked.query.wait else BEGIN_S
+    learns = not scope.is_narrow or await sees_session(api, scope, scope.session, within_s)
+    done = await learn(scope, within_s) if learns else True
+    learned = Learned(scope.session or "", "done" if done else "pending")
+    return Reply(learned, 200 if done else 202)
+
+
+async def begin_learning(api: Backends, request: Request) -> Response:
+    """`POST` on the private socket alone: begin to learn from (some) sessions with turns that nothing was learned from,
+    and tell what is left to do: rows by lane and state, and how many such sessions were found. Of the caller's
+    tenant, or with ``everybody=true`` of all. With ``retry_parked=true`` what was given up is tried again.
+    """
+    api.require_state()
+    api.require_store()
+    asked, worker, state = request.query_params, api.worker, api.state
+    tenant = None if asked.get("everybody") == "true" else caller(request, "memory:write").tenant
+    if asked.get("retry_parked") == "true":
+        if tenant is None:
+            retried = await state.unpark(None)
+        else:
+            retried = sum([await state.unpark(owner) async for owner in _owners(api, tenant)])
+        if retried:
             worker.wake()
-        due = await self._due(tenant)
-        await asyncio.gather(*(worker.learned(scope, BEGIN_S) for scope in due))
-        return answer({"queues": await self._queues(tenant), "sessions": len(due)})
-
-    async def _due(self, tenant: str | None) -> list[Scope]:
-        """Some of the sessions that something is to be learned from. Of a tenant they are picked from all there are:
-        another one's, which nothing is done about, must not stand before them for ever.
-        """
-        now, limit = self._backends.clock.now(), SESSIONS_AT_ONCE if tenant is None else MOST_SESSIONS
-        due = await self._backends.state.due_sessions(every=1, idle_before=now, limit=limit)
-        return [one.scope for one in due if tenant in {None, one.scope.tenant}][:SESSIONS_AT_ONCE]
-
-    async def _unparked(self, tenant: str | None) -> int:
-        state = self._backends.state
-        if tenant is None:
-            return await state.unpark(None)
-        return sum([await state.unpark(owner) async for owner in self._owners(tenant)])
-
-    async def _queues(self, tenant: str | None) -> dict[str, dict[str, int]]:
-        """Rows by lane and state."""
-        state = self._backends.state
-        if tenant is None:
-            return await state.queue_sizes()
-        queues: dict[str, dict[str, int]] = {}
-        async for owner in self._owners(tenant):
+    # of a tenant they are picked from all there are: another one's, which nothing is done about, must not stand before
+    # them for ever
+    limit = SESSIONS_AT_ONCE if tenant is None else MOST_SESSIONS
+    due = await state.due_sessions(every=1, idle_before=api.clock.now(), limit=limit)
+    scopes = [one.scope for one in due if tenant in {None, one.scope.tenant}][:SESSIONS_AT_ONCE]
+    await asyncio.gather(*(worker.learned(scope, BEGIN_S) for scope in scopes))
+    if tenant is None:
+        queues = await state.queue_sizes()
+    else:
+        queues = {}
+        async for owner in _owners(api, tenant):
             for lane, states in (await state.backlog(owner)).items():
                 counted = queues.setdefault(lane, {})
                 for name, rows in states.items():
                     counted[name] = counted.get(name, 0) + rows
-        return queues
+    return answer({"queues": queues, "sessions": len(scopes)})
 
-    async def _owners(self, tenant: str) -> AsyncIterator[Scope]:
-        """The tenant's users. They stand together in the order of all owners."""
-        after = (tenant, "")
-        while found := await self._backends.state.owners(after=after, limit=OWNERS_AT_ONCE):
-            for after in found:
-                if after[0] != tenant:
-                    return
-                yield Scope(tenant=tenant, user=after[1])
 
-    async def _learned(self, request: Request, learn: Learning) -> Response:
-        """200 when it is done, 202 while it goes on."""
-        scope, wait = await self._asked(request)
-        self._backends.require_state()
-        self._backends.require_store()
-        await self._backends.quotas.admit_learning(scope)
-        within_s = WAIT_S if wait else BEGIN_S
-        learns = not scope.is_narrow or await sees_session(self._backends, scope, scope.session, within_s)
-        done = await learn(scope, within_s) if learns else True
-        data = {"session_id": scope.session, "learning": "done" if done else "pending"}
-        return answer(data, 200 if done else 202)
-
-    async def _asked(self, request: Request) -> tuple[Scope, bool]:
-        identity = caller(request, "memory:write")
-        query = read_query(request, LearnQuery)
-        body = await read_optional_body(request, LearnScope, self._max_bytes)
-        scope = resolve_scope(
-            identity,
-            user=named_once(query.user_id, body.user_id),
-            project=body.project_id,
-            agent=body.agent_id,
-            session=request.path_params["session_id"],
-        )
-        return scope, query.wait
+async def _owners(api: Backends, tenant: str) -> AsyncIterator[Scope]:
+    """The tenant's users. They stand together in the order of all owners."""
+    after = (tenant, "")
+    while found := await api.state.owners(after=after, limit=OWNERS_AT_ONCE):
+        for after in found:
+            if after[0] != tenant:
+                return
+            yield Scope(tenant=tenant, user=after[1])
 
 
 def _sessions(rows: Iterable[tuple[Any, ...]]) -> list[Session]:
@@ -185,7 +217,18 @@ def _sessions(rows: Iterable[tuple[Any, ...]]) -> list[Session]:
         if not isinstance(name, str) or not isinstance(created, str):
             continue  # of no conversation, or damaged
         at = msgspec.convert(created, datetime)
-        one = found.setdefault(name, Session(id=name, begun_at=at))
+        one = found.get(name)
+        if one is None:
+            one = found[name] = Session(
+                id=name,
+                project_id=None,
+                agent_id=None,
+                begun_at=at,
+                last_turn_at=None,
+                turns=0,
+                memories=0,
+                ended=False,
+            )
         if at >= newest.setdefault(name, at):
             newest[name], one.project_id, one.agent_id = at, project, agent
         if kind != Kind.TURN.value:

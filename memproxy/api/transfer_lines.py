@@ -9,7 +9,9 @@ from pydantic import FailFast, Field, ValidationError
 
 from memproxy.api.fields import AnyKind, Content, Id, Label, Labels, Metadata, OptionalTime, Phrase, Time
 from memproxy.api.http import MOST_JSON_BYTES, OFF_LOOP_BYTES, check_names, validate
-from memproxy.api.schemas import Body, DescribedFields, NewTurns, RelationBody
+from memproxy.api.memories import DescribedFields, RelationBody
+from memproxy.api.models import Body
+from memproxy.api.turns import NewTurns
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.packing import checked

@@ -4,17 +4,26 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
+from msgspec import UNSET, UnsetType
+from pydantic import FailFast, Field, ValidationInfo, field_validator
 
-from memproxy.api.context import QUEUED, Backends, Writer
-from memproxy.api.http import answer, caller, read_body, read_query
-from memproxy.api.idempotency import new_id
-from memproxy.api.queries import TurnsQuery
-from memproxy.api.schemas import MessageBody, NewTurns
-from memproxy.auth import resolve_scope
+from memproxy.api.calls import Call, Reply, call
+from memproxy.api.context import QUEUED, Backends
+from memproxy.api.fields import (
+    MAX_MESSAGES,
+    Id,
+    Label,
+    MessageContent,
+    Metadata,
+    OptionalTime,
+    Role,
+    TurnId,
+    parse_content,
+)
+from memproxy.api.models import Body, one_of
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Source
 from memproxy.core.protocol import TurnsBody
@@ -37,6 +46,105 @@ UNTIMED = datetime(1, 1, 1, tzinfo=UTC)
 """Stands for "no timestamp" in a turn's identity: the same turns sent twice without one are the same turns."""
 
 
+RESERVED_METADATA = frozenset({"role", "seq", "name"})
+"""Keys of a turn's metadata that are ours."""
+
+_INSTEAD = ("tool_calls", "tool_call_id", "function_call", "refusal", "audio")
+"""What a message without text may hold instead; a tool may also have answered nothing."""
+
+Unread = Annotated[Any, Field(description="Taken, as chat takes it, and not kept.")]
+
+
+class MessageBody(Body):
+    """One message of a conversation, as chat takes it and answers it: beside what it says, what it calls is not kept. A
+    message without text (it only calls tools, or shows a picture) is no turn.
+    """
+
+    role: Role
+    id: TurnId | None = None
+    name: Label | None = None
+    timestamp: OptionalTime = None
+    tool_calls: Unread = None
+    tool_call_id: Unread = None
+    function_call: Unread = None
+    refusal: Unread = None
+    audio: Unread = None
+    annotations: Unread = None
+    reasoning: Unread = None
+    reasoning_content: Unread = None
+    content: MessageContent = Field("", validate_default=True)
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _says_or_calls(cls, content: object, info: ValidationInfo) -> object:
+        """Only what stands for something else may be without text; any other message is a mistake."""
+        return parse_content(content, silent=any(info.data.get(name) for name in _INSTEAD))
+
+
+class NewTurns(Body):
+    """`POST /v1/memory/turns`. ``timestamp`` is the time of the messages that have none of their own."""
+
+    session_id: Id | None = None
+    user_id: Id | None = None
+    project_id: Id | None = None
+    agent_id: Id | None = None
+    messages: Annotated[list[MessageBody], FailFast(), Field(min_length=1, max_length=MAX_MESSAGES)]
+    timestamp: OptionalTime = None
+    metadata: Metadata = Field({})
+
+    @field_validator("metadata")
+    @classmethod
+    def _metadata_is_theirs(cls, metadata: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(RESERVED_METADATA & metadata.keys()):
+            raise ValueError(f"must not set {', '.join(taken)}: these say who spoke and in which order")
+        return metadata
+
+
+class TurnsQuery(Body):
+    """The query string of `POST /v1/memory/turns`."""
+
+    wait: bool = False
+
+
+class TurnIds(msgspec.Struct, kw_only=True):
+    """The ids of the turns, one for each message."""
+
+    turn_ids: list[str]
+    session_id: str
+    conflicts: list[str] | UnsetType = UNSET
+    learning: Annotated[Any, one_of("done", "pending")] | UnsetType = UNSET
+
+
+@call(
+    "POST",
+    "/v1/memory/turns",
+    "memory:write",
+    "Ingest a conversation as verbatim turns.",
+    statuses=(201, 202),
+    errors=(429,),
+)
+async def ingest(api: Backends, asked: Call, query: TurnsQuery, body: NewTurns) -> Reply[TurnIds]:
+    """Store the messages in order; 201 when they can be found, 202 when they wait for the store."""
+    scope = asked.scope(body.session_id)
+    if scope.session is None:
+        scope = msgspec.structs.replace(scope, session=asked.new_id("ses"))
+    check_ids(body)
+    deadline = asyncio.get_running_loop().time() + WAIT_S
+    messages = await _messages(api, scope, body, asked.identity.only_project)
+    await api.quotas.admit_turns(scope, sum(bool(message.content.strip()) for message in messages))
+    number = await _append(api, scope, body, messages, Source.API)
+    indexed = number is None or await _is_indexed(api, scope, number, deadline)
+    pairs = zip(body.messages, messages, strict=True)
+    given_ids = {kept.id or "": given.id or kept.id or "" for given, kept in pairs}
+    taken = TurnIds(turn_ids=[given_ids[message.id or ""] for message in messages], session_id=scope.session or "")
+    if indexed and (conflicts := await conflicting(api, scope, _named(body, messages))):
+        taken.conflicts = [given_ids[name] for name in conflicts]
+    if query.wait:
+        learned = indexed and await api.worker.learned(scope, _left(deadline))
+        taken.learning = "done" if learned else "pending"
+    return Reply(taken, 201) if indexed else Reply(taken, 202, QUEUED)
+
+
 class Said(msgspec.Struct, frozen=True):
     """A conversation in the journal: its row's number (None when nothing was said), its scope, and those of its
     messages that say something under an id of their own.
@@ -47,130 +155,97 @@ class Said(msgspec.Struct, frozen=True):
     named: list[Message]
 
 
-class Turns:
-    """The ingest call."""
+async def journalled(api: Backends, scope: Scope, body: NewTurns, *, source: Source, only_project: str | None) -> Said:
+    """Journal a conversation of the owner, without waiting."""
+    scope = Scope(
+        tenant=scope.tenant,
+        user=scope.user,
+        project=only_project or body.project_id,
+        agent=body.agent_id,
+        session=body.session_id or f"ses_{uuid.uuid4().hex}",
+    )
+    messages = await _messages(api, scope, body, only_project)
+    return Said(await _append(api, scope, body, messages, source), scope, _named(body, messages))
 
-    def __init__(self, backends: Backends, writer: Writer) -> None:
-        self._backends = backends
-        self._writer = writer
-        self._max_bytes = backends.settings.server.max_body_bytes
-        self._redact = frozenset[str](backends.settings.privacy.redact)
 
-    async def ingest(self, request: Request) -> Response:
-        """Store the messages in order; 201 when they can be found, 202 when they wait for the store."""
-        identity = caller(request, "memory:write")
-        wait = read_query(request, TurnsQuery).wait
-        body = await read_body(request, NewTurns, self._max_bytes)
-        scope = resolve_scope(
-            identity, user=body.user_id, project=body.project_id, agent=body.agent_id, session=body.session_id
-        )
-        if scope.session is None:
-            scope = msgspec.structs.replace(scope, session=new_id(request, "ses", uuid.uuid4().hex))
-        check_ids(body)
-        deadline = asyncio.get_running_loop().time() + WAIT_S
-        messages = await self._messages(scope, body, identity.only_project)
-        await self._backends.quotas.admit_turns(scope, sum(bool(message.content.strip()) for message in messages))
-        indexed = await self._index(scope, body, messages, deadline)
-        pairs = zip(body.messages, messages, strict=True)
-        called = {kept.id or "": given.id or kept.id or "" for given, kept in pairs}
-        turn_ids = [called[message.id or ""] for message in messages]
-        data: dict[str, object] = {"turn_ids": turn_ids, "session_id": scope.session}
-        if indexed and (conflicts := await self.conflicts(scope, _named(body, messages))):
-            data["conflicts"] = [called[name] for name in conflicts]
-        if wait:
-            learned = indexed and await self._backends.worker.learned(scope, _left(deadline))
-            data["learning"] = "done" if learned else "pending"
-        return answer(data, 201) if indexed else answer(data, 202, QUEUED)
-
-    async def _messages(self, scope: Scope, body: NewTurns, only_project: str | None) -> list[Message]:
-        """The messages as they are kept, each with the id that it will have. Ids that a key of one project gives are
-        the project's own, but for those by which it sees a turn of the conversation.
-        """
-        given = [self._kept(message, body.timestamp) for message in body.messages]
-        names = _names(scope, given)
-        if only_project is not None:
-            chosen = [message.id for message in given if message.id is not None]
-            seen = (await self._stored(scope, chosen)).keys()
-            names = [
-                name_within(only_project, message.id) if message.id is not None and message.id not in seen else name
-                for message, name in zip(given, names, strict=True)
-            ]
-        return [msgspec.structs.replace(message, id=name) for message, name in zip(given, names, strict=True)]
-
-    def _kept(self, message: MessageBody, default_time: datetime | None) -> Message:
-        return Message(
+async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: str | None) -> list[Message]:
+    """The messages as they are kept, each with the id that it will have (CONTRACT section 6): its own, else one made of
+    what identifies it and of its occurrence within this call. Ids that a key of one project gives are the project's
+    own, but for those by which it sees a turn of the conversation.
+    """
+    given = [
+        Message(
             role=message.role,
-            content=redact(strip_blocks(message.content), self._redact),
+            content=redact(strip_blocks(message.content), api.redacted),
             id=message.id,
-            name=redact(message.name, self._redact) if message.name else None,
-            timestamp=message.timestamp or default_time,
+            name=redact(message.name, api.redacted) if message.name else None,
+            timestamp=message.timestamp or body.timestamp,
         )
+        for message in body.messages
+    ]
+    seen: dict[tuple[str, str, datetime], int] = {}
+    names = []
+    for message in given:
+        said_at = message.timestamp or UNTIMED
+        key = (message.role, message.content, said_at)
+        names.append(turn_id(scope, message, seen.setdefault(key, 0), said_at))
+        seen[key] += 1
+    if only_project is not None:
+        stored = await _stored(api, scope, [message.id for message in given if message.id is not None])
+        names = [
+            name_within(only_project, message.id) if message.id is not None and message.id not in stored else name
+            for message, name in zip(given, names, strict=True)
+        ]
+    return [msgspec.structs.replace(message, id=name) for message, name in zip(given, names, strict=True)]
 
-    async def journalled(self, scope: Scope, body: NewTurns, *, source: Source, only_project: str | None) -> Said:
-        """Journal a conversation of the owner, without waiting."""
-        scope = Scope(
-            tenant=scope.tenant,
-            user=scope.user,
-            project=only_project or body.project_id,
-            agent=body.agent_id,
-            session=body.session_id or f"ses_{uuid.uuid4().hex}",
-        )
-        messages = await self._messages(scope, body, only_project)
-        return Said(await self._append(scope, body, messages, source), scope, _named(body, messages))
 
-    async def conflicts(self, scope: Scope, named: Sequence[Message]) -> list[str]:
-        """The ids of those messages of a session, indexed by now, under which another one is stored: it came first and
-        stays (an id names one statement for ever). Only of those that the scope sees, and empty where the store went
-        away meanwhile.
-        """
-        said = {message.id or "": (message.role, message.content) for message in named}
-        kept = await self._stored(scope, list(said))
-        return [name for name in said if name in kept and kept[name] != said[name]]
+async def conflicting(api: Backends, scope: Scope, named: Sequence[Message]) -> list[str]:
+    """The ids of those messages of a session, indexed by now, under which another one is stored: it came first and
+    stays (an id names one statement for ever). Only of those that the scope sees, and empty where the store went away
+    meanwhile.
+    """
+    said = {message.id or "": (message.role, message.content) for message in named}
+    kept = await _stored(api, scope, list(said))
+    return [name for name in said if name in kept and kept[name] != said[name]]
 
-    async def _stored(self, scope: Scope, ids: Sequence[str]) -> dict[str, tuple[object, str]]:
-        """Who says what in those turns of a session, by these ids, that the scope sees; nothing while the store is
-        away.
-        """
-        kept: dict[str, tuple[object, str]] = {}
-        here = msgspec.structs.replace(scope, session=None)
+
+async def _stored(api: Backends, scope: Scope, ids: Sequence[str]) -> dict[str, tuple[object, str]]:
+    """Who says what in those turns of a session, by these ids, that the scope sees; nothing while the store is away."""
+    kept: dict[str, tuple[object, str]] = {}
+    here = msgspec.structs.replace(scope, session=None)
+    try:
+        for begin in range(0, len(ids), _MOST_IDS):
+            some = tuple(ids[begin : begin + _MOST_IDS])
+            where = MemoryFilter(ids=some, kinds=(Kind.TURN,), session_ids=(scope.session or "",))
+            page = await api.store.page(here, where, limit=_MOST_IDS)
+            kept |= {turn.id: (turn.metadata.get("role"), turn.content) for turn in page.memories}
+    except StoreUnavailable:
+        return {}
+    return kept
+
+
+async def _append(api: Backends, scope: Scope, body: NewTurns, messages: list[Message], source: Source) -> int | None:
+    """Journal the messages that say something; the row's number, None where none does."""
+    turns = TurnsBody(
+        messages=[message for message in messages if message.content.strip()],
+        said_at=api.clock.now(),
+        source=source,
+        metadata=redact_all(body.metadata, api.redacted),
+    )
+    return await api.append(scope, JournalKind.TURNS, turns) if turns.messages else None
+
+
+async def _is_indexed(api: Backends, scope: Scope, number: int, deadline: float) -> bool:
+    """Wait until the row's turns are indexed; False when the store is away, or has no room for them."""
+    while not await api.worker.applied(number, min(STEP_S, _left(deadline))):
+        if _left(deadline) <= 0 or api.worker.waits(scope):
+            return False
         try:
-            for begin in range(0, len(ids), _MOST_IDS):
-                some = tuple(ids[begin : begin + _MOST_IDS])
-                where = MemoryFilter(ids=some, kinds=(Kind.TURN,), session_ids=(scope.session or "",))
-                page = await self._backends.store.page(here, where, limit=_MOST_IDS)
-                kept |= {turn.id: (turn.metadata.get("role"), turn.content) for turn in page.memories}
-        except StoreUnavailable:
-            return {}
-        return kept
-
-    async def _append(self, scope: Scope, body: NewTurns, messages: list[Message], source: Source) -> int | None:
-        turns = TurnsBody(
-            messages=[message for message in messages if message.content.strip()],
-            said_at=self._backends.clock.now(),
-            source=source,
-            metadata=redact_all(body.metadata, self._redact),
-        )
-        return await self._writer.append(scope, JournalKind.TURNS, turns) if turns.messages else None
-
-    async def _index(self, scope: Scope, body: NewTurns, messages: list[Message], deadline: float) -> bool:
-        """Journal the turns that say something and wait until they are indexed; False when the store is away, or
-        has no room for them.
-        """
-        number = await self._append(scope, body, messages, Source.API)
-        if number is None:
-            return True
-        while not await self._backends.worker.applied(number, min(STEP_S, _left(deadline))):
-            if _left(deadline) <= 0 or self._backends.worker.waits(scope) or not await self._store_answers():
-                return False
-        return True
-
-    async def _store_answers(self) -> bool:
-        try:
-            self._backends.require_store()
-            await self._backends.store.points()
+            api.require_store()
+            await api.store.points()
         except StoreUnavailable:
             return False
-        return True
+    return True
 
 
 def _named(body: NewTurns, messages: Sequence[Message]) -> list[Message]:
@@ -196,19 +271,6 @@ def check_ids(body: NewTurns) -> None:
                 "of its own.",
                 param=f"messages.{place}.id",
             )
-
-
-def _names(scope: Scope, messages: Sequence[Message]) -> list[str]:
-    """The turn ids (CONTRACT section 6): a message's own id, else what identifies it; occurrence within this call."""
-    seen: dict[tuple[str, str, datetime], int] = {}
-    names = []
-    for message in messages:
-        said_at = message.timestamp or UNTIMED
-        key = (message.role, message.content, said_at)
-        occurrence = seen.get(key, 0)
-        seen[key] = occurrence + 1
-        names.append(turn_id(scope, message, occurrence, said_at))
-    return names
 
 
 def _left(deadline: float) -> float:

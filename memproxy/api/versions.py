@@ -5,14 +5,14 @@ and PATCH does no harm, and two answers of one tag may differ in ``access_count`
 """
 
 import re
-from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memproxy.api.http import answer
-from memproxy.core.memory import Memory, to_public
+from memproxy.api.calls import Reply
+from memproxy.core.memory import Memory
 from memproxy.core.version import digest, version_of
 from memproxy.errors import PreconditionFailed, RequestError
 
@@ -27,21 +27,16 @@ def tagged(memory: Memory) -> dict[str, str]:
     return {"etag": f'"{version_of(memory)}"'}
 
 
-def memory_answer(request: Request, memory: Memory, *, nulls: bool) -> Response:
-    """One memory; 304 without a body when the caller has this version. ``nulls`` as in `to_public`."""
-    return _unless_known(request, to_public(memory, nulls=nulls), tagged(memory))
-
-
-def list_answer(request: Request, data: object) -> Response:
-    """A list or what else has no version of its own; 304 without a body when the caller has just this."""
-    return _unless_known(request, data, {"etag": f'W/"{digest(msgspec.json.encode(data))}"'})
-
-
-def _unless_known(request: Request, data: object, headers: Mapping[str, str]) -> Response:
-    known = _tags(request, "if-none-match")
+def answer_unless_known(request: Request, reply: Reply[Any]) -> Response:
+    """The answer with its ETag; what has no version of its own is named by its bytes. 304 without a body when a GET's
+    caller has this version.
+    """
+    body = msgspec.json.encode(reply.data)
+    headers = {"etag": f'W/"{digest(body)}"', **reply.headers}
+    known = _tags(request, "if-none-match") if request.method in {"GET", "HEAD"} else None
     if known is not None and (ANY in known or headers["etag"].removeprefix("W/").strip('"') in known):
-        return Response(status_code=304, headers=headers)
-    return answer(data, 200, headers)
+        return Response(status_code=304, headers={"etag": headers["etag"]})
+    return Response(body, headers=headers, media_type="application/json")
 
 
 def expected(request: Request, memory: Memory) -> dict[str, str]:

@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from memproxy.api.fields import MAX_METADATA_BYTES, check_metadata, parse_content, parse_time
 from memproxy.api.http import validate
-from memproxy.api.schemas import ListQuery, MemoryEdit, NewMemory, NewTurns, SearchBody
+from memproxy.api.memories import MemoryEdit, NewMemory
+from memproxy.api.models import ListQuery
+from memproxy.api.recalling import SearchBody
+from memproxy.api.turns import NewTurns
 from memproxy.errors import RequestError
 
 JSON = st.recursive(

@@ -1,0 +1,253 @@
+"""`/v1/memory/settings`, `/stats` and `/audit`: what a user chose of memory, how much there is, and who did what."""
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import BeforeValidator, WithJsonSchema
+
+from memproxy.api.calls import Call, call
+from memproxy.api.context import Backends
+from memproxy.api.fields import Id, Limit
+from memproxy.api.models import Body, Cursor, Instant, UserQuery, one_of
+from memproxy.api.pages import number_after, write_cursor
+from memproxy.api.versions import check_expected
+from memproxy.auth import speaks_for_all
+from memproxy.core.choices import NOTHING_CHOSEN
+from memproxy.core.choices import Choices as Chosen
+from memproxy.core.memory import Kind
+from memproxy.core.scope import Scope
+from memproxy.core.version import digest
+from memproxy.errors import Forbidden, RequestError
+from memproxy.ports import MemoryFilter
+
+_LAST_ENTRY = 2**53 - 1
+
+
+def read_switch(value: object) -> object:
+    """``on`` and ``off`` stand for true and false."""
+    return {"on": True, "off": False}.get(value, value) if isinstance(value, str) else value
+
+
+Switch = Annotated[
+    bool,
+    BeforeValidator(read_switch),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": ["on", "off"]}]}),
+]
+
+
+class SettingsQuery(Body):
+    """`GET /v1/memory/settings`: whose, and of which agent."""
+
+    user_id: Id | None = None
+    agent_id: Id | None = None
+
+
+class SettingsBody(Body):
+    """`PUT /v1/memory/settings`: what is left out or null comes from the wider place (agent, user, configuration)."""
+
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    mode: Literal["on", "read", "write", "off"] | None = None
+    limit: Limit | None = None
+    rerank: Switch | None = None
+    learning: Switch | None = None
+
+
+class OwnChoices(msgspec.Struct):
+    """What was chosen for just this place."""
+
+    mode: Annotated[Any, one_of("on", "read", "write", "off", None)]
+    limit: int | None
+    rerank: bool | None
+    learning: bool | None
+
+
+class Choices(msgspec.Struct, kw_only=True):
+    """What holds for a user (an agent), with what was ``chosen`` for just this place and what comes from a wider."""
+
+    user_id: str
+    agent_id: str | None
+    mode: Annotated[Any, one_of("on", "read", "write", "off")]
+    limit: int
+    rerank: bool
+    learning: bool
+    chosen: OwnChoices
+
+
+@call(
+    "GET",
+    "/v1/memory/settings",
+    "memory:read",
+    "What a user (or one agent of a user) chose of memory, and what holds.",
+    query=SettingsQuery,
+    etag=True,
+)
+async def read_settings(api: Backends, asked: Call) -> Choices:
+    """As they hold in every process."""
+    scope = _settings_place(asked)
+    api.require_state()
+    return await _settings(api, scope)
+
+
+@call(
+    "PUT",
+    "/v1/memory/settings",
+    "memory:write",
+    "Choose whether memory recalls, keeps and learns; in place of what was chosen before.",
+    query=UserQuery,
+    etag=True,
+    if_match=True,
+)
+async def write_settings(api: Backends, asked: Call, body: SettingsBody) -> Choices:
+    """They hold in every process when this is answered."""
+    scope = _settings_place(asked)
+    if asked.identity.bound_project:
+        raise Forbidden("Settings hold in all projects: a key that is bound to one cannot change them.")
+    if body.rerank and api.settings.recall.rerank == "none":
+        raise RequestError("rerank: this server has no reranker (recall.rerank is none).", param="rerank")
+    api.require_state()
+    chosen = Chosen(mode=body.mode, limit=body.limit, rerank=body.rerank, learning=body.learning)
+    async with api.locks.of(*scope.owner):
+        check_expected(asked.request, digest(msgspec.json.encode(await _settings(api, scope))))
+        await api.state.choose(scope, chosen, api.clock.now())
+        return await _settings(api, scope)
+
+
+def _settings_place(asked: Call) -> Scope:
+    scope = asked.scope()
+    return Scope(tenant=scope.tenant, user=scope.user, agent=scope.agent)
+
+
+async def _settings(api: Backends, scope: Scope) -> Choices:
+    recall = api.settings.recall
+    own = await api.state.own_choices(scope) or NOTHING_CHOSEN
+    holds = await api.state.choices(scope)
+    return Choices(
+        user_id=scope.user,
+        agent_id=scope.agent,
+        mode=holds.mode or "on",
+        limit=holds.limit if holds.limit is not None else recall.limit,
+        rerank=holds.rerank is not False and recall.rerank != "none",
+        learning=holds.learns and api.settings.learn.enabled,
+        chosen=OwnChoices(own.mode, own.limit, own.rerank, own.learning),
+    )
+
+
+class Tokens(msgspec.Struct):
+    """What model calls used."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+Cost = dict[str, Tokens]
+"""By what the models were asked for."""
+
+
+class StoredCounts(msgspec.Struct):
+    """Memories by kind."""
+
+    active: int
+    total: int
+    kinds: dict[str, dict[str, int]]
+
+
+class TenantCost(msgspec.Struct):
+    """What the tenant's model calls used today (UTC), and in the last year."""
+
+    today: Cost
+    year: Cost
+
+
+class Stats(msgspec.Struct):
+    """How much there is of a user; ``cost`` is the tenant's, for who speaks for all of it."""
+
+    memories: StoredCounts
+    queues: dict[str, dict[str, int]]
+    cost: TenantCost | None
+    erasure: Annotated[Any, one_of("complete", "pending")] | msgspec.UnsetType = msgspec.UNSET
+
+
+@call(
+    "GET",
+    "/v1/memory/stats",
+    ("memory:read", "admin"),
+    "How many memories there are, and what waits to be written.",
+    query=UserQuery,
+)
+async def stats(api: Backends, asked: Call) -> Stats:
+    """Of one user; and what models cost the tenant."""
+    identity = asked.identity
+    scope = Scope(tenant=identity.tenant, user=asked.user, project=identity.project, agent=identity.agent)
+    api.require_store()
+    api.require_state()
+    kinds: dict[str, dict[str, int]] = {}
+    for kind in Kind:
+        where = MemoryFilter(kinds=(kind,), now=api.clock.now())
+        total = await api.store.count(scope, where)
+        active = await api.store.count(scope, msgspec.structs.replace(where, active=True)) if total else 0
+        kinds[kind.value] = {"active": active, "total": total}
+    return Stats(
+        memories=StoredCounts(
+            active=sum(counts["active"] for counts in kinds.values()),
+            total=sum(counts["total"] for counts in kinds.values()),
+            kinds=kinds,
+        ),
+        # how many of the user's rows wait says how much is said in other projects
+        queues={} if identity.bound_project else await api.state.backlog(scope),
+        # what a tenant's learning costs says how much its other users talk
+        cost=await _cost(api, scope.tenant) if speaks_for_all(identity) else None,
+        erasure="pending" if api.eraser.pending else "complete",
+    )
+
+
+async def _cost(api: Backends, tenant: str) -> TenantCost:
+    today = api.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    spent = [await api.state.tokens_spent(tenant, since=since) for since in (today, today - timedelta(days=365))]
+    return TenantCost(*({source: Tokens(*used) for source, used in one.items()} for one in spent))
+
+
+class AuditQuery(Body):
+    """`GET /v1/memory/audit`."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class AuditedOperation(msgspec.Struct):
+    """Who did what, when: ids and counts, never content."""
+
+    at: Instant
+    by: str
+    action: str
+    scope: dict[str, str]
+    counts: dict[str, int]
+
+
+class AuditPage(msgspec.Struct):
+    """One page of the audit log."""
+
+    data: list[AuditedOperation]
+    next_cursor: str | None
+
+
+@call(
+    "GET",
+    "/v1/memory/audit",
+    "admin",
+    "Administrative and erasing operations on the tenant, newest first; never content.",
+)
+async def audit_log(api: Backends, asked: Call, query: AuditQuery) -> AuditPage:
+    """What `Backends.audit` wrote down."""
+    before = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
+    api.require_state()
+    found = await api.state.audit(asked.identity.tenant, before=before, limit=query.limit + 1)
+    page, more = found[: query.limit], found[query.limit :]
+    return AuditPage(
+        [
+            AuditedOperation(one.entry.at, one.entry.by, one.entry.action, one.entry.scope, one.entry.counts)
+            for one in page
+        ],
+        write_cursor("audit", page[-1].number) if more else None,
+    )

@@ -1,0 +1,258 @@
+"""What is forgotten: one memory, a place, a conversation, a user; and what retention would erase of a user now."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import product
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from memproxy.api.calls import Call, Reply, call
+from memproxy.api.context import FACTS, QUEUED, Backends, find, sees_session
+from memproxy.api.fields import Id
+from memproxy.api.memories import place_of
+from memproxy.api.models import Body, Deleted, OneQuery, UserQuery, one_of
+from memproxy.api.versions import expected
+from memproxy.auth import clean_id, resolve_project
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import Deletion, PlanBody
+from memproxy.core.scope import Scope
+from memproxy.errors import Forbidden, MemoryUnavailable, NotFound, RequestError, StoreUnavailable
+from memproxy.ports import MemoryFilter
+from memproxy.retention.leftovers import forget_queries_of
+
+ERASURE = "x-memproxy-erasure"
+"""Header of a deletion's answer: ``complete``, or ``pending`` while deleted text may be in the store's files."""
+
+MOST_SHOWN = 1_000
+"""Memories that a dry run names, those that would go first."""
+
+_MOST_COUNTED = 200
+"""Facts of one message that are looked at when it is deleted; beyond them they go uncounted."""
+
+
+class ScopeQuery(Body):
+    """`DELETE /v1/memory`: at least one of these."""
+
+    user_id: Id | None = None
+    project_id: Id | None = None
+    session_id: Id | None = None
+
+
+class PruneBody(Body):
+    """The body of `POST /v1/memory/prune`; it may be left out. ``dry_run``: tell what would go, and change nothing."""
+
+    user_id: Id | None = None
+    dry_run: bool = False
+
+
+class PrunedMemory(msgspec.Struct):
+    """A memory that would go, and why."""
+
+    memory_id: str
+    kind: str
+    active: bool
+    reason: Annotated[Any, one_of("expired", "limit")]
+    score: float
+
+
+class Pruned(msgspec.Struct):
+    """How many go, by reason; of a dry run also which."""
+
+    pruned: int
+    reasons: dict[str, int]
+    dry_run: bool
+    data: list[PrunedMemory] | UnsetType = UNSET
+
+
+def _deleted(count: int, *, applied: bool, erased: bool = False) -> Reply[Deleted]:
+    """``erased``: no byte of it is in a file any more; else that is so in a while."""
+    erasure = {ERASURE: "complete" if erased and applied else "pending"}
+    if applied:
+        return Reply(Deleted(count), headers=erasure)
+    return Reply(Deleted(count, queued=True), 202, QUEUED | erasure)
+
+
+@call(
+    "DELETE",
+    "/v1/memory/{id}",
+    "memory:write",
+    "Forget one memory.",
+    statuses=(200, 202),
+    errors=(404,),
+    if_match=True,
+)
+async def forget(api: Backends, asked: Call, query: OneQuery) -> Reply[Deleted]:
+    """With a message goes what was learned from it alone."""
+    scope = asked.scope(query.session_id)
+    async with api.locks.of(*scope.owner):
+        memory = await find(api, scope, asked.path["id"], session=query.session_id)
+        if memory.kind is Kind.TURN and memory.session_id is not None:  # its namesake in another session stays
+            plan = PlanBody(delete_where=Deletion(ids=[memory.id], session_ids=[memory.session_id]))
+        else:
+            plan = PlanBody(deletes=[memory.id])
+        plan.expects = expected(asked.request, memory)
+        facts = await _facts_of(api, scope, memory)
+        applied = await api.write(place_of(scope, memory), plan)
+        await api.state.erase_answers(scope)
+        deleted = 1
+        if applied:
+            await api.receipts_written()
+            await forget_queries_of(api.state, scope, [memory])
+            deleted += await _gone(api, scope, facts)
+    api.quotas.forgotten(scope)
+    await api.audit(asked.identity, "memory.forget", {"deleted": deleted}, user_id=scope.user, memory_id=memory.id)
+    return _deleted(deleted, applied=applied)
+
+
+async def _facts_of(api: Backends, scope: Scope, memory: Memory) -> list[str]:
+    """The ids of the facts that rest on a message, as far as the caller sees them and that can be told now."""
+    if memory.kind is not Kind.TURN:
+        return []
+    try:
+        where = MemoryFilter(turn_ids=(memory.id,), kinds=FACTS)
+        page = await api.store.page(scope, where, limit=_MOST_COUNTED)
+    except StoreUnavailable:
+        return []
+    return [fact.id for fact in page.memories]
+
+
+async def _gone(api: Backends, scope: Scope, facts: Sequence[str]) -> int:
+    """How many of these are not there any more; others may have been written and deleted meanwhile."""
+    try:
+        where = MemoryFilter(ids=tuple(facts), kinds=FACTS)
+        return len(facts) - await api.store.count(scope, where) if facts else 0
+    except StoreUnavailable:
+        return 0
+
+
+@call("DELETE", "/v1/memory", "memory:write", "Forget by scope.", statuses=(200, 202))
+async def forget_scope(api: Backends, asked: Call, query: ScopeQuery) -> Reply[Deleted]:
+    """Never without a scope that was named for this call. A caller who stands in a project or agent (by header) forgets
+    what is of that one only.
+    """
+    if query.user_id is None and query.project_id is None and query.session_id is None:
+        raise RequestError(
+            "Nothing is deleted without a scope: give user_id, project_id or session_id.", param="user_id"
+        )
+    scope = Scope(tenant=asked.identity.tenant, user=asked.user)
+    project = resolve_project(asked.identity, query.project_id)
+    gone = Deletion(
+        session_ids=_some(query.session_id), project_ids=_some(project), agent_ids=_some(asked.identity.agent)
+    )
+    deleted, applied = await _forget_where(api, scope, gone)
+    about = {"user_id": scope.user, "session_id": query.session_id, "project_id": project}
+    await api.audit(asked.identity, "memory.forget_scope", {"deleted": deleted}, **about)
+    return _deleted(deleted, applied=applied)
+
+
+@call(
+    "DELETE",
+    "/v1/memory/sessions/{id}",
+    "memory:write",
+    "Undo a conversation: what was learned from it alone goes, what that superseded is active again.",
+    query=UserQuery,
+    statuses=(200, 202),
+    errors=(404,),
+)
+async def forget_session(api: Backends, asked: Call) -> Reply[Deleted]:
+    """A caller who stands in a project (agent) undoes what it sees of it."""
+    scope = msgspec.structs.replace(asked.scope(), session=None)
+    session = clean_id(asked.path["id"], "session_id")
+    there = not asked.identity.bound_project or await sees_session(api, scope, session, api.write_timeout_s)
+    deleted, applied = await _forget_by(api, scope, PlanBody(undo_session=session), MemoryFilter())
+    await api.audit(asked.identity, "session.undo", {"deleted": deleted}, user_id=scope.user, session_id=session)
+    if applied and not there:
+        raise NotFound(f"No conversation has the id {session[:200]!r}.", param="session_id")
+    return _deleted(deleted, applied=applied)
+
+
+@call(
+    "DELETE",
+    "/v1/memory/users/{id}",
+    ("memory:write", "admin"),
+    "Forget everything of a user.",
+    statuses=(200, 202),
+    names_user=True,
+)
+async def forget_user(api: Backends, asked: Call) -> Reply[Deleted]:
+    """``admin`` may erase whom it may not read."""
+    scope = Scope(tenant=asked.identity.tenant, user=asked.user)
+    if asked.identity.bound_project:
+        raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
+    deleted, applied = await _forget_where(api, scope, Deletion())
+    erased = False
+    if applied:  # deleted text stays in the store's files until they are written anew: here that is worth the pause
+        with suppress(MemoryUnavailable):  # the disk has no room for it now; the eraser says so, and tries again
+            await api.eraser.now()
+            erased = True
+    await api.audit(asked.identity, "user.erase", {"deleted": deleted}, user_id=scope.user)
+    return _deleted(deleted, applied=applied, erased=erased)
+
+
+async def _forget_where(api: Backends, scope: Scope, gone: Deletion) -> tuple[int, bool]:
+    where = MemoryFilter(
+        session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids), agent_ids=tuple(gone.agent_ids)
+    )
+    return await _forget_by(api, scope, PlanBody(delete_where=gone), where)
+
+
+async def _forget_by(api: Backends, scope: Scope, plan: PlanBody, where: MemoryFilter) -> tuple[int, bool]:
+    """Delete by a plan, in the journal's order: what waits to be written before it is deleted, too. With it goes what
+    the state holds of the owner, or of the session (`learn.erasure`), be it later. Answers how many memories went of
+    those that match and that the scope sees, and whether that is done.
+    """
+    async with api.locks.of(*scope.owner):
+        await api.receipts_written()
+        # what is known to wait is not waited for: the deletion may go ahead of it
+        settled = not api.worker.waits(scope) and await api.write(scope, PlanBody())
+        before = await api.store.count(scope, where) if settled else 0
+        applied = await api.write(scope, plan, erases=_emptied_by(scope, plan))
+        await api.state.erase_answers(scope)
+        after = await api.store.count(scope, where) if applied and settled else before
+    api.quotas.forgotten(scope)
+    return max(0, before - after), applied
+
+
+def _emptied_by(scope: Scope, plan: PlanBody) -> tuple[Scope, ...]:
+    """The places that this plan empties: what was said there before, and is still on its way, goes too."""
+    owner = Scope(tenant=scope.tenant, user=scope.user)
+    if plan.undo_session is not None:
+        return (msgspec.structs.replace(scope, session=plan.undo_session),)
+    gone = plan.delete_where or Deletion()
+    lists: list[Sequence[str | None]] = [gone.session_ids, gone.project_ids, gone.agent_ids]
+    places = product(*(names or (None,) for names in lists))
+    return tuple(msgspec.structs.replace(owner.at(project, agent), session=one) for one, project, agent in places)
+
+
+def _some(value: str | None) -> list[str]:
+    return [] if value is None else [value]
+
+
+@call(
+    "POST",
+    "/v1/memory/prune",
+    "memory:write",
+    "Erase what has expired or is over the limit, or tell what would go.",
+    body_optional=True,
+)
+async def prune(api: Backends, asked: Call, body: PruneBody) -> Pruned:
+    """With ``dry_run`` nothing is changed."""
+    scope = asked.scope()
+    api.require_store()
+    api.require_state()
+    if not body.dry_run:
+        if asked.identity.bound_project:
+            raise Forbidden("Pruning concerns all projects: a key that is bound to one can only ask (dry_run).")
+        gone = await api.pruner.prune(scope)
+        api.quotas.forgotten(scope)
+        return Pruned(gone.total(), dict(gone), dry_run=False)
+    due = await api.pruner.due(scope)
+    found = [one for one in due if scope.sees(one.memory.project_id, one.memory.agent_id)]
+    data = [
+        PrunedMemory(one.memory.id, one.memory.kind.value, one.memory.active, one.reason, round(one.score, 4))
+        for one in found[:MOST_SHOWN]
+    ]
+    return Pruned(len(found), Counter(one.reason for one in found), dry_run=True, data=data)
