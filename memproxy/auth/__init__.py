@@ -2,20 +2,20 @@
 
 from memproxy.auth.browser import ALLOWED_ORIGIN, BrowserGuard
 from memproxy.auth.headers import MAX_ID_LENGTH, Headers, clean_id, client_key
-from memproxy.auth.modes import Authenticator, make_authenticator
-from memproxy.auth.naming import default_user, who_is_remembered
-from memproxy.auth.passthrough import ANONYMOUS, key_hash
-from memproxy.auth.users import (
+from memproxy.auth.identity import (
     administered_user,
     chat_user,
     decode_identity,
+    default_user,
     encode_identity,
     require,
     resolve_project,
     resolve_scope,
     resolve_user,
     speaks_for_all,
+    who_is_remembered,
 )
+from memproxy.auth.modes import ANONYMOUS, Authenticator, key_hash, make_authenticator
 
 __all__ = [
     "ALLOWED_ORIGIN",

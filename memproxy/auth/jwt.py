@@ -14,9 +14,8 @@ from typing import Any, Protocol
 import jwt
 
 from memproxy.auth.headers import Headers, clean_id, client_key
-from memproxy.auth.jwks import LOOK_S, JwksFile, JwksUrl
-from memproxy.auth.naming import named_identity
-from memproxy.auth.signing_keys import UNUSABLE, SigningKey, chosen, usable_algorithms
+from memproxy.auth.identity import named_identity
+from memproxy.auth.jwks import LOOK_S, UNUSABLE, JwksFile, JwksUrl, SigningKey, chosen, usable_algorithms
 from memproxy.core.audit import BY_JWT
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS

@@ -14,7 +14,7 @@ from time import monotonic
 import msgspec
 
 from memproxy.auth.headers import Headers, client_key
-from memproxy.auth.naming import named_identity
+from memproxy.auth.identity import named_identity
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord, id_of, matches
 from memproxy.errors import StateUnavailable, Unauthenticated

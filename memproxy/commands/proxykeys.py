@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from memproxy.auth import default_user
-from memproxy.auth.naming import ACT_AS_USER
+from memproxy.auth.identity import ACT_AS_USER
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, hashed, is_hash, new_key
 from memproxy.errors import ConfigError

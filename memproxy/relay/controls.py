@@ -10,8 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from memproxy.auth import Headers, chat_user, clean_id, resolve_project
-from memproxy.auth.naming import ACT_AS_USER
-from memproxy.auth.users import OUR_USER_FIELD, may_name
+from memproxy.auth.identity import ACT_AS_USER, OUR_USER_FIELD, may_name
 from memproxy.core.choices import Choices
 from memproxy.core.protocol import Identity, RecallLimits
 from memproxy.errors import Forbidden, RequestError

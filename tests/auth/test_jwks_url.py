@@ -11,9 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from memproxy.auth import Headers
-from memproxy.auth.jwks import JwksUrl
+from memproxy.auth.jwks import MOST_JWKS_BYTES, JwksUrl
 from memproxy.auth.jwt import JwtAuthenticator
-from memproxy.auth.signing_keys import MOST_JWKS_BYTES
 from memproxy.commands import app
 from memproxy.errors import AuthUnavailable, Unauthenticated
 from memproxy.settings import JwtSettings
