@@ -43,12 +43,14 @@ def named_by(replaces: str, known: Sequence[Memory]) -> Memory | None:
 
 
 def says_exactly(memory: Memory, text: str) -> bool:
-    """Whether a text is the memory's own sentence, case, blanks and end marks aside."""
+    """Whether a text is the memory's own sentence, case, blanks, end marks and "User" at its head aside."""
     return _plain(memory.content) == _plain(text)
 
 
 def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").casefold().split()).strip(" .!?…。！？\"'")
+    """A statement's words in lower case; that it is one about the user may be left out."""
+    said = " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").casefold().split()).strip(" .!?…。！？\"'")
+    return said.removeprefix("the ").removeprefix("user ")
 
 
 def _says_nearly(memory: Memory, text: str, said: frozenset[str]) -> bool:

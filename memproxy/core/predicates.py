@@ -6,6 +6,25 @@ What is in no list here has one answer at a time: a new one ends the old one.
 
 from memproxy.core.stance import FEEL_ABOUT
 
+OFFERED_ONE = (
+    *("name", "birthday", "age", "lives_in", "address", "staying_in", "comes_from", "nationality", "marital_status"),
+    *("spouse", "partner", "works_at", "works_as", "salary", "university", "field_of_study", "drives", "height"),
+    *("weight", "diet", "email", "phone_number", "timezone", "answer_language", "answer_style", "gets_up_at"),
+    *("goes_to_bed_at", "bank", "doctor", "dentist"),
+)
+"""Predicates offered to an extraction model that have one answer at a time."""
+
+OFFERED_MANY = (
+    *("has_child", "has_sibling", "has_friend", "has_colleague", "has_pet", "speaks", "allergic_to", "intolerant_to"),
+    *("has_condition", "takes_medication", "likes", "dislikes", "preference", "hobby", "plays_instrument", "owns"),
+    *("uses_tool", "works_on", "goal", "wants", "plans_to", "routine", "requirement", "visited", "subscription"),
+)
+"""Predicates offered to an extraction model that may have several answers at once."""
+
+OFFERED = frozenset((*OFFERED_ONE, *OFFERED_MANY))
+OTHER = "other"
+"""What a model says in place of a predicate when none that is offered fits; its own name for it stands beside."""
+
 _SPOUSE, _PARTNER, _HOME, _EMPLOYER, _JOB = "spouse", "partner", "live_in", "employer", "job_title"
 
 SAME = {

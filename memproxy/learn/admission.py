@@ -12,7 +12,6 @@ from memproxy.learn.guard import admitted, rejection
 from memproxy.learn.idle_turns import was_asked
 from memproxy.learn.mistaken import mistaken
 from memproxy.learn.moments import dated
-from memproxy.learn.questions import exact
 from memproxy.metrics import metrics
 
 
@@ -50,7 +49,7 @@ class Admission:
 
 
 def _of_message(candidate: Extracted, heard: Heard, window: Window) -> Grounded | str:
-    """The candidate with its message, as exact as its sentence, or why it is no fact of that."""
+    """The candidate with its message, or why it is no fact of that."""
     found = ground(candidate, heard)
     if isinstance(found, str):
         return found
@@ -58,5 +57,5 @@ def _of_message(candidate: Extracted, heard: Heard, window: Window) -> Grounded 
         return "echo"
     asked = was_asked(window.turns, found.turn)
     return mistaken(found, asked=asked) or msgspec.structs.replace(
-        found, candidate=exact(dated(candidate, found.turn.created_at))
+        found, candidate=dated(candidate, found.turn.created_at)
     )

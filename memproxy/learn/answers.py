@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory
-from memproxy.core.similar import contains, names, topic
-from memproxy.core.slots import numbers, predicate_name, same_value, slot_value, subject_name, value_name
+from memproxy.core.similar import affirms, contains, names, topic
+from memproxy.core.slots import has_many, numbers, predicate_name, same_value, slot_value, subject_name, value_name
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
-from memproxy.learn.questions import asks_the_same, ends, is_listed, sort_of
 
 _LEAST_SAID = 0.3
 """Share of a repeated statement's words that its message must hold, beside its value. To take a repetition for an echo
@@ -36,6 +35,24 @@ _RETURNS = re.compile(
     re.IGNORECASE,
 )
 """What speaks of something that was so, or was spoken of, before: its value need not be said again."""
+
+
+_ENDING = re.compile(
+    r"\b(?:cancel\w*|no longer|not .{1,40}\bany ?more|stopped|quit|gave up|given up|sold|died|dead|passed away|broke up"
+    r"|split up|separated|divorced|resigned|dropped|got rid of|called off|stolen|former|ex-\w+|closed down|retired)\b",
+    re.IGNORECASE,
+)
+
+
+def ends(content: str) -> bool:
+    """Whether a sentence says that something is over ("sold the Golf", "is no longer vegan")."""
+    return _ENDING.search(content) is not None
+
+
+def turns(one: Memory, other: Memory) -> bool:
+    """Whether of two statements of one value one says that it holds and the other that it is over, or was never so."""
+    said, known = ends(one.content), ends(other.content)
+    return said != known or (not said and affirms(one) != affirms(other))
 
 
 def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
@@ -70,9 +87,7 @@ def goes_back_unsaid(candidate: Memory, found: Grounded, chain: Sequence[Memory]
         return False
     said = strip_blocks(found.turn.content)
     held = any(same_value(value, slot_value(one)) for one in chain[:-1])
-    if not held or len(said.split()) <= _REPLY or holds(said, candidate.object) or _RETURNS.search(said):
-        return False
-    return sort_of(candidate.object) != "date" or sort_of(said) != "date"
+    return held and len(said.split()) > _REPLY and not holds(said, candidate.object) and not _RETURNS.search(said)
 
 
 def _repeats(candidate: Extracted, known: Memory) -> bool:
@@ -123,11 +138,11 @@ def _rival(one: Grounded, other: Grounded) -> bool:
         return False
     if Intent.STATE not in (first.intent, second.intent) or Intent.FORGET in (first.intent, second.intent):
         return False
-    if is_listed(first) or is_listed(second) or not first.object or not second.object:
+    asked = predicate_name(first.predicate or "")[0]
+    if not first.object or not second.object or not asked or has_many(asked):
         return False
-    same = predicate_name(first.predicate or "-") == predicate_name(second.predicate or "--")
-    by_name = same and subject_name(first.subject or "user") == subject_name(second.subject or "user")
-    return by_name or asks_the_same(first, second)
+    same = asked == predicate_name(second.predicate or "")[0]
+    return same and subject_name(first.subject or "user") == subject_name(second.subject or "user")
 
 
 def _last_word(found: Grounded) -> tuple[bool, bool, int]:

@@ -15,6 +15,7 @@ import msgspec
 from memproxy.core.block import quote, strip_blocks
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Memory
+from memproxy.core.predicates import OFFERED, OTHER
 from memproxy.errors import ConfigError, ModelUnreadable
 from memproxy.learn.admission import Admission
 from memproxy.learn.budget import TokenMeter
@@ -72,7 +73,11 @@ def window_text(window: Window) -> str:
 
 def _known(memory: Memory) -> dict[str, object]:
     """A known memory as the model is shown it: with its names, so that it calls the same thing the same again."""
-    named = {"subject": memory.subject, "predicate": memory.predicate, "object": memory.object, "aspect": memory.aspect}
+    predicate, own = memory.predicate, None
+    if predicate is not None and predicate not in OFFERED:
+        predicate, own = OTHER, predicate
+    named = {"subject": memory.subject, "predicate": predicate, "other_predicate": own}
+    named |= {"object": memory.object, "aspect": memory.aspect}
     line: dict[str, object] = {"content": quote(memory.content)[:_MOST_KNOWN]}
     return line | {name: quote(value)[:_MOST_NAMED] for name, value in named.items() if value}
 

@@ -9,7 +9,6 @@ from memproxy.core.text import sentences
 from memproxy.learn.candidates import Grounded, Intent
 from memproxy.learn.guard import is_about_user
 from memproxy.learn.idle_turns import is_pleasantry
-from memproxy.learn.questions import attribute
 
 _OTHERS = (
     r"(?:grand)?(?:mother|father|mom|mum|dad|parent|son|daughter|child)s?|kids?|children|sister|brother|sibling|friend"
@@ -98,8 +97,19 @@ def _is_of_another(found: Grounded) -> bool:
         return False
     clauses = [part for sentence in said for part in _CLAUSE.split(sentence)]
     holding = [clause for clause in clauses if value and value in clause.casefold()]
-    verbs, of = _verbs(candidate.content), frozenset(words(attribute(candidate.content) or ""))
+    verbs, of = _verbs(candidate.content), _attribute(candidate.content)
     return bool(holding) and all(_does(clause, value, verbs) or _has(clause, value, of) for clause in holding)
+
+
+_ATTRIBUTE = re.compile(
+    r"(?:the )?user['’]s (?P<of>[^.;]{2,60}?) (?:is|are|was moved to|was changed to)\b", re.IGNORECASE
+)
+
+
+def _attribute(content: str) -> frozenset[str]:
+    """The words of X in "User's X is Y"."""
+    found = _ATTRIBUTE.match(content)
+    return frozenset(words(found["of"])) if found else frozenset()
 
 
 def _verbs(content: str) -> frozenset[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from memproxy.core.memory import Kind, Relation
+from memproxy.core.predicates import OTHER
 from memproxy.errors import ModelUnreadable
 from memproxy.learn.candidates import Extracted, Intent
 from memproxy.learn.decode import nested, values
@@ -194,7 +195,7 @@ def _candidate(item: Any) -> Extracted | None:
         intent=intent,
         kind=_KINDS.get((text_of(fields, _KIND, 50) or "").lower(), Kind.SEMANTIC),
         subject=text_of(fields, ("subject",), MOST_NAME),
-        predicate=text_of(fields, ("predicate", "relation"), MOST_NAME),
+        predicate=_predicate(fields),
         object=text_of(fields, ("object", "value"), MOST_CONTENT),
         aspect=text_of(fields, ("aspect",), MOST_NAME),
         stance=_STANCES.get((text_of(fields, ("stance", "sentiment"), 50) or "").lower()),
@@ -210,6 +211,14 @@ def _candidate(item: Any) -> Extracted | None:
         until=text_of(fields, ("valid_to",), MOST_NAME) if ends is None else None,
         evidence=evidence,
     )
+
+
+def _predicate(fields: dict[str, Any]) -> str | None:
+    """One of the predicates that are offered, or the model's own name for one beside `OTHER`."""
+    named = text_of(fields, ("predicate", "relation"), MOST_NAME)
+    if named is None or named.casefold() == OTHER:
+        return text_of(fields, ("other_predicate",), MOST_NAME)
+    return named
 
 
 def _says_nothing(item: Any) -> bool:

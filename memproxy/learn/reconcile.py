@@ -24,7 +24,7 @@ from memproxy.core.supersede import (
     trusted_enough,
 )
 from memproxy.learn.aliases import Aliases
-from memproxy.learn.answers import goes_back_unsaid
+from memproxy.learn.answers import goes_back_unsaid, turns
 from memproxy.learn.asked import Asked
 from memproxy.learn.candidates import Grounded, Intent
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
@@ -34,8 +34,6 @@ from memproxy.learn.orders import Forgetting
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.pending import opened, settled, taken_back_with
-from memproxy.learn.placing import Placing
-from memproxy.learn.questions import turns
 from memproxy.learn.requests import hide_requests
 from memproxy.learn.statement import memory_of
 from memproxy.learn.succession import Succession
@@ -80,7 +78,7 @@ class Reconciler:
     """Makes plans. Callers hold the owner's lock from here until the plan is applied (but for `advice`).
 
     Args:
-        by_model: a model nominates; its names for one question vary (`placing`), those of the rules do not.
+        by_model: a model nominates, which may repeat what it was shown or leave out what it replaces.
     """
 
     def __init__(
@@ -100,7 +98,6 @@ class Reconciler:
         self._vectors = vectors
         self._bands = Bands(same=dedup.update_above, related=dedup.related_above)
         self._nearby = Nearby(store, lexical)
-        self._placing = Placing(self._nearby)
         self._succession = Succession(store, lexical)
         self._asked = Asked(store, state, self._succession)
         self._judge = judge
@@ -187,7 +184,7 @@ class Reconciler:
         """Add to the plan what a candidate does; the name of that (or why it does nothing), and the decision."""
         if case.grounded.candidate.intent is Intent.FORGET_ALL:
             return await self._forget_all(known, case)
-        case = await self._placed(known, case)
+        case = await self._with_named(known, case)
         if case.grounded.candidate.intent is Intent.FORGET:
             return await self._forget(known, case)
         candidate = case.candidate
@@ -272,17 +269,14 @@ class Reconciler:
             return there
         return msgspec.structs.replace(candidate, predicate=None, slot=None)
 
-    async def _placed(self, known: Known, case: _Case) -> _Case:
-        """The case with what it names as replaced; else with what a model named in the slot where it belongs."""
+    async def _with_named(self, known: Known, case: _Case) -> _Case:
+        """The case with the statement that it names as replaced."""
         read = case.grounded.candidate
         if read.replaces and read.intent is not Intent.FORGET:
             worded = await self._nearby.worded(case.scope, known, case.candidate, read.replaces)
             if (named := named_by(read.replaces, worded)) is not None:
                 return msgspec.structs.replace(case, named=named)
-        if not self._by_model:
-            return case
-        placed, wrong = await self._placing.placed(known, case.scope, read, case.candidate, case.vectors)
-        return msgspec.structs.replace(case, candidate=placed, wrong=wrong)
+        return case
 
     def _turned(self, candidate: Memory, decision: Decision) -> Decision:
         """The decision; what says of something known that it is over is no repetition of it, though its value is the

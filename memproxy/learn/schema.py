@@ -6,6 +6,7 @@ possible; hence it is not a "strict" one, in which every field must be written o
 
 from typing import Any
 
+from memproxy.core.predicates import OFFERED, OTHER
 from memproxy.learn.candidates import Intent
 
 _INTENTS = (Intent.STATE, Intent.CORRECT, Intent.FORGET)
@@ -31,7 +32,8 @@ _CANDIDATE = _object(
         "kind": {"type": "string", "enum": ["semantic", "procedural", "episodic"]},
         "content": _TEXT,
         "subject": _MAYBE,
-        "predicate": _MAYBE,
+        "predicate": {"type": ["string", "null"], "enum": [*OFFERED, OTHER, None]},
+        "other_predicate": _MAYBE,
         "object": _MAYBE,
         "aspect": _MAYBE,
         "stance": {"type": ["string", "null"], "enum": ["positive", "negative", "mixed", "neutral", None]},
