@@ -20,7 +20,6 @@ from memproxy.core.text import embedder_tokens, key_terms, sentences, spaced, sp
 from memproxy.core.timerange import spans
 from memproxy.learn.decode import values
 from memproxy.learn.planted import is_request, planting, plants, unquoted
-from memproxy.learn.questions import attribute
 from memproxy.learn.rules import statements
 from memproxy.recall.sides import sides_of
 from memproxy.recall.subqueries import parts_of
@@ -183,7 +182,7 @@ def test_no_pattern_takes_longer_than_its_text_grows() -> None:
     "reads",
     [
         *(strip_blocks, quote, shown_texts, plants, is_request, unquoted, is_housekeeping, is_vague),
-        *(order_in, orders, sentences, split_parts, key_terms, spaced, embedder_tokens, parts_of, sides_of, attribute),
+        *(order_in, orders, sentences, split_parts, key_terms, spaced, embedder_tokens, parts_of, sides_of),
         *(
             partial(redact, kinds=KINDS),
             partial(judge, skip=frozenset({"fact"})),

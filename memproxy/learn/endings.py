@@ -115,9 +115,13 @@ class Endings:
             self._tasks.start(self._go_on(rows), f"rows after outage {outage}")
 
     async def _go_on(self, rows: Sequence[JournalRow]) -> None:
+        """Have rows that wait claimed now. The state decides whether one still waits: it may be claimed, or parked, by
+        the time that this is written, and to put it back then would lose it.
+        """
+        numbers = [row.number for row in rows]
+        await self._settle(lambda: self._state.make_due(numbers, self._clock.now()))
         for row in rows:
-            if row.number not in self._held:
-                await self._put_back(row, "the model answers again", self._clock.now(), counted=False)
+            self._ended(row, False)
 
     async def applied(self, number: int, timeout_s: float) -> bool:
         """True when that row ended well, False if it did not end within ``timeout_s``.
@@ -239,8 +243,7 @@ class Endings:
         except TimeoutError:
             self._keys.pop(tenant, None)
             return
-        if row.number not in self._held:
-            await self._put_back(row, error.message, self._clock.now(), counted=False)
+        await self._go_on([row])
 
     def _has_key(self, number: int) -> None:
         """The row waits for no key, or no more. Until that is known, one that is tried again counts as waiting."""

@@ -217,7 +217,12 @@ class JournalStore(Protocol):
         """The row is done and its body erased. With ``error`` it was refused for good (kept for the count)."""
 
     async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
-        """Put it back until ``due``; ``counted`` False leaves its number of attempts as it was (an outage)."""
+        """Put a claimed row back until ``due``; ``counted`` False leaves its number of attempts as it was (an outage).
+        A row that is not claimed any more stays as it is.
+        """
+
+    async def make_due(self, numbers: Sequence[int], now: datetime) -> None:
+        """Let those of these rows that wait be claimed from now on; others stay as they are."""
 
     async def park(self, number: int, *, error: str) -> None:
         """Give it up for now; it stays listed. Rows behind it go on."""

@@ -89,6 +89,9 @@ class SqliteJournal(SqlitePart):
     async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
         await self._file.write(lambda db: put_back(db, number, error=error, due=due, counted=counted))
 
+    async def make_due(self, numbers: Sequence[int], now: datetime) -> None:
+        await self._file.write(lambda db: make_due(db, numbers, now))
+
     async def park(self, number: int, *, error: str) -> None:
         now = datetime.now(UTC)
         await self._file.write(lambda db: park(db, number, error=error, now=now))
@@ -279,9 +282,18 @@ def remove(db: sqlite3.Connection, ends: Sequence[End]) -> list[None]:
 def put_back(db: sqlite3.Connection, number: int, *, error: str, due: datetime, counted: bool) -> None:
     """Wait until ``due``."""
     db.execute(
-        "UPDATE journal SET state = 'waiting', due = ?, error = ?, attempts = attempts + ? WHERE number = ?",
+        """
+        UPDATE journal SET state = 'waiting', due = ?, error = ?, attempts = attempts + ?
+        WHERE number = ? AND state = 'running'
+        """,
         (micros(due), error, int(counted), number),
     )
+
+
+def make_due(db: sqlite3.Connection, numbers: Sequence[int], now: datetime) -> None:
+    """Those of these rows that wait may be claimed from now on; what was claimed or parked meanwhile stays as it is."""
+    rows = [(micros(now), number) for number in numbers]
+    db.executemany("UPDATE journal SET due = ? WHERE number = ? AND state = 'waiting'", rows)
 
 
 def park(db: sqlite3.Connection, number: int, *, error: str, now: datetime) -> None:

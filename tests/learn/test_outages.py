@@ -3,13 +3,15 @@
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, ModelUnavailable
 from memproxy.learn.backoff import model_delay
 from memproxy.learn.outages import ModelOutages
-from memproxy.ports import Credential
+from memproxy.ports import Credential, JournalEntry, JournalKind
 from tests.learn.rig import Answer, Rig, TestClock, budget, rig
 from tests.support.waiting import eventually
 
@@ -160,3 +162,25 @@ def test_calls_that_were_under_way_neither_end_an_outage_nor_prolong_it() -> Non
 
 def test_the_model_is_asked_ever_more_rarely_and_never_later_than_in_some_minutes() -> None:
     assert 1 <= model_delay(1) < model_delay(4) < model_delay(7) <= model_delay(1000) <= 300
+
+
+async def test_a_row_that_was_parked_when_the_others_go_on_stays_parked(tmp_path: Path) -> None:
+    async with rig(tmp_path, started=False) as r:
+        body = LearnBody(unlearned=1, reason="turns")
+        number = await r.state.append(
+            JournalEntry(kind=JournalKind.LEARN, scope=PEOPLE[0], body=msgspec.json.encode(body))
+        )
+        later = r.clock.now() + timedelta(hours=1)
+        await r.state.claim("learn", limit=1, now=r.clock.now())
+        await r.state.retry(number, error="waits", due=later, counted=False)
+        assert await r.state.claim("learn", limit=1, now=r.clock.now()) == []
+        await r.state.make_due([number], r.clock.now())
+        assert [row.number for row in await r.state.claim("learn", limit=1, now=r.clock.now())] == [number]
+        await r.state.make_due([number], r.clock.now())
+        assert await r.state.claim("learn", limit=1, now=r.clock.now()) == [], "one row is not handled twice at once"
+        await r.state.park(number, error="poison")
+        await r.state.make_due([number], r.clock.now())
+        await r.state.retry(number, error="waits", due=r.clock.now(), counted=False)
+        assert [row.number for row in await r.state.parked(None, limit=5)] == [number]
+        assert await r.state.unpark(PEOPLE[0]) == 1
+        assert len(await r.state.claim("learn", limit=1, now=later)) == 1

@@ -1,7 +1,6 @@
 """What a mediocre extraction model makes of a conversation: names that vary, echoes, things that are over as facts."""
 
 import json
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +126,6 @@ async def test_a_plan_that_is_told_to_be_over_is_no_plan_any_more(tmp_path: Path
         await r.teach("I plan a trip to Japan", plan)
         await r.teach("The trip to Japan is cancelled", over)
         assert await active(r) == {over["content"]}
-        await r.teach("The trip to Japan is on again", plan)
-        assert await active(r) == {plan["content"]}
 
 
 async def test_a_stay_does_not_end_where_somebody_lives(tmp_path: Path) -> None:
@@ -153,7 +150,9 @@ async def test_a_model_is_shown_the_names_of_what_is_known_and_what_was_learned_
         await r.teach("I live in Graz", one("User lives in Graz", "lives_in", "Graz"))
         await r.teach("The town is small", one("User likes tea", "likes", "tea"))
         known = [json.loads(line) for line in r.server.prompts[-1].splitlines() if line.startswith('{"content"')]
-        assert known == [{"content": "User lives in Graz", "subject": "user", "predicate": "lives_in", "object": "Graz"}]
+        assert known == [
+            {"content": "User lives in Graz", "subject": "user", "predicate": "lives_in", "object": "Graz"}
+        ]
 
 
 async def parked(r: Rig) -> None:
