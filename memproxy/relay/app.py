@@ -1,25 +1,51 @@
-"""The relay: a plain ASGI callable that routes, bounds, refuses and counts. What a route does is elsewhere."""
+"""The relay: a plain ASGI callable that routes, bounds, refuses and counts, and the order in which its parts open and
+close.
+"""
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+from prometheus_client import Counter
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
+
 from memproxy.auth import BrowserGuard
-from memproxy.errors import MemproxyError, NotBuilt, NotFound, Overloaded, RequestError
+from memproxy.errors import (
+    AuthUnavailable,
+    BodyTimeout,
+    ConfigError,
+    MemoryUnavailable,
+    MemproxyError,
+    NotBuilt,
+    NotFound,
+    Overloaded,
+    RequestError,
+    StateUnavailable,
+    TooManyRequests,
+    Unauthenticated,
+)
 from memproxy.logs import Seldom
 from memproxy.metrics import metrics
-from memproxy.relay import counted
+from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission
-from memproxy.relay.fetched import FetchedResponses
+from memproxy.relay.bodies import BodyWork
+from memproxy.relay.capture import Journal
+from memproxy.relay.engine_client import EngineClient
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
 from memproxy.relay.intake import Intake
 from memproxy.relay.memory_api import MemoryApi
-from memproxy.relay.passthrough import Passthrough
+from memproxy.relay.passthrough import FetchedResponses, Passthrough
+from memproxy.relay.refusal import Positions
 from memproxy.relay.request import AsgiScope, ClientGone, Receive, Request, Send
-from memproxy.wire.errors import error_response
+from memproxy.relay.upstream import Upstreams
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
 from memproxy.wire.format import CHAT, RESPONSES
 
 log = logging.getLogger(__name__)
@@ -29,6 +55,26 @@ _FAILING = frozenset({502, 503, 504})
 
 CLIENT_CLOSED = 499
 """Status in our metrics for a request whose client left (nginx's convention)."""
+
+RETRY_AFTER_S = 1
+"""Seconds that a client should wait after it met a limit."""
+
+OPEN_PATIENCE_S = 1.0
+"""How long serving waits for the journal: it opens in milliseconds, unless something is wrong with it."""
+
+NOTES_S = 1.0
+"""How long sessions and blocks of the last answers may take to be written at the end."""
+
+_WITH_MEMORY = {wire.name: wire for wire in (CHAT, RESPONSES)}
+_ADMITTED = frozenset({*_WITH_MEMORY, "relayed"})
+_MEMORY_PATHS = {"/v1/chat/completions": CHAT.name, "/v1/responses": RESPONSES.name}
+_HEALTH = {"healthz": Health.healthz, "readyz": Health.readyz, "metrics": Health.metrics}
+
+
+@functools.cache
+def _requests(route: str, status: int) -> Counter:
+    """``memproxy_requests_total`` of this route and status: a look-up by labels in each request takes a lock."""
+    return metrics().requests.labels(route, str(status))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,43 +91,104 @@ class Handlers:
     max_concurrent_requests: int
 
 
-class Relay:
-    """Process one."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What a relay is made of; nothing of it is open yet. ``tasks`` owns those of the parts that have no owner."""
 
-    def __init__(self, *, handlers: Handlers, passthrough: Passthrough, health: Health, intake: Intake) -> None:
-        self.handlers = handlers
-        self._passthrough = passthrough
-        self._health = health
-        self._intake = intake
+    state: StateStore
+    engine: EngineClient
+    upstreams: Upstreams
+    journal: Journal
+    positions: Positions
+    passthrough: Passthrough
+    health: Health
+    intake: Intake
+    work: BodyWork
+    tasks: TaskOwner
+
+
+class Relay:
+    """Process one.
+
+    Start: the pools, the journal if it opens at once, then serving; else it opens meanwhile, for a request does not
+    wait for memory.
+    Stop: new requests are refused (``/readyz`` says so) while open ones end; then the server closes its connections;
+    then commits that are under way and what is kept behind them (sessions, blocks), notices to the engine, the pools,
+    and the journal's file last.
+    """
+
+    def __init__(self, parts: Parts, settings: Settings, make_handlers: Callable[[Settings], Handlers]) -> None:
+        self.parts = parts
+        self._make_handlers = make_handlers
+        self._handlers = make_handlers(settings)
         self._running = 0
         self._idle = asyncio.Event()
         self._draining = False
         self._failing = Seldom()
+        self._opening: asyncio.Task[None] | None = None
 
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """One ASGI connection."""
-        if scope["type"] == "http":
-            await self._request(Request(scope, receive, send, self._intake))
+    async def start(self) -> None:
+        """Make ready to serve."""
+        parts = self.parts
+        await parts.upstreams.open()
+        await parts.engine.open()
+        self._opening = parts.tasks.start(self._open_state(), "open state")
+        await asyncio.wait({self._opening}, timeout=OPEN_PATIENCE_S)  # a turn that comes before it is open is lost
+        parts.health.serving = True
+
+    async def _open_state(self) -> None:
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type((StateUnavailable, ConfigError)), wait=wait_exponential(min=0.2, max=10)
+        ):
+            with attempt:
+                try:
+                    await self.parts.state.open()
+                    await self.parts.positions.load()
+                except (StateUnavailable, ConfigError) as error:  # the latter: a newer version wrote it
+                    log.error("turns are not kept until the state opens: %s", error.message)
+                    raise
 
     async def drain(self, grace_s: float) -> None:
         """Refuse new requests, say so in ``/readyz``, and wait for open ones to end, ``grace_s`` seconds at most."""
         self._draining = True
-        self._health.serving = False
+        self.parts.health.serving = False
         if self._running:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), grace_s)
 
+    async def stop(self) -> None:
+        """Close everything, in the order that the class describes."""
+        parts = self.parts
+        await parts.journal.close()
+        if self._opening is not None:
+            self._opening.cancel()
+        await parts.tasks.drain(NOTES_S)
+        await parts.engine.close()
+        await parts.upstreams.close()
+        await parts.state.close()
+        parts.work.close()
+
+    def take(self, settings: Settings) -> None:
+        """Go on with reloaded settings.
+
+        Raises:
+            ConfigError: they cannot be used; nothing has changed.
+        """
+        self._handlers = self._make_handlers(settings)
+        self.parts.health.take(settings)
+        self.parts.intake.take(settings.server)
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """One ASGI connection."""
+        if scope["type"] == "http":
+            await self._request(Request(scope, receive, send, self.parts.intake))
+
     async def _request(self, request: Request) -> None:
         self._running += 1
         self._idle.clear()
-        began, route, handlers = time.perf_counter(), _route(request), self.handlers
+        began, route, handlers = time.perf_counter(), _route(request), self._handlers
         try:
-            if not request.has_host:
-                raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
-            is_health = route in _HEALTH
-            is_page = is_health or MemoryApi.is_page(request.path)
-            handlers.guard.check(request.headers, is_page=is_page, is_health=is_health)
-            _tell_pages(request, handlers.guard)
+            _check_sender(request, route, handlers.guard)
             status = await self._dispatch(route, request, handlers)
         except ClientGone:
             status = CLIENT_CLOSED
@@ -103,13 +210,13 @@ class Relay:
             self._running -= 1
             if self._running == 0:
                 self._idle.set()
-        counted.requests(route, status).inc()
+        _requests(route, status).inc()
         if log.isEnabledFor(logging.DEBUG):
-            _tell(request, route, status, (time.perf_counter() - began) * 1000)
+            _log_request(request, route, status, (time.perf_counter() - began) * 1000)
 
     async def _dispatch(self, route: str, request: Request, to: Handlers) -> int:
         if route in _HEALTH:
-            return await self._health.answer(request, _HEALTH[route])
+            return await self.parts.health.answer(request, _HEALTH[route])
         if self._draining:
             raise Overloaded("memproxy is shutting down. Try again in a moment.", code="draining")
         if self._running > (most := to.max_concurrent_requests):
@@ -125,32 +232,18 @@ class Relay:
         if route == "memory":
             return await to.memory_api.handle(request)
         if route == "relayed":
-            relayed = to.fetched.handle if to.fetched.claims(request) else self._passthrough.stream
-            return await relayed(request)
+            relay = to.fetched.handle if to.fetched.claims(request) else self.parts.passthrough.stream
+            return await relay(request)
         raise NotFound(
             f"Nothing is served at {request.path[:200]}. The API is below /v1/, and no path has `.` or `..` in it."
         )
 
 
-def _tell_pages(request: Request, guard: BrowserGuard) -> None:
-    headers = request.headers
-    if request.method == "OPTIONS":
-        request.for_pages = guard.preflight_headers(headers)
-    elif headers.get(b"origin") is not None:
-        request.for_pages = guard.cors_headers(headers)
-
-
-_WITH_MEMORY = {wire.name: wire for wire in (CHAT, RESPONSES)}
-_ADMITTED = frozenset({*_WITH_MEMORY, "relayed"})
-_MEMORY_PATHS = {"/v1/chat/completions": CHAT.name, "/v1/responses": RESPONSES.name}
-_HEALTH = {"healthz": Health.healthz, "readyz": Health.readyz, "metrics": Health.metrics}
-
-
 def _route(request: Request) -> str:
     """Where a request goes, by the path as it was sent.
 
-    What another server may read as another path goes nowhere: dot segments, and other spellings of the memory API's
-    paths, which would tell the upstream what is meant for us.
+    A path that another server may read as another one goes nowhere: dot segments, and other spellings of the memory
+    API's paths, which would show the upstream what is meant for us.
     """
     path = request.path
     if request.method == "POST" and path in _MEMORY_PATHS:
@@ -164,13 +257,29 @@ def _route(request: Request) -> str:
     return "relayed" if path.startswith("/v1/") and not MemoryApi.claims(loose) else "none"
 
 
-def _tell(request: Request, route: str, status: int, took_ms: float) -> None:
+def _check_sender(request: Request, route: str, guard: BrowserGuard) -> None:
+    """Pass what no foreign web page sent.
+
+    Raises:
+        RequestError, Forbidden: such a page may have, or the request names no host.
+    """
+    if not request.has_host:
+        raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
+    is_health = route in _HEALTH
+    guard.check(request.headers, is_page=is_health or MemoryApi.is_page(request.path), is_health=is_health)
+    if request.method == "OPTIONS":
+        request.for_pages = guard.preflight_headers(request.headers)
+    elif request.headers.get(b"origin") is not None:
+        request.for_pages = guard.cors_headers(request.headers)
+
+
+def _log_request(request: Request, route: str, status: int, took_ms: float) -> None:
     """One line for a request, of nothing that its client wrote."""
-    said = dict(request.told)
-    recall, _, reason = said.get(b"x-memproxy-recall", b"").decode().partition("; reason=")
+    headers = dict(request.memory_headers)
+    recall, _, reason = headers.get(b"x-memproxy-recall", b"").decode().partition("; reason=")
     fields: dict[str, object] = {"request": request.request_id, "route": route, "status": status}
     if recall:
-        fields |= {"recall": recall, "reason": reason or None, "memories": int(said[b"x-memproxy-memories"])}
+        fields |= {"recall": recall, "reason": reason or None, "memories": int(headers[b"x-memproxy-memories"])}
     fields["ms"] = round(took_ms, 1)
     words = " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
     log.debug("request: %s", words, extra={"fields": fields})
@@ -179,8 +288,8 @@ def _tell(request: Request, route: str, status: int, took_ms: float) -> None:
 async def _refuse(request: Request, error: MemproxyError) -> int:
     """Answer with an error of ours.
 
-    When an answer has begun it is left unfinished: the server then closes the connection, so that nobody takes a part
-    for the whole, as the upstream's own client would see it.
+    An answer that has begun is left unfinished: the server then closes the connection, so that nobody takes a part for
+    the whole, as the upstream's own client would see it.
     """
     if request.started_answer:
         log.warning("an answer broke off: %s", error.message)
@@ -188,3 +297,18 @@ async def _refuse(request: Request, error: MemproxyError) -> int:
     status, headers, body = error_response(error)
     await request.answer(status, headers, body)
     return status
+
+
+def error_response(error: MemproxyError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Status, headers (names in lower case) and JSON body of an error."""
+    body = msgspec.json.encode(error.body())
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if isinstance(error, Overloaded | AuthUnavailable | MemoryUnavailable):
+        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    if isinstance(error, TooManyRequests):
+        headers.append((b"retry-after", b"%d" % error.retry_after_s))
+    if isinstance(error, BodyTimeout):
+        headers.append((b"connection", b"close"))
+    if isinstance(error, Unauthenticated):
+        headers.append((b"www-authenticate", b"Bearer"))
+    return error.status, headers, body

@@ -1,61 +1,67 @@
-"""What memory does for one chat request: whose, which session, gate, recall. Decided once, told in the headers."""
+"""What memory does for one chat request: whose it is, which session, gate, recall. Decided once, told in the headers.
+
+Memory is an enhancement. Only a wrong field of ours, or a chat rate that the operator set, refuses a request; whatever
+else goes wrong costs it the memory, and the header says so.
+"""
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Awaitable
+from dataclasses import dataclass, field
 from datetime import datetime
+from time import monotonic
 from typing import TypeVar
 
 import msgspec
+from prometheus_client import Counter
 
 from memproxy.auth import Authenticator, Headers
-from memproxy.auth.limits import TURNS
+from memproxy.auth.limits import MEMORIES, TURNS, Rates
+from memproxy.core import gate
 from memproxy.core.block import session_nonce
+from memproxy.core.bounded import BoundedCache
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
-from memproxy.core.gate import Verdict
 from memproxy.core.housekeeping import is_housekeeping
+from memproxy.core.message_kinds import fitted
+from memproxy.core.offered_tools import OfferedTool
 from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
+from memproxy.core.receipt import Cited, Decided
 from memproxy.core.scope import Scope
-from memproxy.errors import StateUnavailable, Unauthenticated
+from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import metrics
 from memproxy.ports import ChoiceStore
-from memproxy.relay import counted
-from memproxy.relay.budget import Budgets
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
-from memproxy.relay.engine import NOT_ASKED, EngineClient
-from memproxy.relay.gate import Gate
-from memproxy.relay.limits import ChatLimits
+from memproxy.relay.engine_client import NOT_ASKED, EngineClient
 from memproxy.relay.request import RawHeaders
+from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, NewBlock, session_of
 from memproxy.relay.sessions import Conversation, Sessions
-from memproxy.relay.sticky import NO_BLOCK, Given, NewBlock, Sticky
+from memproxy.settings import GateSettings, Settings
 from memproxy.wire.request import RequestBody
 
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 1.0
-"""Longest that a request waits for what the state knows of its user and session: more than recall's deadline, because
-without it the user's choices do not count and a conversation may begin anew.
+"""The longest that a request waits for what the state knows of its user and session: more than recall's deadline,
+because without it the user's choices do not count and a conversation may begin anew.
 """
-
-Result = TypeVar("Result")
 
 MAX_QUERIES = 4
 """User messages sent to recall: the current one and the three before it, for rewriting."""
 
 MOST_QUERIED = 8_000
-"""Characters of each, of its beginning and its end: what is asked stands before or after what was pasted."""
+"""Characters of each, of its beginning and its end: a question stands before or after what was pasted."""
 
-_CAUSES = {
+STAGES = ("gate", "rewrite", "embed", "search", "rerank", "assemble", "recall")
+
+_NOBODYS = {
     "no_identity": "it brings no API key (`Authorization: Bearer …`, `api-key` or `x-api-key`) to know its user by",
     NO_USER: "it names no user, nor is its key or token for one",
     NOT_ALLOWED: "it names a user whom its key or token may not name",
     "unusable_user": "its field user (or metadata.user_id, safety_identifier) is no usable name. Send X-Memproxy-User",
 }
 """Why requests are nobody's, by the reason in their header."""
-
-STAGES = ("gate", "rewrite", "embed", "search", "rerank", "assemble", "recall")
-
 
 DEGRADED = {
     "timeout": "recall took longer than recall.deadline_ms",
@@ -66,15 +72,23 @@ DEGRADED = {
     "state": "the state could not be asked for the session's blocks",
     "internal": "a fault of memproxy's, which the log tells of",
 }
-"""What a reason means, for the log. Of ``upstream_rejected`` a line of its own tells, with the upstream's status."""
+"""What a reason means, for the log. ``upstream_rejected`` has a line of its own, with the upstream's status."""
+
+Result = TypeVar("Result")
+
+
+@functools.cache
+def _recalls(result: str, reason: str) -> Counter:
+    """``memproxy_recall_total`` of this result and reason: a look-up by labels in each request takes a lock."""
+    return metrics().recall.labels(result, reason)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What memory does for one request. ``result`` and ``reason`` are those of the header ``X-Memproxy-Recall``.
 
     ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
-    they are put into the request. ``scope`` None: nobody's, or refused by who asks. ``searched``: the engine was asked,
-    and tells the receipt of it.
+    they are put into the request. ``scope`` None: nobody's, or refused by the client. ``searched``: the engine was
+    asked, and writes the receipt itself.
     """
 
     result: str
@@ -87,6 +101,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     conversation: Conversation | None = None
     captures: bool = False
     searched: bool = False
+
+    @property
+    def tenant(self) -> str:
+        """Whose the request is; empty: nobody's."""
+        return self.scope.tenant if self.scope is not None else ""
 
     @property
     def blocks(self) -> dict[int, str]:
@@ -108,11 +127,18 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         """How many of them were recalled now; the others repeat what the session's earlier requests were given."""
         return len(self.answer.citations) if self.given is not None and self.answer.result == "injected" else 0
 
+    def by_what_it_carries(self) -> "Decision":
+        """The same with the result that the header has: memories count, whether recalled now or before."""
+        if self.result == "degraded" or (self.result == "skipped" and not self.memories):
+            return self
+        carried = "injected" if self.memories else "empty"
+        return msgspec.structs.replace(self, result=carried if self.injects else "shadow")
+
     def headers(self) -> RawHeaders:
-        """What the answer's headers say of it."""
-        told = self.result if self.reason is None else f"{self.result}; reason={self.reason}"
+        """The answer's headers about memory."""
+        recall = self.result if self.reason is None else f"{self.result}; reason={self.reason}"
         headers = [
-            (b"x-memproxy-recall", told.encode()),
+            (b"x-memproxy-recall", recall.encode()),
             (b"x-memproxy-memories", str(self.memories).encode()),
             (b"x-memproxy-memories-new", str(self.new_memories).encode()),
         ]
@@ -125,50 +151,65 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     def count(self) -> None:
         """Note it in the metrics."""
-        counted.recalls(self.result, self.reason or "").inc()
+        _recalls(self.result, self.reason or "").inc()
+
+    def for_receipt(self, *, status: int, model: str | None) -> Decided:
+        """The relay's part of the receipt, with the upstream's status and the model that was asked for."""
+        return Decided(
+            result=self.result,
+            reason=self.reason,
+            mode=self._mode().value,
+            tokens=self.given.tokens if self.given is not None else 0,
+            memories=self._cited(),
+            timings={stage: round(ms, 3) for stage, ms in self.timings.items()},
+            status=status,
+            model=model,
+        )
+
+    def _mode(self) -> Mode:
+        """The request's mode: off but captured is writing; with blocks that are not injected it is in the shadow."""
+        if self.result == "off":
+            return Mode.WRITE if self.captures else Mode.OFF
+        if not self.captures:
+            return Mode.READ if self.injects else Mode.SHADOW
+        return Mode.ON if self.injects or self.given is None else Mode.SHADOW
+
+    def _cited(self) -> list[Cited]:
+        """The memories that the request carries: those recalled for it, then the repeated ones."""
+        if self.given is None:
+            return []
+        lines = self.answer.citations if self.answer.result == "injected" else []
+        new = [Cited(memory_id=line.memory_id, turn_id=line.turn_id, score=round(line.score, 4)) for line in lines]
+        known = {one.memory_id for one in new}
+        repeated = [name for name in dict.fromkeys(self.given.memory_ids) if name not in known]
+        return [*new, *(Cited(memory_id=name, repeated=True) for name in repeated)]
 
 
+@dataclass(kw_only=True, eq=False)
 class Decider:
-    """Decides."""
+    """Decides. ``memory_for`` says in a sentence who gets memory, for the log."""
 
-    def __init__(
-        self,
-        *,
-        secret: bytes,
-        authenticator: Authenticator,
-        sessions: Sessions,
-        gate: Gate,
-        engine: EngineClient,
-        sticky: Sticky,
-        budgets: Budgets,
-        limits: ChatLimits,
-        state: ChoiceStore,
-        remembered: str,
-    ) -> None:
-        """``remembered`` says who gets memory, for the log."""
-        self._secret = secret
-        self._authenticator = authenticator
-        self._sessions = sessions
-        self._gate = gate
-        self._engine = engine
-        self._sticky = sticky
-        self._budgets = budgets
-        self._limits = limits
-        self._state = state
-        self._told: set[str] = set()
-        self._remembered = remembered
+    secret: bytes
+    authenticator: Authenticator
+    sessions: Sessions
+    gate: "Gate"
+    engine: EngineClient
+    block_keeper: BlockKeeper
+    budgets: "Budgets"
+    limits: "ChatLimits"
+    state: ChoiceStore
+    memory_for: str
+    _warned: set[str] = field(default_factory=set)
 
-    def _tell(self, problem: str | None) -> None:
-        """Say once why requests have no memory; ``memproxy_recall_total`` counts them all."""
-        if problem in _CAUSES and problem not in self._told:
-            self._told.add(problem)
-            log.warning(
-                "a request has no memory (skipped; reason=%s): %s. Who has: %s. Others are only counted "
-                "(memproxy_recall_total)",
-                problem,
-                _CAUSES[problem],
-                self._remembered,
-            )
+    async def admit(self, headers: Headers, chat: RequestBody | None) -> None:
+        """Count a request against the limits of chat, where there are any. ``chat`` None: it cannot be read.
+
+        Raises:
+            TooManyRequests: over ``limits.tenant.chat_per_minute`` or ``limits.user.chat_per_minute``.
+            RequestError: a header or field of ours cannot be used; the message names it.
+        """
+        if self.limits.bounds_chat and (identity := await self._identity(headers)) is not None:
+            await self.limits.admit(identity.tenant, user_of(identity, chat))
 
     async def decide(self, headers: Headers, chat: RequestBody, request_id: str, asked_at: datetime) -> Decision:
         """Everything between a request's reading and its sending. ``asked_at`` is when it came.
@@ -180,15 +221,15 @@ class Decider:
         if controls.mode is Mode.OFF:
             return Decision(result="off")
         if controls.user is None:
-            self._tell(controls.problem)
+            self._warn(controls.problem)
             return Decision(result="skipped", reason=controls.problem)
         owner = Scope(tenant=controls.tenant, user=controls.user, project=controls.project, agent=controls.agent)
-        if (reason := self._unsaid(chat)) is not None:
+        if (reason := _nothing_said(chat)) is not None:
             return Decision(result="skipped", reason=reason, scope=owner, injects=controls.mode.injects)
-        controls = narrowed(controls, await self._chosen(owner))
+        controls = narrowed(controls, await self._choices(owner))
         if controls.mode is Mode.OFF:
             return Decision(result="off", reason="settings", scope=owner)
-        full = await self._limits.refused(owner, chat) if controls.mode.captures else None
+        full = await self.limits.refused(owner, chat) if controls.mode.captures else None
         if full == TURNS:
             return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
@@ -196,65 +237,49 @@ class Decider:
         decision = await self._recall(controls, scope, chat, request_id, conversation)
         captures = controls.mode.captures and full is None
         return msgspec.structs.replace(
-            decision,
-            reason=decision.reason or full,
-            scope=scope,
-            conversation=conversation,
-            captures=captures,
+            decision, reason=decision.reason or full, scope=scope, conversation=conversation, captures=captures
         )
 
-    async def admit(self, headers: Headers, chat: RequestBody | None) -> None:
-        """Count a request against the limits of chat; without any nothing is asked. ``chat`` None: it cannot be read.
-
-        Raises:
-            TooManyRequests: over ``limits.tenant.chat_per_minute`` or ``limits.user.chat_per_minute``.
-            RequestError: a header or field of ours cannot be used; the message names it.
-        """
-        if not self._limits.bounds_chat:
-            return
-        identity = await self._identity(headers)
-        if identity is not None:
-            await self._limits.admit(identity.tenant, user_of(identity, chat))
-
-    async def _chosen(self, owner: Scope) -> Choices:
+    async def _identity(self, headers: Headers) -> Identity | None:
         try:
-            return await _soon(self._state.choices(owner))
+            return await self.authenticator.identify(headers)
+        except Unauthenticated:
+            return None
+
+    def _warn(self, problem: str | None) -> None:
+        """Say once why requests have no memory; ``memproxy_recall_total`` counts them all."""
+        if problem in _NOBODYS and problem not in self._warned:
+            self._warned.add(problem)
+            log.warning(
+                "a request has no memory (skipped; reason=%s): %s. Who has: %s. Others are only counted "
+                "(memproxy_recall_total)",
+                problem,
+                _NOBODYS[problem],
+                self.memory_for,
+            )
+
+    async def _choices(self, owner: Scope) -> Choices:
+        try:
+            return await _in_time(self.state.choices(owner))
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.choices").inc()
             log.warning("settings of users cannot be read, the configuration counts: %s", error.message)
             return NOTHING_CHOSEN
 
-    def _unsaid(self, chat: RequestBody) -> str | None:
-        """Why there is nothing in the request that memory is for."""
-        if not chat.user_texts:
-            return None if _goes_on(chat) else "no_user_message"
-        return "housekeeping" if is_housekeeping(chat.user_texts[-1]) else None
-
-    async def _identity(self, headers: Headers) -> Identity | None:
-        try:
-            return await self._authenticator.identify(headers)
-        except Unauthenticated:
-            return None
-
     async def _conversation(self, owner: Scope, named: str | None, chat: RequestBody, now: datetime) -> Conversation:
+        if chat.chain is not None:
+            finding = self.sessions.find_chained(owner, chat.chain, now=now)
+        else:
+            finding = self.sessions.find(
+                owner, chat.user_digests, answer=chat.last_answer, tool_followup=chat.is_tool_followup, now=now
+            )
         try:
-            found = await _soon(self._known(owner, chat, now))
+            found = await _in_time(finding)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.sessions").inc()
             log.warning("sessions cannot be looked up, this request begins a new one: %s", error.message)
             found = Conversation.beginning(now)
         return msgspec.structs.replace(found, session=named, begins=False) if named else found
-
-    async def _known(self, owner: Scope, chat: RequestBody, now: datetime) -> Conversation:
-        if chat.chain is not None:
-            return await self._sessions.find_chained(owner, chat.chain, now=now)
-        return await self._sessions.find(
-            owner,
-            chat.user_digests,
-            answer=chat.last_answer,
-            tool_followup=chat.is_tool_followup,
-            now=now,
-        )
 
     async def _recall(
         self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str, conversation: Conversation
@@ -262,10 +287,10 @@ class Decider:
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
         began = time.perf_counter()
-        verdict = self._gate.judge(chat) if chat.user_texts else Verdict(searched=True, reason="tool_loop")
+        verdict = self.gate.judge(chat) if chat.user_texts else gate.Verdict(searched=True, reason="tool_loop")
         timings = {"gate": _ms_since(began)}
-        budget = self._budgets.of(scope, controls.limits.max_tokens)
-        given = await self._sticky.given(scope, chat, shadow=not controls.mode.injects, begins=conversation.begins)
+        budget = self.budgets.of(scope, controls.limits.max_tokens)
+        given = await self.block_keeper.given(scope, chat, shadow=not controls.mode.injects, begins=conversation.begins)
         given = given.within(budget.total)
         decision = Decision(result="empty", timings=timings, given=given, injects=controls.mode.injects)
         if chat.is_tool_followup:
@@ -274,50 +299,38 @@ class Decider:
             return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
         room = budget.beside(given.tokens)
         if given.blocks and not room:
-            return _told(msgspec.structs.replace(decision, reason="session_total"))
-        question = msgspec.structs.replace(
-            self._question(controls, scope, chat, request_id),
-            asked_at=conversation.asked_at,
+            return msgspec.structs.replace(decision, reason="session_total").by_what_it_carries()
+        question = RecallRequest(
+            request_id=request_id,
+            scope=scope,
+            queries=[_shortened(text) for text in chat.user_texts[-MAX_QUERIES:]],
+            nonce=session_nonce(self.secret, scope.tenant, scope.user, scope.session or ""),
+            present=chat.present,
             shown=given.memory_ids,
             limits=msgspec.structs.replace(controls.limits, max_tokens=room),
+            chained=chat.chain is not None,
+            asked_at=conversation.asked_at,
             verdict=verdict.reason,
             only_if_told=verdict.asks_memory,
-            first_turn=not given.blocks and self._gate.is_first_search(chat),
+            first_turn=not given.blocks and self.gate.is_first_search(chat),
         )
-        return _told(await self._searched(decision, given, question))
-
-    async def _searched(self, decision: Decision, given: Given, question: RecallRequest) -> Decision:
         began = time.perf_counter()
-        answer = await self._engine.recall(question)
-        timings = {**answer.timings, **decision.timings, "recall": _ms_since(began)}
-        if answer.result == "injected":
-            given = given.adding(answer)
+        answer = await self.engine.recall(question)
         return msgspec.structs.replace(
             decision,
             result=answer.result,
             reason=answer.reason,
             answer=answer,
-            timings=timings,
-            given=given,
+            timings={**answer.timings, **timings, "recall": _ms_since(began)},
+            given=given.adding(answer) if answer.result == "injected" else given,
             searched=answer.reason not in NOT_ASKED,
-        )
-
-    def _question(self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str) -> RecallRequest:
-        return RecallRequest(
-            request_id=request_id,
-            scope=scope,
-            queries=[_shortened(text) for text in chat.user_texts[-MAX_QUERIES:]],
-            nonce=session_nonce(self._secret, scope.tenant, scope.user, scope.session or ""),
-            present=chat.present,
-            limits=controls.limits,
-            chained=chat.chain is not None,
-        )
+        ).by_what_it_carries()
 
     def new_block(self, decision: Decision) -> NewBlock:
-        """What the session's next requests are to repeat. It is kept at once where no turn will be captured."""
+        """The block that the session's next requests repeat. It is kept at once where no turn will be captured."""
         if decision.scope is None or decision.given is None or decision.answer.result != "injected":
             return NO_BLOCK
-        block = self._sticky.new_block(decision.scope, decision.given)
+        block = self.block_keeper.new_block(decision.scope, decision.given)
         if not decision.captures:
             block.keep()
         return block
@@ -326,7 +339,7 @@ class Decider:
         """The upstream refused a request that was injected into; the client's own bytes take its place."""
         log.warning("the upstream answered %d to an injected request; sent again without memory", status)
         if decision.scope is not None and decision.given is not None and decision.given.has_own:
-            self._sticky.take_back(decision.scope, decision.given)
+            self.block_keeper.take_back(decision.scope, decision.given)
         return msgspec.structs.replace(
             decision, result="degraded", reason="upstream_rejected", given=None, injects=False
         )
@@ -334,11 +347,11 @@ class Decider:
     def too_long(self, decision: Decision) -> None:
         """Without what was injected, the request was not too long for the upstream."""
         if decision.scope is not None:
-            self._budgets.halve(decision.scope)
+            self.budgets.halve(decision.scope)
 
 
-async def _soon(reading: Awaitable[Result]) -> Result:
-    """What the state is asked for before the upstream is.
+async def _in_time(reading: Awaitable[Result]) -> Result:
+    """What the state answers before the upstream is asked.
 
     Raises:
         StateUnavailable: also when it takes longer than a request may wait for memory (a write may stand before it).
@@ -350,35 +363,162 @@ async def _soon(reading: Awaitable[Result]) -> Result:
         raise StateUnavailable(f"The state took over {PATIENCE_S:g} s.") from error
 
 
+def _nothing_said(chat: RequestBody) -> str | None:
+    """Why there is nothing in the request that memory is for."""
+    if chat.user_texts:
+        return "housekeeping" if is_housekeeping(chat.user_texts[-1]) else None
+    only_a_tools_result = chat.chain is not None and chat.is_tool_followup  # the upstream has the user's message
+    return None if only_a_tools_result else "no_user_message"
+
+
 def _shortened(text: str) -> str:
     half = MOST_QUERIED // 2
     return text if len(text) <= MOST_QUERIED else f"{text[:half]}\n{text[-half:]}"
 
 
-def _goes_on(chat: RequestBody) -> bool:
-    """Whether it brings a tool's result only: what the user said is with the upstream."""
-    return chat.chain is not None and chat.is_tool_followup
-
-
-def _followed_up(decision: Decision, given: Given, verdict: Verdict) -> Decision:
+def _followed_up(decision: Decision, given: Given, verdict: gate.Verdict) -> Decision:
     """A tool loop's follow-up: nobody said anything new, so it carries what its turn did, and nothing is searched."""
-    if given.has_own:
-        return _told(decision)
-    if not verdict.searched:
+    if not given.has_own and not verdict.searched:
         return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
-    if given.erasures is None:
+    if not given.has_own and given.erasures is None:
         return msgspec.structs.replace(decision, result="degraded", reason="state")
-    return _told(decision)
-
-
-def _told(decision: Decision) -> Decision:
-    """The decision as the header tells it: what the request carries counts, whether it was recalled now or before."""
-    if decision.result == "degraded" or (decision.result == "skipped" and not decision.memories):
-        return decision
-    if not decision.injects:
-        return msgspec.structs.replace(decision, result="shadow")
-    return msgspec.structs.replace(decision, result="injected" if decision.memories else "empty")
+    return decision.by_what_it_carries()
 
 
 def _ms_since(began: float) -> float:
     return (time.perf_counter() - began) * 1000
+
+
+class Gate:
+    """Says whether a request is worth a search, by its last user message."""
+
+    def __init__(self, settings: GateSettings) -> None:
+        self._enabled = settings.enabled
+        self._skip = frozenset[str](settings.skip)
+        if self._enabled:
+            fitted()  # read now rather than while the first request waits
+
+    def judge(self, chat: RequestBody) -> gate.Verdict:
+        """The verdict on the request. Offered tools count only when the message asks for one of them, or when the
+        request makes the model call one.
+        """
+        if not self._enabled:
+            return gate.Verdict(searched=True, reason="gate_off")
+        *earlier, text = chat.user_texts[-2:]
+        short = chat.has_tools and len(text) <= 2 * gate.COMMAND_CHARACTERS  # long ones are no commands
+        offered = [OfferedTool(*tool) for tool in chat.offered_tools] if short else []
+        return gate.judge(text, self._skip, offered=offered, tool_forced=chat.tool_choice_forced, follows=bool(earlier))
+
+    def is_first_search(self, chat: RequestBody) -> bool:
+        """Whether nothing that the user said before in this conversation was searched for: a session that begins with
+        a greeting has its first turn after it.
+        """
+        return gate.is_first_search(chat.user_texts[:-1], self._skip if self._enabled else frozenset())
+
+
+BLOCKS_IN_A_SESSION = 4
+"""Unless ``inject.session_tokens`` says otherwise, a session's blocks together cost as much as this many whole ones."""
+
+LEAST_BLOCK_TOKENS = 100
+"""Below it there is no room for more than a block's heading."""
+
+SESSIONS_BYTES = 4 * 1024 * 1024
+"""For the sessions whose budget shrank: some 8,000."""
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of a new block, and of all blocks of a request together."""
+
+    block: int
+    total: int
+
+    def beside(self, used: int) -> int:
+        """Tokens of a new block beside others that use so many; 0 when there is no room for one."""
+        room = min(self.block, self.total - used)
+        return room if room >= min(self.block, LEAST_BLOCK_TOKENS) else 0
+
+
+class Budgets:
+    """How many tokens the requests of a session may carry: half after each that its upstream found too long. Shrunken
+    budgets are kept in memory, the oldest of them forgotten first.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._block = settings.recall.max_tokens
+        self._total = settings.inject.session_tokens
+        self._halvings: BoundedCache[tuple[str, str, str], int] = BoundedCache(SESSIONS_BYTES)
+
+    def of(self, scope: Scope, asked: int | None) -> Budget:
+        """The budget of a request of this session; ``asked`` is its own limit for a block."""
+        halvings = self._halvings.get(session_of(scope)) or 0
+        block = self._block if asked is None else asked
+        total = BLOCKS_IN_A_SESSION * block if self._total is None else self._total
+        return Budget(block=block >> halvings, total=total >> halvings)
+
+    def halve(self, scope: Scope) -> None:
+        """The upstream found a request of this session too long."""
+        session = session_of(scope)
+        self._halvings.put(session, min((self._halvings.get(session) or 0) + 1, 30))
+
+
+FULL_SECONDS = 5.0
+"""How long an answer about a memory quota counts: as long may turns still come in above it."""
+
+_QUOTAS_BYTES = 4 * 1024 * 1024
+
+
+class ChatLimits:
+    """What the limits mean for a chat request. Trouble in counting refuses nothing."""
+
+    def __init__(self, rates: Rates, engine: EngineClient, *, bounds_memories: bool) -> None:
+        self._rates = rates
+        self._engine = engine
+        self._bounds_memories = bounds_memories
+        self._full: BoundedCache[tuple[str, str], tuple[float, str | None]] = BoundedCache(_QUOTAS_BYTES)
+
+    @property
+    def bounds_chat(self) -> bool:
+        """Whether chat requests themselves are limited."""
+        return self._rates.bounds_chat
+
+    async def admit(self, tenant: str, user: str | None) -> None:
+        """Count a chat request.
+
+        Raises:
+            TooManyRequests: over ``limits.….chat_per_minute``.
+        """
+        try:
+            await self._rates.chat(tenant, user)
+        except StateUnavailable as error:
+            _note_uncounted(error)
+
+    async def refused(self, scope: Scope, chat: RequestBody) -> str | None:
+        """Why this request's turns may not be kept: the limit's name, or None. Turns that may be are counted: the new
+        messages, and the answer.
+        """
+        if self._bounds_memories and (whose := await self._whose_is_full(scope)) is not None:
+            metrics().limits_reached.labels(limit=MEMORIES, of=whose).inc()
+            return MEMORIES
+        if not self._rates.bounds_turns:
+            return None
+        try:
+            await self._rates.turns(scope, len(chat.new_messages()) + 1)
+        except TooManyRequests:
+            return TURNS
+        except StateUnavailable as error:
+            _note_uncounted(error)
+        return None
+
+    async def _whose_is_full(self, scope: Scope) -> str | None:
+        """Whose memory quota is full, as the engine said lately."""
+        known = self._full.get(scope.owner)
+        if known is not None and monotonic() - known[0] < FULL_SECONDS:
+            return known[1]
+        whose = await self._engine.full(scope)
+        self._full.put(scope.owner, (monotonic(), whose))
+        return whose
+
+
+def _note_uncounted(error: StateUnavailable) -> None:
+    metrics().internal_errors.labels(where="relay.limits").inc()
+    log.warning("limits cannot be counted, requests go on: %s", error.message)

@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 
 from memproxy import metrics as all_metrics
-from memproxy.auth import Headers
+from memproxy.auth import Headers, who_is_remembered
 from memproxy.errors import MethodNotAllowed, NotFound, StateUnavailable, Unauthenticated
 from memproxy.ports import JournalStore
 from memproxy.relay.capture import Journal
-from memproxy.relay.engine import EngineClient
+from memproxy.relay.engine_client import EngineClient
 from memproxy.relay.request import Request
-from memproxy.settings import TelemetrySettings
+from memproxy.settings import Settings
 
 _JSON = [(b"content-type", b"application/json")]
 _READING = ("GET", "HEAD")
@@ -39,27 +39,24 @@ class Health:
         engine: EngineClient,
         journal: Journal,
         state: JournalStore,
-        telemetry: TelemetrySettings,
-        remembered: str = "",
+        settings: Settings,
         *,
         disks: Mapping[str, Path],
     ) -> None:
-        """``remembered`` says who gets memory, for who asks why somebody does not. ``disks`` are folders, by what they
-        are called in the metrics, on whose disks there must be room.
-        """
+        """``disks`` are folders, by their name in the metrics, on whose disks there must be room."""
         self._engine = engine
         self._journal = journal
         self._state = state
         self._disks = disks
         self._seen: set[str] = set()
-        self.take(telemetry, remembered)
+        self.take(settings)
         self.serving = False
         """Whether chat can be relayed: false while starting and while draining."""
 
-    def take(self, telemetry: TelemetrySettings, remembered: str) -> None:
+    def take(self, settings: Settings) -> None:
         """Answer by these settings from now on."""
-        self._telemetry = telemetry
-        self._remembered = remembered
+        self._telemetry = settings.telemetry
+        self._memory_for = who_is_remembered(settings.auth, settings.server)
 
     async def answer(self, request: Request, page: Page) -> int:
         """One of the three pages; they are only read."""
@@ -78,7 +75,7 @@ class Health:
         """200 while chat can be relayed, whatever memory does; each part's state beside it."""
         parts = await self._parts()
         status = _status(parts.values()) if self.serving else "draining"
-        body = {"status": status, "parts": parts, "memory_for": self._remembered}
+        body = {"status": status, "parts": parts, "memory_for": self._memory_for}
         return await _json(request, 200 if self.serving else 503, body)
 
     async def _parts(self) -> dict[str, str]:

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from memproxy.errors import BodyTimeout, Overloaded
-from memproxy.relay.work import BodyWork
+from memproxy.relay.bodies import BodyWork
+from memproxy.settings import ServerSettings
 
 GRACE_S = 3.0
 """So long after its beginning no body gives way to later ones."""
@@ -59,25 +60,22 @@ class _Turn:
 
 
 class Intake:
-    """One for a relay.
-
-    Args:
-        most_bytes: Of bodies that are held in memory, together (``server.max_held_bytes``).
-        most_under_way: Bodies whose end has not come, those that are relayed as they come included.
-        work: Puts the parts of large ones together.
+    """Bounds the bodies of all requests: their bytes in memory (``server.max_held_bytes``), and how many are under way,
+    those that are relayed as they come included (half of ``server.max_concurrent_requests``).
     """
 
-    def __init__(self, *, most_bytes: int, most_under_way: int, work: BodyWork) -> None:
+    def __init__(self, server: ServerSettings, work: BodyWork) -> None:
+        """``work`` puts the parts of large bodies together."""
         self._work = work
-        self.bound(most_bytes=most_bytes, most_under_way=most_under_way)
+        self.take(server)
         self._reading: dict[_Turn, float] = {}
         self._uploads = 0
         self._bytes = 0
 
-    def bound(self, *, most_bytes: int, most_under_way: int) -> None:
-        """Take these bounds from now on; what is there already stays."""
-        self._most_bytes = most_bytes
-        self._most_under_way = most_under_way
+    def take(self, server: ServerSettings) -> None:
+        """Go on with these bounds; bodies that are there already stay."""
+        self._most_bytes = server.max_held_bytes
+        self._most_under_way = max(1, server.max_concurrent_requests // 2)
 
     async def whole(self, share: Share, part: Part, limit: int) -> bytes | None:
         """A body; None: it is more than ``limit`` bytes.

@@ -6,7 +6,7 @@ from memproxy.auth import Authenticator, Headers, client_key, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
-from memproxy.relay.engine import EngineClient
+from memproxy.relay.engine_client import EngineClient
 from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 

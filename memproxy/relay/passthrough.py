@@ -1,15 +1,28 @@
 """Everything below ``/v1`` that carries no memory: relayed in both directions as it comes."""
 
+import re
 import time
 from collections.abc import AsyncIterable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from memproxy.auth import Authenticator, client_key
+from memproxy.core.protocol import Identity, UpstreamAccess
+from memproxy.core.scope import Scope
+from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
-from memproxy.relay.connections import AT_ONCE
-from memproxy.relay.hangup import Hangups
-from memproxy.relay.request import RawHeaders, Request
-from memproxy.relay.stream import Tap, relay_body
-from memproxy.relay.upstream import Upstream, UpstreamAnswer
-from memproxy.tasks import TaskOwner
+from memproxy.relay.capture import Exchange, Journal
+from memproxy.relay.controls import read_mode, user_named
+from memproxy.relay.request import Hangups, RawHeaders, Request
+from memproxy.relay.sessions import Conversation, Sessions
+from memproxy.relay.stream import Copies, Tap, relay_body
+from memproxy.relay.upstream import AT_ONCE, Upstream, UpstreamAnswer
+from memproxy.wire.answer import Answer
+from memproxy.wire.format import RESPONSES
+from memproxy.wire.request import LONGEST_NAME
+from memproxy.wire.responses import background_key, kept_id
+
+_ONE_RESPONSE = re.compile(r"/v1/responses/[^/]+")
 
 
 def _no_tap(_answer: UpstreamAnswer) -> None:
@@ -19,9 +32,9 @@ def _no_tap(_answer: UpstreamAnswer) -> None:
 class Passthrough:
     """Relays a request untouched."""
 
-    def __init__(self, upstream: Upstream, tasks: TaskOwner) -> None:
+    def __init__(self, upstream: Upstream, hangups: Hangups) -> None:
         self._upstream = upstream
-        self._hangups = Hangups(tasks)
+        self._hangups = hangups
 
     async def stream(self, request: Request, tap: Callable[[UpstreamAnswer], Tap | None] = _no_tap) -> int:
         """Relay a request whose body is not read first (uploads, audio, anything), unless it is short; the status that
@@ -87,3 +100,86 @@ def _has_body(request: Request) -> bool:
 def _declared_length(request: Request) -> int | None:
     value = request.headers.get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None
+
+
+@dataclass(kw_only=True, eq=False)
+class FetchedResponses:
+    """Relays ``GET /v1/responses/{id}`` as any other path, and captures a response that was made in the background when
+    it is fetched complete: once, whoever fetches how often.
+
+    What the user said was captured with the request, and with it a key that the response is known by. Who
+    fetches it must be the same: by key, and by ``X-Memproxy-User`` or a field that the response repeats (``user``,
+    ``safety_identifier``, ``metadata.user_id``). ``memory_context.user_id`` is not repeated and needs the header.
+    """
+
+    passthrough: Passthrough
+    authenticator: Authenticator
+    sessions: Sessions
+    journal: Journal
+    upstream: Upstream
+    copies: Copies
+
+    @staticmethod
+    def claims(request: Request) -> bool:
+        """Whether a request fetches one response."""
+        return request.method == "GET" and _ONE_RESPONSE.fullmatch(request.path) is not None
+
+    async def handle(self, request: Request) -> int:
+        """Relay the request; the status that went out.
+
+        Raises:
+            UpstreamError: the upstream cannot be reached or broke off.
+            ClientGone: the client left.
+        """
+
+        async def keep(answer: Answer) -> None:
+            if answer.complete and answer.text and answer.response_id:
+                await self._capture(request, answer, answer.response_id)
+
+        def tap(upstream: UpstreamAnswer) -> Tap | None:
+            if upstream.status != 200:
+                return None
+            return Tap(upstream, RESPONSES, request.request_id, keep, copies=self.copies)
+
+        return await self.passthrough.stream(request, tap)
+
+    async def _capture(self, request: Request, answer: Answer, response_id: str) -> None:
+        """Never raises: what cannot be captured is counted."""
+        try:
+            exchange = await self._exchange(request, answer, response_id)
+        except MemproxyError:  # nobody's, or a state that does not answer; the request itself is not ours to refuse
+            metrics().capture_skipped.labels(reason="background").inc()
+            return
+        if exchange is not None:
+            await self.journal.write(exchange, answer.text)
+
+    async def _exchange(self, request: Request, answer: Answer, response_id: str) -> Exchange | None:
+        """The exchange that the answer completes; None when it is none of ours, or was completed before."""
+        identity = await self.authenticator.identify(request.headers)
+        user, _ = user_named(identity, answer.user_fields)
+        if user is None or not read_mode(request.headers, None).captures:
+            return None
+        owner = _owner(identity, user)
+        now, key = datetime.now(UTC), background_key(response_id)
+        known = await self.sessions.known(owner, key)
+        if known is None or known.answer is not None:
+            return None
+        return Exchange(
+            scope=_owner(identity, user, session=known.session),
+            conversation=Conversation(session=known.session, said_at=now, asked_at=known.said_at, keys=(key,)),
+            messages=[],
+            request_id=request.request_id,
+            access=self._access(request, answer),
+            answer_id=kept_id(response_id),
+        )
+
+    def _access(self, request: Request, answer: Answer) -> UpstreamAccess:
+        return UpstreamAccess(
+            base_url=self.upstream.base_url,
+            model=answer.model if answer.model is not None and len(answer.model) <= LONGEST_NAME else "",
+            api_key=client_key(request.headers) if self.upstream.takes_client_key else None,
+        )
+
+
+def _owner(identity: Identity, user: str, session: str | None = None) -> Scope:
+    return Scope(tenant=identity.tenant, user=user, project=identity.project, agent=identity.agent, session=session)

@@ -1,7 +1,11 @@
-"""One HTTP request as the relay sees it: a thin reading of the ASGI scope, and the body within its limit."""
+"""One HTTP request as the relay sees it: a thin reading of the ASGI scope, the body within its limit, and whether the
+client is still there.
+"""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
@@ -9,12 +13,15 @@ from memproxy.auth import ALLOWED_ORIGIN, Headers
 from memproxy.core.request_id import HEADER, new_request_id
 from memproxy.errors import BodyTooLarge
 from memproxy.relay.intake import Intake, Share
+from memproxy.tasks import TaskOwner
 
 AsgiScope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
 
+LOOK_AFTER_S = 0.2
+"""Most answers are complete before this; only longer ones pay for a task that waits for the client to leave."""
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -24,7 +31,12 @@ class ClientGone(Exception):
 
 
 class Request:
-    """Method, path, headers and body of one request, and where its answer goes."""
+    """Method, path, headers and body of one request, and where its answer goes.
+
+    ``path`` is the path as it was sent: what routes a request, and what upstream and engine get, are these bytes, for a
+    path that is decoded as a whole has other pieces. ``for_pages`` are headers that let a web page of an allowed origin
+    read the answer, unless the answer itself says who may. ``memory_headers`` say what memory did, whoever answers.
+    """
 
     __slots__ = (
         "_intake",
@@ -34,13 +46,13 @@ class Request:
         "for_pages",
         "has_host",
         "headers",
+        "memory_headers",
         "method",
         "path",
         "raw_path",
         "received_all",
         "send",
         "started_answer",
-        "told",
     )
 
     def __init__(self, scope: AsgiScope, receive: Receive, send: Send, intake: Intake) -> None:
@@ -49,11 +61,8 @@ class Request:
         path: bytes = scope["raw_path"]
         self.raw_path = path + (b"?" + query if query else b"")
         self.path = path.decode("latin-1")
-        """As it was sent. What routes a request, what the upstream gets and what the engine gets are these bytes: a
-        path that is decoded as a whole has other pieces."""
         self.headers = Headers(scope["headers"])
-        self.has_host = scope.get("http_version") != "1.1" or self.headers.get(b"host") is not None
-        """Whether it names the host that it is for, which HTTP/1.1 demands (RFC 9112, 3.2)."""
+        self.has_host = scope.get("http_version") != "1.1" or self.headers.get(b"host") is not None  # RFC 9112, 3.2
         self._receive = receive
         self._intake = intake
         self._share = Share()
@@ -61,10 +70,8 @@ class Request:
         self.received_all = False
         self.started_answer = False
         self.for_pages: RawHeaders = []
-        """What lets a web page of an allowed origin read the answer, unless the answer itself says who may."""
+        self.memory_headers: RawHeaders = []
         self._request_id: str | None = None
-        self.told: RawHeaders = []
-        """What the answer's headers say of memory, whoever answers: the upstream, or we with an error."""
 
     @property
     def pieces(self) -> list[str]:
@@ -84,10 +91,36 @@ class Request:
 
     @property
     def request_id(self) -> str:
-        """The name that the answer's headers, the log and the receipt have for this request."""
+        """The name of this request in the answer's headers, the log and the receipt."""
         if self._request_id is None:
             self._request_id = new_request_id()
         return self._request_id
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            BodyTooLarge: it is longer than ``limit`` bytes.
+            BodyTimeout: it does not come to its end, and others wait.
+            Overloaded: there is no room for it.
+            ClientGone: the client left before the end of its body.
+        """
+        declared = self.headers.get(b"content-length")
+        too_large = declared is not None and declared.isdigit() and int(declared) > limit
+        body = None if too_large else await self._intake.whole(self._share, self._part, limit)
+        if body is None:
+            raise BodyTooLarge(
+                f"The request's body is over {limit} bytes (server.max_body_bytes). Send less, or raise it."
+            )
+        return body
+
+    def begin_upload(self) -> None:
+        """The body is going to be read by its `chunks`.
+
+        Raises:
+            Overloaded: too many bodies are being sent at once.
+        """
+        self._intake.upload(self._share)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives, after `begin_upload`.
@@ -102,26 +135,6 @@ class Request:
             if chunk:
                 yield chunk
 
-    def begin_upload(self) -> None:
-        """The body is going to be read by its `chunks`.
-
-        Raises:
-            Overloaded: too many bodies are being sent at once.
-        """
-        self._intake.upload(self._share)
-
-    def hold(self, size: int) -> None:
-        """So many bytes are held in memory for this request, beside its body.
-
-        Raises:
-            Overloaded: there is no room for them.
-        """
-        self._intake.hold(self._share, size)
-
-    def release(self) -> None:
-        """It is over: nothing is held for it any more."""
-        self._intake.release(self._share)
-
     async def _part(self) -> tuple[bytes, bool]:
         message = await self._receive()
         if message["type"] == "http.disconnect":
@@ -129,22 +142,17 @@ class Request:
         self.received_all = not message.get("more_body", False)
         return message.get("body", b""), self.received_all
 
-    async def body(self, limit: int) -> bytes:
-        """The whole body.
+    def hold(self, size: int) -> None:
+        """Count bytes that are kept in memory for this request, beside its body.
 
         Raises:
-            BodyTooLarge: it is longer than ``limit`` bytes.
-            BodyTimeout: it does not come to its end, and others wait.
-            Overloaded: there is no room for it.
-            ClientGone: the client left before the end of its body.
+            Overloaded: there is no room for them.
         """
-        declared = self.headers.get(b"content-length")
-        if declared is not None and declared.isdigit() and int(declared) > limit:
-            raise _too_large(limit)
-        body = await self._intake.whole(self._share, self._part, limit)
-        if body is None:
-            raise _too_large(limit)
-        return body
+        self._intake.hold(self._share, size)
+
+    def release(self) -> None:
+        """The request is over: nothing is held for it any more."""
+        self._intake.release(self._share)
 
     async def gone(self) -> None:
         """Returns when the client closes its connection; only after the body was read."""
@@ -158,7 +166,7 @@ class Request:
         if self.for_pages and not any(name.lower() == ALLOWED_ORIGIN for name, _ in sent):
             sent += self.for_pages
         sent.append((HEADER, self.request_id.encode()))
-        sent += self.told
+        sent += self.memory_headers
         await self.send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def write(self, data: bytes) -> None:
@@ -175,5 +183,78 @@ class Request:
         await self.end(b"" if self.method == "HEAD" else body)
 
 
-def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(f"The request's body is over {limit} bytes (server.max_body_bytes). Send less, or raise it.")
+class Hangups:
+    """Cancels the work for clients that leave, within a second. One timer looks after all requests: a timer for each
+    would cost each.
+    """
+
+    def __init__(self, tasks: TaskOwner) -> None:
+        self._tasks = tasks
+        self._young: dict[_Watch, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watching(self, request: Request) -> "_Watch":
+        """A ``with`` block that is cancelled, and raises `ClientGone`, when the client closes its connection."""
+        return _Watch(request, self)
+
+    def add(self, watch: "_Watch") -> None:
+        """A request begins."""
+        loop = asyncio.get_running_loop()
+        self._young[watch] = loop.time() + LOOK_AFTER_S
+        if self._timer is None:
+            self._timer = loop.call_later(LOOK_AFTER_S, self._look)
+
+    def discard(self, watch: "_Watch") -> None:
+        """A request is over. The timer stays, for the next one."""
+        self._young.pop(watch, None)
+
+    def _look(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for watch in [watch for watch, when in self._young.items() if when <= now]:
+            del self._young[watch]
+            if not watch.begin(self._tasks):
+                self._young[watch] = now + LOOK_AFTER_S
+        if self._young:  # in the order of their times: each is added behind those that were there
+            self._timer = loop.call_later(max(0.0, next(iter(self._young.values())) - now), self._look)
+
+
+class _Watch:
+    """One request's block, see `Hangups.watching`."""
+
+    __slots__ = ("_all", "_gone", "_request", "_waiting", "_worker")
+
+    def __init__(self, request: Request, hangups: Hangups) -> None:
+        self._request = request
+        self._all = hangups
+        self._worker = asyncio.current_task()
+        self._waiting: asyncio.Task[None] | None = None
+        self._gone = False
+
+    def __enter__(self) -> None:
+        self._all.add(self)
+
+    def begin(self, tasks: TaskOwner) -> bool:
+        """Begin to wait for the client to leave; False while its body is still being read."""
+        if not self._request.received_all:
+            return False
+        self._waiting = tasks.start(self._wait(), "hangup")
+        return True
+
+    async def _wait(self) -> None:
+        await self._request.gone()
+        self._gone = True
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._all.discard(self)
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._gone and self._worker is not None:
+            self._worker.uncancel()
+            if isinstance(error, asyncio.CancelledError):
+                raise ClientGone from error

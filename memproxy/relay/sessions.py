@@ -42,7 +42,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def beginning(cls, now: datetime, keys: tuple[str, ...] = ()) -> "Conversation":
         """A new one."""
-        return cls(session=new_session(), said_at=now, asked_at=now, keys=keys, begins=True)
+        return cls(session=f"ses_{uuid.uuid4().hex}", said_at=now, asked_at=now, keys=keys, begins=True)
 
     def followed_by(self, response_id: str) -> "Conversation":
         """The same, to be known by the response that follows too: a later request may name nothing else."""
@@ -59,9 +59,7 @@ class PrefixKeys(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REMEMBERED_LINKS = 4_096
-"""A conversation's messages come again with each of its requests: the links of so many are remembered. They are digests
-and digests of digests, no texts.
-"""
+"""Links of chains that are remembered, digests of digests: a conversation's messages come again with each request."""
 
 
 def prefix_keys(digests: Sequence[str]) -> PrefixKeys:
@@ -184,8 +182,3 @@ def _choose(candidates: list[KnownSession], answer: str | None) -> KnownSession:
             if candidate.answer == digest:
                 return candidate
     return candidates[0]
-
-
-def new_session() -> str:
-    """A fresh session id."""
-    return f"ses_{uuid.uuid4().hex}"

@@ -4,90 +4,38 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
 
 from memproxy.metrics import metrics
 from memproxy.relay.request import Request
 from memproxy.relay.upstream import UpstreamAnswer
+from memproxy.wire.answer import Answer
 from memproxy.wire.encoding import BodyDecoder
-from memproxy.wire.format import Answer, WireFormat
-from memproxy.wire.hold import LengthHolder, TailHolder
+from memproxy.wire.format import WireFormat
+from memproxy.wire.hold import Both, Holder, LengthHolder, OpenEnd, PieceHolder, TailHolder
 
 log = logging.getLogger(__name__)
-
-
-class Holder(Protocol):
-    """Passes bytes on, but keeps the end of an answer back."""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What may go out now."""
-
-    def release(self) -> bytes:
-        """What was kept back."""
-
-
-class PieceHolder:
-    """For streams whose end cannot be seen in the bytes (compressed, or ended by an event): keeps all from when
-    ``ended`` says so.
-    """
-
-    def __init__(self, ended: Callable[[], bool]) -> None:
-        self._ended = ended
-        self._kept: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> bytes:
-        """The piece, unless its decoded copy held the end."""
-        if not self._ended():
-            return chunk
-        self._kept.append(chunk)
-        return b""
-
-    def release(self) -> bytes:
-        """What was kept back."""
-        kept = b"".join(self._kept)
-        self._kept.clear()
-        return kept
-
-
-class OpenEnd:
-    """For bodies without a length: their end is a signal of its own, so no byte needs to be kept back."""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """All of it."""
-        return chunk
-
-    def release(self) -> bytes:
-        """Nothing."""
-        return b""
-
-
-class Both:
-    """Two holders: what the first passes on, the second may keep back."""
-
-    def __init__(self, first: Holder, second: Holder) -> None:
-        self._first = first
-        self._second = second
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What both pass on."""
-        return self._second.feed(self._first.feed(chunk))
-
-    def release(self) -> bytes:
-        """What the two kept back, in order."""
-        return self._second.release() + self._first.release()
 
 
 MOST_COPIES = 256 * 1024 * 1024
 """Bytes of copies of answers in a relay, together. An answer beyond them is relayed and not captured."""
 
 COPY_STEP = 64 * 1024
-"""A copy is counted by steps of so many bytes: most are smaller, and cost nothing."""
+"""A copy is counted in steps of this many bytes: most are smaller, and cost nothing."""
 
 READ_AT_ONCE = 64 * 1024
 """Bytes of an answer that are read without a pause: some 20 ms where all of them are ends of lines."""
 
 MOST_HELD = 64 * 1024
 """Bytes behind what looks like the end mark: what goes on for longer is no end."""
+
+NOTED_WITHIN_S = 1.0
+"""How long an answer's end waits for the note of its name."""
+
+Keep = Callable[[Answer], Awaitable[None]]
+"""Keeps what an answer came to; the answer's end waits for it."""
+
+NoteName = Callable[[str], asyncio.Task[None]]
+"""Notes the name that the upstream gave an answer; the answer's end waits for it."""
 
 
 class Copies:
@@ -98,21 +46,11 @@ class Copies:
         self.bytes = 0
 
     def take(self, size: int) -> bool:
-        """So many bytes more are kept; False: there is no room for them."""
+        """Count more bytes that are kept; False: there is no room for them."""
         if size > 0 and self.bytes + size > self._most_bytes:
             return False
         self.bytes += size
         return True
-
-
-Keep = Callable[[Answer], Awaitable[None]]
-"""Keeps what an answer came to; the answer's end waits for it."""
-
-
-Named = Callable[[str], asyncio.Task[None]]
-"""Notes the name that the upstream gave an answer; the answer's end waits for it."""
-
-NAMED_WITHIN_S = 1.0
 
 
 class Tap:
@@ -127,16 +65,16 @@ class Tap:
         *,
         copies: Copies,
         asked_for_stream: bool = False,
-        named: Named | None = None,
+        note_name: NoteName | None = None,
         captures: bool = True,
     ) -> None:
-        """``keep`` None: only its name is noted. ``captures`` False: what is kept of it is no turn, so nothing is
-        missing where it cannot be. ``asked_for_stream``: what does not say that it is JSON is a stream
-        then, as the clients take it. ``copies`` are those of all answers.
+        """``keep`` None: only the answer's name is noted. ``captures`` False: what is kept is no turn, so nothing is
+        missing where it cannot be. ``asked_for_stream``: an answer that does not say that it is JSON is a stream, as
+        the clients take it. ``copies`` are those of all answers.
         """
         self._copies = copies
         self._counted = 0
-        self._named = named
+        self._note_name = note_name
         self._naming: asyncio.Task[None] | None = None
         content_type = (answer.header("content-type") or "").lower()
         streamed = content_type.startswith("text/event-stream") or (asked_for_stream and "json" not in content_type)
@@ -202,8 +140,8 @@ class Tap:
         self._counted = 0
 
     def _name(self) -> None:
-        if self._named is not None and self._naming is None and self._reader.response_id:
-            self._naming = self._named(self._reader.response_id)
+        if self._note_name is not None and self._naming is None and self._reader.response_id:
+            self._naming = self._note_name(self._reader.response_id)
 
     def _look(self, read: Callable[[], None]) -> None:
         if self._skipped is not None:
@@ -238,7 +176,7 @@ class Tap:
         self._look(self._reader.finish)
         self._name()
         if self._naming is not None:
-            await asyncio.wait({self._naming}, timeout=NAMED_WITHIN_S)
+            await asyncio.wait({self._naming}, timeout=NOTED_WITHIN_S)
         if self._reader.cached_tokens:
             metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
         if self._keep is None:

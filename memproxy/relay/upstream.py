@@ -5,15 +5,16 @@ timeout: an answer may stream for hours, but not be silent for longer than ``ups
 """
 
 import asyncio
+import contextlib
 import logging
+import ssl
 import time
 from base64 import b64encode
 from collections import deque
-from collections.abc import AsyncIterable, Callable, Sequence
-from ipaddress import ip_address
-from typing import Self
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote_to_bytes, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from multidict import CIMultiDict
@@ -21,47 +22,47 @@ from yarl import URL
 
 from memproxy.auth import Headers
 from memproxy.errors import MemproxyError, NotFound, UpstreamTimeout, UpstreamUnreachable
-from memproxy.relay.connections import AT_ONCE, PART, Connections, in_parts
+from memproxy.relay.network import environment_proxy, tls_context
 from memproxy.relay.raw_headers import HeadersAsBytes, RawRequest, text_or_bytes
 from memproxy.relay.request import RawHeaders
-from memproxy.relay.tls import tls_context
 from memproxy.settings import UpstreamSettings
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.tracing import Trace
 
 log = logging.getLogger(__name__)
 
 HOP_BY_HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"trailers",
-        b"transfer-encoding",
-        b"upgrade",
-    }
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer trailers "
+    b"transfer-encoding upgrade".split()
 )
 """Headers that concern one connection only (RFC 9110, section 7.6.1)."""
 
 _SERVED = "/v1/"
-"""How paths begin that are relayed; what follows is appended to ``upstream.base_url``."""
+"""How relayed paths begin; the rest is appended to ``upstream.base_url``."""
 
 _OURS = b"x-memproxy-"
-_NEVER_UPSTREAM = frozenset({b"host", b"expect", b"content-length"})
-_KEY_HEADERS = frozenset({b"authorization", b"api-key", b"x-api-key"})
-_NOT_SENT = HOP_BY_HOP | _NEVER_UPSTREAM
-_NOT_SENT_NOR_KEYS = _NOT_SENT | _KEY_HEADERS
+_NOT_SENT = HOP_BY_HOP | {b"host", b"expect", b"content-length"}
+_NOT_SENT_NOR_KEYS = _NOT_SENT | {b"authorization", b"api-key", b"x-api-key"}
 _AUTOMATIC = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
-_SWITCHED = 101
+_SWITCHING_PROTOCOLS = 101
+
+KEEP_ALIVE_S = 15.0
+"""Idle connections are closed after this long: sooner than most servers do, so that few requests meet a stale one."""
+
+STALE_WITHIN_S = 1.0
+"""A kept connection that breaks this soon after a request was sent, with nothing answered, was closed before."""
+
 READ_BUFFER = 2**18
+AT_ONCE = 2**15
+"""A body of at most this many bytes fits into a connection's own buffer, so sending it never waits for the upstream."""
+
+PART = 2**20
+"""A longer body is sent in parts of this many bytes."""
 
 MOST_HEADERS = 1_000
 """Of an answer; their bytes are bounded too, one by one."""
-
-STALE_WITHIN_S = 1.0
-"""A kept connection that breaks so soon after a request was sent, with nothing answered, had been closed before."""
 
 MOST_URLS = 64
 """Addresses that are remembered; clients choose them, so they are bounded."""
@@ -70,23 +71,60 @@ _NAME_NOTHING_MORE = (["keep-alive"], ["Keep-Alive"])
 """The usual ``Connection``: the header that it names is never passed on anyway."""
 
 
+class Upstreams:
+    """The default upstream and those of ``upstream.routes``. A request goes to the first route whose patterns its model
+    matches, else to the default one.
+    """
+
+    def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
+        """``takes_client_key`` False: the client's key is one of ours, which no upstream may see."""
+        self.default = Upstream(settings, takes_client_key=takes_client_key)
+        self._settings = settings
+        self._routes = [
+            Upstream(settings.of_route(route), takes_client_key=False, route=place)
+            for place, route in enumerate(settings.routes)
+        ]
+
+    @property
+    def routed(self) -> bool:
+        """Whether the model decides where a request goes."""
+        return bool(self._routes)
+
+    def of(self, model: str | None) -> "Upstream":
+        """The upstream of this model."""
+        route = self._settings.route_of(model)
+        return self.default if route is None else self._routes[route]
+
+    async def open(self) -> None:
+        """Make the pools."""
+        for upstream in (self.default, *self._routes):
+            await upstream.open()
+
+    async def close(self) -> None:
+        """Close the pools."""
+        for upstream in (self.default, *self._routes):
+            await upstream.close()
+
+
 class Upstream:
-    """Sends requests to ``upstream.base_url`` and hands out its answers unread."""
+    """Sends requests to ``upstream.base_url`` and hands out its answers unread.
+
+    ``base_url`` has no slash at its end; ``name`` is its host and path. ``takes_client_key``: the client's own key goes
+    there, else the configured one, or none. ``route`` is its place in ``upstream.routes``; None: the default.
+    """
 
     def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True, route: int | None = None) -> None:
-        """``takes_client_key`` False: without a configured key none is sent, for the client's is another host's.
-        ``route`` is which of ``upstream.routes`` it is of; None: the default.
-        """
+        """``takes_client_key`` False: without a configured key none is sent, for the client's is another host's."""
         self.route = route
         self._settings = settings
         self._proxy = environment_proxy(settings.base_url) if settings.environment_proxy else None
-        self._base = settings.base_url.rstrip("/")
-        address = urlsplit(self._base)
+        self.base_url = settings.base_url.rstrip("/")
+        address = urlsplit(self.base_url)
         user, _, self.host = address.netloc.rpartition("@")
         self.name = self.host + address.path
         self._asked = URL(address._replace(netloc=self.host).geturl(), encoded=True)
         self._authorization = _authorization(settings, user)
-        self._takes_client_key = takes_client_key and self._authorization is None
+        self.takes_client_key = takes_client_key and self._authorization is None
         self._session: aiohttp.ClientSession | None = None
         self._raw_session: aiohttp.ClientSession | None = None
         self._connections: Connections | None = None
@@ -96,16 +134,9 @@ class Upstream:
         """Make the pool."""
         settings = self._settings
         self._connections = Connections(tls_context(settings.ca_file))
-        self._session = self._made_session(self._connections, aiohttp.ClientRequest)
-        self._raw_session = self._made_session(self._connections, RawRequest)
-
-    def _made_session(
-        self, connector: aiohttp.TCPConnector, request_class: type[aiohttp.ClientRequest]
-    ) -> aiohttp.ClientSession:
-        settings = self._settings
-        return aiohttp.ClientSession(
-            connector=connector,
-            request_class=request_class,
+        session = partial(
+            aiohttp.ClientSession,
+            connector=self._connections,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(
@@ -117,6 +148,7 @@ class Upstream:
             max_headers=MOST_HEADERS,
             read_bufsize=READ_BUFFER,
         )
+        self._session, self._raw_session = session(), session(request_class=RawRequest)
 
     async def close(self) -> None:
         """Close the pool."""
@@ -124,22 +156,12 @@ class Upstream:
             if session is not None:
                 await session.close()
 
-    @property
-    def base_url(self) -> str:
-        """The base URL, without a slash at its end."""
-        return self._base
-
-    @property
-    def takes_client_key(self) -> bool:
-        """Whether the client's own key goes there (else the configured one does, or none)."""
-        return self._takes_client_key
-
     def headers_for(self, headers: Headers, length: int | None) -> CIMultiDict[str]:
         """The client's headers as the upstream gets them: ours and hop-by-hop ones removed, the key perhaps replaced.
 
         ``length`` is the body's, if it is known.
         """
-        dropped = _NOT_SENT if self._takes_client_key else _NOT_SENT_NOR_KEYS
+        dropped = _NOT_SENT if self.takes_client_key else _NOT_SENT_NOR_KEYS
         if (connection := headers.all(b"connection")) and connection not in _NAME_NOTHING_MORE:
             dropped |= _connection_named(headers.raw)
         sent: CIMultiDict[str]
@@ -179,7 +201,7 @@ class Upstream:
                     raise self._explain(error) from error
                 log.debug("a kept connection to %s was closed; the request is sent on another one", self.host)
             else:
-                if response.status == _SWITCHED:
+                if response.status == _SWITCHING_PROTOCOLS:
                     response.close()
                     raise UpstreamUnreachable(
                         f"The upstream {self.host} switched to another protocol, which nobody asked for. Check "
@@ -194,18 +216,16 @@ class Upstream:
     ) -> aiohttp.ClientResponse:
         session = self._raw_session if isinstance(headers, HeadersAsBytes) else self._session
         assert session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
+        ask = partial(session.request, method, url, headers=headers, allow_redirects=False, proxy=self._proxy)
         size = 0 if body is None else len(body) if isinstance(body, bytes) else None
         if size is not None and size <= AT_ONCE:
-            return await session.request(
-                method, url, headers=headers, data=body, allow_redirects=False, proxy=self._proxy
-            )
+            return await ask(data=body)
         patience_s = self._settings.timeout_s
-        whole = size is not None and size <= PART  # has as long to be taken as for its answer to begin
-        async with asyncio.timeout(2 * patience_s if whole else None) as limit:
-            sent = body if whole or body is None else in_parts(body, limit, patience_s)
-            return await session.request(
-                method, url, headers=headers, data=sent, allow_redirects=False, proxy=self._proxy
-            )
+        if size is not None and size <= PART:  # has as long to be taken as for its answer to begin
+            async with asyncio.timeout(2 * patience_s):
+                return await ask(data=body)
+        async with asyncio.timeout(None) as limit:
+            return await ask(data=_in_parts(body or b"", limit, patience_s))
 
     def _url(self, raw_path: bytes) -> URL:
         """The address; most requests have the same few, whose parts are taken apart once.
@@ -258,23 +278,29 @@ def _authorization(settings: UpstreamSettings, user: str) -> str | None:
     return f"Basic {b64encode(pair).decode()}" if user else None
 
 
-def environment_proxy(base_url: str) -> str | None:
-    """The proxy that the environment names for this address, by the usual rules (`urllib.request`); None: no proxy.
-    What runs on this machine is never asked for through one.
+class Connections(aiohttp.TCPConnector):
+    """The pool of one upstream. It knows which requests got a new connection, and which one that was kept."""
 
-    aiohttp's own ``trust_env`` is not used: it would add passwords of a ``.netrc`` file to requests.
-    """
-    address = urlsplit(base_url)
-    if address.hostname is None or _is_loopback(address.hostname) or proxy_bypass(address.netloc.rpartition("@")[2]):
-        return None
-    return getproxies().get(address.scheme)
+    def __init__(self, tls: ssl.SSLContext | bool) -> None:
+        super().__init__(limit=0, keepalive_timeout=KEEP_ALIVE_S, enable_cleanup_closed=False, ssl=tls)
+        self._got_new: set[asyncio.Task[Any] | None] = set()
 
+    async def _create_connection(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list["Trace"],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp calls it so
+    ) -> "ResponseHandler":
+        self._got_new.add(asyncio.current_task())
+        return await super()._create_connection(req, traces, timeout)
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    def made_one(self) -> bool:
+        """Whether a connection was made for this task since it asked last."""
+        task = asyncio.current_task()
+        if task not in self._got_new:
+            return False
+        self._got_new.discard(task)
+        return True
 
 
 class UpstreamAnswer:
@@ -287,6 +313,11 @@ class UpstreamAnswer:
         self._explain = explain
         self._peeked: deque[bytes] = deque()
         self.status = response.status
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the upstream answered what was asked."""
+        return 200 <= self.status < 300
 
     @property
     def headers(self) -> RawHeaders:
@@ -367,3 +398,23 @@ def _passed_on(
         for name, value in raw
         if (lower := name.lower()) not in dropped and not lower.startswith(_OURS)
     ]
+
+
+async def _split(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), PART):
+        yield body[start : start + PART]
+
+
+async def _in_parts(
+    body: bytes | AsyncIterable[bytes], limit: asyncio.Timeout, patience_s: float
+) -> AsyncIterator[bytes]:
+    """The body in parts. While the upstream takes nothing of one, ``limit`` runs out within ``patience_s``; the time
+    that the client takes to send the next one does not count.
+    """
+    loop = asyncio.get_running_loop()
+    async for part in _split(body) if isinstance(body, bytes) else body:
+        with contextlib.suppress(RuntimeError):  # it is over: the answer began before all of the body was sent
+            limit.reschedule(loop.time() + patience_s)
+        yield part
+        with contextlib.suppress(RuntimeError):
+            limit.reschedule(None)

@@ -47,20 +47,20 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
 
     allow_many_files()
     state = make_state(settings, Path(launch.home), checkpoint_pages=RELAY_CHECKPOINT_PAGES, spares=True)
-    process = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket), Path(launch.home))
-    await process.start()
+    relay = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket), Path(launch.home))
+    await relay.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests
     gc.enable()
-    server = Server(server_config(process.app), _patience(settings))
+    server = Server(server_config(relay), _patience(settings))
 
     tasks = TaskOwner("relay process")
 
     async def leave() -> None:
-        await process.drain(reloads.settings.server.shutdown_grace_s)
+        await relay.drain(reloads.settings.server.shutdown_grace_s)
         server.leave()
 
     def take(settings: Settings) -> None:
-        process.take(settings)
+        relay.take(settings)
         server.patience = _patience(settings)
 
     reloads.begin(take)
@@ -72,7 +72,7 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
         await server.serve(sockets=[listening])
     finally:
         await tasks.cancel()
-        await process.stop()
+        await relay.stop()
 
 
 async def run_engine(launch: Launch, settings: Settings, reloads: "Reloads") -> None:

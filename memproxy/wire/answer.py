@@ -1,202 +1,167 @@
-"""Read a chat answer from a copy of its bytes, streamed or whole, while the original goes on untouched."""
+"""What memory reads of any answer, from a copy of its bytes: its text within a bound, how it ended, whose it is. Each
+format has a subclass for a stream's events, and one for a whole body.
+"""
 
-import json
-from typing import Any
+from abc import ABC, abstractmethod
 
-import msgspec
-
-from memproxy.wire.chat_message import NOT_THERE, FunctionCall, calls_tools, is_filled, lenient_calls, lenient_text
-from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody, is_soon_read
 from memproxy.wire.sse import SseEvent, SseParser
-from memproxy.wire.streamed import Streamed
+
+MAX_TEXT = 4 * 1024 * 1024
+"""Characters of an answer that are captured; the rest is cut."""
+
+MAX_JSON_BYTES = 64 * 1024 * 1024
+"""Bytes of a whole (not streamed) answer that are read; a longer one is not captured."""
+
+FEW_BYTES = 256 * 1024
+MOST_VALUES = 200_000
+"""Values of larger JSON that are made into objects, which takes a tenth of a second and keeps all others waiting."""
 
 
-class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
+class Answer(ABC):
+    """What an answer said, filled in by `feed` and closed by `finish`.
 
+    ``done`` says that a stream named its own end. ``error`` means that the upstream reported one within the answer.
+    ``response_id`` is what a later request may go on from, where the format has that; ``begun`` says that the answer is
+    still being made, and fetched by it later. ``user_fields`` are the API's own fields that name the user, where the
+    answer repeats them. ``cached_tokens`` is 0 until the upstream states it.
+    """
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-    prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for cached_tokens
+    __slots__ = (
+        "_parts",
+        "_size",
+        "_whole",
+        "begun",
+        "cached_tokens",
+        "done",
+        "error",
+        "finish_reason",
+        "model",
+        "response_id",
+        "user_fields",
+    )
 
-
-class _Delta(msgspec.Struct):
-    content: str | None = None
-    tool_calls: msgspec.Raw = NOT_THERE
-    function_call: FunctionCall | None = None
-
-
-class _Choice(msgspec.Struct):
-    index: int = 0
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    finish_reason: str | None = None
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice] | None = None
-    model: str | None = None
-    usage: _Usage | None = None
-    error: msgspec.Raw = NOT_THERE
-
-
-_CHUNK = msgspec.json.Decoder(_Chunk)
-_DONE = b"[DONE]"
-
-
-class ChatAnswer(SeenAnswer):
-    """A chat answer. Of several choices (``n`` > 1) only choice 0 is read."""
-
-    __slots__ = ("_whole",)
-
-    def __init__(self, max_text: int = MAX_TEXT) -> None:
-        super().__init__(max_text)
+    def __init__(self) -> None:
+        self.model: str | None = None
+        self.finish_reason: str | None = None
+        self.response_id: str | None = None
+        self.done = False
+        self.error = False
+        self.begun = False
+        self.user_fields: dict[str, str] = {}
+        self.cached_tokens = 0
         self._whole = False
+        self._parts: list[str] = []
+        self._size = 0
 
     @property
+    @abstractmethod
     def complete(self) -> bool:
-        """The upstream said all it had to say: a finish reason, the end mark or a whole message came, and no error."""
-        return (self.done or self._whole or self.finish_reason is not None) and not self.error
+        """Whether the upstream said all it had to say, and no error."""
 
-    def _read(self, data: bytes) -> None:
-        """Read one JSON object of the answer, strictly where it is shaped as the API says, else as far as it goes."""
-        if not is_soon_read(data, objects_only=True):
-            self.unreadable += 1
-            return
-        try:
-            chunk = _CHUNK.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            chunk = self._lenient(data)
-        if is_filled(chunk.error):
-            self.error = True
-        if chunk.choices:
-            self._choices(chunk.choices)
-        if chunk.model and self.model is None:
-            self.model = chunk.model
-        if chunk.usage is not None:
-            self._usage(chunk.usage)
-
-    def _choices(self, choices: list[_Choice]) -> None:
-        for choice in choices:
-            if choice.index != 0:
-                continue
-            self._whole = self._whole or choice.message is not None  # some never give a whole message a finish reason
-            said = choice.delta or choice.message
-            if said is not None:
-                if said.content:
-                    self._add_text(said.content)
-                if calls_tools(said.tool_calls, said.function_call):
-                    self.has_tool_calls = True
-            if choice.finish_reason:
-                self.finish_reason = choice.finish_reason
-                self.error = self.error or choice.finish_reason == "error"
-
-    def _usage(self, usage: _Usage) -> None:
-        details = usage.prompt_tokens_details
-        cached = (details.cached_tokens if details else None) or usage.prompt_cache_hit_tokens
-        self.cached_tokens = cached or self.cached_tokens
-        self.input_tokens = usage.prompt_tokens or self.input_tokens
-        self.output_tokens = usage.completion_tokens or self.output_tokens
-
-    def _lenient(self, data: bytes) -> _Chunk:
-        """Providers differ (content in parts, numbers as floats, half surrogates): take what can be understood."""
-        try:
-            value = json.loads(data) if is_soon_read(data) else None
-        except (ValueError, RecursionError):
-            value = None
-        if value is None:
-            self.unreadable += 1
-            return _Chunk()
-        return _lenient_chunk(value) if isinstance(value, dict) else _Chunk()
-
-
-class ChatStreamAnswer(Streamed, ChatAnswer):
-    """A streamed answer."""
-
-    __slots__ = ("_parser",)
-
-    def __init__(self, max_text: int = MAX_TEXT) -> None:
-        super().__init__(max_text)
-        self._parser = SseParser()
+    @property
+    @abstractmethod
+    def held(self) -> int:
+        """About how many bytes of it are in memory."""
 
     @property
     def ending(self) -> bool:
-        """As `SeenAnswer.ending`."""
-        return self._parser.may_become(_DONE)
+        """Whether the event that has begun may be the answer's end."""
+        return False
 
-    def _event(self, event: SseEvent) -> None:
-        if event.data.strip() == _DONE:
-            self.done = True
-            return
-        if event.event == "error":
-            self.error = True
-        if event.data.strip():
-            self._read(event.data)
+    @abstractmethod
+    def feed(self, chunk: bytes) -> None:
+        """Look at the next bytes of the (decoded) answer, which may be cut anywhere."""
 
-
-class ChatJsonAnswer(ChatAnswer):
-    """A whole answer in one JSON body. Feed it every chunk, then `finish`; memory is bounded by ``max_bytes``."""
-
-    __slots__ = ("_body",)
-
-    def __init__(self, max_text: int = MAX_TEXT, max_bytes: int = MAX_JSON_BYTES) -> None:
-        super().__init__(max_text)
-        self._body = WholeBody(max_bytes)
+    @abstractmethod
+    def finish(self) -> None:
+        """The answer is over."""
 
     @property
-    def _kept(self) -> int:
-        return self._body.held
+    def text(self) -> str:
+        """The content so far, without reasoning and refusals; half surrogates that met across pieces are joined, others
+        replaced.
+        """
+        joined = "".join(self._parts)
+        self._parts = [joined]
+        try:
+            joined.encode()
+        except UnicodeEncodeError:
+            return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return joined
+
+    def _add_text(self, text: str) -> None:
+        text = text[: MAX_TEXT - self._size]
+        if text:
+            self._parts.append(text)
+            self._size += len(text)
+
+    def _forget_text(self) -> None:
+        self._parts.clear()
+        self._size = 0
+
+
+class StreamedAnswer(Answer):
+    """Reads a stream of events as they pass; keeps no copy."""
+
+    __slots__ = ("_parser",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parser = SseParser()
+
+    @property
+    def held(self) -> int:
+        return self._size + self._parser.held
 
     def feed(self, chunk: bytes) -> None:
-        """Keep the next bytes of the (decoded) body."""
-        self._body.feed(chunk)
-        self.truncated = self.truncated or self._body.too_long
+        for event in self._parser.feed(chunk):
+            self._event(event)
 
     def finish(self) -> None:
-        """The body is over: read it. A body that is no JSON object leaves everything empty and ``complete`` false."""
-        if not self._body.too_long:
-            self._read(self._body.take())
+        """An event without its closing blank line is still read."""
+        for event in self._parser.close():
+            self._event(event)
+
+    @abstractmethod
+    def _event(self, event: SseEvent) -> None:
+        """Read one event."""
 
 
-def _lenient_chunk(value: dict[str, Any]) -> _Chunk:
-    choices, usage, model = value.get("choices"), value.get("usage"), value.get("model")
-    return _Chunk(
-        choices=[_lenient_choice(choice) for choice in choices if isinstance(choice, dict)]
-        if isinstance(choices, list)
-        else None,
-        model=model if isinstance(model, str) else None,
-        usage=_lenient_usage(usage) if isinstance(usage, dict) else None,
-        error=msgspec.Raw(b"true") if value.get("error") else NOT_THERE,
-    )
+class WholeAnswer(Answer):
+    """Reads a whole body at its end; of one that is too long nothing is kept or read."""
+
+    __slots__ = ("_chunks", "_max_bytes", "_received")
+
+    def __init__(self, max_bytes: int = MAX_JSON_BYTES) -> None:
+        super().__init__()
+        self._max_bytes = max_bytes
+        self._chunks: list[bytes] = []
+        self._received = 0
+
+    @property
+    def held(self) -> int:
+        return self._size + (self._received if self._chunks else 0)
+
+    def feed(self, chunk: bytes) -> None:
+        self._received += len(chunk)
+        if self._received > self._max_bytes:
+            self._chunks.clear()
+        else:
+            self._chunks.append(chunk)
+
+    def finish(self) -> None:
+        """A body that is no answer leaves everything empty and ``complete`` false."""
+        body = b"".join(self._chunks)
+        self._chunks.clear()
+        if self._received <= self._max_bytes:
+            self._body(body)
+
+    @abstractmethod
+    def _body(self, data: bytes) -> None:
+        """Read the whole body."""
 
 
-def _lenient_choice(value: dict[str, Any]) -> _Choice:
-    index, finish = value.get("index"), value.get("finish_reason")
-    delta, message = value.get("delta"), value.get("message")
-    return _Choice(
-        index=int(index) if isinstance(index, int | float) else 0,
-        delta=_lenient_delta(delta) if isinstance(delta, dict) else None,
-        message=_lenient_delta(message) if isinstance(message, dict) else None,
-        finish_reason=finish if isinstance(finish, str) else None,
-    )
-
-
-def _lenient_delta(value: dict[str, Any]) -> _Delta:
-    return _Delta(content=lenient_text(value.get("content")), tool_calls=lenient_calls(value))
-
-
-def _lenient_usage(value: dict[str, Any]) -> _Usage:
-    details = value.get("prompt_tokens_details")
-    return _Usage(
-        prompt_tokens=_number(value, "prompt_tokens"),
-        completion_tokens=_number(value, "completion_tokens"),
-        prompt_tokens_details=_Details(_number(details, "cached_tokens")) if isinstance(details, dict) else None,
-        prompt_cache_hit_tokens=_number(value, "prompt_cache_hit_tokens"),
-    )
-
-
-def _number(value: dict[str, Any], name: str) -> int | None:
-    number = value.get(name)
-    return int(number) if isinstance(number, int | float) else None
+def is_soon_read(data: bytes, *, objects_only: bool = False) -> bool:
+    """Whether it holds at most `MOST_VALUES` values (or objects, where a reader makes nothing of the others)."""
+    marks = (b"{",) if objects_only else (b"{", b"[", b",")
+    return len(data) <= FEW_BYTES or sum(map(data.count, marks)) <= MOST_VALUES

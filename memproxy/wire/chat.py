@@ -6,7 +6,7 @@ from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.chat_message import ChatMessage, read_messages
 from memproxy.wire.controls import OURS, MemoryConfig, MemoryContext
 from memproxy.wire.request import Position, RequestBody, quoted, readable, system_message
-from memproxy.wire.splice import ArraySpans, Edit, Member, ObjectSpans, Unreadable, apply
+from memproxy.wire.splice import Edit, Member, ObjectSpans, Unreadable, append_element, apply
 
 __all__ = ["ChatMessage", "ChatRequest", "MemoryConfig", "MemoryContext", "Position", "Unreadable", "read_request"]
 
@@ -76,8 +76,8 @@ class ChatRequest(RequestBody):
             end = content.value_end - 1
             return [Edit(end, end, quoted("\n\n" + joined if first.text else joined)[1:-1])]
         if content and kind == b"[":
-            parts = ArraySpans(self._text, content.value_start, content.value_end)
-            return [parts.insert(len(parts.elements), b'{"type":"text","text":' + quoted(joined) + b"}")]
+            part = b'{"type":"text","text":' + quoted(joined) + b"}"
+            return [append_element(self._text, content.value_start, content.value_end, part)]
         return [self._insert(0, [(0, joined)])]
 
     def _content_of(self, message: ChatMessage) -> Member | None:

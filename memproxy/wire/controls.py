@@ -14,7 +14,7 @@ OURS = ("memory_context", "memory_config")
 _ANY = msgspec.json.Decoder()
 _KINDS = frozenset(kind.value for kind in Kind)
 MAX_LIMIT = 200
-"""Largest ``retrieval_limit``: ``limit`` is 1-200 everywhere (CONTRACT section 6)."""
+"""Largest ``retrieval_limit``: ``limit`` is 1-200 everywhere."""
 
 
 class MemoryContext(msgspec.Struct, frozen=True, kw_only=True):

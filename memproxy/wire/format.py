@@ -1,44 +1,13 @@
-"""What the relay needs of a wire format. One module per format implements it; the relay knows no field's name."""
+"""The wire formats, as the relay sees them: it knows no field's name."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from memproxy.wire import chat, responses
-from memproxy.wire.answer import ChatJsonAnswer, ChatStreamAnswer
+from memproxy.wire.answer import Answer
+from memproxy.wire.chat_answer import ChatJsonAnswer, ChatStreamAnswer
 from memproxy.wire.request import RequestBody
 from memproxy.wire.responses_answer import ResponsesJsonAnswer, ResponsesStreamAnswer
-
-
-class Answer(Protocol):
-    """An answer as memory sees it, filled in by `feed` and closed by `finish`.
-
-    ``response_id`` is what a later request may go on from, where the format has that; ``begun`` says that the answer
-    is fetched by it later. ``user_fields`` are the API's own fields that name the user, where the answer repeats them.
-    """
-
-    model: str | None
-    finish_reason: str | None
-    response_id: str | None
-    begun: bool
-    user_fields: dict[str, str]
-    done: bool
-    error: bool
-    has_tool_calls: bool
-    truncated: bool
-    cached_tokens: int
-    input_tokens: int
-    output_tokens: int
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def complete(self) -> bool: ...
-    @property
-    def ending(self) -> bool: ...
-    @property
-    def held(self) -> int: ...
-    def feed(self, chunk: bytes) -> None: ...
-    def finish(self) -> None: ...
 
 
 class WireFormat(NamedTuple):

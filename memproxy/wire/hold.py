@@ -3,10 +3,23 @@
 What was sent, and then `release`, is always exactly what came in, in order.
 """
 
+from collections.abc import Callable
+from typing import Protocol
+
 _DONE = b"[DONE]"
 _FIELDS = (b"data: ", b"data:")
 _MARKS = tuple(field + _DONE for field in _FIELDS)
 _LONGEST = max(map(len, _MARKS))
+
+
+class Holder(Protocol):
+    """Passes bytes on, but keeps the end of an answer back."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What may go out now."""
+
+    def release(self) -> bytes:
+        """What was kept back."""
 
 
 class TailHolder:
@@ -114,3 +127,54 @@ class LengthHolder:
         rest = b"".join(self._held)
         self._held.clear()
         return rest
+
+
+class PieceHolder:
+    """For streams whose end cannot be seen in the bytes (compressed, or ended by an event): keeps all from when
+    ``ended`` says so.
+    """
+
+    def __init__(self, ended: Callable[[], bool]) -> None:
+        self._ended = ended
+        self._kept: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The piece, unless its decoded copy held the end."""
+        if not self._ended():
+            return chunk
+        self._kept.append(chunk)
+        return b""
+
+    def release(self) -> bytes:
+        """What was kept back."""
+        kept = b"".join(self._kept)
+        self._kept.clear()
+        return kept
+
+
+class OpenEnd:
+    """For bodies without a length: their end is a signal of its own, so no byte needs to be kept back."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """All of it."""
+        return chunk
+
+    def release(self) -> bytes:
+        """Nothing."""
+        return b""
+
+
+class Both:
+    """Two holders: what the first passes on, the second may keep back."""
+
+    def __init__(self, first: Holder, second: Holder) -> None:
+        self._first = first
+        self._second = second
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What both pass on."""
+        return self._second.feed(self._first.feed(chunk))
+
+    def release(self) -> bytes:
+        """What the two kept back, in order."""
+        return self._second.release() + self._first.release()

@@ -59,7 +59,6 @@ class RequestBody:
         "messages",
         "metadata_user_id",
         "model",
-        "n",
         "safety_identifier",
         "stream",
         "tool_choice_forced",
@@ -83,7 +82,6 @@ class RequestBody:
             raise Unreadable("too_long")
         self.model = self._string("model")
         self.stream = self._value("stream") is True
-        self.n = self._count("n")
         self.user = self._string("user")
         self.safety_identifier = self._string("safety_identifier")
         self.metadata_user_id = self._metadata_user()
@@ -263,10 +261,6 @@ class RequestBody:
     def _string(self, name: str) -> str | None:
         value = self._value(name)
         return value if isinstance(value, str) and value else None
-
-    def _count(self, name: str) -> int:
-        value = self._value(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
 
     def _filled(self, name: str) -> bool:
         return is_filled(self._raw(name))

@@ -7,9 +7,8 @@ whole response again. The text is taken from there when it is there, because it 
 import json
 from typing import Any
 
-from memproxy.wire.seen import MAX_JSON_BYTES, MAX_TEXT, SeenAnswer, WholeBody, is_soon_read
-from memproxy.wire.sse import SseEvent, SseParser
-from memproxy.wire.streamed import Streamed
+from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, is_soon_read
+from memproxy.wire.sse import SseEvent
 
 _BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
 _ENDS = frozenset({"response.completed", "response.incomplete"})
@@ -20,7 +19,7 @@ _DELTA = "response.output_text.delta"
 _WANTED = (b"output_text.delta", b"response.", b"error")
 
 
-class ResponsesAnswer(SeenAnswer):
+class ResponsesAnswer(Answer):
     """An answer of ``/v1/responses``; ``text`` are the output's text parts of all messages."""
 
     __slots__ = ()
@@ -29,15 +28,6 @@ class ResponsesAnswer(SeenAnswer):
     def complete(self) -> bool:
         """The upstream said all it had to say, and no error."""
         return self.finish_reason in _ENDED and not self.error
-
-    def _decode(self, data: bytes) -> dict[str, Any]:
-        try:
-            value = json.loads(data) if is_soon_read(data) else None
-        except (ValueError, RecursionError):
-            value = None
-        if value is None:
-            self.unreadable += 1
-        return value if isinstance(value, dict) else {}
 
     def _response(self, response: Any) -> None:
         """Read a response object: what it says, how it ended, what it cost."""
@@ -52,38 +42,29 @@ class ResponsesAnswer(SeenAnswer):
         self.begun = status in _BEGUN and self.response_id is not None and not self.error
         self.user_fields = _user_fields(response)
         self._output(response.get("output"))
-        self._usage(response.get("usage"))
+        usage = response.get("usage")
+        details = usage.get("input_tokens_details") if isinstance(usage, dict) else None
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        if isinstance(cached, int | float):
+            self.cached_tokens = int(cached) or self.cached_tokens
 
     def _output(self, output: Any) -> None:
         items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-        self.has_tool_calls = self.has_tool_calls or any(_kind(item).endswith("_call") for item in items)
-        said = "".join(_said(item) for item in items if _kind(item) == "message")
+        said = "".join(_said(item) for item in items if item.get("type") == "message")
         if said:
             self._forget_text()
             self._add_text(said)
 
-    def _usage(self, usage: Any) -> None:
-        if not isinstance(usage, dict):
-            return
-        details = usage.get("input_tokens_details")
-        self.cached_tokens = _number(details, "cached_tokens") or self.cached_tokens
-        self.input_tokens = _number(usage, "input_tokens") or self.input_tokens
-        self.output_tokens = _number(usage, "output_tokens") or self.output_tokens
 
-
-class ResponsesStreamAnswer(Streamed, ResponsesAnswer):
+class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
     """A streamed answer."""
 
-    __slots__ = ("_parser",)
-
-    def __init__(self, max_text: int = MAX_TEXT) -> None:
-        super().__init__(max_text)
-        self._parser = SseParser()
+    __slots__ = ()
 
     def _event(self, event: SseEvent) -> None:
         if not any(wanted in event.data for wanted in _WANTED):
             return
-        value = self._decode(event.data)
+        value = _decoded(event.data)
         kind = _text(value.get("type")) or event.event or ""
         if kind == _DELTA:
             self._add_text(_text(value.get("delta")) or "")
@@ -104,28 +85,21 @@ class ResponsesStreamAnswer(Streamed, ResponsesAnswer):
             self.begun = self.response_id is not None
 
 
-class ResponsesJsonAnswer(ResponsesAnswer):
-    """A whole answer in one JSON body. Feed it every chunk, then `finish`; memory is bounded by ``max_bytes``."""
+class ResponsesJsonAnswer(WholeAnswer, ResponsesAnswer):
+    """A whole answer in one JSON body."""
 
-    __slots__ = ("_body",)
+    __slots__ = ()
 
-    def __init__(self, max_text: int = MAX_TEXT, max_bytes: int = MAX_JSON_BYTES) -> None:
-        super().__init__(max_text)
-        self._body = WholeBody(max_bytes)
+    def _body(self, data: bytes) -> None:
+        self._response(_decoded(data))
 
-    @property
-    def _kept(self) -> int:
-        return self._body.held
 
-    def feed(self, chunk: bytes) -> None:
-        """Keep the next bytes of the (decoded) body."""
-        self._body.feed(chunk)
-        self.truncated = self.truncated or self._body.too_long
-
-    def finish(self) -> None:
-        """The body is over: read it. A body that is no response leaves everything empty and ``complete`` false."""
-        if not self._body.too_long:
-            self._response(self._decode(self._body.take()))
+def _decoded(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data) if is_soon_read(data) else None
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
 
 
 def _user_fields(response: dict[str, Any]) -> dict[str, str]:
@@ -144,14 +118,5 @@ def _said(item: dict[str, Any]) -> str:
     return "".join(_text(part.get("text")) or "" for part in parts if part.get("type") == "output_text")
 
 
-def _kind(item: dict[str, Any]) -> str:
-    return _text(item.get("type")) or ""
-
-
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _number(value: Any, name: str) -> int:
-    number = value.get(name) if isinstance(value, dict) else None
-    return int(number) if isinstance(number, int | float) else 0

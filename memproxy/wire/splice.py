@@ -7,7 +7,7 @@ member at C speed, a walk over the bytes between them gives the offsets, and an 
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ _ESCAPE = re.compile(
     rb"\\(?:(u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 _COMMA, _CLOSE_OBJECT = b",}"
+
+Value = TypeVar("Value")
 
 
 class Unreadable(Exception):
@@ -53,14 +55,6 @@ class Member(NamedTuple):
     raw: msgspec.Raw
 
 
-class Element(NamedTuple):
-    """One element of an array: its raw value and where it stands in the text."""
-
-    start: int
-    end: int
-    raw: msgspec.Raw
-
-
 def check_encoding(body: bytes) -> None:
     """JSON is UTF-8.
 
@@ -89,32 +83,20 @@ def _whole_or_replacement(match: re.Match[bytes]) -> bytes:
     return b"\\ufffd" if match[2] else match[0]
 
 
-def decode_object(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """The raw values of an object by name; of duplicate names the last.
-
-    Raises:
-        Unreadable: it is no JSON object.
-    """
-    try:
-        return _OBJECT.decode(text)
-    except msgspec.ValidationError as error:
-        raise Unreadable("not_an_object") from error
-    except RecursionError as error:
-        raise Unreadable("too_deep") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable("json") from error
-
-
 def decode_array(text: bytes | msgspec.Raw) -> list[msgspec.Raw]:
     """The raw values of an array, in order.
 
     Raises:
         Unreadable: it is no JSON array.
     """
+    return _decode(_ARRAY, text, "not_an_array")
+
+
+def _decode(decoder: msgspec.json.Decoder[Value], text: bytes | msgspec.Raw, other_type: str) -> Value:
     try:
-        return _ARRAY.decode(text)
+        return decoder.decode(text)
     except msgspec.ValidationError as error:
-        raise Unreadable("not_an_array") from error
+        raise Unreadable(other_type) from error
     except RecursionError as error:
         raise Unreadable("too_deep") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -125,20 +107,20 @@ class ObjectSpans:
     """The members of one JSON object within a larger text, in order, with their offsets.
 
     ``text[start:end]`` must be the object, white space around it allowed. Attributes: ``members`` (in order) and
-    ``by_name``; ``first`` is the offset right after the opening brace.
+    ``by_name``.
 
     Raises:
         Unreadable: no JSON object there, or one with two members of the same name.
     """
 
-    __slots__ = ("by_name", "first", "members")
+    __slots__ = ("by_name", "members")
 
     def __init__(self, text: bytes, start: int = 0, end: int | None = None) -> None:
         whole = start == 0 and (end is None or end == len(text))
-        values = decode_object(text if whole else memoryview(text)[start:end])  # type: ignore[arg-type]
+        part = text if whole else memoryview(text)[start:end]
+        values = _decode(_OBJECT, part, "not_an_object")  # type: ignore[arg-type]
         self.members = _walk_object(text, start, values)
         self.by_name = {member.name: member for member in self.members}
-        self.first = _SPACE.match(text, start).end() + 1  # type: ignore[union-attr]
 
     def remove(self, names: Iterable[str]) -> list[Edit]:
         """The edits that take these members out, each with its comma; names that are not there are ignored."""
@@ -165,40 +147,12 @@ class ObjectSpans:
             return Edit(members[0].key_start, members[end + 1].key_start)
         return Edit(members[0].key_start, members[end].value_end)
 
-    def append(self, name: str, value: bytes) -> Edit:
-        """The edit that adds a member at the object's end; ``value`` is JSON."""
-        member = msgspec.json.encode(name) + b":" + value
-        if not self.members:
-            return Edit(self.first, self.first, member)
-        place = self.members[-1].value_end
-        return Edit(place, place, b"," + member)
 
-
-class ArraySpans:
-    """The elements of one JSON array within a larger text, in order, with their offsets.
-
-    ``text[start:end]`` must be the array. ``first`` is the offset right after the opening bracket.
-
-    Raises:
-        Unreadable: no JSON array there.
-    """
-
-    __slots__ = ("elements", "first")
-
-    def __init__(self, text: bytes, start: int = 0, end: int | None = None) -> None:
-        whole = start == 0 and (end is None or end == len(text))
-        values = decode_array(text if whole else memoryview(text)[start:end])  # type: ignore[arg-type]
-        self.elements = _walk_array(text, start, values)
-        self.first = _SPACE.match(text, start).end() + 1  # type: ignore[union-attr]
-
-    def insert(self, place: int, value: bytes) -> Edit:
-        """The edit that puts ``value`` (JSON) before element ``place``; past the last one it goes to the end."""
-        elements = self.elements
-        if not elements:
-            return Edit(self.first, self.first, value)
-        if place >= len(elements):
-            return Edit(elements[-1].end, elements[-1].end, b"," + value)
-        return Edit(elements[place].start, elements[place].start, value + b",")
+def append_element(text: bytes, start: int, end: int, value: bytes) -> Edit:
+    """The edit that adds an element to the JSON array ``text[start:end]``; ``value`` is JSON."""
+    place = start + len(text[start : end - 1].rstrip(b" \t\n\r"))
+    is_empty = place == start + 1
+    return Edit(place, place, value if is_empty else b"," + value)
 
 
 def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
@@ -238,18 +192,6 @@ def _walk_object(text: bytes, start: int, values: dict[str, msgspec.Raw]) -> lis
             raise Unreadable("duplicate_keys")
         position += 1
     return members
-
-
-def _walk_array(text: bytes, start: int, values: list[msgspec.Raw]) -> list[Element]:
-    """Offsets of an array's elements, given their raw texts in order (nothing is lost in decoding an array)."""
-    position = past_space(text, start) + 1
-    elements: list[Element] = []
-    for raw in values:
-        position = past_space(text, position)
-        end = position + len(raw)
-        elements.append(Element(position, end, raw))
-        position = past_space(text, end) + 1
-    return elements
 
 
 def past_space(text: bytes, position: int) -> int:

@@ -9,7 +9,7 @@ from memproxy.auth import default_user, make_authenticator, who_is_remembered
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import ConfigError
 from memproxy.models.dimensions import dimension_of
-from memproxy.relay.tls import tls_context
+from memproxy.relay.network import environment_proxy, tls_context
 from memproxy.settings import JwtSettings, Settings, UpstreamSettings
 
 
@@ -26,8 +26,6 @@ def way_to(upstream: UpstreamSettings) -> Way:
     Raises:
         ConfigError: ``upstream.ca_file`` cannot be used.
     """
-    from memproxy.relay.upstream import environment_proxy  # noqa: PLC0415 - a tenth of a second that no start needs
-
     proxy = environment_proxy(upstream.base_url) if upstream.environment_proxy else None
     return Way(proxy, tls_context(upstream.ca_file))
 

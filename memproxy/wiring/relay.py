@@ -2,32 +2,27 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypedDict
 
 from memproxy.auth import Authenticator, BrowserGuard, make_authenticator, who_is_remembered
 from memproxy.auth.limits import Rates
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
-from memproxy.relay.app import Handlers, Relay
-from memproxy.relay.budget import Budgets
+from memproxy.relay.app import Handlers, Parts, Relay
+from memproxy.relay.bodies import BodyWork
 from memproxy.relay.capture import Journal
-from memproxy.relay.decide import Decider
-from memproxy.relay.engine import EngineClient, recall_seconds
-from memproxy.relay.fetched import FetchedResponses
-from memproxy.relay.gate import Gate
+from memproxy.relay.decide import Budgets, ChatLimits, Decider, Gate
+from memproxy.relay.engine_client import EngineClient, recall_seconds
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
 from memproxy.relay.intake import Intake
-from memproxy.relay.limits import ChatLimits
 from memproxy.relay.memory_api import MemoryApi
-from memproxy.relay.passthrough import Passthrough
-from memproxy.relay.position import Positions
-from memproxy.relay.process import RelayProcess
+from memproxy.relay.passthrough import FetchedResponses, Passthrough
+from memproxy.relay.refusal import Positions
+from memproxy.relay.request import Hangups
+from memproxy.relay.session_blocks import BlockKeeper
 from memproxy.relay.sessions import Sessions
-from memproxy.relay.sticky import Sticky
 from memproxy.relay.stream import Copies
-from memproxy.relay.upstreams import Upstreams
-from memproxy.relay.work import BodyWork
+from memproxy.relay.upstream import Upstreams
 from memproxy.settings import Settings
 from memproxy.settings.home import state_path, store_path
 from memproxy.tasks import TaskOwner
@@ -35,14 +30,14 @@ from memproxy.tasks import TaskOwner
 
 def make_relay(
     settings: Settings, state: StateStore, secret: bytes, engine_socket: Path, home: Path | None = None
-) -> RelayProcess:
-    """The relay over this state, not started yet. ``home`` is the folder whose disk the metrics tell of."""
+) -> Relay:
+    """The relay over this state, not started yet. ``home`` is the folder whose disk the metrics show."""
     tasks = TaskOwner("relay")
     shared = settings.server.workers > 1
     sessions = Sessions(state, shared=shared)
     engine = EngineClient(engine_socket, deadline_s=recall_seconds(settings))
     upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
-    work = BodyWork()
+    work, hangups, copies = BodyWork(), Hangups(tasks), Copies()
     journal = Journal(
         state,
         sessions,
@@ -52,28 +47,40 @@ def make_relay(
         work=work,
         shared=shared,
     )
-    passthrough = Passthrough(upstreams.default, tasks)
+    passthrough = Passthrough(upstreams.default, hangups)
     gate, budgets = Gate(settings.gate), Budgets(settings)
-    sticky = Sticky(state, tasks, repeats=settings.inject.sticky, deadline_s=settings.recall.deadline_ms / 1000)
-    made, copies = MadeResponses(sessions, tasks), Copies()
+    deadline_s = settings.recall.deadline_ms / 1000
+    block_keeper = BlockKeeper(state, tasks, repeats=settings.inject.sticky, deadline_s=deadline_s)
+    made = MadeResponses(sessions, tasks)
     positions = Positions(settings.inject.position, state, tasks)
+    before: Settings | None = None
+    authenticator: Authenticator | None = None
 
-    def authenticated(now: Settings) -> Authenticator:
-        return make_authenticator(now.auth, now.server, secret, state.proxy_key, state.news, tasks=tasks)
-
-    def handlers(now: Settings, authenticator: Authenticator) -> Handlers:
+    def handlers(now: Settings) -> Handlers:
+        """The handlers by these settings; the authenticator stays, with what it has looked up, where they allow it."""
+        nonlocal before, authenticator
+        reads_files = now.auth.mode == "jwt" and now.auth.jwt.jwks_url is None  # they may have changed
+        changed = before is None or (now.auth, now.server) != (before.auth, before.server)
+        if authenticator is None or reads_files or changed:
+            authenticator = make_authenticator(now.auth, now.server, secret, state.proxy_key, state.news, tasks=tasks)
+        before = now
         admission = Admission(now, authenticator, made, upstreams.default.name)
+        limits = now.limits
         decider = Decider(
             secret=secret,
             authenticator=authenticator,
             sessions=sessions,
             gate=gate,
             engine=engine,
-            sticky=sticky,
+            block_keeper=block_keeper,
             budgets=budgets,
-            limits=_limits(now, state, engine),
+            limits=ChatLimits(
+                Rates(limits, state, lambda: datetime.now(UTC)),
+                engine,
+                bounds_memories=bool(limits.tenant.memories or limits.user.memories),
+            ),
             state=state,
-            remembered=who_is_remembered(now.auth, now.server),
+            memory_for=who_is_remembered(now.auth, now.server),
         )
         return Handlers(
             chat=ChatHandler(
@@ -84,7 +91,7 @@ def make_relay(
                 passthrough=passthrough,
                 positions=positions,
                 engine=engine,
-                tasks=tasks,
+                hangups=hangups,
                 admission=admission,
                 made=made,
                 work=work,
@@ -104,57 +111,25 @@ def make_relay(
             max_concurrent_requests=now.server.max_concurrent_requests,
         )
 
-    before, authenticator = settings, authenticated(settings)
-    remembered = who_is_remembered(settings.auth, settings.server)
-    disks = _disks(settings, home) if home is not None else {}
-    health = Health(engine, journal, state, settings.telemetry, remembered, disks=disks)
-    intake = Intake(work=work, **_bounds(settings))
-    app = Relay(handlers=handlers(settings, authenticator), passthrough=passthrough, health=health, intake=intake)
-
-    def take(now: Settings) -> None:
-        nonlocal before, authenticator
-        files = now.auth.mode == "jwt" and now.auth.jwt.jwks_url is None  # they may say something else by now
-        if files or (now.auth, now.server) != (before.auth, before.server):  # else what it has looked up stays
-            authenticator = authenticated(now)
-        app.handlers = handlers(now, authenticator)
-        health.take(now.telemetry, who_is_remembered(now.auth, now.server))
-        intake.bound(**_bounds(now))
-        before = now
-
-    return RelayProcess(
-        app=app,
+    parts = Parts(
         state=state,
         engine=engine,
         upstreams=upstreams,
         journal=journal,
         positions=positions,
-        health=health,
-        tasks=tasks,
+        passthrough=passthrough,
+        health=Health(engine, journal, state, settings, disks=_disks(settings, home) if home is not None else {}),
+        intake=Intake(settings.server, work),
         work=work,
-        take=take,
+        tasks=tasks,
     )
-
-
-class _Bounds(TypedDict):
-    most_bytes: int
-    most_under_way: int
-
-
-def _bounds(settings: Settings) -> _Bounds:
-    server = settings.server
-    return {"most_bytes": server.max_held_bytes, "most_under_way": max(1, server.max_concurrent_requests // 2)}
+    return Relay(parts, settings, handlers)
 
 
 def _disks(settings: Settings, home: Path) -> dict[str, Path]:
-    """The folders that this machine's disks must have room for: of those within the home it is the same room."""
+    """The folders whose disks must have room, by name; a folder within the home is on its disk."""
     places = {"state": state_path(settings.state, home).parent}
     if settings.store.backend == "edge":
         places["store"] = store_path(settings.store, home)
     elsewhere = {name: folder for name, folder in places.items() if not folder.is_relative_to(home)}
     return {"home": home, **elsewhere}
-
-
-def _limits(settings: Settings, state: StateStore, engine: EngineClient) -> ChatLimits:
-    rates = Rates(settings.limits, state, lambda: datetime.now(UTC))
-    bounds_memories = bool(settings.limits.tenant.memories or settings.limits.user.memories)
-    return ChatLimits(rates, engine, bounds_memories=bounds_memories)

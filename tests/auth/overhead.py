@@ -16,11 +16,11 @@ import jwt
 from memproxy.auth import Authenticator, Headers, make_authenticator
 from memproxy.core.proxykey import KeyRecord, hashed, new_key
 from memproxy.relay.admission import Admission, MadeResponses
+from memproxy.relay.bodies import BodyWork
 from memproxy.relay.intake import Intake
 from memproxy.relay.request import Request
 from memproxy.relay.sessions import Sessions
-from memproxy.relay.work import BodyWork
-from memproxy.settings import Settings
+from memproxy.settings import ServerSettings, Settings
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 
@@ -52,7 +52,7 @@ def caller(auth: dict[str, object], token: str) -> Callable[[], Awaitable[object
     admission = Admission(settings, known, MadeResponses(sessions, TaskOwner("overhead")), "upstream")
     raw = [*OTHERS, (b"authorization", f"Bearer {token}".encode())]
     headers, path = Headers(raw), b"/v1/chat/completions"
-    intake = Intake(most_bytes=2**20, most_under_way=1, work=BodyWork())
+    intake = Intake(ServerSettings(), BodyWork())
     request = Request({"method": "POST", "raw_path": path, "headers": raw}, unread, unsent, intake)
 
     async def asked() -> object:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from memproxy.wire.answer import ChatStreamAnswer
+from memproxy.wire.chat_answer import ChatStreamAnswer
 from memproxy.wire.hold import LengthHolder, TailHolder
 from memproxy.wire.responses_answer import ResponsesStreamAnswer
 from memproxy.wire.sse import SseParser
@@ -61,10 +61,15 @@ def _read(answer: Any, pieces: list[bytes]) -> tuple[Any, ...]:
     answer.finish()
     answer.text.encode()
     return (
-        answer.text, answer.complete, answer.done, answer.error, answer.finish_reason, answer.model, answer.response_id,
-        answer.has_tool_calls, answer.truncated, answer.unreadable, answer.cached_tokens, answer.input_tokens,
-        answer.output_tokens,
-    )  # fmt: skip
+        answer.text,
+        answer.complete,
+        answer.done,
+        answer.error,
+        answer.finish_reason,
+        answer.model,
+        answer.response_id,
+        answer.cached_tokens,
+    )
 
 
 def _check_holder(pieces: list[bytes], stream: bytes) -> None:

@@ -10,12 +10,12 @@ from memproxy.relay import controls
 from memproxy.settings import Settings
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
-MODULES = ("relay/decide", "relay/controls", "relay/handler", "relay/engine", "relay/limits", "recall/pipeline",
+MODULES = ("relay/decide", "relay/controls", "relay/handler", "relay/engine_client", "recall/pipeline",
            "engine/engine", "core/gate")  # fmt: skip
 """Where decisions are made; `test_no_other_module_decides` looks for others."""
 
 DECISIONS = {"Decision", "RecallAnswer", "Controls", "Verdict"}
-ANSWER_REASONS = {"_unsaid", "user_named", "_user", "refused", "_filled"}
+ANSWER_REASONS = {"_nothing_said", "user_named", "_user", "refused"}
 """Functions that answer with a reason."""
 
 NAMED = {

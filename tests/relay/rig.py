@@ -22,7 +22,6 @@ from memproxy.core.protocol import (
 )
 from memproxy.ports import StateStore
 from memproxy.relay.app import Relay
-from memproxy.relay.process import RelayProcess
 from memproxy.serve.server import Patience, Server, server_config
 from memproxy.serve.supervisor import bind
 from memproxy.settings import Settings
@@ -86,11 +85,11 @@ class ScriptedEngine:
 class Rig:
     """A running relay and what stands around it."""
 
-    def __init__(self, base_url: str, engine: ScriptedEngine, client: httpx.AsyncClient, process: RelayProcess) -> None:
+    def __init__(self, base_url: str, engine: ScriptedEngine, client: httpx.AsyncClient, app: Relay) -> None:
         self.base_url = base_url
         self.engine = engine
         self.client = client
-        self.process = process
+        self.app = app
 
     async def chat(self, *texts: str, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
         """One chat request whose user messages are ``texts``, each but the last answered."""
@@ -123,13 +122,13 @@ async def running_relay(
     async with contextlib.AsyncExitStack() as held:
         if engine_runs:
             await held.enter_async_context(unix_server(engine.app(), folder / "engine.sock"))
-        process = make_relay(settings, journal, b"secret", folder / "engine.sock")
-        await process.start()
-        held.push_async_callback(process.stop)
+        relay = make_relay(settings, journal, b"secret", folder / "engine.sock")
+        await relay.start()
+        held.push_async_callback(relay.stop)
         patience = Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
-        base_url = await held.enter_async_context(_served(process.app, patience))
+        base_url = await held.enter_async_context(_served(relay, patience))
         client = await held.enter_async_context(plain_client(base_url=base_url, timeout=LONGEST_S))
-        yield Rig(base_url, engine, client, process)
+        yield Rig(base_url, engine, client, relay)
 
 
 @asynccontextmanager

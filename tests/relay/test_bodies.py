@@ -14,7 +14,7 @@ import zstandard
 
 from memproxy.auth.headers import LONGEST_KEY
 from memproxy.errors import Overloaded
-from memproxy.relay.work import BodyWork, Stop
+from memproxy.relay.bodies import BodyWork, Stop
 from memproxy.serve.server import Patience, Server, server_config
 from memproxy.serve.supervisor import bind
 from memproxy.stores.sqlite_state import SqliteState

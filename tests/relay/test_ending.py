@@ -19,7 +19,7 @@ async def test_what_belongs_to_the_last_answers_is_kept_and_told_when_the_relay_
         relay.engine.recall = Memories(numbered(2))
         answers = await asyncio.gather(*(relay.chat(question, headers=reading) for question in questions))
         captured = await relay.chat("What is my budget?")
-        await relay.process.stop()
+        await relay.app.stop()
         told = list(relay.engine.captured)
     assert [one.scope.session for one in told] == [captured.headers["x-memproxy-session"]]
     state = SqliteState(tmp_path / "state.db", sync="normal")

@@ -8,8 +8,7 @@ import pytest
 
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.metrics import metrics
-from memproxy.relay.breaker import FAILURES_TO_OPEN
-from memproxy.relay.engine import BUSY
+from memproxy.relay.engine_client import BUSY, FAILURES_TO_OPEN
 from memproxy.relay.health import STATES
 from memproxy.relay.pace import AT_ONCE
 from memproxy.stores.sqlite_state import SqliteState
@@ -32,7 +31,7 @@ async def test_without_an_engine_requests_succeed_and_say_degraded(
         assert (ready.json()["status"], ready.json()["parts"]["engine"]) == ("loading", "loading"), (
             "it may be on its way"
         )
-        relay.process._engine._start_patience_s = 0.1
+        relay.app.parts.engine._start_patience_s = 0.1
         api = await relay.client.get("/v1/memory")
         assert api.status_code == 503
         assert api.json()["error"]["code"] == "engine_unavailable"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memproxy.core.gate import Verdict
-from memproxy.relay.gate import Gate
+from memproxy.relay.decide import Gate
 from memproxy.settings import GateSettings
 from memproxy.wire.chat import ChatRequest, read_request
 

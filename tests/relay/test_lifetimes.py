@@ -47,7 +47,7 @@ async def test_a_client_that_leaves_during_recall_is_never_asked_for_upstream(
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-            await relay.process.drain(60)  # returns when the request is over
+            await relay.app.drain(60)  # returns when the request is over
         never.set()
     assert upstream.received == []
 

@@ -85,8 +85,8 @@ async def test_a_full_quota_of_memories_keeps_new_turns_out_and_recall_on(
         rig.engine.full = "user"
         full = await rig.chat(QUESTION, headers={"x-memproxy-user": "ben"})
         assert told(full) == (200, "injected; reason=memories")
-        await rig.process.drain(1)
-        await rig.process.stop()  # what the engine is to be told, it has been told
+        await rig.app.drain(1)
+        await rig.app.stop()  # what the engine is to be told, it has been told
         assert {one.scope.user for one in rig.engine.captured} == {"default"}
 
 
@@ -127,7 +127,7 @@ async def test_recall_off_while_learning_goes_on_and_the_reverse(upstream: Scrip
         await choose(tmp_path, mode="read")
         await rig.chat(QUESTION)
         assert len(rig.engine.asked) == 1
-        await rig.process.drain(1)
+        await rig.app.drain(1)
     state = SqliteState(tmp_path / "state.db", sync="normal")
     await state.open()
     rows = await state.claim("index", limit=10, now=datetime.now(UTC), run=10)

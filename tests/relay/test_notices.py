@@ -4,8 +4,7 @@ from pathlib import Path
 
 from memproxy.core.protocol import Captured, RecallRequest, UpstreamAccess
 from memproxy.core.scope import Scope
-from memproxy.relay.breaker import FAILURES_TO_OPEN
-from memproxy.relay.engine import EngineClient
+from memproxy.relay.engine_client import FAILURES_TO_OPEN, EngineClient
 from tests.relay.rig import ScriptedEngine, unix_server
 from tests.support.waiting import LONGEST_S, eventually
 

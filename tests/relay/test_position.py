@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memproxy.relay.position import MOST_OF_A_TENANT
-from memproxy.relay.refusal import Refusal, judge
+from memproxy.relay.refusal import MOST_OF_A_TENANT, Refusal, judge
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT, Memories, numbered
 from tests.relay.rig import Rig, running_relay

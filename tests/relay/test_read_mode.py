@@ -13,7 +13,7 @@ from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT, Memories, numbered
 from tests.relay.rig import Rig, nothing, running_relay
 from tests.relay.test_responses import QUESTION, answered, ask, captured
-from tests.relay.test_sticky import blocks_in
+from tests.relay.test_session_blocks import blocks_in
 from tests.support.answers import Answer, completion, error
 from tests.support.upstream import ScriptedUpstream
 

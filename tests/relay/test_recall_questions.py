@@ -15,7 +15,7 @@ from memproxy.core.scope import Scope
 from memproxy.engine.app import build_app
 from memproxy.engine.engine import Engine
 from memproxy.ports import JournalEntry, JournalKind
-from memproxy.relay.engine import recall_seconds
+from memproxy.relay.engine_client import recall_seconds
 from memproxy.serve.server import Server
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState

@@ -190,7 +190,7 @@ async def test_a_background_stream_that_was_left_is_captured_when_it_is_fetched(
     async with relay.client.stream("POST", "/v1/responses", json=body) as answer:
         await anext(answer.aiter_raw())
     await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
-    await relay.process.drain(60)
+    await relay.app.drain(60)
     assert [said for _, said in await captured(state)] == [[("user", QUESTION)]]
 
 

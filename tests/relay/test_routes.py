@@ -207,7 +207,7 @@ async def test_ingested_turns_are_learned_from_with_the_key_that_brought_them(re
 )
 async def test_a_call_that_learns_is_known_by_its_path_as_it_was_sent(relay: Rig, path: str, learns: bool) -> None:
     await relay.client.post(path, json={}, headers={"authorization": "Bearer sk-1"})
-    await relay.process.stop()  # what the engine is to be told, it has been told
+    await relay.app.stop()  # what the engine is to be told, it has been told
     assert len(relay.engine.captured) == learns
 
 
@@ -266,7 +266,7 @@ async def test_while_draining_open_requests_end_and_new_ones_are_told_so(
     async with asyncio.timeout(LONGEST_S):
         while not upstream.received:
             await asyncio.sleep(0)
-    draining = loop.create_task(relay.process.drain(60))
+    draining = loop.create_task(relay.app.drain(60))
     await asyncio.sleep(0)
     ready = await relay.client.get("/readyz")
     refused = await relay.client.get("/v1/models")

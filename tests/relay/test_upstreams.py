@@ -14,7 +14,8 @@ from memproxy.auth import Headers
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError, UpstreamUnreachable
 from memproxy.learn.access import ModelAccess
-from memproxy.relay.upstream import Upstream, environment_proxy
+from memproxy.relay.network import environment_proxy
+from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings, UpstreamSettings
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT

@@ -155,7 +155,7 @@ def test_the_fields_that_matter_are_read() -> None:
         functions=[{"name": "older"}],
         messages=[{"role": "user", "content": "hi", "name": "Ann"}],
     )
-    assert (request.model, request.stream, request.n) == ("gpt-4o", True, 2)
+    assert (request.model, request.stream) == ("gpt-4o", True)
     assert (request.user, request.safety_identifier, request.metadata_user_id) == ("u1", "s1", "m1")
     context, config = request.context, request.config
     assert (context.user_id, context.session_id, context.project_id, context.agent_id) == ("a", "b", "c", "d")
@@ -168,7 +168,7 @@ def test_the_fields_that_matter_are_read() -> None:
 
 def test_what_is_not_there_reads_as_nothing() -> None:
     request = read_request(b"{}")
-    assert (request.model, request.stream, request.n, request.messages) == (None, False, 1, [])
+    assert (request.model, request.stream, request.messages) == (None, False, [])
     assert (request.user, request.safety_identifier, request.metadata_user_id) == (None, None, None)
     assert (request.has_ours, request.has_tools, request.tool_choice_forced) == (False, False, False)
     assert (request.user_texts, request.last_user_index, request.is_tool_followup) == ([], None, False)
@@ -202,10 +202,9 @@ def test_a_request_without_messages_goes_on_untouched(messages: bytes) -> None:
 )
 def test_odd_shapes_are_the_upstreams_to_judge(members: dict[str, Any]) -> None:
     request = request_of(**members)
-    assert (request.model, request.stream, request.n, request.user, request.metadata_user_id) == (
+    assert (request.model, request.stream, request.user, request.metadata_user_id) == (
         None,
         False,
-        1,
         None,
         None,
     )
@@ -218,7 +217,6 @@ def test_numbers_beyond_any_machine_type_are_the_upstreams_to_judge() -> None:
     body = b'{"n":1e999,"seed":' + huge + b',"messages":[{"role":"user","content":"hi","x":' + huge + b"}]}"
     request = read_request(body)
     assert request.user_texts == ["hi"]
-    assert request.n == 1
     assert request.rebuild(None) is body
 
 

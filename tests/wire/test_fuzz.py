@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.wire import chat, responses
-from memproxy.wire.answer import ChatStreamAnswer
+from memproxy.wire.chat_answer import ChatStreamAnswer
 from memproxy.wire.splice import Unreadable
 from tests.fuzz import splice, sse
 

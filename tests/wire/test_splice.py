@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.wire.splice import (
-    ArraySpans,
     Edit,
     ObjectSpans,
     Unreadable,
+    append_element,
     apply,
     check_encoding,
     without_half_surrogates,
@@ -44,28 +44,13 @@ def test_removing_members_leaves_the_same_document_without_them(
     assert unwanted or after is body
 
 
-@given(documents(), TEXTS, VALUES)
-def test_appending_a_member_leaves_every_other_byte(
-    document: tuple[bytes, list[tuple[str, str]]], name: str, value: str
-) -> None:
-    body, members = document
-    edit = ObjectSpans(body).append(name, value.encode())
-    after = apply(body, [edit])
-    assert [list(pair) for pair in exactly(after)] == [[key, exactly(raw)] for key, raw in [*members, (name, value)]]
-    assert after[: edit.start] + after[edit.start + len(edit.text) :] == body
-
-
-@given(
-    st.lists(VALUES, max_size=6).flatmap(lambda values: st.tuples(st.just(values), arrays(values))),
-    st.integers(0, 7),
-    VALUES,
-)
-def test_inserting_an_element_leaves_every_other_byte(written: tuple[list[str], str], place: int, value: str) -> None:
+@given(st.lists(VALUES, max_size=6).flatmap(lambda values: st.tuples(st.just(values), arrays(values))), VALUES)
+def test_adding_an_element_leaves_every_other_byte(written: tuple[list[str], str], value: str) -> None:
     values, text = written
-    body = text.encode()
-    edit = ArraySpans(body).insert(place, value.encode())
+    body = text.strip().encode()
+    edit = append_element(body, 0, len(body), value.encode())
     after = apply(body, [edit])
-    assert exactly(after) == [exactly(raw) for raw in [*values[:place], value, *values[place:]]]
+    assert exactly(after) == [exactly(raw) for raw in [*values, value]]
     assert after[: edit.start] + after[edit.start + len(edit.text) :] == body
 
 

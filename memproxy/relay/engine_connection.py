@@ -16,24 +16,23 @@ import httptools
 KEPT_S = 15.0
 """A connection that was idle for longer is not used again: the engine closes them after 75 s, maybe at that moment."""
 
-
 CONNECT_S = 0.2
 """A Unix socket is connected at once, or its queue is full."""
 
 
-class Answered(NamedTuple):
+class Response(NamedTuple):
     """A whole answer."""
 
     status: int
     body: bytes
 
 
-Heard = Callable[[Answered | OSError], None]
-"""Is told once how a call ended: with an answer, whatever its status, or without one."""
+OnEnd = Callable[[Response | OSError], None]
+"""Called exactly once, with the response, whatever its status, or the transport error."""
 
 
-class Hop:
-    """The connections. As many calls are under way as are asked for; each has a connection of its own."""
+class EngineConnections:
+    """The kept connections. Each call that is under way has one of its own."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = str(socket)
@@ -41,43 +40,43 @@ class Hop:
         self._all: set[Connection] = set()
         self._heads: dict[str, bytes] = {}
 
-    async def ask(self, path: str, body: bytes, heard: Heard) -> "Connection":
-        """Send ``body`` by `POST`; ``heard`` is called when the call is over, also if who asked has left by then.
-        What comes back can cut it off.
+    async def ask(self, path: str, body: bytes, on_end: OnEnd) -> "Connection":
+        """Send ``body`` by `POST`; ``on_end`` is called when the call is over, also if the caller has left by then. The
+        connection that is returned can cut the call off.
 
         Raises:
-            OSError: there is no connection; ``heard`` is not called.
+            OSError: there is no connection; ``on_end`` is not called.
         """
         connection = self._kept() or await self._connected()
-        connection.send(b"%s%d\r\n\r\n%s" % (self._head(path), len(body), body), heard)
+        connection.send(b"%s%d\r\n\r\n%s" % (self._head(path), len(body), body), on_end)
         return connection
 
-    async def call(self, path: str, body: bytes, *, within_s: float) -> Answered:
+    async def call(self, path: str, body: bytes, *, within_s: float) -> Response:
         """`ask`, and wait for the answer.
 
         Raises:
             OSError: there is none; `TimeoutError` if not by then.
         """
-        answered: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
 
-        def heard(what: Answered | OSError) -> None:
-            if answered.done():
+        def on_end(result: Response | OSError) -> None:
+            if response.done():
                 return
-            if isinstance(what, OSError):
-                answered.set_exception(what)
+            if isinstance(result, OSError):
+                response.set_exception(result)
             else:
-                answered.set_result(what)
+                response.set_result(result)
 
         async with asyncio.timeout(within_s):
-            connection = await self.ask(path, body, heard)
+            connection = await self.ask(path, body, on_end)
             try:
-                return await answered
+                return await response
             except asyncio.CancelledError:
                 connection.cut_off(TimeoutError())
                 raise
 
     def close(self) -> None:
-        """Close all connections. Nobody is told of calls that are under way."""
+        """Close all connections. Calls that are under way end untold."""
         for connection in list(self._all):
             connection.close()
 
@@ -120,21 +119,21 @@ class Hop:
 class Connection(asyncio.Protocol):
     """One connection, and the call that is under way on it."""
 
-    def __init__(self, hop: Hop) -> None:
+    def __init__(self, pool: EngineConnections) -> None:
         self.idle_since = 0.0
-        self._hop = hop
+        self._pool = pool
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
-        self._heard: Heard | None = None
+        self._on_end: OnEnd | None = None
         self._parts: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
-    def send(self, request: bytes, heard: Heard) -> None:
+    def send(self, request: bytes, on_end: OnEnd) -> None:
         """Begin a call."""
-        self._heard = heard
+        self._on_end = on_end
         self._parts.clear()
         if self._transport is not None:
             self._transport.write(request)
@@ -146,16 +145,16 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it; nobody is told."""
-        self._heard = None
+        self._on_end = None
         self._close()
 
     def _close(self) -> None:
-        self._hop.drop(self)
+        self._pool.drop(self)
         if self._transport is not None:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._hop.drop(self)
+        self._pool.drop(self)
         self._end(exc if isinstance(exc, OSError) else ConnectionResetError("the engine closed the connection"))
 
     def data_received(self, data: bytes) -> None:
@@ -170,14 +169,14 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Called by the parser at the answer's end."""
-        answered = Answered(self._parser.get_status_code(), b"".join(self._parts))
-        if self._heard is None or not self._parser.should_keep_alive():
+        response = Response(self._parser.get_status_code(), b"".join(self._parts))
+        if self._on_end is None or not self._parser.should_keep_alive():
             self._close()
         else:
-            self._hop.keep(self)
-        self._end(answered)
+            self._pool.keep(self)
+        self._end(response)
 
-    def _end(self, what: Answered | OSError) -> None:
-        heard, self._heard = self._heard, None
-        if heard is not None:
-            heard(what)
+    def _end(self, result: Response | OSError) -> None:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(result)

@@ -1,4 +1,4 @@
-"""Turns that the journal could not take (its disk is full, its file is away or locked): set aside until it can."""
+"""Turns that the journal could not take (its disk is full, its file is away or locked): kept until it can."""
 
 import asyncio
 import logging
@@ -19,21 +19,17 @@ MOST_BYTES = 16 * 1024 * 1024
 """Of turns that wait in memory. The text of those beyond waits beside the journal alone, or is lost and counted."""
 
 TRY_AGAIN_S = 1.0
-
 LAST_TRY_S = 2.0
-"""At the end the journal has so long to take what waits."""
+"""How long the journal has at the end to take what waits."""
 
-TELL_EVERY_S = 30.0
-"""So often it is told while turns wait: thousands come in an outage."""
-
-Written = Callable[[], None]
-"""Called when an entry is durable in the journal."""
+LOG_EVERY_S = 30.0
+"""Log at most this often during an outage: thousands of turns come in one."""
 
 
 class Waiting:
-    """An entry of so many messages that is on its way into the journal."""
+    """A journal entry of so many messages; ``written`` is called when it is durable after all."""
 
-    def __init__(self, entry: JournalEntry, messages: int, written: Written) -> None:
+    def __init__(self, entry: JournalEntry, messages: int, written: Callable[[], None]) -> None:
         self.entry = entry
         self.messages = messages
         self.written = written
@@ -42,13 +38,13 @@ class Waiting:
         self.is_lean = False
 
     def leave_body(self) -> None:
-        """Hold no text any more: it is set aside."""
+        """Hold no text any more: it is set aside. The engine looks for such rows by itself."""
         self.entry = msgspec.structs.replace(self.entry, body=b"")
-        self.written = _nothing
+        self.written = lambda: None
         self.is_lean = True
 
 
-class Unwritten:
+class CaptureBacklog:
     """The entries, the oldest first: in memory, and, where the state can, beside the journal, so that they survive this
     process.
     """
@@ -59,7 +55,7 @@ class Unwritten:
         self._asides = TaskOwner("relay.aside")
         self._waiting: deque[Waiting] = deque()
         self._bytes = 0
-        self._told = 0.0
+        self._logged_at = 0.0
         self._trying: asyncio.Task[None] | None = None
 
     def __bool__(self) -> bool:
@@ -97,10 +93,10 @@ class Unwritten:
                 waiting.leave_body()
             else:
                 self._waiting.remove(waiting)
-                _lost(waiting, why)
+                _count_lost(waiting, why)
                 return
-        if time.monotonic() - self._told > TELL_EVERY_S:
-            self._told = time.monotonic()
+        if time.monotonic() - self._logged_at > LOG_EVERY_S:
+            self._logged_at = time.monotonic()
             where = "beside the journal" if durable else "in memory"
             log.error("turns (%d, since %s) wait %s: %s", len(self._waiting), waiting.entry.request_id, where, why)
 
@@ -115,7 +111,7 @@ class Unwritten:
             pass  # `why` says so
         for waiting in self._waiting:
             if not await self.set_aside(waiting):
-                _lost(waiting, why or "")
+                _count_lost(waiting, why or "")
         self._waiting.clear()
         await self._asides.drain(LAST_TRY_S)
 
@@ -129,17 +125,17 @@ class Unwritten:
         number = 0
         while self._waiting:
             waiting = self._waiting[0]
-            entry = await self._whole(waiting)
+            entry = await self._entry_of(waiting)
             if entry is None:
                 self._waiting.popleft()
-                _lost(waiting, "what was set aside is not there any more")
+                _count_lost(waiting, "what was set aside is not there any more")
                 continue
             try:
                 written = await self._state.append(entry)
             except StateUnavailable as error:
                 return error.message
-            except RequestError as error:  # never: those behind it do not wait for that
-                _lost(waiting, error.message, reason="refused")
+            except RequestError as error:  # it never will be; those behind it do not wait for that
+                _count_lost(waiting, error.message, reason="refused")
             else:
                 number += 1
                 if written:  # else its user was erased meanwhile
@@ -149,10 +145,10 @@ class Unwritten:
             await self.written(waiting)
         if number:
             log.info("turns that waited (%d) are in the journal now", number)
-            self._told = 0.0
+            self._logged_at = 0.0
         return None
 
-    async def _whole(self, waiting: Waiting) -> JournalEntry | None:
+    async def _entry_of(self, waiting: Waiting) -> JournalEntry | None:
         """The entry with its text; None where that cannot be read any more."""
         if not waiting.is_lean or waiting.aside is None:
             return waiting.entry
@@ -160,10 +156,6 @@ class Unwritten:
         return None if place is None else await self._state.read_aside(place)
 
 
-def _nothing() -> None:
-    """Nobody is told at once: the engine looks for rows by itself."""
-
-
-def _lost(waiting: Waiting, why: str, *, reason: str = "journal") -> None:
+def _count_lost(waiting: Waiting, why: str, *, reason: str = "journal") -> None:
     metrics().turns_lost.labels(reason=reason).inc(waiting.messages)
     log.error("turns of %s are lost, the journal failed: %s", waiting.entry.request_id, why)

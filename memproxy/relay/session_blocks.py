@@ -1,10 +1,9 @@
 """The blocks that a session was given: repeated byte for byte at the same messages, so that prompt caches stay valid.
 
-A block is kept with the user's message it stands before, and that message is known by the chain of digests of all the
-user's messages up to it. A client that drops or edits an old message makes another chain, so nothing of what came after
-is repeated: it is recalled anew where it is needed. The state store is the only place where blocks are kept; it takes
-erased memories out of them, and a copy in memory could miss that. They are read with every request, which is a glance
-(`stores.sqlite_file`).
+A block is kept with the user's message it stands before, which is known by the chain of digests of all the user's
+messages up to it. A client that drops or edits an old message makes another chain, so nothing that came after is
+repeated: it is recalled anew where it is needed. Blocks are kept in the state store alone, which takes erased memories
+out of them; a copy in memory could miss that.
 """
 
 import asyncio
@@ -15,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -29,17 +29,17 @@ from memproxy.wire.request import RequestBody
 log = logging.getLogger(__name__)
 
 STATE_SHARE = 1 / 3
-"""The state store may take this part of recall's deadline (50 ms of 150), on top of it; usually it takes less than one.
-After it the request goes on without the session's blocks.
+"""The part of recall's deadline (50 ms of 150) that the state store may take on top of it; usually it takes less than a
+millisecond. After it the request goes on without the session's blocks.
 """
 
-COMPLAIN_EVERY_S = 1.0
+LOG_EVERY_S = 1.0
 
 _TURN = "turn"
 """Stands for the latest user message of a session whose messages the upstream keeps; no digest is as short."""
 
 REMEMBERED_NAMES = 4_096
-"""A conversation's messages come again with each of its requests: the names of so many are remembered."""
+"""Names of messages that are remembered: a conversation's messages come again with each of its requests."""
 
 _CITED = re.compile(r"\[m:[^\[\]]*\]$")
 """How the line of a memory ends; the block's frame has no such line."""
@@ -102,16 +102,16 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
         """With what was recalled now before the last user message, after what stands there already."""
         new = _split(answer)
         blocks = {**self.blocks, self.place: [*self.blocks.get(self.place, []), *new]}
-        told = any(line.memory_id is not None for line in new)
+        cited = any(line.memory_id is not None for line in new)
         return msgspec.structs.replace(
             self,
             blocks=blocks,
-            uncounted=0 if told else len(answer.citations),
-            erasures=self.erasures if told else None,
+            uncounted=0 if cited else len(answer.citations),
+            erasures=self.erasures if cited else None,
         )
 
 
-class Sticky:
+class BlockKeeper:
     """Reads and keeps the blocks of sessions."""
 
     def __init__(self, state: BlockStore, tasks: TaskOwner, *, repeats: bool, deadline_s: float) -> None:
@@ -124,7 +124,7 @@ class Sticky:
         self._repeats = repeats
         self._patience_s = deadline_s * STATE_SHARE
         self._saving: dict[tuple[str, str, str], asyncio.Task[None]] = {}
-        self._complained = -COMPLAIN_EVERY_S
+        self._logged_at = -LOG_EVERY_S
 
     async def given(self, scope: Scope, chat: RequestBody, *, shadow: bool, begins: bool) -> Given:
         """What the session's earlier blocks give to this request. One without a user's message, which the upstream
@@ -151,13 +151,13 @@ class Sticky:
     async def _find(self, scope: Scope, names: Sequence[str]) -> SessionBlocks | None:
         try:
             async with asyncio.timeout(self._patience_s):
-                if (saving := self._saving.get(_session(scope))) is not None:
+                if (saving := self._saving.get(session_of(scope))) is not None:
                     await asyncio.wait({saving})
                 return await self._state.find_blocks(scope, names)
         except TimeoutError:
             metrics().internal_errors.labels(where="relay.blocks_late").inc()
-            if time.monotonic() - self._complained > COMPLAIN_EVERY_S:  # a thousand requests at once meet it together
-                self._complained = time.monotonic()
+            if time.monotonic() - self._logged_at > LOG_EVERY_S:  # a thousand requests at once meet it together
+                self._logged_at = time.monotonic()
                 log.warning("the state took over %g s: requests go on without their session's blocks", self._patience_s)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.blocks").inc()
@@ -166,17 +166,13 @@ class Sticky:
 
     def new_block(self, scope: Scope, given: Given) -> "NewBlock":
         """The block of the last user message, to be kept; not if a memory was erased since it was read."""
-
-        def keep() -> asyncio.Task[None] | None:
-            if given.erasures is None:
-                return None
-            return self._start_saving(scope, given, given.blocks[given.place])
-
-        return NewBlock(keep)
+        if given.erasures is None:
+            return NO_BLOCK
+        return NewBlock(partial(self._start_saving, scope, given, given.blocks[given.place]))
 
     def _start_saving(self, scope: Scope, given: Given, lines: list[BlockLine]) -> asyncio.Task[None]:
         """In the background; the session's next request waits for it, for what it reads is not asked for in order."""
-        name = _session(scope)
+        name = session_of(scope)
         earlier = self._saving.get(name)
         saving = self._tasks.start(self._save(scope, given, lines, earlier), "save block")
         self._saving[name] = saving
@@ -210,16 +206,16 @@ class Sticky:
 class NewBlock:
     """A block that is kept once: behind the captured turn, or else when its exchange is over."""
 
-    def __init__(self, keep: Callable[[], asyncio.Task[None] | None] | None = None) -> None:
-        """Without ``keep`` there is none."""
-        self._keep = keep
+    def __init__(self, start_saving: Callable[[], asyncio.Task[None]] | None = None) -> None:
+        """Without ``start_saving`` there is no block."""
+        self._start_saving = start_saving
         self._saving: asyncio.Task[None] | None = None
 
     def keep(self) -> asyncio.Task[None] | None:
-        """Keep it, in the background, by the task that comes back; the second time nothing more happens."""
-        keep, self._keep = self._keep, None
-        if keep is not None:
-            self._saving = keep()
+        """Keep it, in the background, by the task that is returned; the second time nothing more happens."""
+        start, self._start_saving = self._start_saving, None
+        if start is not None:
+            self._saving = start()
         return self._saving
 
 
@@ -227,7 +223,8 @@ NO_BLOCK = NewBlock()
 """There is none to keep."""
 
 
-def _session(scope: Scope) -> tuple[str, str, str]:
+def session_of(scope: Scope) -> tuple[str, str, str]:
+    """What tells one session from all others."""
     return (*scope.owner, scope.session or "")
 
 

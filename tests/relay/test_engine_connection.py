@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from memproxy.relay.hop import Answered, Hop
+from memproxy.relay.engine_connection import EngineConnections, Response
 from tests.relay.rig import unix_server
 from tests.support.waiting import LONGEST_S
 
@@ -35,16 +35,18 @@ async def engine(folder: Path, script: Script, peers: list[int]) -> AsyncIterato
 
 
 @pytest.fixture
-def hop(tmp_path: Path) -> Hop:
-    return Hop(tmp_path / "engine.sock")
+def hop(tmp_path: Path) -> EngineConnections:
+    return EngineConnections(tmp_path / "engine.sock")
 
 
-async def test_calls_one_after_the_other_share_a_connection_and_those_at_once_do_not(hop: Hop, tmp_path: Path) -> None:
+async def test_calls_one_after_the_other_share_a_connection_and_those_at_once_do_not(
+    hop: EngineConnections, tmp_path: Path
+) -> None:
     peers: list[int] = []
     large = b"x" * 2_000_000
     async with engine(tmp_path, echo, peers):
         told = [await hop.call("/call", body, within_s=LONGEST_S) for body in (b"one", large, b"")]
-        assert told == [Answered(200, b"one"), Answered(200, large), Answered(200, b"")]
+        assert told == [Response(200, b"one"), Response(200, large), Response(200, b"")]
         assert len(set(peers)) == 1
         together = await asyncio.gather(*(hop.call("/call", b"%d" % number, within_s=LONGEST_S) for number in range(5)))
         assert [answer.body for answer in together] == [b"0", b"1", b"2", b"3", b"4"]
@@ -52,7 +54,7 @@ async def test_calls_one_after_the_other_share_a_connection_and_those_at_once_do
         hop.close()
 
 
-async def test_an_answer_that_came_too_late_is_nobody_elses(hop: Hop, tmp_path: Path) -> None:
+async def test_an_answer_that_came_too_late_is_nobody_elses(hop: EngineConnections, tmp_path: Path) -> None:
     release = asyncio.Event()
 
     async def held(asked: bytes) -> bytes:
@@ -68,7 +70,9 @@ async def test_an_answer_that_came_too_late_is_nobody_elses(hop: Hop, tmp_path: 
         hop.close()
 
 
-async def test_an_engine_that_ended_is_an_error_until_another_one_is_there(hop: Hop, tmp_path: Path) -> None:
+async def test_an_engine_that_ended_is_an_error_until_another_one_is_there(
+    hop: EngineConnections, tmp_path: Path
+) -> None:
     async with engine(tmp_path, echo, []):
         await hop.call("/call", b"one", within_s=LONGEST_S)
     with pytest.raises((FileNotFoundError, ConnectionError)):
@@ -80,7 +84,7 @@ async def test_an_engine_that_ended_is_an_error_until_another_one_is_there(hop: 
         hop.close()
 
 
-async def test_what_is_no_http_is_an_error(hop: Hop, tmp_path: Path) -> None:
+async def test_what_is_no_http_is_an_error(hop: EngineConnections, tmp_path: Path) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(b"nonsense\r\n\r\n")

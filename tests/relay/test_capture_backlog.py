@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memproxy.errors import StateUnavailable
-from memproxy.relay.unwritten import MOST_BYTES, Unwritten, Waiting
+from memproxy.relay.capture_backlog import MOST_BYTES, CaptureBacklog, Waiting
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.stores.test_sqlite_state import entry
@@ -105,7 +105,7 @@ async def test_what_the_journal_has_by_now_is_not_set_aside_for_the_next_start(
     state: SqliteState, tmp_path: Path
 ) -> None:
     await state.open()
-    unwritten, waiting = Unwritten(state), Waiting(entry(), 1, lambda: None)
+    unwritten, waiting = CaptureBacklog(state), Waiting(entry(), 1, lambda: None)
     await state.append(waiting.entry)
     await unwritten.written(waiting)
     assert await unwritten.set_aside(waiting)
@@ -118,7 +118,7 @@ async def test_what_is_too_much_for_memory_is_written_in_its_order_when_the_jour
     state: SqliteState, tmp_path: Path
 ) -> None:
     await state.open()
-    unwritten = Unwritten(state)
+    unwritten = CaptureBacklog(state)
     (tmp_path / "state.db").rename(tmp_path / "away")
     for number in ("one", "two", "three"):
         body = f"number {number}".encode().ljust(MOST_BYTES // 2 - 1)

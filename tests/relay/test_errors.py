@@ -11,7 +11,7 @@ from memproxy.errors import (
     Unauthenticated,
     UpstreamTimeout,
 )
-from memproxy.wire.errors import error_response
+from memproxy.relay.app import error_response
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""How an upstream is reached from this machine: the proxy between, and the certificates that are trusted."""
+
+import ssl
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from memproxy.errors import ConfigError
+
+
+def tls_context(ca_file: Path | None) -> ssl.SSLContext | bool:
+    """Certificates are always verified; a private authority is trusted beside the public ones.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no certificate.
+    """
+    if ca_file is None:
+        return True
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"upstream.ca_file: {ca_file} cannot be used ({error}); name a PEM file") from error
+    return context
+
+
+def environment_proxy(base_url: str) -> str | None:
+    """The proxy that the environment names for this address, by the usual rules (`urllib.request`); None: no proxy.
+    Addresses of this machine are never reached through one.
+
+    aiohttp's own ``trust_env`` is not used: it would add passwords of a ``.netrc`` file to requests.
+    """
+    address = urlsplit(base_url)
+    if address.hostname is None or _is_loopback(address.hostname) or proxy_bypass(address.netloc.rpartition("@")[2]):
+        return None
+    return getproxies().get(address.scheme)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
