@@ -22,7 +22,7 @@ LONG_TEXT = 2000
 
 REMEMBERED_DIGESTS = 2048
 """A conversation's messages come again with each of its requests: as many texts of at most `LONG_TEXT` characters as
-some 40 long conversations have. Looking one up takes a tenth of folding and hashing it (docs/profile.md).
+some 40 long conversations have. Looking one up takes a tenth of folding and hashing it (docs/lab/speed.md).
 """
 
 INSTRUCTIONS = frozenset({"system", "developer"})

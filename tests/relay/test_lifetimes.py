@@ -145,7 +145,7 @@ async def test_a_client_that_reads_slowly_holds_the_upstream_back(
             while not end.endswith(b"\r\n0\r\n\r\n"):
                 chunk = await reader.read(2**20)
                 received, end = received + len(chunk), end[-7:] + chunk
-    # 4 MB and more of it are the kernel's own buffers on both sides; ours are below 1 MB (docs/profile.md)
+    # 4 MB and more of it are the kernel's own buffers on both sides; ours are below 1 MB (docs/lab/speed.md)
     assert held < 24 * 2**20
     assert received > 500 * len(PART)
 
