@@ -1,4 +1,4 @@
-"""Every metric of memproxy, in one place (CONTRACT section 8). No label ever holds a user, a tenant or message text.
+"""Every metric of memproxy, in one place. No label ever holds a user, a tenant or message text.
 
 Both processes write into one directory (`PROMETHEUS_MULTIPROC_DIR`, set by the supervisor before they start), so one
 scrape of any relay shows all of them, also when the engine is down.

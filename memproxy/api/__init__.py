@@ -1,4 +1,4 @@
-"""The memory API of CONTRACT section 6.
+"""The memory API.
 
 Every write is a journal row first (`context.Writer`), then waited for: 201 or 200 when it is applied, 202 with
 ``x-memproxy-write: queued`` when the store is away (it is applied when the store is back). Reads answer 503 with

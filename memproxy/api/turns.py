@@ -169,7 +169,7 @@ async def journalled(api: Backends, scope: Scope, body: NewTurns, *, source: Sou
 
 
 async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: str | None) -> list[Message]:
-    """The messages as they are kept, each with the id that it will have (CONTRACT section 6): its own, else one made of
+    """The messages as they are kept, each with the id that it will have: its own, else one made of
     what identifies it and of its occurrence within this call. Ids that a key of one project gives are the project's
     own, but for those by which it sees a turn of the conversation.
     """

@@ -1,4 +1,4 @@
-"""Identity: from a request's headers and fields to tenant and user (CONTRACT section 4). Used by relay and engine."""
+"""Identity: from a request's headers and fields to tenant and user. Used by relay and engine."""
 
 from memproxy.auth.browser import ALLOWED_ORIGIN, BrowserGuard
 from memproxy.auth.headers import MAX_ID_LENGTH, Headers, clean_id, client_key

@@ -68,7 +68,7 @@ class Message(msgspec.Struct, kw_only=True):
 def turn_id(scope: Scope, message: Message, occurrence: int, said_at: datetime) -> str:
     """The turn's id: its own ``id`` if it has one, else a UUIDv5 of what identifies it.
 
-    Identity (CONTRACT section 6) is (user, session, ``id``), else (session, role, content, timestamp, occurrence
+    Identity is (user, session, ``id``), else (session, role, content, timestamp, occurrence
     within the call), and the project and agent in which it was said, if any. Position in the history is not part of
     it, because clients trim and edit their history.
     """

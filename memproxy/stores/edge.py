@@ -1,6 +1,6 @@
 """The embedded memory store: Qdrant Edge, Qdrant's own engine inside this process.
 
-Its write-ahead log stays off, because deleted text would survive in it (DESIGN section 5): a write is durable when
+Its write-ahead log stays off, because deleted text would survive in it: a write is durable when
 `flush` returns, and journal rows are acknowledged only after that.
 """
 
@@ -186,7 +186,7 @@ class EdgeStore(VectorStore):
     async def optimize(self) -> bool:
         """Merge segments and drop what was deleted from the files; answers whether there was something to do.
 
-        Holds Python's lock for seconds (DESIGN section 1): call it when nothing else is asked of this process, or when
+        Holds Python's lock for seconds: call it when nothing else is asked of this process, or when
         an erasure must be complete on disk.
         """
         await self._searches.wait()

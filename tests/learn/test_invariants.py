@@ -1,4 +1,4 @@
-"""CONTRACT 7.4 on random sequences: one active statement per slot, no history lost, intervals that do not overlap.
+"""What must hold, on random sequences: one active statement per slot, no history lost, intervals that do not overlap.
 
 Once on the pure functions alone, and, less often, through the journal, a real state and a real store.
 """
