@@ -21,9 +21,6 @@ import msgspec
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.text import clean, is_unspaced, sentences, words
 
-VERSION = 2
-"""Of `tells_nothing`, noted by a store beside its memories: with another one all of its turns are looked at again."""
-
 LEAST = -0.7
 """Log odds of its most telling part below which a message tells nothing (docs/recall.md has what it keeps and lets
 through of parts that were not fitted on).

@@ -11,12 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import qdrant_edge as edge
 
 from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
-from memproxy.core.telling import VERSION as QUESTIONS
 from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Notes, Point
@@ -87,21 +85,9 @@ class EdgeStore(VectorStore):
         """As the port says. Waits up to ``lock_wait_s`` seconds for another process that holds the folder to end."""
         self._leaving.clear()
         store_id = await self.guarded(lambda: self._open(expected_id))
-        self._backend = self.sealed(self._indexed(EdgeBackend(self._on_shard, self._room.check_fields)))
+        self._points = self.points_of(self._indexed(EdgeBackend(self._on_shard, self._room.check_fields)))
         metrics().store_points.set(await self.points())
-        built = await self.guarded(self._folder.marker)
-        if built is not None and built.questions != QUESTIONS:
-            self._begin_flagging(self._backend, self._note_flagged)
         return store_id
-
-    async def _note_flagged(self) -> None:
-        def work() -> None:
-            marker = self._folder.marker()
-            if marker is not None:
-                self._folder.write_marker(msgspec.structs.replace(marker, questions=QUESTIONS))
-
-        await self.flush()
-        await self.guarded(work)
 
     def _indexed(self, engine: EdgeBackend) -> Backend:
         """The engine, with the indexes of those who are searched beside it."""
@@ -116,9 +102,9 @@ class EdgeStore(VectorStore):
         return 0 if self._indexes is None else self._indexes.nbytes
 
     async def _read_ahead(self, places: Sequence[str]) -> bool:
-        if self._backend is None or not self._lately.has_room(len(places)):
+        if self._points is None or not self._lately.has_room(len(places)):
             return False
-        for _, one in await self._read(self._backend, list(places)):
+        for _, one in await self._read(self._points, list(places)):
             if self._make_notes is not None:
                 self._make_notes(one.memory, one.notes)
         return True
@@ -128,14 +114,12 @@ class EdgeStore(VectorStore):
         self._make_notes = make
 
     async def settle(self) -> None:
-        """Returns when all indexes are made that were begun, and older turns have their flags."""
-        await super().settle()
+        """Returns when all indexes are made that were begun."""
         if self._indexes is not None:
             await self._indexes.settled()
 
     async def close(self) -> None:
-        await self._flagging.cancel()
-        self._backend = None
+        self._points = None
         if self._indexes is not None:
             await self._indexes.close()
         self._lately.clear()
@@ -245,15 +229,15 @@ class EdgeStore(VectorStore):
 
     async def begin_rebuild(self, expected_id: str | None) -> EdgeRebuild:
         """As `ports.RebuildableStore` says."""
-        opened_here = self._backend is None
+        opened_here = self._points is None
         if opened_here:
             self._leaving.clear()
             await self.guarded(lambda: self._open(expected_id, as_built=True))
-            self._backend = self.sealed(EdgeBackend(self._on_shard))
+            self._points = self.points_of(EdgeBackend(self._on_shard))
         rebuild = EdgeRebuild(self, self._folder, room=self._room, writers=self._writers, opened_here=opened_here)
         try:
             await rebuild.prepare(
-                self.sealed(EdgeBackend(self._on_shard)), dimension=self._dimension, embedder=self._embedder
+                self.points_of(EdgeBackend(self._on_shard)), dimension=self._dimension, embedder=self._embedder
             )
         except BaseException:
             await rebuild.close()

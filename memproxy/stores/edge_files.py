@@ -16,14 +16,10 @@ from uuid import uuid4
 
 import msgspec
 
-from memproxy.core.telling import VERSION as QUESTIONS
 from memproxy.errors import ConfigError, StoreUnavailable
 
 VERSION = 2
-"""Version of the folder's layout and of the points' form; a newer one is refused, an older one is read as it is."""
-
-FIRST_VERSION = 1
-"""Written while the points are in the first subfolder, where memproxy versions look that know no other."""
+"""Version of the folder's layout and of the points' form; a newer one is refused."""
 
 MARKER = "memproxy-store.json"
 REBUILD = "memproxy-rebuild.json"
@@ -39,39 +35,23 @@ seconds.
 
 
 class Marker(msgspec.Struct, kw_only=True):
-    """What the folder holds: the store's own id, what it was built with, and the subfolder of its points.
-
-    A marker of version 1 names no subfolder: there was one. ``questions`` is the version of the rule by which turns
-    have their flag (`core.telling`); 0: they have none.
-    """
+    """What the folder holds: the store's own id, what it was built with, and the subfolder of its points."""
 
     version: int
     store_id: str
     dimension: int
     embedder: str | None
     shard: str = SHARD
-    questions: int = 0
 
     def rebuilt(self, *, dimension: int, embedder: str | None) -> "Marker":
         """The marker after a reindex for this embedder."""
         shard = SHARD if self.shard == OTHER_SHARD else OTHER_SHARD
-        version = FIRST_VERSION if shard == SHARD else VERSION
-        return Marker(
-            version=version,
-            store_id=self.store_id,
-            dimension=dimension,
-            embedder=embedder,
-            shard=shard,
-            questions=QUESTIONS,
-        )
+        return Marker(version=VERSION, store_id=self.store_id, dimension=dimension, embedder=embedder, shard=shard)
 
     @classmethod
     def fresh(cls, *, dimension: int, embedder: str | None) -> "Marker":
         """The marker of a new store."""
-        store_id = uuid4().hex
-        return cls(
-            version=FIRST_VERSION, store_id=store_id, dimension=dimension, embedder=embedder, questions=QUESTIONS
-        )
+        return cls(version=VERSION, store_id=uuid4().hex, dimension=dimension, embedder=embedder)
 
 
 class StoreFolder:

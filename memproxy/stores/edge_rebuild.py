@@ -13,10 +13,10 @@ import qdrant_edge as edge
 from memproxy.errors import StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Point
-from memproxy.stores.backend import Backend
 from memproxy.stores.edge_files import Marker, StoreFolder
 from memproxy.stores.edge_room import Room
 from memproxy.stores.edge_shard import EdgeBackend, create, load
+from memproxy.stores.payload import Points
 from memproxy.stores.rebuild import CollectionRebuild
 from memproxy.stores.thread import OwnThread
 from memproxy.stores.writers import Writers
@@ -44,9 +44,9 @@ class EdgeRebuild(CollectionRebuild):
         self._before: edge.EdgeShard | None = None
         self._target: Marker | None = None
         self._switched = False
-        super().__init__(store.sealed(EdgeBackend(self._on_shard)), writers=writers, written=store.written)
+        super().__init__(store.points_of(EdgeBackend(self._on_shard)), writers=writers, written=store.written)
 
-    async def prepare(self, first: Backend, *, dimension: int, embedder: str | None) -> None:
+    async def prepare(self, first: Points, *, dimension: int, embedder: str | None) -> None:
         """Make the new shard, or open the one that was begun for this embedder."""
         self._resumed = await self._run(lambda: self._prepared(dimension, embedder))
         await self.begin(first)

@@ -4,13 +4,16 @@ Every `Where` made here starts with the owner: there is no way to build one with
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from memproxy.ports import MemoryFilter
+
+Owner = tuple[str, str]
+"""Tenant and user."""
 
 TELLS_NOTHING = "tells_nothing"
 """Payload field of a turn that only asks or supposes (`core.telling`): true, or not there."""
@@ -74,6 +77,13 @@ FACTS = OneOf("kind", _FACT_KINDS)
 """What is no verbatim message."""
 
 
+def owner_of(where: Where) -> Owner | None:
+    """The owner that a `Where` is limited to; None when it names none, or several."""
+    named = {one.key: one.values for one in where.must if isinstance(one, OneOf)}
+    tenant, user = named.get("tenant", ()), named.get("user_id", ())
+    return (str(tenant[0]), str(user[0])) if len(tenant) == len(user) == 1 else None
+
+
 def owned(scope: Scope) -> Where:
     """Everything of the scope's owner: the start of every other filter."""
     return Where((OneOf("tenant", (scope.tenant,)), OneOf("user_id", (scope.user,))))
@@ -94,18 +104,18 @@ def counted(tenant: str) -> Where:
     return Where((OneOf("tenant", (tenant,)),))
 
 
-def readable(scope: Scope, where: MemoryFilter) -> Where:
-    """What the scope may see: with a project (agent) set, that one's memories and those that have none."""
-    return _narrowed(
-        owned(scope).also(*_visible("project_id", scope.project), *_visible("agent_id", scope.agent)), where
-    )
+def readable(scope: Scope, where: MemoryFilter, time_to_live: timedelta | None = None) -> Where:
+    """What the scope may see: with a project (agent) set, that one's memories and those that have none. Where ``now``
+    is given, without what has expired, also by the tenant's ``time_to_live``.
+    """
+    visible = owned(scope).also(*_visible("project_id", scope.project), *_visible("agent_id", scope.agent))
+    return _narrowed(visible, where, time_to_live)
 
 
-def erasable(scope: Scope, where: MemoryFilter) -> Where:
+def erasable(scope: Scope, where: MemoryFilter, time_to_live: timedelta | None = None) -> Where:
     """What a delete covers: with a project (agent) set, exactly that one's memories."""
-    return _narrowed(
-        owned(scope).also(*_exactly("project_id", scope.project), *_exactly("agent_id", scope.agent)), where
-    )
+    exactly = owned(scope).also(*_exactly("project_id", scope.project), *_exactly("agent_id", scope.agent))
+    return _narrowed(exactly, where, time_to_live)
 
 
 def turns_of(scope: Scope, session: str | None) -> Where:
@@ -122,8 +132,8 @@ def _exactly(key: str, value: str | None) -> tuple[Condition, ...]:
     return () if value is None else (OneOf(key, (value,)),)
 
 
-def _narrowed(base: Where, where: MemoryFilter) -> Where:
-    must = [*_listed(where), *_flags(where), *_times(where)]
+def _narrowed(base: Where, where: MemoryFilter, time_to_live: timedelta | None) -> Where:
+    must = [*_listed(where), *_flags(where), *_times(where, time_to_live)]
     must_not = (OneOf("id", where.exclude_ids),) if where.exclude_ids else ()
     narrowed = Where((*base.must, *must), must_not)
     return telling(narrowed) if where.telling else narrowed
@@ -159,7 +169,7 @@ def _flags(where: MemoryFilter) -> list[Condition]:
     return [OneOf(key, (value,)) for key, value in wanted if value is not None]
 
 
-def _times(where: MemoryFilter) -> list[Condition]:
+def _times(where: MemoryFilter, time_to_live: timedelta | None) -> list[Condition]:
     found: list[Condition] = []
     if where.as_of is not None:
         held = Between(key="valid_from", at_or_before=where.as_of)
@@ -169,5 +179,8 @@ def _times(where: MemoryFilter) -> list[Condition]:
         found.append(AnyOf((OneOf("kind", _FACT_KINDS), said, held)))
         found.append(AnyOf((Missing("valid_to"), Between(key="valid_to", after=where.as_of))))
     if where.now is not None:
-        found.append(AnyOf((Missing("expires_at"), Between(key="expires_at", after=where.now))))
+        later = Between(key="expires_at", after=where.now)
+        found.append(AnyOf((Missing("expires_at"), later)))
+        if time_to_live is not None:
+            found.append(AnyOf((Between(key="created_at", after=where.now - time_to_live), later)))
     return found

@@ -10,8 +10,8 @@ from typing import Any
 
 from memproxy.metrics import metrics
 from memproxy.stores.backend import Backend, Found, Hybrid, Ranking, Scores, Stored, Written
-from memproxy.stores.filters import Where
-from memproxy.stores.owner_columns import OWNER_PAYLOAD, NotHere, Owner, owned_by, owner_of
+from memproxy.stores.filters import Owner, Where, owner_of
+from memproxy.stores.owner_columns import OWNER_PAYLOAD, NotHere, owned_by
 from memproxy.stores.owner_index import OwnerIndex, Row
 from memproxy.stores.owner_indexes import OwnerIndexes
 

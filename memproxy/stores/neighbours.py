@@ -6,29 +6,29 @@ from datetime import datetime
 
 from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
-from memproxy.stores.backend import ORDER_FIELD, Backend
+from memproxy.stores.backend import ORDER_FIELD
 from memproxy.stores.filters import Between, Where, turns_of
-from memproxy.stores.stored import memories
+from memproxy.stores.payload import Points, memories
 
 _SPARE = 8
 """Turns read beyond ``reach`` at first, so that a few of the same time need no second read."""
 
 
-async def around(backend: Backend, scope: Scope, turn: Memory, *, reach: int) -> list[Memory]:
+async def around(engine: Points, scope: Scope, turn: Memory, *, reach: int) -> list[Memory]:
     """Up to ``reach`` turns before and after ``turn``, in order; the turn itself is not among them."""
     session = turns_of(scope, turn.session_id)
     before, after = await asyncio.gather(
-        _side(backend, session.also(Between(key=ORDER_FIELD, at_or_before=turn.created_at)), turn, reach, "desc"),
-        _side(backend, session.also(Between(key=ORDER_FIELD, at_or_after=turn.created_at)), turn, reach, "asc"),
+        _side(engine, session.also(Between(key=ORDER_FIELD, at_or_before=turn.created_at)), turn, reach, "desc"),
+        _side(engine, session.also(Between(key=ORDER_FIELD, at_or_after=turn.created_at)), turn, reach, "asc"),
     )
     return [*reversed(before), *after]
 
 
-async def _side(backend: Backend, where: Where, turn: Memory, reach: int, order: str) -> list[Memory]:
+async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: str) -> list[Memory]:
     """The nearest ``reach`` turns on one side, nearest first."""
     limit = reach + _SPARE
     while True:
-        found = await backend.scroll(where, limit=limit, order=order)
+        found = await engine.scroll(where, limit=limit, order=order)
         turns = memories(found)
         complete = len(found) < limit
         beyond = _beyond(turns if complete else _whole_times(turns), turn, order)

@@ -14,13 +14,11 @@ import numpy.typing as npt
 
 from memproxy.core.scope import Scope
 from memproxy.stores.backend import FLAG_FIELDS, TIME_FIELDS
-from memproxy.stores.filters import FACTS, AnyOf, Between, Condition, HasId, Missing, OneOf, Where, owned
+from memproxy.stores.filters import FACTS, AnyOf, Between, Condition, HasId, Missing, OneOf, Owner, Where, owned
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
-Owner = tuple[str, str]
-"""Tenant and user."""
 
 WORD_FIELDS = ("kind", "session_id", "project_id", "agent_id")
 OWNER_PAYLOAD = ("tenant", "user_id")
@@ -39,13 +37,6 @@ _BLOCK = 32
 
 class NotHere(Exception):
     """This cannot be held or answered in memory; the engine can."""
-
-
-def owner_of(where: Where) -> Owner | None:
-    """The owner that a `Where` is limited to; None when it names none, or several."""
-    named = {one.key: one.values for one in where.must if isinstance(one, OneOf) and one.key in OWNER_PAYLOAD}
-    tenant, user = named.get("tenant", ()), named.get("user_id", ())
-    return (str(tenant[0]), str(user[0])) if len(tenant) == len(user) == 1 else None
 
 
 def owned_by(owner: Owner) -> Where:

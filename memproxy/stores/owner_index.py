@@ -11,8 +11,8 @@ import numpy as np
 
 from memproxy.ports import SparseVector
 from memproxy.stores.backend import Hybrid, Scores
-from memproxy.stores.filters import SILENT, TELLS_NOTHING, Where, telling
-from memproxy.stores.owner_columns import Columns, Floats, Mask, NotHere, Owner, Places, owned_by, owner_of
+from memproxy.stores.filters import SILENT, TELLS_NOTHING, Owner, Where, owner_of, telling
+from memproxy.stores.owner_columns import Columns, Floats, Mask, NotHere, Places, owned_by
 from memproxy.stores.owner_vectors import Vectors, unit
 from memproxy.stores.owner_words import Corpus, Words, best, scores
 

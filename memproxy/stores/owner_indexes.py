@@ -16,8 +16,8 @@ from typing import Protocol
 
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
-from memproxy.stores.filters import Where
-from memproxy.stores.owner_columns import NotHere, Owner, owned_by
+from memproxy.stores.filters import Owner, Where
+from memproxy.stores.owner_columns import NotHere, owned_by
 from memproxy.stores.owner_index import OwnerIndex, Row, least_bytes
 from memproxy.tasks import TaskOwner
 

@@ -14,9 +14,9 @@ from uuid import UUID
 import msgspec
 
 from memproxy.errors import RequestError
-from memproxy.stores.backend import ORDER_FIELD, Backend, Found
+from memproxy.stores.backend import ORDER_FIELD, Found
 from memproxy.stores.filters import Between, Where
-from memproxy.stores.stored import pass_over
+from memproxy.stores.payload import Points, pass_over
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -56,46 +56,46 @@ def created_at(found: Found) -> datetime:
 
 
 async def newest(
-    backend: Backend, where: Where, *, limit: int, cursor: Cursor | None
+    engine: Points, where: Where, *, limit: int, cursor: Cursor | None
 ) -> tuple[list[Found], Cursor | None]:
     """The page after ``cursor``, and where the next one starts (None at the end)."""
     found: list[Found] = []
     older = where
     if cursor is not None:
-        found = await _of_time(backend, where, cursor.time, limit=limit + 1, after=str(cursor.place))
+        found = await _of_time(engine, where, cursor.time, limit=limit + 1, after=str(cursor.place))
         older = where.also(Between(key=ORDER_FIELD, before=cursor.time))
     if len(found) <= limit:
-        found += await _next_times(backend, where, older, limit=limit + 1 - len(found))
+        found += await _next_times(engine, where, older, limit=limit + 1 - len(found))
     if len(found) <= limit:
         return found, None
     last = found[limit - 1]
     return found[:limit], Cursor(created_at(last), UUID(last.id))
 
 
-async def _next_times(backend: Backend, where: Where, older: Where, *, limit: int) -> list[Found]:
-    rows = await _dated(backend, older, limit=limit, order="desc")
+async def _next_times(engine: Points, where: Where, older: Where, *, limit: int) -> list[Found]:
+    rows = await _dated(engine, older, limit=limit, order="desc")
     if len(rows) < limit:
         return [one for group in _by_time(rows) for one in group]
     *whole, cut = _by_time(rows)
     # the last time may have more points than were read: any of them, so all are read again in id order
-    again = await _of_time(backend, where, created_at(cut[0]), limit=len(cut), after=None)
+    again = await _of_time(engine, where, created_at(cut[0]), limit=len(cut), after=None)
     return [one for group in whole for one in group] + again
 
 
-async def _of_time(backend: Backend, where: Where, time: datetime, *, limit: int, after: str | None) -> list[Found]:
+async def _of_time(engine: Points, where: Where, time: datetime, *, limit: int, after: str | None) -> list[Found]:
     same = where.also(Between(key=ORDER_FIELD, at_or_after=time, at_or_before=time))
-    return await _dated(backend, same, limit=limit, after=after)
+    return await _dated(engine, same, limit=limit, after=after)
 
 
 async def _dated(
-    backend: Backend, where: Where, *, limit: int, order: str | None = None, after: str | None = None
+    engine: Points, where: Where, *, limit: int, order: str | None = None, after: str | None = None
 ) -> list[Found]:
-    """As `Backend.scroll`, without the points that have no time (what is left of a damaged file); fewer than ``limit``
+    """As `Points.scroll`, without the points that have no time (what is left of a damaged file); fewer than ``limit``
     only where there are no more.
     """
     asked = limit
     while True:
-        rows = await backend.scroll(where, limit=asked, order=order, after_id=after)
+        rows = await engine.scroll(where, limit=asked, order=order, after_id=after)
         damaged = {one.id: error for one in rows if (error := _undated(one)) is not None}
         if len(rows) == asked and len(rows) - len(damaged) < limit:
             asked = limit + len(damaged)

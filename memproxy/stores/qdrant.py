@@ -9,7 +9,6 @@ import msgspec
 from qdrant_client import AsyncQdrantClient
 
 from memproxy.core.scope import Scope
-from memproxy.core.telling import VERSION as QUESTIONS
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Point
@@ -47,14 +46,8 @@ class QdrantStore(VectorStore):
         self._opened: Collection | None = None
 
     async def open(self, expected_id: str | None) -> str:
-        collection, marker = await self._open(expected_id, as_built=False)
+        _, marker = await self._open(expected_id, as_built=False)
         metrics().store_points.set(await self.points())
-        if marker.questions != QUESTIONS:
-
-            async def note_flagged() -> None:
-                await collection.set_identity(msgspec.structs.replace(marker, questions=QUESTIONS), replace=True)
-
-            self._begin_flagging(self.sealed(collection), note_flagged)
         return marker.store_id
 
     async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Collection, Marker]:
@@ -75,7 +68,7 @@ class QdrantStore(VectorStore):
     def adopt(self, collection: Collection) -> Collection | None:
         """Go on with this collection, from one call to the next; answers the one before."""
         before, self._opened = self._opened, collection
-        self._backend = self.sealed(collection)
+        self._points = self.points_of(collection)
         return before
 
     async def drop_unfinished(self) -> None:
@@ -91,9 +84,7 @@ class QdrantStore(VectorStore):
         """As `ports.RebuildableStore` says."""
         opened_here = self._opened is None
         collection, marker = await self._open(expected_id, as_built=True)
-        wanted = msgspec.structs.replace(
-            marker, dimension=self._dimension, embedder=self._embedder, questions=QUESTIONS
-        )
+        wanted = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)
         rebuild = QdrantRebuild(self, collection, self._collection, writers=self._writers, opened_here=opened_here)
         try:
             await rebuild.prepare(wanted)
@@ -104,10 +95,9 @@ class QdrantStore(VectorStore):
 
     def leave(self) -> None:
         """Be as before `open`."""
-        self._backend = self._opened = None
+        self._points = self._opened = None
 
     async def close(self) -> None:
-        await self._flagging.cancel()
         self.leave()
         if not self._given:
             await self._client.close()

@@ -29,8 +29,7 @@ from memproxy.stores.backend import (
     Written,
 )
 from memproxy.stores.edge_files import Marker
-from memproxy.stores.filters import Where
-from memproxy.stores.qdrant_filters import translated
+from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
 
 Result = TypeVar("Result")
 
@@ -268,3 +267,36 @@ def _stored(record: models.Record) -> Stored:
     bm25 = SparseVector(words.indices, words.values) if isinstance(words, models.SparseVector) else None
     dense: Any = vectors.get(DENSE) or []
     return Stored(found=_found([record])[0], bm25=bm25 or SparseVector([], []), dense=dense)
+
+
+def translated(where: Where) -> models.Filter:
+    """The client's filter for ``where``."""
+    return models.Filter(
+        must=[_condition(one) for one in where.must],
+        must_not=[_condition(one) for one in where.must_not] or None,
+    )
+
+
+def _condition(condition: Condition) -> models.Condition:
+    match condition:
+        case OneOf(key, (value,)):
+            return models.FieldCondition(key=key, match=models.MatchValue(value=value))
+        case OneOf(key, values):
+            return models.FieldCondition(key=key, match=models.MatchAny(any=[str(value) for value in values]))
+        case Missing(key):
+            return models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
+        case Between():
+            return models.FieldCondition(key=condition.key, range=_range(condition))
+        case HasId(ids):
+            return models.HasIdCondition(has_id=list(ids))
+        case AnyOf(conditions):
+            return models.Filter(should=[_condition(one) for one in conditions])
+
+
+def _range(between: Between) -> models.DatetimeRange:
+    return models.DatetimeRange(
+        gt=between.after,
+        gte=between.at_or_after,
+        lte=between.at_or_before,
+        lt=between.before,
+    )

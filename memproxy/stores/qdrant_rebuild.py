@@ -64,7 +64,7 @@ class QdrantRebuild(CollectionRebuild):
         self._target = other(first, configured)
         self._opened_here = opened_here
         self._switched = False
-        super().__init__(store.sealed(self._target), writers=writers, written=store.written)
+        super().__init__(store.points_of(self._target), writers=writers, written=store.written)
 
     async def prepare(self, wanted: Marker) -> None:
         """Make the new collection, or go on with the one that was begun for this embedder."""
@@ -76,7 +76,7 @@ class QdrantRebuild(CollectionRebuild):
             await target.create(wanted.dimension)
             await target.index()
             await target.set_identity(wanted, replace=True)
-        await self.begin(self._store.sealed(self._old))
+        await self.begin(self._store.points_of(self._old))
 
     async def flush(self) -> None:
         """Nothing to do: every write has waited until it was applied."""

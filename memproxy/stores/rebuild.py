@@ -10,11 +10,11 @@ from contextlib import AbstractAsyncContextManager
 from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
 from memproxy.ports import Kept, Page, Point, Scanned
-from memproxy.stores.backend import Backend, Written
+from memproxy.stores.backend import Written
 from memproxy.stores.filters import HasId, Missing, Where, turns_of
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
-from memproxy.stores.stored import memories, place_of, placed, tokens_of
+from memproxy.stores.payload import Points, memories, place_of, placed, tokens_of
 from memproxy.stores.writers import Writers
 
 EVERYBODY = Where((), must_not=(Missing("tenant"),))
@@ -26,16 +26,16 @@ _SCAN = 1000
 class CollectionRebuild:
     """Copies go from ``first`` to ``new``. Subclasses know how ``new`` is made durable and takes the other's place."""
 
-    _first: Backend
+    _first: Points
 
-    def __init__(self, new: Backend, *, writers: Writers, written: Callable[[Point], Written]) -> None:
+    def __init__(self, new: Points, *, writers: Writers, written: Callable[[Point], Written]) -> None:
         self._new = new
         self._writers = writers
         self._written = written
         self._resumed = False
         self._total = 0
 
-    async def begin(self, first: Backend) -> None:
+    async def begin(self, first: Points) -> None:
         """From here on every change of the first collection is noted."""
         self._first = first
         async with self._writers.paused():

@@ -7,7 +7,7 @@ something was written is not kept.
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
-from memproxy.stores.stored import Read
+from memproxy.stores.payload import Read
 
 MOST_MEMORIES = 10_000
 MOST_CHARACTERS = 48_000_000

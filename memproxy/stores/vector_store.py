@@ -1,9 +1,9 @@
 """What a memory store does, built once over any vector engine (`backend.Backend`)."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -12,12 +12,11 @@ import msgspec
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
-from memproxy.errors import ConfigError, MemproxyError, RequestError, StoreUnavailable
+from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point, PointPage
 from memproxy.stores import engine_search
 from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Scores, Written
-from memproxy.stores.dated_backend import DatedBackend, TimeToLive
 from memproxy.stores.filters import (
     TELLS_NOTHING,
     OneOf,
@@ -27,16 +26,23 @@ from memproxy.stores.filters import (
     readable,
     telling,
 )
-from memproxy.stores.flagging import flag_turns
 from memproxy.stores.neighbours import around
 from memproxy.stores.paging import Cursor, newest
+from memproxy.stores.payload import (
+    Keys,
+    Points,
+    Read,
+    TimeToLive,
+    encoded,
+    for_search,
+    memories,
+    place_of,
+    placed,
+    slim_payload,
+    tokens_of,
+)
 from memproxy.stores.recent import RecentMemories
-from memproxy.stores.sealed_backend import Keys, SealedBackend
-from memproxy.stores.stored import Read, encoded, for_search, memories, place_of, placed, slim_payload, tokens_of
 from memproxy.stores.writers import Writers
-from memproxy.tasks import TaskOwner
-
-log = logging.getLogger(__name__)
 
 BATCH = 256
 """Points written or read in one call of the engine: bounds the memory of one call."""
@@ -51,15 +57,13 @@ class VectorStore:
     def __init__(self, *, dimension: int, embedder_name: str | None) -> None:
         self._dimension = dimension
         self._embedder = embedder_name
-        self._backend: Backend | None = None
+        self._points: Points | None = None
         self._writers = Writers()
         self._recent: RecentMemories | None = None
         self.unfinished = False
         """Whether a reindex that ended early has left copies of memories."""
         self._keys: Keys | None = None
         self._time_to_live: TimeToLive | None = None
-        self._flagging = TaskOwner("store.flags")
-        self._flags: asyncio.Task[None] | None = None
 
     def seal_with(self, keys: Keys) -> None:
         """Encrypt what is written from now on, with each user's key. Called before `open`."""
@@ -69,29 +73,9 @@ class VectorStore:
         """Give every memory of a tenant this time. Called before `open`."""
         self._time_to_live = time_to_live
 
-    def sealed(self, backend: Backend) -> Backend:
-        """The backend as it is used: one that encrypts, and one that knows when memories expire, where configured."""
-        if self._keys is not None:
-            backend = SealedBackend(backend, self._keys)
-        return backend if self._time_to_live is None else DatedBackend(backend, self._time_to_live)
-
-    def _begin_flagging(self, backend: Backend, done: Callable[[], Awaitable[None]]) -> None:
-        """Flag the turns of an earlier version in the background; ``done`` notes it durably."""
-        self._flags = self._flagging.start(self._flagged(backend, done), "turns")
-
-    async def _flagged(self, backend: Backend, done: Callable[[], Awaitable[None]]) -> None:
-        try:
-            changed = await flag_turns(backend, self._writers)
-            await done()
-        except MemproxyError as error:
-            log.warning("turns of an earlier version count as before until the next start: %s", error)
-        else:
-            log.info("looked at the turns of an earlier version; %d of them only ask", changed)
-
-    async def settle(self) -> None:
-        """Returns when the turns of an earlier version have their flags."""
-        if self._flags is not None:
-            await asyncio.wait([self._flags])
+    def points_of(self, engine: Backend) -> Points:
+        """The engine's points in the clear, encrypted and dated as it is configured."""
+        return Points(engine, self._keys, self._time_to_live)
 
     def drop_read(self) -> None:
         """Forget what was read lately: somebody's key was destroyed."""
@@ -108,39 +92,39 @@ class VectorStore:
 
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         written = [self._written(scope, point) for point in points]
-        async with self._changing("upsert", {one.id for one in written}) as backend:
+        async with self._changing("upsert", {one.id for one in written}) as engine:
             for start in range(0, len(written), BATCH):
-                await backend.upsert(written[start : start + BATCH])
+                await engine.upsert(written[start : start + BATCH])
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
         plain = {name: _without_derived(msgspec.to_builtins(dict(fields))) for name, fields in changes.items()}
         groups = _alike(plain)
         changed: set[str] = set()
-        async with self._changing("set_fields", changed) as backend:
-            places = await self._places(backend, scope, list(plain))
+        async with self._changing("set_fields", changed) as engine:
+            places = await self._places(engine, scope, list(plain))
             changed.update(place for group in places.values() for place in group)
             for group, fields in groups:
                 ids = [place for name in group for place in places.get(name, ())]
                 if ids and fields:
-                    await backend.set_payload(ids, fields)
+                    await engine.set_payload(ids, fields, scope.owner)
 
     async def get(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
-        async with self._using("get") as backend:
-            places = await self._places(backend, scope, ids)
-            found = await backend.retrieve([place for group in places.values() for place in group])
+        async with self._using("get") as engine:
+            places = await self._places(engine, scope, ids)
+            found = await engine.retrieve([place for group in places.values() for place in group])
         return {memory.id: memory for memory in sorted(memories(found), key=lambda memory: memory.created_at)}
 
     async def page(self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None) -> Page:
         begin = Cursor.read(cursor) if cursor is not None else None
-        async with self._using("page") as backend:
-            found, following = await newest(backend, readable(scope, where), limit=limit, cursor=begin)
+        async with self._using("page") as engine:
+            found, following = await newest(engine, self._readable(scope, where), limit=limit, cursor=begin)
         return Page(memories=memories(found), next_cursor=following.text() if following else None)
 
     async def point_page(self, scope: Scope, *, limit: int, cursor: str | None = None) -> PointPage:
         begin = Cursor.read(cursor) if cursor is not None else None
-        async with self._using("page") as backend:
-            found, following = await newest(backend, readable(scope, MemoryFilter()), limit=limit, cursor=begin)
-            stored = {one.id: one for one in await backend.stored([one.id for one in found])}
+        async with self._using("page") as engine:
+            found, following = await newest(engine, self._readable(scope, MemoryFilter()), limit=limit, cursor=begin)
+            stored = {one.id: one for one in await engine.stored([one.id for one in found])}
         points = [
             Point(
                 memory=memory,
@@ -155,7 +139,7 @@ class VectorStore:
 
     async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
         # counted over others' memories, IDF would tell a project how rare a word is in another
-        everything, where = readable(scope, MemoryFilter()), readable(scope, query.where)
+        everything, where = self._readable(scope, MemoryFilter()), self._readable(scope, query.where)
         if query.dense is not None and len(query.dense) != self._dimension:
             raise ConfigError(self._wrong_dimension(len(query.dense)))
         hybrid = Hybrid(
@@ -167,32 +151,32 @@ class VectorStore:
             bm25=query.bm25,
             background=query.background,
         )
-        async with self._using("search") as backend:
-            scores, found = await self._scored(backend, hybrid)
+        async with self._using("search") as engine:
+            scores, found = await self._scored(engine, hybrid)
         return [
             Candidate(memory=one.memory, cosine=cosine, bm25=bm25, tokens=one.tokens, notes=one.notes)
             for one, cosine, bm25 in zip(found, scores.dense, scores.bm25, strict=True)
         ]
 
-    async def _scored(self, backend: Backend, asked: Hybrid) -> tuple[Scores, list[Read]]:
+    async def _scored(self, engine: Points, asked: Hybrid) -> tuple[Scores, list[Read]]:
         """Every candidate's scores, and the candidates."""
-        scores = await backend.scores(asked)
+        scores = await engine.scores(asked)
         if scores is None:
-            return await engine_search.searched(backend, asked, partial(self._read, backend))
+            return await engine_search.searched(engine, asked, partial(self._read, engine))
         if self._recent is not None and (known := self._recent.all_of(scores.places)) is not None:
             return scores, known
-        found = dict(await self._read(backend, scores.places))
+        found = dict(await self._read(engine, scores.places))
         return scores.of(found.keys()), [found[place] for place in scores.places if place in found]
 
-    async def _read(self, backend: Backend, places: list[str]) -> list[tuple[str, Read]]:
+    async def _read(self, engine: Points, places: list[str]) -> list[tuple[str, Read]]:
         """The memories at these places, in their order; missing ones are left out."""
         if self._recent is None:
-            return for_search(await backend.retrieve(places))
+            return for_search(await engine.retrieve(places))
         writes, known = self._recent.writes, self._recent.get(places)
         if len(known) == len(places):
             return list(known.items())
         missing = {place: place for place in places if place not in known}
-        found = for_search(await backend.retrieve(list(missing)))
+        found = for_search(await engine.retrieve(list(missing)))
         # by the very string that was asked by: an index keeps it and asks by it again, and no letters are compared
         read = [(missing.get(place, place), one) for place, one in found]
         self._recent.add(read, writes=writes)
@@ -202,62 +186,68 @@ class VectorStore:
     async def neighbours(self, scope: Scope, turns: Sequence[Memory], *, reach: int) -> list[Memory]:
         if reach < 1 or not turns:
             return []
-        async with self._using("neighbours") as backend:
-            groups = await asyncio.gather(*(around(backend, scope, turn, reach=reach) for turn in turns))
+        async with self._using("neighbours") as engine:
+            groups = await asyncio.gather(*(around(engine, scope, turn, reach=reach) for turn in turns))
         given = {(turn.session_id, turn.id) for turn in turns}
         near = {(memory.session_id, memory.id): memory for group in groups for memory in group}
         return [memory for key, memory in near.items() if key not in given]
 
     async def delete(self, scope: Scope, where: MemoryFilter) -> int:
-        matching = erasable(scope, where)
+        matching = erasable(scope, where, self._ttl(scope))
         gone: set[str] = set()
         if self.unfinished and not self._writers.noting:
             await self.drop_unfinished()
-        async with self._changing("delete", gone) as backend:
+        async with self._changing("delete", gone) as engine:
             if self._writers.noting:
-                gone.update([one.id async for one in _all(backend, matching, ["tenant"])])
+                gone.update([one.id async for one in _all(engine, matching, ["tenant"])])
             try:
-                return await backend.delete(matching)
+                return await engine.delete(matching)
             finally:
                 if self._recent is not None:
                     self._recent.clear()
 
     async def count(self, scope: Scope, where: MemoryFilter) -> int:
-        async with self._using("count") as backend:
-            return await backend.count(readable(scope, where))
+        async with self._using("count") as engine:
+            return await engine.count(self._readable(scope, where))
 
     async def columns(self, scope: Scope, where: MemoryFilter, fields: Sequence[str]) -> list[tuple[Any, ...]]:
-        async with self._using("columns") as backend:
+        async with self._using("columns") as engine:
             return [
                 tuple(found.payload.get(name) for name in fields)
-                async for found in _all(backend, readable(scope, where), fields)
+                async for found in _all(engine, self._readable(scope, where), fields)
             ]
 
     async def count_tenant(self, tenant: str) -> int:
-        async with self._using("count") as backend:
-            return await backend.count(counted(tenant))
+        async with self._using("count") as engine:
+            return await engine.count(counted(tenant))
+
+    def _readable(self, scope: Scope, where: MemoryFilter) -> Where:
+        return readable(scope, where, self._ttl(scope))
+
+    def _ttl(self, scope: Scope) -> timedelta | None:
+        return None if self._time_to_live is None else self._time_to_live(scope.tenant)
 
     @asynccontextmanager
-    async def _changing(self, operation: str, places: Collection[str]) -> AsyncIterator[Backend]:
+    async def _changing(self, operation: str, places: Collection[str]) -> AsyncIterator[Points]:
         """A write to these places; they may be added within it."""
         async with self._writers.writing():
             try:
-                async with self._using(operation) as backend:
-                    yield backend
+                async with self._using(operation) as engine:
+                    yield engine
             finally:
                 self._writers.note(places)
                 if self._recent is not None:
                     self._recent.forget(places)
 
     @asynccontextmanager
-    async def _using(self, operation: str) -> AsyncIterator[Backend]:
-        if self._backend is None:
+    async def _using(self, operation: str) -> AsyncIterator[Points]:
+        if self._points is None:
             raise StoreUnavailable("The memory store is not open; open it, or wait until it is.")
         begin = perf_counter()
-        yield self._backend
+        yield self._points
         metrics().store_seconds.labels(operation=operation).observe(perf_counter() - begin)
 
-    async def _places(self, backend: Backend, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
+    async def _places(self, engine: Points, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """Where these memories are: id to point ids.
 
         A turn's id may come twice, in two sessions of one user; then the scope's own session decides. Callers name
@@ -265,8 +255,8 @@ class VectorStore:
         """
         places: dict[str, list[tuple[bool, str]]] = {}
         for start in range(0, len(ids), BATCH):
-            wanted = readable(scope, MemoryFilter()).also(OneOf("id", tuple(ids[start : start + BATCH])))
-            async for found in _all(backend, wanted, ["id", "session_id", "kind"]):
+            wanted = self._readable(scope, MemoryFilter()).also(OneOf("id", tuple(ids[start : start + BATCH])))
+            async for found in _all(engine, wanted, ["id", "session_id", "kind"]):
                 if scope.session is None:
                     here = found.payload.get("kind") != Kind.TURN.value
                 else:
@@ -291,10 +281,10 @@ class VectorStore:
         )
 
 
-async def _all(backend: Backend, where: Where, fields: Sequence[str]) -> AsyncIterator[Found]:
+async def _all(engine: Points, where: Where, fields: Sequence[str]) -> AsyncIterator[Found]:
     last: str | None = None
     while True:
-        found = await backend.scroll(where, limit=BATCH, fields=fields, after_id=last)
+        found = await engine.scroll(where, limit=BATCH, fields=fields, after_id=last)
         for one in found:
             yield one
         if len(found) < BATCH:

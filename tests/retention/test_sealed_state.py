@@ -16,7 +16,7 @@ from memproxy.core.receipt import Outcome, Recalled, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, StateUnavailable
 from memproxy.ports import BlockLine, JournalEntry, JournalKind, KnownSession, SlotChange
-from memproxy.stores.sealed_backend import HIDDEN, opened_payload, sealed_changes, sealed_payload
+from memproxy.stores.payload import HIDDEN, opened_payload, sealed_changes, sealed_payload
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable, new_data_key, new_master_key
 from memproxy.stores.sqlite_state import SqliteState

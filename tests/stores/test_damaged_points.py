@@ -8,9 +8,10 @@ import pytest
 from prometheus_client import REGISTRY
 
 from memproxy.ports import MemoryFilter, MemoryStore
-from memproxy.stores.backend import Backend, Found
+from memproxy.stores.backend import Found
 from memproxy.stores.filters import Where, readable
 from memproxy.stores.paging import Cursor, newest
+from memproxy.stores.payload import Points
 from tests.stores.making import ANN, memory, point
 from tests.stores.opening import stores_under
 
@@ -22,7 +23,7 @@ class HalfGone:
     the payload know them still.
     """
 
-    def __init__(self, inner: Backend, kept: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, inner: Points, kept: dict[str, dict[str, Any]]) -> None:
         """``kept`` is what is left of each, by point id."""
         self._inner = inner
         self._kept = kept
@@ -43,12 +44,12 @@ async def written(store: MemoryStore) -> list[Found]:
     return found
 
 
-def inner(store: MemoryStore) -> Backend:
-    made: Backend = store._backend  # type: ignore[attr-defined]
+def inner(store: MemoryStore) -> Points:
+    made: Points = store._points  # type: ignore[attr-defined]
     return made
 
 
-async def pages(backend: Backend, limit: int) -> list[list[str]]:
+async def pages(backend: Points, limit: int) -> list[list[str]]:
     read: list[list[str]] = []
     cursor: Cursor | None = None
     while cursor is not None or not read:
@@ -65,7 +66,7 @@ async def test_a_list_passes_over_points_without_a_payload_and_misses_none_of_th
         found = await written(store)
         left: list[dict[str, Any]] = [{}, {"created_at": "never"}]
         damaged = {found[place].id: left[place % 2] for place in gone}
-        backend = cast(Backend, HalfGone(inner(store), damaged))
+        backend = cast(Points, HalfGone(inner(store), damaged))
         before = passed_over()
         for limit in (1, 2, 3, 5, 12):
             read = await pages(backend, limit)

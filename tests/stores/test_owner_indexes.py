@@ -16,10 +16,10 @@ from memproxy.ports import HybridQuery, MemoryFilter, Point, SparseVector
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import readable
 from memproxy.stores.owner_indexes import CHUNK, SEARCHES
+from memproxy.stores.payload import place_of
 from memproxy.stores.recent import RecentMemories
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys
-from memproxy.stores.stored import place_of
 from memproxy.tasks import TaskOwner
 from tests.stores.indexing import (
     DIMENSION,
@@ -86,12 +86,12 @@ async def test_a_write_whose_caller_leaves_does_not_leave_the_index_wrong(tmp_pa
     async with opened(tmp_path / "store") as store:
         await store.upsert(ANN, simple(40))
         await warm(store)
-        backend, mine = store._backend, readable(ANN, MemoryFilter(ids=("m1",)))
+        backend, mine = store._points, readable(ANN, MemoryFilter(ids=("m1",)))
         assert backend is not None
         (place,) = [one.id for one in await backend.scroll(mine, limit=9, fields=["id"])]
         writes: dict[str, Coroutine[Any, Any, Any]] = {
             "put": backend.upsert([store.written(msgspec.structs.replace(simple(2)[1], dense=[vector(99)]))]),
-            "change": backend.set_payload([place], {"active": False}),
+            "change": backend.set_payload([place], {"active": False}, ANN.owner),
             "delete": backend.delete(mine),
         }
         task = TaskOwner("test").start(writes.pop(action), "write")

@@ -27,22 +27,17 @@ def new(folder: Path) -> EdgeStore:
 
 
 async def filled(folder: Path) -> None:
-    """A store in the layout of the first version."""
     store = old(folder)
     await store.open(None)
     await fill(store, people(), Lengths(4))
     await store.close()
-    marker = folder / "store" / MARKER
-    first = {name: value for name, value in json.loads(marker.read_text()).items() if name != "shard"}
-    assert first["version"] == 1
-    marker.write_text(json.dumps(first))
 
 
-def layout(folder: Path) -> tuple[int, str, set[str]]:
-    """Version and subfolder as the marker says, and what subfolders there are."""
+def layout(folder: Path) -> tuple[str, set[str]]:
+    """The subfolder that the marker names, and what subfolders there are."""
     marker = json.loads((folder / "store" / MARKER).read_text())
     there = {one.name for one in (folder / "store").iterdir() if one.is_dir()}
-    return marker["version"], marker.get("shard", SHARD), there
+    return marker["shard"], there
 
 
 async def killed_at(line: str, action: str, folder: Path) -> None:
@@ -74,13 +69,13 @@ async def opens(folder: Path, dimension: int) -> bool:
     return True
 
 
-async def test_a_store_of_the_first_layout_is_read_and_reindexed_out_of_it_and_back(tmp_path: Path) -> None:
+async def test_a_reindex_writes_to_the_other_subfolder_and_the_next_one_back(tmp_path: Path) -> None:
     await filled(tmp_path)
     assert await opens(tmp_path, 4)
-    assert layout(tmp_path) == (1, SHARD, {SHARD})
+    assert layout(tmp_path) == (SHARD, {SHARD})
     for store, dimension, expected in (
-        (new(tmp_path), 8, (2, OTHER_SHARD, {OTHER_SHARD})),
-        (old(tmp_path), 4, (1, SHARD, {SHARD})),
+        (new(tmp_path), 8, (OTHER_SHARD, {OTHER_SHARD})),
+        (old(tmp_path), 4, (SHARD, {SHARD})),
     ):
         await reindexed(store, Lengths(dimension))
         await store.close()
@@ -107,5 +102,5 @@ async def test_a_kill_at_the_switch_leaves_exactly_one_store(tmp_path: Path, mom
     await killed_at(moment, "switch", tmp_path)
     assert [await opens(tmp_path, dimension) for dimension in (4, 8)].count(True) == 1
     if moment == "switched":
-        assert layout(tmp_path) == (2, OTHER_SHARD, {OTHER_SHARD})
+        assert layout(tmp_path) == (OTHER_SHARD, {OTHER_SHARD})
         assert not (tmp_path / "store" / REBUILD).exists()

@@ -14,6 +14,7 @@ from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, Passage, Poin
 from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import readable
+from memproxy.stores.payload import Points
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys
 from tests.stores.making import ANN, BEN, DIMENSION, NOON, WORDS, turn
@@ -35,12 +36,12 @@ async def found(store: MemoryStore) -> dict[str, bytes]:
     return {one.memory.id: one.tokens for one in candidates}
 
 
-def backend(store: object) -> Backend:
-    made: Backend = store._backend  # type: ignore[attr-defined]
+def backend(store: object) -> Points:
+    made: Points = store._points  # type: ignore[attr-defined]
     return made
 
 
-async def raw(inner: Backend, name: str) -> Found:
+async def raw(inner: Points | Backend, name: str) -> Found:
     """The point as the engine has it."""
     (place,) = [one.id for one in await inner.scroll(ALL, limit=10, fields=["id"]) if one.payload["id"] == name]
     (whole,) = await inner.retrieve([place])
@@ -87,7 +88,7 @@ async def test_a_point_of_before_and_one_that_is_damaged_are_found_without_token
     assert TOKEN_VECTORS not in (await raw(backend(store), "old")).payload
     damaged = (await raw(backend(store), "damaged")).id
     for wrong in ("%%", 7):
-        await backend(store).set_payload([damaged], {TOKEN_VECTORS: wrong})
+        await backend(store).set_payload([damaged], {TOKEN_VECTORS: wrong}, ANN.owner)
         assert await found(store) == {"old": b"", "damaged": b""}
 
 
@@ -126,7 +127,7 @@ async def test_encrypted_tokens_are_read_by_their_owners_key_alone(tmp_path: Pat
     async with encrypted(tmp_path) as (store, state):
         await store.upsert(ANN, [late("t1"), late("t2")])
         assert await found(store) == {"t1": TOKENS, "t2": TOKENS}
-        inner: Backend = backend(store)._inner  # type: ignore[attr-defined]
+        inner: Backend = backend(store)._engine
         stored = await raw(inner, "t1")
         assert TOKEN_VECTORS not in stored.payload
         assert base64.b64encode(TOKENS).decode() not in str(stored.payload)

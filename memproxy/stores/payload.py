@@ -1,0 +1,355 @@
+"""How a memory becomes a stored point and back, the same for every engine.
+
+The payload is the memory without nulls and empty lists, and without the time when it expires by its tenant's
+``ttl_days``: that follows from the configuration of now.
+
+Where each user's texts are encrypted, everything that is text, or made of it, goes into one sealed field; what is
+filtered by keeps a keyed hash in its place; a change of single fields adds a sealed field of each, which counts before
+the first one. Payloads that are not sealed (written before encryption was switched on) are read as they are and stay so
+until `memproxy reindex`.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory, from_payload, to_payload
+from memproxy.core.telling import tells_nothing
+from memproxy.core.turn import point_id
+from memproxy.errors import RequestError
+from memproxy.metrics import metrics
+from memproxy.ports import Notes
+from memproxy.stores.backend import SEALED_ONE, TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Stored, Written
+from memproxy.stores.filters import TELLS_NOTHING, AnyOf, Condition, OneOf, Owner, Where, owner_of
+from memproxy.stores.sealing import TOKEN_MARK, DataKey, Unreadable
+
+log = logging.getLogger(__name__)
+
+TimeToLive = Callable[[str], timedelta | None]
+"""How long a tenant's memories are kept; None: for ever."""
+
+SEALED = "sealed"
+"""The payload field with everything that is sealed at once."""
+
+COMPARED = frozenset({"category", "tags", "entities", "subject", "slot", "wing", "closet"})
+"""Fields that filters ask for: where they are sealed, a keyed hash stands in their place."""
+
+HIDDEN = COMPARED | {"content", "predicate", "object", "aspect", "stance", "relations", "metadata", TOKEN_VECTORS}
+"""Fields that are sealed. A token's vector tells the word."""
+
+_APART = frozenset({TOKEN_VECTORS})
+"""Fields that are sealed each on its own from the beginning, so that a memory can be read without them."""
+
+_EXPIRES, _LEARNED = "expires_at", "created_at"
+
+
+class Keys(Protocol):
+    """Where users' keys are."""
+
+    async def data_key(self, owner: Owner, *, make: bool) -> DataKey | None:
+        """The owner's key; None when there is none and none is to be made. Raises `errors.StateUnavailable`."""
+
+
+class Read(msgspec.Struct, gc=False):
+    """What is read of a point for a search: the memory, its token vectors (empty when it has none), what is made of it
+    while it is kept, and whether a search found it lately. Nothing of it refers back to it, so that Python need not
+    look it through for garbage.
+    """
+
+    memory: Memory
+    tokens: bytes = b""
+    notes: Notes = msgspec.field(default_factory=Notes)
+    used: bool = False
+
+
+class Points:
+    """An engine whose points are written and read in the clear. ``keys``: it encrypts; ``time_to_live``: memories
+    expire by their tenant's time.
+    """
+
+    def __init__(self, engine: Backend, keys: Keys | None = None, time_to_live: TimeToLive | None = None) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._time_to_live = time_to_live
+
+    async def upsert(self, points: Sequence[Written]) -> None:
+        """Insert or replace whole points."""
+        await self._engine.upsert([await self._stored_form(point) for point in points])
+
+    async def _stored_form(self, point: Written) -> Written:
+        payload = point.payload
+        if _EXPIRES in payload and payload[_EXPIRES] == msgspec.to_builtins(self._end(payload)):
+            payload = {name: value for name, value in payload.items() if name != _EXPIRES}
+        if self._keys is not None:
+            payload = sealed_payload(await self._made(self._keys, _owner(payload)), payload)
+        return point if payload is point.payload else msgspec.structs.replace(point, payload=payload)
+
+    async def _made(self, keys: Keys, owner: Owner) -> DataKey:
+        key = await keys.data_key(owner, make=True)
+        assert key is not None  # noqa: S101 - asked to be made
+        return key
+
+    async def set_payload(self, ids: Sequence[str], fields: dict[str, Any], owner: Owner) -> None:
+        """Merge payload fields into existing points of this owner; null removes a field."""
+        if self._keys is not None and HIDDEN & fields.keys():
+            fields = sealed_changes(await self._made(self._keys, owner), fields)
+        await self._engine.set_payload(ids, fields)
+
+    async def delete(self, where: Where) -> int:
+        """Delete what matches, and answer exactly how many that were."""
+        return await self._engine.delete(await self._where(where))
+
+    async def scroll(
+        self,
+        where: Where,
+        *,
+        limit: int,
+        fields: Sequence[str] | None = None,
+        order: str | None = None,
+        after_id: str | None = None,
+    ) -> list[Found]:
+        """As `Backend.scroll`; single ``fields`` are answered as they are stored."""
+        asked = await self._where(where)
+        found = await self._engine.scroll(asked, limit=limit, fields=fields, order=order, after_id=after_id)
+        return found if fields is not None else await self._opened(found)
+
+    async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
+        """For each ranking the point ids with their scores, best first."""
+        if self._keys is not None:
+            rankings = [msgspec.structs.replace(one, where=await self._where(one.where)) for one in rankings]
+        return await self._engine.rank(rankings)
+
+    async def scores(self, asked: Hybrid) -> Scores | None:
+        """Both searches, answered from memory; None where the engine has to be asked (`rank`)."""
+        if self._keys is not None:
+            asked = msgspec.structs.replace(asked, where=await self._where(asked.where))
+        return await self._engine.scores(asked)
+
+    async def retrieve(self, ids: Sequence[str]) -> list[Found]:
+        """These points, whole payload, in any order; those that are gone are left out."""
+        return await self._opened(await self._engine.retrieve(ids))
+
+    async def stored(self, ids: Sequence[str]) -> list[Stored]:
+        """As `retrieve`, with the vectors. Those that are to be sealed and are not yet are left out, so that a reindex
+        writes them anew.
+        """
+        there = await self._engine.stored(ids)
+        if self._keys is not None:
+            there = [one for one in there if SEALED in one.found.payload]
+        opened = await self._opened([one.found for one in there])
+        return [msgspec.structs.replace(one, found=found) for one, found in zip(there, opened, strict=True)]
+
+    async def count(self, where: Where) -> int:
+        """Exactly how many match."""
+        return await self._engine.count(await self._where(where))
+
+    async def _where(self, where: Where) -> Where:
+        """The same, asking for keyed hashes too: some payloads may not be sealed yet."""
+        owner = owner_of(where)
+        if self._keys is None or owner is None or not any(map(_compares, (*where.must, *where.must_not))):
+            return where
+        key = await self._keys.data_key(owner, make=False)
+        if key is None:
+            return where
+        return Where(
+            tuple(_translated(key, one) for one in where.must), tuple(_translated(key, one) for one in where.must_not)
+        )
+
+    async def _opened(self, found: Sequence[Found]) -> list[Found]:
+        """Payloads in the clear; what cannot be read (its key was destroyed) stays sealed, and is no memory."""
+        opened = []
+        for one in found:
+            payload = one.payload
+            if self._keys is not None and any(name.startswith(SEALED) for name in payload):
+                try:
+                    key = await self._keys.data_key(_owner(payload), make=False)
+                    if key is None:
+                        raise Unreadable("its key was destroyed")
+                    payload = opened_payload(key, payload)
+                except Unreadable as error:
+                    metrics().internal_errors.labels(where="store.sealed").inc()
+                    log.error("the stored point %s cannot be decrypted: %s", one.id, error)
+            if payload.get(_EXPIRES) is None and (end := self._end(payload)) is not None:
+                payload = {**payload, _EXPIRES: msgspec.to_builtins(end)}
+            opened.append(one if payload is one.payload else Found(one.id, payload))
+        return opened
+
+    def _end(self, payload: Mapping[str, Any]) -> datetime | None:
+        """When the memory expires by its tenant's time."""
+        if self._time_to_live is None:
+            return None
+        tenant, learned = payload.get("tenant"), payload.get(_LEARNED)
+        time_to_live = self._time_to_live(tenant) if isinstance(tenant, str) else None
+        if time_to_live is None or not isinstance(learned, str):
+            return None
+        return msgspec.convert(learned, datetime) + time_to_live
+
+
+def _owner(payload: Mapping[str, Any]) -> Owner:
+    return payload["tenant"], payload["user_id"]
+
+
+def unstorable() -> RequestError:
+    """A memory that no store can hold: trying again would never help."""
+    return RequestError(
+        "A memory holds something that cannot be stored: numbers must be finite and below 2^64, text must be valid "
+        "Unicode (no lone surrogates)."
+    )
+
+
+def encoded(value: Any) -> bytes:
+    """The value as JSON, always the same for the same value.
+
+    Raises:
+        RequestError: some text is no valid Unicode (a lone surrogate).
+    """
+    try:
+        return msgspec.json.encode(value, order="deterministic")
+    except UnicodeEncodeError as error:
+        raise unstorable() from error
+
+
+def slim_payload(memory: Memory, tokens: bytes = b"") -> dict[str, Any]:
+    """The payload without nulls and empty lists, which read back as the defaults: halves the time to read it. With its
+    token vectors, where it has some, and the flag of what tells nothing.
+
+    Raises:
+        RequestError: it cannot be stored.
+    """
+    encoded(memory)
+    # what is true is told at once: most values are
+    slim = {
+        name: value
+        for name, value in to_payload(memory).items()
+        if value or (value is not None and value not in ([], {}))
+    }
+    if tokens:
+        slim[TOKEN_VECTORS] = base64.b64encode(tokens).decode()
+    if tells_nothing(memory):
+        slim[TELLS_NOTHING] = True
+    return slim
+
+
+def place_of(memory: Memory) -> str:
+    """The point id of a memory; a turn's depends on its session."""
+    session = memory.session_id if memory.kind is Kind.TURN else None
+    return point_id(memory.tenant, memory.user_id, session, memory.id)
+
+
+def placed(found: Sequence[Found]) -> list[tuple[str, Memory]]:
+    """The memories read, each with its point id."""
+    read = []
+    for one in found:
+        try:
+            read.append((one.id, from_payload(one.payload)))
+        except msgspec.ValidationError as error:
+            pass_over(one.id, error)
+    return read
+
+
+def pass_over(place: str, error: Exception) -> None:
+    """One damaged point must not hide all others: it is counted and named, so that somebody looks."""
+    metrics().internal_errors.labels(where="store.payload").inc()
+    log.error("the stored point %s is not a memory and is passed over: %r", place, error)
+
+
+def memories(found: Sequence[Found]) -> list[Memory]:
+    """The memories read."""
+    return [memory for _, memory in placed(found)]
+
+
+def tokens_of(found: Found) -> bytes:
+    """The token vectors of a point; empty when it has none (stored before there were any, or without an embedder)."""
+    text = found.payload.get(TOKEN_VECTORS) or ""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        # the memory itself can be read, and is found without them
+        metrics().internal_errors.labels(where="store.payload").inc()
+        log.error("the token vectors of the stored point %s cannot be read: %s", found.id, error)
+        return b""
+
+
+def for_search(found: Sequence[Found]) -> list[tuple[str, Read]]:
+    """The memories read with their token vectors, each with its point id."""
+    tokens = {one.id: tokens_of(one) for one in found}
+    return [(place, Read(memory, tokens[place])) for place, memory in placed(found)]
+
+
+def sealed_payload(key: DataKey, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload as it is stored."""
+    hidden = {name: value for name, value in payload.items() if name in HIDDEN - _APART}
+    shown = {name: value for name, value in payload.items() if name not in HIDDEN}
+    tokens = {name: _token(key, name, value) for name, value in hidden.items() if name in COMPARED}
+    apart = {f"{SEALED_ONE}{name}": _sealed_json(key, name, payload[name]) for name in _APART & payload.keys()}
+    return shown | tokens | apart | {SEALED: _sealed_json(key, SEALED, hidden)}
+
+
+def sealed_changes(key: DataKey, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Changed fields as they are stored; null removes what a field is compared by, and is sealed as null."""
+    changes: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name not in HIDDEN:
+            changes[name] = value
+            continue
+        changes[f"{SEALED_ONE}{name}"] = _sealed_json(key, name, value)
+        if name in COMPARED:
+            changes[name] = _token(key, name, value)
+    return changes
+
+
+def opened_payload(key: DataKey, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload in the clear. Raises `Unreadable`."""
+    shown = {
+        name: value
+        for name, value in payload.items()
+        if name != SEALED and not name.startswith(SEALED_ONE) and not (name in COMPARED and _is_token(value))
+    }
+    if SEALED in payload:
+        shown |= _opened_json(key, SEALED, payload[SEALED])
+    changed = {
+        name.removeprefix(SEALED_ONE): _opened_json(key, name.removeprefix(SEALED_ONE), value)
+        for name, value in payload.items()
+        if name.startswith(SEALED_ONE)
+    }
+    gone = {name for name, value in changed.items() if value is None}
+    return {name: value for name, value in (shown | changed).items() if name not in gone}
+
+
+def _sealed_json(key: DataKey, what: str, value: Any) -> str:
+    return key.seal_text(msgspec.json.encode(value).decode(), f"payload.{what}")
+
+
+def _opened_json(key: DataKey, what: str, sealed: str) -> Any:
+    return msgspec.json.decode(key.open_text(sealed, f"payload.{what}"))
+
+
+def _token(key: DataKey, field: str, value: Any) -> Any:
+    if value is None:
+        return None
+    return [key.token(one, field) for one in value] if isinstance(value, list) else key.token(value, field)
+
+
+def _is_token(value: Any) -> bool:
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, str) and first.startswith(TOKEN_MARK)
+
+
+def _compares(condition: Condition) -> bool:
+    if isinstance(condition, AnyOf):
+        return any(_compares(one) for one in condition.conditions)
+    return isinstance(condition, OneOf) and condition.key in COMPARED
+
+
+def _translated(key: DataKey, condition: Condition) -> Condition:
+    if isinstance(condition, AnyOf):
+        return AnyOf(tuple(_translated(key, one) for one in condition.conditions))
+    if isinstance(condition, OneOf) and condition.key in COMPARED:
+        tokens = tuple(key.token(str(value), condition.key) for value in condition.values)
+        return OneOf(condition.key, (*condition.values, *tokens))
+    return condition
