@@ -14,7 +14,7 @@ from memproxy.evals import gate
 from memproxy.evals.dataset import Question
 from memproxy.evals.retrieval import RemoteMemory
 from tests.evals.test_locomo import SAMPLE
-from tests.recall_fixture.data import ASKED_AT, fixture
+from tests.recall_fixture.cases import ASKED_AT, fixture
 
 
 @pytest.fixture

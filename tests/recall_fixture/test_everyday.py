@@ -7,7 +7,7 @@ import pytest
 from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
 from tests.recall.making import NOW, Bench, asking, turn
-from tests.recall_fixture.everyday import EVERYDAY, UNRELATED, Case
+from tests.recall_fixture.cases import CASES, Case
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -21,7 +21,7 @@ MOST_MISLED = 0
 async def block(known: Bench, user: str, case: Case) -> str:
     """What is injected for the question of a user who told this among other things, a session a day."""
     days = dict[int, list[str]]()
-    for ago, text in (*UNRELATED, *case.told):
+    for ago, text in (*CASES.unrelated, *case.told):
         days.setdefault(ago, []).append(text)
     for ago, texts in days.items():
         said = [
@@ -42,12 +42,12 @@ async def block(known: Bench, user: str, case: Case) -> str:
 
 async def test_what_is_asked_without_the_words_of_what_was_told_is_given(side: tuple[str, Bench]) -> None:
     name, known = side
-    blocks = [await block(known, f"u{place}", case) for place, case in enumerate(EVERYDAY)]
+    blocks = [await block(known, f"u{place}", case) for place, case in enumerate(CASES.everyday)]
     missed = [
         case.asked
-        for case, given in zip(EVERYDAY, blocks, strict=True)
+        for case, given in zip(CASES.everyday, blocks, strict=True)
         if not all(answer in given for answer in case.answers)
     ]
-    misled = [case.asked for case, given in zip(EVERYDAY, blocks, strict=True) if case.misleads in given]
-    assert len(EVERYDAY) - len(missed) >= LEAST_GIVEN[name], missed
+    misled = [case.asked for case, given in zip(CASES.everyday, blocks, strict=True) if case.misleads in given]
+    assert len(CASES.everyday) - len(missed) >= LEAST_GIVEN[name], missed
     assert len(misled) <= MOST_MISLED, misled

@@ -11,7 +11,7 @@ from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.settings import EmbeddingSettings
 from tests.recall.making import Bench, asking, bench, fact
-from tests.recall_fixture.follow_ups import BETWEEN, COMPLETE, KNOWN, LEANING, FollowUp
+from tests.recall_fixture.cases import CASES, FollowUp
 from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
 
@@ -32,7 +32,9 @@ async def side(request: pytest.FixtureRequest, folders: Folders) -> AsyncIterato
             embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), folder / "cache")
             await until_ready(embedder)
         async with bench(folder / "store", embedder=embedder) as known:
-            await known.put(*(fact(text, id=str(place), session_id="earlier") for place, text in enumerate(KNOWN)))
+            await known.put(
+                *(fact(text, id=str(place), session_id="earlier") for place, text in enumerate(CASES.known))
+            )
             yield request.param, known
         if embedder is not None:
             await embedder.close()
@@ -45,18 +47,20 @@ async def injected(known: Bench, probe: FollowUp) -> list[str]:
 
 async def test_follow_ups_find_what_they_are_after_whatever_was_said_before(side: tuple[str, Bench]) -> None:
     name, known = side
-    probes = (*LEANING, *COMPLETE, *BETWEEN)
+    probes = (*CASES.leaning, *CASES.complete, *CASES.between)
     missed = {probe.asked for probe in probes if str(probe.answer) not in await injected(known, probe)}
     assert missed <= MOST_MISSED[name]
 
 
 async def test_a_complete_question_has_its_answer_first(side: tuple[str, Bench]) -> None:
     _, known = side
-    first = {probe.asked: await injected(known, probe) for probe in COMPLETE}
-    assert {asked: ids[:1] for asked, ids in first.items()} == {one.asked: [str(one.answer)] for one in COMPLETE}
+    first = {probe.asked: await injected(known, probe) for probe in CASES.complete}
+    assert {asked: ids[:1] for asked, ids in first.items()} == {one.asked: [str(one.answer)] for one in CASES.complete}
 
 
 async def test_without_what_was_said_before_a_vague_question_brings_nothing(side: tuple[str, Bench]) -> None:
     _, known = side
-    alone = [await injected(known, FollowUp(said=(), asked=probe.asked, answer=probe.answer)) for probe in LEANING]
-    assert alone == [[]] * len(LEANING)
+    alone = [
+        await injected(known, FollowUp(said=(), asked=probe.asked, answer=probe.answer)) for probe in CASES.leaning
+    ]
+    assert alone == [[]] * len(CASES.leaning)

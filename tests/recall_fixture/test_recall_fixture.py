@@ -18,7 +18,7 @@ from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings, Settings
-from tests.recall_fixture.data import fixture
+from tests.recall_fixture.cases import fixture
 from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
 
@@ -81,5 +81,5 @@ async def test_what_was_not_said_brings_little_in(embedder: Embedder) -> None:
 )
 async def test_two_turns_answer_together(embedder: Embedder) -> None:
     """With facts they do: see test_hops.py."""
-    (outcome,) = await ask(embedder, "two hops")
+    (outcome,) = await ask(embedder, "two_hops")
     assert outcome.question.gold_turns <= set(outcome.found.injected), found(outcome)

@@ -6,7 +6,7 @@ import pytest
 
 from memproxy.core.scope import Scope
 from tests.recall.making import NOW, Bench, asking, turn
-from tests.recall_fixture.two_things import ONE_THING, TWO_THINGS, Changed
+from tests.recall_fixture.cases import CASES, Changed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -35,7 +35,7 @@ async def answers(known: Bench, user: str, texts: tuple[str, str], *asked: str) 
 async def test_what_is_told_later_of_another_thing_does_not_hide_what_is_asked_for(side: tuple[str, Bench]) -> None:
     name, known = side
     hidden, missing = list[str](), list[str]()
-    for place, two in enumerate(TWO_THINGS):
+    for place, two in enumerate(CASES.two_things):
         first, last = await answers(known, f"u{place}", (two.first, two.last), two.asked_first, two.asked_last)
         hidden += [two.asked_first] if two.first_value not in first else []
         missing += [two.asked_last] if two.last_value not in last else []
@@ -46,10 +46,11 @@ async def test_what_is_told_later_of_another_thing_does_not_hide_what_is_asked_f
 async def test_what_is_told_later_of_the_same_thing_stands_before_it(side: tuple[str, Bench]) -> None:
     name, known = side
     blocks = [
-        await answers(known, f"c{place}", (one.before, one.after), one.asked) for place, one in enumerate(ONE_THING)
+        await answers(known, f"c{place}", (one.before, one.after), one.asked)
+        for place, one in enumerate(CASES.one_thing)
     ]
-    told = [one.asked for one, (block,) in zip(ONE_THING, blocks, strict=True) if one.holds in block]
-    first = [one.asked for one, (block,) in zip(ONE_THING, blocks, strict=True) if stands_first(block, one)]
+    told = [one.asked for one, (block,) in zip(CASES.one_thing, blocks, strict=True) if one.holds in block]
+    first = [one.asked for one, (block,) in zip(CASES.one_thing, blocks, strict=True) if stands_first(block, one)]
     assert len(told) >= LEAST_CHANGED[name], told
     assert len(first) >= LEAST_FIRST[name], first
 

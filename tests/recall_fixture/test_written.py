@@ -8,7 +8,7 @@ import pytest
 from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from tests.recall.making import ANN, NOW, Bench, asking, fact
-from tests.recall_fixture.written import WRITTEN
+from tests.recall_fixture.cases import CASES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,11 +31,11 @@ async def test_facts_in_the_third_person_answer_their_user(side: tuple[str, Benc
             subject="user" if one.predicate else None,
             created_at=NOW - timedelta(days=60 - place),
         )
-        for place, one in enumerate(WRITTEN)
+        for place, one in enumerate(CASES.written)
     ]
-    kinds = [Kind.PROCEDURAL if one.steps else Kind.SEMANTIC for one in WRITTEN]
+    kinds = [Kind.PROCEDURAL if one.steps else Kind.SEMANTIC for one in CASES.written]
     made = [msgspec.structs.replace(one, kind=kind) for one, kind in zip(facts, kinds, strict=True)]
     await known.put(*made, scope=ANN)
-    asked = [one for one in WRITTEN if one.asked]
+    asked = [one for one in CASES.written if one.asked]
     missed = [one.asked for one in asked if one.answer not in await block(known, one.asked)]
     assert len(asked) - len(missed) >= LEAST_GIVEN[name], missed

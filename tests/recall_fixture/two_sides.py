@@ -1,6 +1,6 @@
 """Questions about two things that were told at different times: both are needed for an answer."""
 
-from tests.recall_fixture.everyday import Case
+from tests.recall_fixture.cases import Case
 
 TWO_SIDES = (
     # Which came first, which is more, how far apart, what together.
