@@ -21,8 +21,7 @@ from memproxy.core.timerange import spans
 from memproxy.learn.decode import values
 from memproxy.learn.planted import is_request, planting, plants, unquoted
 from memproxy.learn.rules import statements
-from memproxy.recall.sides import sides_of
-from memproxy.recall.subqueries import parts_of
+from memproxy.recall.query import parts_of
 from tests.support.patterns import GENERAL, Found, all_patterns, fragments, unknown_patterns
 
 pytestmark = pytest.mark.timeout(900)
@@ -141,8 +140,8 @@ def grows(found: Found, fragment: str) -> bool:
         "memproxy.core.redact._FORMATS",
         "memproxy.core.timerange._PATTERNS",
         "memproxy.core.housekeeping._HOUSEKEEPING",
-        "memproxy.recall.levels._MANY",
-        "memproxy.recall.hops._PHRASES",
+        "memproxy.recall.query._MANY",
+        "memproxy.recall.links._PHRASES",
     ],
 )
 def test_patterns_are_found_wherever_a_module_holds_them(where: str) -> None:
@@ -182,7 +181,7 @@ def test_no_pattern_takes_longer_than_its_text_grows() -> None:
     "reads",
     [
         *(strip_blocks, quote, shown_texts, plants, is_request, unquoted, is_housekeeping, is_vague),
-        *(order_in, orders, sentences, split_parts, key_terms, spaced, embedder_tokens, parts_of, sides_of),
+        *(order_in, orders, sentences, split_parts, key_terms, spaced, embedder_tokens, parts_of),
         *(
             partial(redact, kinds=KINDS),
             partial(judge, skip=frozenset({"fact"})),

@@ -1,4 +1,8 @@
-"""Whose memory: the one type that says for whom a store is read or written."""
+"""Whose memory: the one type that says for whom a store is read or written, and who pays for a model's work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import msgspec
 
@@ -35,3 +39,21 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def sees(self, project: str | None, agent: str | None) -> bool:
         """Whether who stands here may see what is of this project and agent: his own and what has none."""
         return project in {None, self.project or project} and agent in {None, self.agent or agent}
+
+
+_PAYER: ContextVar[str | None] = ContextVar("payer", default=None)
+
+
+@contextmanager
+def paid_by(tenant: str) -> Iterator[None]:
+    """Within it, and in tasks begun within it, what is asked of a model is this tenant's."""
+    token = _PAYER.set(tenant)
+    try:
+        yield
+    finally:
+        _PAYER.reset(token)
+
+
+def payer() -> str | None:
+    """The tenant of the work under way; None for work of our own."""
+    return _PAYER.get()

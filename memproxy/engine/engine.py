@@ -50,7 +50,7 @@ from memproxy.ports import (
     RebuildableStore,
     StateStore,
 )
-from memproxy.recall.answering import Judgement
+from memproxy.recall.answer import Judgement
 from memproxy.recall.pipeline import Recall
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import openai
 
-from memproxy.core.payer import payer
+from memproxy.core.scope import payer
 from memproxy.core.text import split_parts
 from memproxy.core.tokens import estimate
 from memproxy.errors import EmbedderUnavailable
@@ -42,8 +42,8 @@ class OpenAIEmbedder(WithoutTokens):
     """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API.
 
     A service is silent for ``timeout_s`` at most, and not asked again at once: who stores something waits for it.
-    ``spent`` hears of each question that goes there for a tenant (`core.payer`), with the tenant; of those that are
-    answered from memory it does not, and of stored texts whoever stores them counts.
+    ``spent`` hears of each question that goes there for a tenant (`core.scope.payer`), with the tenant; of those that
+    are answered from memory it does not, and of stored texts whoever stores them counts.
     """
 
     def __init__(

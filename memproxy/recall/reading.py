@@ -6,7 +6,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, pairwise
+from itertools import chain
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -16,22 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.telling import SURELY, telling
-from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms
 from memproxy.ports import LexicalEncoder, Notes
-from memproxy.recall.letters import Letters, Numbers
-
-ECHO_CHARACTERS = 300
-"""A longer message has words of its own."""
+from memproxy.recall.query import MOST_WORDS
+from memproxy.recall.word_index import Numbers, WordIndex, spelled
 
 READ_CHARACTERS = 800
 """What is read of one candidate: long messages have a bit of everything."""
 
 _KNOWN_WORDS = 50_000
 """Words whose terms are kept (about 10 MB)."""
-
-_MOST_BEGINNINGS = 40
-"""For longer queries (something pasted) a text's words are looked up one by one."""
 
 _SHORTEST_BEGINNING, _LONGEST_BEGINNING = 2, 3
 """How much of a query's word its other forms begin with, before they are stemmed: ``cit`` for city and cities."""
@@ -43,12 +36,6 @@ _USUAL_LENGTH = 4.0
 _THOUSANDS = re.compile(r",(?<=\d,)(?=\d{3}(?!\d))")
 _TYPOGRAPHIC = str.maketrans("‘’“”–—…", "''\"\"--.", "\u200b\ufe0f")
 _DIGITS = b"0123456789"
-_ALIKE = bytes(
-    ord(character.lower()) if (character := chr(code)).isascii() and character.isalnum() else ord(" ")
-    for code in range(256)
-)
-"""Capitals to small letters and what is no letter or digit to spaces: many times faster than a regular expression."""
-
 _FIRST_PERSON = (b" i ", b" my ", b" we ", b" our ")
 _NUMBERS = tuple(
     b" %b " % word for word in b"two three four five six seven eight nine ten dozen once twice both couple".split()
@@ -60,8 +47,6 @@ _TIMES = tuple(
         b"yesterday today tomorrow tonight last ago next week weekend month year night recently just since".split()
     )
 )
-_EMPTY_WORDS = frozenset(word.encode() for word in STOPWORDS | GENERIC_WORDS)
-_FUNCTION_WORDS = frozenset(part.encode() for word in STOPWORDS for part in word.split("'"))
 _ACKNOWLEDGEMENT = re.compile(r"\W*(thanks|thank you|wow|that's|that’s|cool|awesome|congrat|great|nice)", re.IGNORECASE)
 
 
@@ -91,12 +76,8 @@ class Reading(msgspec.Struct):
     terms: frozenset[int] | None
     numbers: bytes
     speaker: str
-    own: frozenset[str] | None = None
-    """`recall.echoes.own_terms`."""
     topics: bytes | None = None
-    """`recall.topics.Topics.told`, where it was asked for."""
-    relation: str | None = None
-    """Where `recall.hops` looks for a fact's relation, where it has looked."""
+    """`recall.topics.Topics.read`, where it was asked for."""
 
 
 def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
@@ -110,15 +91,6 @@ def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
 def numbers_of(readings: Sequence[Reading]) -> NDArray[np.float64]:
     """The `Reading.numbers` of several: a row for each number, a column for each reading."""
     return np.frombuffer(b"".join([one.numbers for one in readings])).reshape(-1, NUMBERS).T.copy()
-
-
-def own_terms(memory: Memory) -> frozenset[str] | None:
-    """The key terms of a message that may have no words but a question's: short, and not sure to tell anything. None
-    for all others.
-    """
-    if memory.kind is not Kind.TURN or len(memory.content) > ECHO_CHARACTERS or telling(memory.content) >= SURELY:
-        return None
-    return frozenset(key_terms(memory.content, limit=ECHO_CHARACTERS))
 
 
 class Reader:
@@ -152,11 +124,10 @@ class Reader:
         plain = _THOUSANDS.sub("", text if text.isascii() else text.translate(_TYPOGRAPHIC))
         reading = Reading(
             surface=content,
-            letters=_letters(plain),
+            letters=spelled(plain),
             terms=None if plain.isascii() else frozenset(self._lexical.encode_document(text).indices),
             numbers=b"",
             speaker=name.lower(),
-            own=own_terms(memory),
         )
         reading.numbers = _numbers(memory, reading)
         return reading
@@ -166,15 +137,15 @@ class Reader:
         return frozenset(self._lexical.encode_query(text).indices)
 
     def found(
-        self, query: str, terms: Sequence[int], readings: Sequence[Reading], letters: Letters | None = None
+        self, query: str, terms: Sequence[int], readings: Sequence[Reading], index: WordIndex | None = None
     ) -> NDArray[np.bool_]:
-        """Which of the texts (columns) have which of a query's ``terms`` (rows). ``letters`` are those of all texts."""
+        """Which of the texts (columns) have which of a query's ``terms`` (rows). ``index`` is that of all texts."""
         held = np.zeros((len(terms), len(readings)), dtype=np.bool_)
         if not terms:
             return held
-        letters = letters or Letters([one.letters for one in readings])
+        index = index or WordIndex([one.letters for one in readings])
         rows = {term: row for row, term in enumerate(terms)}
-        for word, places in self._likely(query, rows.keys(), letters):
+        for word, places in self._likely(query, rows.keys(), index):
             for term in self._terms_of(word):
                 if term in rows:
                     held[rows[term], places] = True
@@ -183,14 +154,14 @@ class Reader:
             held[[rows[term] for term in rows.keys() & (readings[place].terms or ())], place] = True
         return held
 
-    def _likely(self, query: str, terms: Set[int], letters: Letters) -> Iterator[tuple[bytes, Numbers]]:
+    def _likely(self, query: str, terms: Set[int], index: WordIndex) -> Iterator[tuple[bytes, Numbers]]:
         """Words of the texts that may be forms of the query's, and which texts have each."""
         plain = unicodedata.normalize("NFKD", query[:_QUERY_CHARACTERS])
-        words = (word for word in set(_letters(plain).split()) if not terms.isdisjoint(self._terms_of(word)))
+        words = (word for word in set(spelled(plain).split()) if not terms.isdisjoint(self._terms_of(word)))
         beginnings = {word[: max(_SHORTEST_BEGINNING, min(_LONGEST_BEGINNING, len(word) - 1))] for word in words}
-        if len(beginnings) > _MOST_BEGINNINGS:
-            return letters.words()
-        return chain.from_iterable(map(letters.beginning, beginnings))
+        if len(beginnings) > MOST_WORDS:
+            return index.words()
+        return chain.from_iterable(map(index.beginning, beginnings))
 
 
 def _numbers(memory: Memory, reading: Reading) -> bytes:
@@ -246,24 +217,3 @@ SIGN_PLACES: Mapping[str, int] = MappingProxyType(
 
 def _one_of(words: Sequence[bytes], letters: bytes) -> float:
     return float(any(word in letters for word in words))
-
-
-def _letters(text: str) -> bytes:
-    return b" %b " % text.encode("ascii", "replace").translate(_ALIKE)
-
-
-def phrases(text: str) -> list[bytes]:
-    """The pairs of words that stand next to each other in a query, at least one of them with a topic, as
-    `Reading.letters` would have them.
-    """
-    words = _letters(text[:_QUERY_CHARACTERS]).split()
-    pairs = (pair for pair in pairwise(words) if any(len(word) > 1 and word not in _EMPTY_WORDS for word in pair))
-    return [b" %b %b " % pair for pair in dict.fromkeys(pairs)]
-
-
-def single_words(text: str) -> dict[bytes, bool]:
-    """The words of a query as `Reading.letters` would have them, and whether each has no topic ("did", "when"); of a
-    query that was pasted the first ones.
-    """
-    found = list(dict.fromkeys(_letters(text[:_QUERY_CHARACTERS]).split()))
-    return {word: word in _FUNCTION_WORDS for word in found[:_MOST_BEGINNINGS]}

@@ -22,7 +22,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     None: as ``hybrid``).
 
     ``calibrated``: these sums are the order, and the score is the probability that the weights of the same name and
-    ``_level`` tell of a candidate in it (`recall.levels`); else the sum itself is the score, cut to [0, 1].
+    ``_level`` tell of a candidate in it (`recall.calibration`); else the sum itself is the score, cut to [0, 1].
     ``candidates`` are asked for on each side (by vector, by words), at least; ``by_tokens`` where the question has the
     vectors of its tokens.
     """

@@ -9,8 +9,8 @@ from memproxy.core.block import quote
 from memproxy.core.redact import redact
 from memproxy.errors import ModelUnreadable
 from memproxy.ports import Reranker, RoleModel
+from memproxy.recall.ranking import Scored, best_first
 from memproxy.recall.rewrite import shorten
-from memproxy.recall.search import Scored, best_first
 
 RERANKED = 20
 """The best so many are read again; what ranks below them stays where it is."""

@@ -3,17 +3,26 @@
 import json
 import re
 from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
 
 from memproxy.core.block import quote, strip_blocks
 from memproxy.core.gate import is_vague
-from memproxy.core.late import LatePattern
+from memproxy.core.memory import Kind, Trust
+from memproxy.core.protocol import RecallRequest
 from memproxy.core.redact import redact
 from memproxy.core.text import STOPWORDS, key_terms, spaced, words
-from memproxy.errors import ModelError, ModelUnreadable
-from memproxy.ports import RoleModel
+from memproxy.core.turn import in_order
+from memproxy.errors import ModelUnreadable, StoreUnavailable
+from memproxy.ports import MemoryFilter, MemoryStore, RoleModel
+from memproxy.recall.deadline import Deadline
 
 EARLIER_MESSAGES = 3
 """User messages before the query whose key terms complete it."""
+
+_TURNS_READ = 4 * EARLIER_MESSAGES
+"""About every second one is the user's, and some are a tool's."""
 
 TERMS_PER_MESSAGE = 8
 """A long message before a short question must not become the question."""
@@ -30,6 +39,27 @@ _QUOTED = 1_000
 _DECORATION = re.compile(r"^(?:answer|query|search query|statement|note)\s*:\s*", re.IGNORECASE)
 
 
+async def with_earlier(
+    store: MemoryStore, request: RecallRequest, deadline: Deadline, *, now: datetime
+) -> RecallRequest:
+    """The request with what the user said before in its session, from the turns that were captured, where only the
+    upstream has the conversation and the last message alone says too little; as it is, when the store cannot tell in
+    time.
+    """
+    scope = request.scope
+    if not request.chained or scope.session is None or not is_vague(shorten(request.queries[-1])):
+        return request
+    where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session,), now=now)
+    try:
+        with deadline.stage("earlier"):
+            async with deadline.in_time():
+                page = await store.page(scope, where, limit=_TURNS_READ)
+    except (TimeoutError, StoreUnavailable):
+        return request
+    said = [turn.content for turn in in_order(page.memories) if turn.trust is Trust.USER]
+    return msgspec.structs.replace(request, queries=[*said[-EARLIER_MESSAGES:], *request.queries])
+
+
 def with_context(queries: Sequence[str]) -> str:
     """What to search for, given the user's last messages, oldest first: the last one, and when it is vague the key
     terms of the three before it. Empty when there are none.
@@ -37,37 +67,17 @@ def with_context(queries: Sequence[str]) -> str:
     if not queries:
         return ""
     *earlier, query = (shorten(text) for text in queries)
-    if points_back(query):
-        earlier = _up_to_name(earlier)
-    elif not is_vague(query):
+    if not is_vague(query):
         return query
     terms = [term for text in earlier[-EARLIER_MESSAGES:] for term in key_terms(text, TERMS_PER_MESSAGE)]
     return " ".join([query, *dict.fromkeys(terms)]).strip()
-
-
-def points_back(query: str) -> bool:
-    """Whether a message asks about somebody or something by "he", "it" or "there" alone, and names nothing of its own
-    before that stands for it.
-    """
-    match = _PRONOUN.search(query[:_POINTING_CHARACTERS])
-    return match is not None and _NAMED.search(query, 0, match.start()) is None
-
-
-def _up_to_name(earlier: Sequence[str]) -> list[str]:
-    """The last of the messages, with those before it as long as it points back itself."""
-    found: list[str] = []
-    for text in reversed(earlier[-EARLIER_MESSAGES:]):
-        found.insert(0, text)
-        if not points_back(text):
-            break
-    return found
 
 
 def by_itself(queries: Sequence[str]) -> str | None:
     """The last message, where it is vague but has a word of its own ("And how much is my rent?"): it may be complete,
     and what was said before be about something else. None where it says nothing alone, or needs no completion.
     """
-    if not leans_on_context(queries) or points_back(queries[-1]):
+    if not leans_on_context(queries):
         return None
     query = shorten(queries[-1])
     return query if key_terms(query, limit=1) else None
@@ -82,19 +92,6 @@ def shorten(text: str) -> str:
 def leans_on_context(queries: Sequence[str]) -> bool:
     """Whether the last message is vague, and there are others to complete it from."""
     return len(queries) > 1 and is_vague(shorten(queries[-1]))
-
-
-_POINTING_CHARACTERS = 200
-"""Longer messages tell themselves what they are about."""
-
-_PRONOUN = re.compile(
-    r"\b(?:he|she|him|her|hers|his|they|them|their|it|its|there(?! (?:is|are|was|were|any)\b))\b", re.IGNORECASE
-)
-_NAMED = LatePattern(
-    r"\b(?:[Mm]y|[Oo]ur)\s+\w{3,}|\b[Tt]he\s+\w{3,}.*?(?:[,.;?!]|\band\b)|(?<=[\w,] )[A-Z][a-z]{2,}",
-    most=_POINTING_CHARACTERS,
-)
-"""What a pronoun behind it may stand for: something of the user's, or a name."""
 
 
 class Rewriter:
@@ -162,8 +159,3 @@ def _topics(text: str) -> frozenset[str]:
 
 
 _STEM = 5
-
-
-def trouble(error: ModelError) -> str:
-    """Why a model was done without, in a word: ``timeout``, ``refused``, ``unreadable`` or ``error``."""
-    return "timeout" if isinstance(error.__cause__, TimeoutError) else error.code.removeprefix("model_")

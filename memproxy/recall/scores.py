@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import fusion
-from memproxy.recall.batch import Array, Batch
-from memproxy.recall.later import with_later
-from memproxy.recall.levels import Asked, by_themselves, features, in_order
+from memproxy.recall.calibration import Asked, by_themselves, features, in_order
+from memproxy.recall.candidate_table import Array, CandidateTable
+from memproxy.recall.later_statements import with_later
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
 
@@ -20,25 +20,25 @@ CROWDING = ("crowd", "turn_crowd")
 """The columns by which the number of candidates lowers all of their sums."""
 
 
-def scores(recipe: Recipe, batch: Batch, columns: Columns, *, ranked: bool) -> Array:
+def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: bool) -> Array:
     """One score in [0, 1] for each candidate, by the weights ``lexical`` for those without a vector, ``late`` for turns
     that were compared token by token, and ``hybrid`` for all others. ``ranked``: none is likelier than one that the
     weights of the order put before it, as a ranking wants it; else each is told by itself, as a block does.
     """
-    without, count = batch.without_vector, len(batch.cosine)
+    without, count = table.without_vector, len(table.cosine)
     if not recipe.calibrated:
         sums = weighted(columns, recipe.hybrid, count)
         if without.any():
             sums = np.where(without, weighted(columns, recipe.lexical, count), sums)
         return np.clip(sums, 0.0, 1.0)
-    seen = _Seen.of(batch, columns, ranked=ranked)
-    if batch.has_no_vectors:
+    seen = _Seen.of(table, columns, ranked=ranked)
+    if table.has_no_vectors:
         odds = _odds(seen, columns, recipe.lexical, recipe.lexical_level, without)
-        return fusion.probability(odds if ranked else with_later(batch, odds, LIKELY))
-    sums = weighted(columns, recipe.hybrid, count, batch.nothing)
+        return fusion.probability(odds if ranked else with_later(table, odds, LIKELY))
+    sums = weighted(columns, recipe.hybrid, count, table.nothing)
     compared = np.zeros(count, dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
-        compared = batch.has_tokens & (batch.is_turn > 0)
+        compared = table.has_tokens & (table.is_turn > 0)
     odds = sums
     if not (compared | without).all():  # else the others' weights tell of nobody
         odds = _odds(seen, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
@@ -46,12 +46,12 @@ def scores(recipe: Recipe, batch: Batch, columns: Columns, *, ranked: bool) -> A
         by_vector = {"by_vector": free(recipe.hybrid, columns, sums)}
         odds = np.where(compared, _odds(seen, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
-        odds = np.where(without, _by_words(recipe, batch, odds, without, ranked=ranked), odds)
-    return fusion.probability(odds if ranked else with_later(batch, odds, LIKELY))
+        odds = np.where(without, _by_words(recipe, table, odds, without, ranked=ranked), odds)
+    return fusion.probability(odds if ranked else with_later(table, odds, LIKELY))
 
 
 class _Seen(msgspec.Struct, gc=False):
-    """What is seen of the candidates by all weights alike (`levels.by_themselves`)."""
+    """What is seen of the candidates by all weights alike (`calibration.by_themselves`)."""
 
     asked: Asked
     alone: Columns
@@ -60,9 +60,9 @@ class _Seen(msgspec.Struct, gc=False):
     ranked: bool
 
     @classmethod
-    def of(cls, batch: Batch, columns: Columns, *, ranked: bool) -> "_Seen":
-        asked = Asked.of(batch)
-        return cls(asked, by_themselves(asked, columns, batch.nothing), batch.nothing, batch.counted, ranked)
+    def of(cls, table: CandidateTable, columns: Columns, *, ranked: bool) -> "_Seen":
+        asked = Asked.of(table)
+        return cls(asked, by_themselves(asked, columns, table.nothing), table.nothing, table.counted, ranked)
 
 
 def _odds(
@@ -98,24 +98,23 @@ def free(weights: Weights, columns: Columns, sums: Array) -> Array:
     return sums - functools.reduce(np.add, crowding) if crowding else sums
 
 
-def _by_words(recipe: Recipe, batch: Batch, odds: Array, without: NDArray[np.bool_], *, ranked: bool) -> Array:
+def _by_words(recipe: Recipe, table: CandidateTable, odds: Array, without: NDArray[np.bool_], *, ranked: bool) -> Array:
     """The odds of those whose vector is still to be made, as they would be without a model: among the candidates that
     words find. Beside all that lies near by vector hardly a match of words would seem to stand out.
     """
-    rows = np.flatnonzero(without | (batch.bm25 > 0))
-    places = {id(memory): place for place, memory in enumerate(batch.each.memories)}
-    there = [places[id(batch.memories[row])] for row in rows]
-    silent = () if batch.counted is None else (~batch.counted[rows]).nonzero()[0].tolist()
-    told = batch.only(there, silent={there[row] for row in silent})
-    told.cosine = np.full(len(rows), np.nan)
+    rows = np.flatnonzero(without | (table.bm25 > 0))
+    counted = table.counted
+    silent = set() if counted is None else set(rows[~counted[rows]].tolist())
+    by_words = table.only(rows.tolist(), silent=silent, by_words=True)
     columns: Columns = {}
     for name in recipe.stages:
         if name != LATE:
-            columns |= STAGES[name](told)
-    found = odds.copy()
+            columns |= STAGES[name](by_words)
     everyone = np.ones(len(rows), dtype=np.bool_)
-    found[rows] = _odds(_Seen.of(told, columns, ranked=ranked), columns, recipe.lexical, recipe.lexical_level, everyone)
-    return found
+    seen = _Seen.of(by_words, columns, ranked=ranked)
+    odds = odds.copy()
+    odds[rows] = _odds(seen, columns, recipe.lexical, recipe.lexical_level, everyone)
+    return odds
 
 
 def weighted(columns: Columns, weights: Weights, count: int, nothing: Array | None = None) -> Array:

@@ -1,6 +1,7 @@
 """Which of the found memories may be injected, and why the others may not."""
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from datetime import datetime
 from typing import overload
@@ -10,13 +11,13 @@ import msgspec
 from memproxy.core.fusion import log_odds
 from memproxy.core.memory import PLANTED, Kind, Memory, Trust
 from memproxy.core.protocol import RecallLimits
+from memproxy.core.slots import numbers
 from memproxy.core.text import key_terms
 from memproxy.core.turn import text_digest
-from memproxy.recall.hops import HOPS, strength
 from memproxy.recall.lazy import lazy
-from memproxy.recall.search import Scored
+from memproxy.recall.links import HOPS, strength
+from memproxy.recall.ranking import Scored, repeats
 from memproxy.recall.tiers import Shares, shares_of, tier_of
-from memproxy.recall.told import says_more
 from memproxy.settings import Settings
 
 TURN_AHEAD_OF_FACT = 0.1
@@ -35,6 +36,19 @@ _TURN, _EPISODIC = Kind.TURN, Kind.EPISODIC
 
 _TELLING = 2
 """Key terms of a message that tells something by itself."""
+
+_LONG = 1_000
+"""Characters of a message of which no few facts tell everything."""
+
+_MORE = 2
+"""Words of its own by which a message may answer what its facts leave open."""
+
+_ROOT = 4
+"""Letters compared of a word: ``named`` and ``name``, ``Germany`` and ``German`` share them."""
+
+_MOST_TERMS = 200
+_QUESTION_TERMS = 24
+_NAME = re.compile(r"(?<=[\w,;] )[A-Z][^\W\d_]+")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,17 +153,15 @@ def select(
     *,
     present: frozenset[str],
     now: datetime,
+    query: str = "",
     shown: frozenset[str] = frozenset(),
-    asked: Callable[[Sequence[Scored]], Set[str]] = lambda _: frozenset(),
     session: str | None = None,
-    wanted: Callable[[], frozenset[str]] = frozenset,
     elbow: float = ELBOW,
 ) -> Judgements:
-    """Judge all candidates, best first: the first ``limits.limit`` that nothing speaks against are kept.
+    """Judge all candidates, best first: keep the best ``limits.limit`` that pass every check.
 
-    ``shown`` are ids of memories that the request's earlier blocks hold: they are not given twice. ``asked`` tells of
-    some of the candidates the ids of those turns that only ask what is asked now. ``wanted`` tells the question's key
-    terms. ``elbow`` infinite: the scores are no probabilities, and no drop ends the list.
+    ``shown`` are ids of memories that the request's earlier blocks hold: they are not given twice. ``elbow`` infinite:
+    the scores are no probabilities, and no drop ends the list.
     """
     trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
 
@@ -159,18 +171,16 @@ def select(
     count = _worth_judging(scored, limits.floor, shown)
     first, rest = scored[:count], scored[count:]
     candidates: list[Judged] = []
-    likely = {one.memory.id for one in first}
-    asking = asked([one for one in scored if one.memory.id in likely]) if first else frozenset[str]()
     for one in first:
         why = reason(one)
-        if why is None and tier_of(one.memory, session=session, now=now) not in limits.tiers:
-            why = "tier"
         if shown and one.memory.id in shown:
             why = "shown"
-        elif why is None and one.memory.id in asking:
+        elif why is None and tier_of(one.memory, session=session, now=now) not in limits.tiers:
+            why = "tier"
+        elif why is None and repeats(one.memory, query):
             why = "question"
         candidates.append(Judged(one, why))
-    selection = _Selection(limits, present, wanted, elbow, first=candidates, rest=rest, reason=reason)
+    selection = _Selection(limits, present, query, elbow, first=candidates, rest=rest, reason=reason)
     judged = selection.judged
     for candidate in candidates:
         if candidate.rejected is None or candidate.rejected == "shown":
@@ -198,7 +208,7 @@ class _Selection:
         self,
         limits: Limits,
         present: frozenset[str],
-        wanted: Callable[[], frozenset[str]],
+        query: str,
         elbow: float,
         *,
         first: Sequence[Judged],
@@ -209,7 +219,7 @@ class _Selection:
         where it matters.
         """
         self.judged: list[Judged] = []
-        self._wanted = wanted
+        self._query = query
         self._limit = limits.limit
         self._elbow = elbow
         self._lowest = math.inf
@@ -218,6 +228,10 @@ class _Selection:
         self._given: dict[str, set[str]] = {}
         self._kept: dict[int, Scored] = {}
         self._first, self._rest, self._reason = first, rest, reason
+
+    @lazy
+    def _wanted(self) -> frozenset[str]:
+        return frozenset(key_terms(self._query, _QUESTION_TERMS))
 
     @lazy
     def _told(self) -> frozenset[str]:
@@ -302,12 +316,32 @@ class _Selection:
             if one.memory.kind is Kind.TURN
             and one.memory.id in sources
             and one.score <= fact.score + TURN_AHEAD_OF_FACT
-            and not self._says_more(one.memory, fact.memory.content, wanted=self._wanted())
+            and not self._says_more(one.memory, fact.memory.content, wanted=self._wanted)
         ]
 
     def _says_more(self, turn: Memory, *facts: str, wanted: frozenset[str] = frozenset()) -> bool:
+        """Whether a message says what the given ones of its facts do not: another fact was learned of it, or it has a
+        name or a number that none of them has, or other words where they leave open half of what is ``wanted`` (the
+        question's key terms) or more: "which sport does Leo do" beside "User's son is named Leo".
+
+        A fact that says less than its message must not stand for it: of "I'm allergic to peanuts and shellfish" two
+        facts are learned, and a question may find one of them only.
+        """
         given = self._given.get(turn.id, set()).union(facts)
-        return says_more(turn, given, self._learned.get(turn.id, frozenset()), wanted)
+        if len(turn.content) > _LONG or self._learned.get(turn.id, set()) - given:
+            return True
+        told = " ".join(given)
+        if numbers(turn.content) - numbers(told):
+            return True
+        known = _roots(told)
+        if not known.issuperset(name[:_ROOT].lower() for name in _NAME.findall(turn.content)):
+            return True
+        still_open = sum(term[:_ROOT] not in known for term in wanted)
+        return bool(still_open) and 2 * still_open >= len(wanted) and len(_roots(turn.content) - known) >= _MORE
+
+
+def _roots(text: str) -> set[str]:
+    return {term[:_ROOT] for term in key_terms(text, limit=_MOST_TERMS)}
 
 
 def _is_fact(memory: Memory) -> bool:

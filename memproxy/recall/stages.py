@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
-from memproxy.recall.batch import Array, Batch
+from memproxy.recall.candidate_table import Array, CandidateTable
 
 Columns = dict[str, Array]
-Stage = Callable[[Batch], Columns]
+Stage = Callable[[CandidateTable], Columns]
 
 RANK_CONSTANT = 60
 """The k of reciprocal rank fusion as its authors have it (Cormack and others, 2009)."""
@@ -36,134 +36,134 @@ MOST_PHRASES = 3
 _WITHOUT_TOPIC = STOPWORDS | GENERIC_WORDS
 
 
-def fused(batch: Batch) -> Columns:
+def fused(table: CandidateTable) -> Columns:
     """Vector and words together, as they are and against the other candidates (`core.fusion`)."""
-    return batch.columns
+    return table.columns
 
 
-def dense(batch: Batch) -> Columns:
+def dense(table: CandidateTable) -> Columns:
     """The cosine alone."""
-    return {"dense": np.nan_to_num(batch.cosine)}
+    return {"dense": np.nan_to_num(table.cosine)}
 
 
-def bm25(batch: Batch) -> Columns:
+def bm25(table: CandidateTable) -> Columns:
     """BM25 alone, by that of the best candidate."""
-    return {"bm25": _by_best(batch.bm25)}
+    return {"bm25": _by_best(table.bm25)}
 
 
-def average(batch: Batch) -> Columns:
+def average(table: CandidateTable) -> Columns:
     """The mean of both, each by that of the best candidate; the words' part alone where there are no vectors."""
-    cosine = _by_best(np.clip(np.nan_to_num(batch.cosine), 0.0, None))
-    return {"average": (cosine + _by_best(batch.bm25)) / (2 if cosine.any() else 1)}
+    cosine = _by_best(np.clip(np.nan_to_num(table.cosine), 0.0, None))
+    return {"average": (cosine + _by_best(table.bm25)) / (2 if cosine.any() else 1)}
 
 
-def reciprocal_ranks(batch: Batch) -> Columns:
+def reciprocal_ranks(table: CandidateTable) -> Columns:
     """1 / (k + rank) by vector and by words, scaled so that the first of both has 1 in each."""
-    return {"rank_dense": _reciprocal(np.nan_to_num(batch.cosine, nan=-1.0)), "rank_bm25": _reciprocal(batch.bm25)}
+    return {"rank_dense": _reciprocal(np.nan_to_num(table.cosine, nan=-1.0)), "rank_bm25": _reciprocal(table.bm25)}
 
 
-def late(batch: Batch) -> Columns:
+def late(table: CandidateTable) -> Columns:
     """Token by token: the nearest that each candidate has to each token of the query, and with the turns beside it.
     What an assistant answers lifts none of them where the user asks about himself: in a long text something is near
     to everything.
     """
-    functional = [word in _WITHOUT_TOPIC for word in batch.words]
-    return fusion.late_columns(batch.similarities, batch.window, functional, batch.counted)
+    functional = [word in _WITHOUT_TOPIC for word in table.found.searched.words]
+    return fusion.late_columns(table.similarities, table.window, functional, table.counted)
 
 
-def phrases(batch: Batch) -> Columns:
+def phrases(table: CandidateTable) -> Columns:
     """Words of the query that stand next to each other in a candidate as well."""
-    return {"phrases": np.minimum(batch.phrases, MOST_PHRASES)}
+    return {"phrases": np.minimum(table.phrases, MOST_PHRASES)}
 
 
-def neighbours(batch: Batch) -> Columns:
+def neighbours(table: CandidateTable) -> Columns:
     """What stands next to a turn: whether a question stands before it, how well that matches, and how much of the query
     the turn after it has. (What BM25 says of a turn has its neighbours' words in it already.) What an assistant answers
     says nothing of what the user asks about himself.
     """
-    before, after = batch.around
-    question = (1 - batch.not_my_words) * batch.beside(batch.surface("question"), before)
+    before, after = table.around
+    question = (1 - table.not_my_words) * table.beside(table.surface("question"), before)
     return {
         "answers": question,
-        "answers_match": question * np.maximum(batch.beside(batch.strength, before), 0.0),
-        "after_coverage": batch.beside(batch.coverage, after),
+        "answers_match": question * np.maximum(table.beside(table.strength, before), 0.0),
+        "after_coverage": table.beside(table.coverage, after),
     }
 
 
-def sessions(batch: Batch) -> Columns:
+def sessions(table: CandidateTable) -> Columns:
     """How well the best turns of the same session match: many weak ones speak for each other. By words alone: how many
     of the query's words, whatever their kind, the candidates of the session have together.
     """
-    strength, session = batch.strength, batch.session
-    matching = batch.among_counted((strength > 0) & (batch.is_turn > 0)).nonzero()[0]
+    strength, session = table.strength, table.session
+    matching = table.among_counted((strength > 0) & (table.is_turn > 0)).nonzero()[0]
     # those of each session together, its best first
     there = matching[np.lexsort((-strength[matching], session[matching]))]
     behind = np.arange(len(there)) - session[there].searchsorted(session[there])
     best = there[behind < BEST_OF_SESSION]
-    total = np.bincount(session[best], strength[best], minlength=batch.each.sessions)
+    total = np.bincount(session[best], strength[best], minlength=int(session.max(initial=-1)) + 1)
     return {
-        "session": batch.is_turn * total[session] / BEST_OF_SESSION,
-        "session_words": _session_words(batch),
+        "session": table.is_turn * total[session] / BEST_OF_SESSION,
+        "session_words": _session_words(table),
     }
 
 
-def speakers(batch: Batch) -> Columns:
+def speakers(table: CandidateTable) -> Columns:
     """Who said it, where the query tells whose words it is after: a named speaker, the user ("my"), or the assistant
     ("you suggested"). Boosts, never filters.
     """
-    said, asked = batch.asking.assistant_said, batch.asked_speakers
-    by_model = batch.by_assistant
+    said, asked = table.query.type.assistant_said, table.asked_speakers
+    by_model = table.by_assistant
     return {
-        "speaker": batch.said_by(*asked) if len(asked) == 1 else batch.nothing,
-        "your_words": said * by_model if said else batch.nothing,
-        "not_your_words": said * batch.by_user if said else batch.nothing,
-        "not_my_words": batch.not_my_words,
+        "speaker": table.said_by(*asked) if len(asked) == 1 else table.nothing,
+        "your_words": said * by_model if said else table.nothing,
+        "not_your_words": said * table.by_user if said else table.nothing,
+        "not_my_words": table.not_my_words,
         "assistant": by_model,
     }
 
 
-def times(batch: Batch) -> Columns:
+def times(table: CandidateTable) -> Columns:
     """How near a memory is to the times that the query names, whether it is of one of them (the more the fewer others
     are), and, only when it asks for the latest, how new it is.
     """
-    spans, nothing = batch.each.spans, batch.nothing
+    spans, nothing = table.query.spans, table.nothing
     near = inside = nothing
     if spans:
-        moments = [memory.valid_from or memory.created_at for memory in batch.memories]
+        moments = [memory.valid_from or memory.created_at for memory in table.memories]
         away = np.array([min(span.days_away(moment) for span in spans) for moment in moments])
         near = np.clip(1 - away / NEAR_DAYS, 0.0, 1.0)
         told = (away == 0).astype(float)
-        counted = told if batch.counted is None else told[batch.counted]
+        counted = told if table.counted is None else told[table.counted]
         inside = told * min(MOST_INSIDE, math.log((len(counted) + 1) / (float(counted.sum()) + 0.5)))
     newest = nothing
-    if batch.each.asks_for_latest and len(batch.memories) > 1:
-        newest = _order(batch.created, batch.counted)
+    if table.query.asks_for_latest and len(table.memories) > 1:
+        newest = _order(table.created, table.counted)
     return {"near_time": near, "inside_time": inside, "newest": newest}
 
 
-def expectations(batch: Batch) -> Columns:
+def expectations(table: CandidateTable) -> Columns:
     """Whether a turn has what the question asks for: a number, a name, a word of time."""
-    asking = batch.asking
-    asked = {"number": asking.number, "name": asking.name, "time": asking.time}
-    number, name, time = (batch.surface(sign) if wanted else batch.nothing for sign, wanted in asked.items())
+    asks = table.query.type
+    asked = {"number": asks.number, "name": asks.name, "time": asks.time}
+    number, name, time = (table.surface(sign) if wanted else table.nothing for sign, wanted in asked.items())
     return {"number": number, "name": name, "time_word": time}
 
 
-def substance(batch: Batch) -> Columns:
+def substance(table: CandidateTable) -> Columns:
     """Whether a turn tells something: long rather than short, a statement rather than a question or a thanks."""
     return {
-        "turn": batch.is_turn,
-        "turn_crowd": batch.is_turn * batch.columns["crowd"],
-        "length": batch.surface("length"),
-        "question": batch.surface("question"),
-        "first_person": batch.surface("first_person"),
-        "acknowledgement": batch.surface("acknowledgement"),
+        "turn": table.is_turn,
+        "turn_crowd": table.is_turn * table.columns["crowd"],
+        "length": table.surface("length"),
+        "question": table.surface("question"),
+        "first_person": table.surface("first_person"),
+        "acknowledgement": table.surface("acknowledgement"),
     }
 
 
-def topics(batch: Batch) -> Columns:
+def topics(table: CandidateTable) -> Columns:
     """Whether it bears on what is asked about, by its topic (`recall.topics`)."""
-    return {"topic": batch.topic}
+    return {"topic": table.topic}
 
 
 STAGES: MappingProxyType[str, Stage] = MappingProxyType(
@@ -192,19 +192,19 @@ def _by_best(values: Array) -> Array:
     return result
 
 
-def _session_words(batch: Batch) -> Array:
+def _session_words(table: CandidateTable) -> Array:
     """For turns, against other sessions' candidates; not looked at where all candidates have vectors."""
-    if not np.logical_or.reduce(batch.among_counted(batch.without_vector)):
-        return batch.nothing
-    words, turns = batch.each.single_words, batch.is_turn > 0
+    if not np.logical_or.reduce(table.among_counted(table.without_vector)):
+        return table.nothing
+    words, turns = table.query.single_words, table.is_turn > 0
     standing = np.zeros(len(turns))
     if words and np.logical_or.reduce(turns):
-        held, counted, told = batch.has_words, batch.counted, batch.among_counted(turns)
-        together = np.zeros((batch.each.sessions, len(words)), dtype=np.bool_)
-        np.logical_or.at(together, batch.session[told], held[told])
+        held, counted, told = table.has_words, table.counted, table.among_counted(turns)
+        together = np.zeros((int(table.session.max(initial=-1)) + 1, len(words)), dtype=np.bool_)
+        np.logical_or.at(together, table.session[told], held[told])
         shares = fusion.shares(held if counted is None else held[counted], list(words.values()))
         found = np.add.reduce(together.T * shares[:, None], axis=0)  # not by `@`: see `fusion.coverage`
-        standing[turns] = fusion.places(found[batch.session[turns]], None if counted is None else counted[turns])
+        standing[turns] = fusion.places(found[table.session[turns]], None if counted is None else counted[turns])
     return standing
 
 

@@ -6,7 +6,6 @@ They partition what may be injected anyway; a tier brings nothing in by itself. 
 import enum
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.settings import TierSettings
@@ -26,14 +25,6 @@ class Tier(enum.Enum):
 
 
 Shares = Mapping[Tier, float]
-
-EVERYTHING: Shares = MappingProxyType({Tier.RELEVANT: 1.0})
-"""One budget for all."""
-
-
-def relevant(_memory: Memory) -> Tier:
-    """The tier of all, where there is one budget."""
-    return Tier.RELEVANT
 
 
 def shares_of(settings: TierSettings) -> Shares:

@@ -2,7 +2,8 @@
 
 "Plan a dinner for my family" and "Wren can't have sesame" share no word, and their vectors are far apart. But the one
 is near to questions about food, and the other to statements that such questions must heed. How near, in the best
-topic, is one column of the ranking, fitted as all others are; nothing is decided here but `inventory`.
+topic, is one column of the ranking, fitted as all others are. Decided is here alone whether all that is known is asked
+for (`Topics.inventory`); then no memory is nearer to the question than another, and what is given is a `profile`.
 """
 
 import logging
@@ -13,9 +14,12 @@ import msgspec.yaml
 import numpy as np
 from numpy.typing import NDArray
 
+from memproxy.core.memory import Kind
+from memproxy.core.telling import SURELY, telling
 from memproxy.core.tokenvectors import mean_direction
 from memproxy.errors import EmbedderUnavailable
-from memproxy.ports import Embedder
+from memproxy.ports import Candidate, Embedder
+from memproxy.recall.reading import Reading
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +30,22 @@ NEAREST = 2
 
 EVERYTHING = "about_me"
 """The topic of questions for all that is known."""
+
+PROFILE = "profile"
+"""The signal of a memory that is part of a profile of all that is known."""
+
+PROFILE_CANDIDATES = 200
+"""So many that lie nearest to statements of the topic are looked at."""
+
+PROFILE_LINES = 24
+"""So many are given at most: the budget of tokens ends the list before."""
+
+PROFILE_LINE_CHARACTERS = 160
+"""Of each: many things said shortly tell more of somebody than few in full."""
+
+
+_SHORT = 300
+"""Characters of a message that may tell nothing; a longer one does."""
 
 
 class _Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,13 +110,19 @@ class Topics:
         """Whether it is the topic of all that is known."""
         return topic == self._everything
 
-    def told(self, tokens: bytes) -> bytes:
-        """How near a memory (its `Point.tokens`) is to the statements of each topic, as 32-bit numbers."""
-        mean = mean_direction(tokens)
-        direction = None if mean is None else mean.astype(np.float64)
-        if direction is None or any(len(direction) != examples.shape[1] for examples in self._tells[:1]):
-            return np.zeros(len(self._tells), np.float32).tobytes()
-        return np.array([_near(examples, direction) for examples in self._tells], np.float32).tobytes()
+    def read(self, candidate: Candidate, reading: Reading) -> bytes | None:
+        """How near a memory is to the statements of each topic, as 32-bit numbers; kept in its reading, None while it
+        has no vectors of tokens.
+        """
+        if reading.topics is None and candidate.tokens:
+            mean = mean_direction(candidate.tokens)
+            direction = None if mean is None else mean.astype(np.float64)
+            if direction is None or any(len(direction) != examples.shape[1] for examples in self._tells[:1]):
+                near = np.zeros(len(self._tells), np.float32)
+            else:
+                near = np.array([_near(examples, direction) for examples in self._tells], np.float32)
+            reading.topics = near.tobytes()
+        return reading.topics
 
     def centre(self, topic: int) -> list[float]:
         """Where statements lie that bear on a topic."""
@@ -107,3 +133,31 @@ class Topics:
 
 def _near(examples: Vectors, vector: Vectors) -> float:
     return max(0.0, float(np.partition(examples @ vector, -NEAREST)[-NEAREST:].mean()))
+
+
+def profile(
+    candidates: Sequence[Candidate], readings: Sequence[Reading], topics: Topics, topic: int
+) -> list[tuple[Candidate, float]]:
+    """The candidates as a profile has them, best first, and how near each is to the topic that it bears most on.
+
+    Of each topic the memory that bears most on it, then the next of each: facts before messages, of these first what
+    surely tells something; what is more important before what is less; and no message beside the facts that were
+    learned from it. Of one topic ("Tell me about my family") what bears most on that.
+    """
+    whole = topics.is_everything(topic)
+    near = [
+        np.frombuffer(topics.read(one, made) or b"", np.float32) for one, made in zip(candidates, readings, strict=True)
+    ]
+    learned = {turn for one in candidates if one.memory.kind is not Kind.TURN for turn in one.memory.turn_ids}
+    groups: dict[int, list[tuple[tuple[float, ...], int]]] = {}
+    for place, one in enumerate(candidates):
+        memory, topical = one.memory, near[place]
+        is_turn = memory.kind is Kind.TURN
+        if memory.superseded_by is not None or (is_turn and memory.id in learned):
+            continue
+        bears = float(topical.max(initial=0.0)) if whole else float(topical[topic]) if len(topical) else 0.0
+        unsure = is_turn and len(memory.content) <= _SHORT and telling(memory.content) < SURELY
+        key = (float(is_turn + unsure), -memory.importance if whole else 0.0, -bears)
+        groups.setdefault(int(topical.argmax()) if whole and len(topical) else 0, []).append((key, place))
+    ranks = [(key[0], rank, key, place) for group in groups.values() for rank, (key, place) in enumerate(sorted(group))]
+    return [(candidates[place], float(near[place].max(initial=0.0))) for _, _, _, place in sorted(ranks)]

@@ -41,12 +41,14 @@ from memproxy.evals import locomo
 from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery, Question, SparseVector
-from memproxy.recall.batch import Array
+from memproxy.recall.calibration import Asked
+from memproxy.recall.candidate_table import Array
 from memproxy.recall.documents import bm25_text, dense_text
-from memproxy.recall.levels import Asked
+from memproxy.recall.other_words import OtherWords
+from memproxy.recall.query import Query
+from memproxy.recall.ranking import Ranker
 from memproxy.recall.recipes import BIAS, DEFAULT, Recipe, Weights
 from memproxy.recall.scores import weighted
-from memproxy.recall.search import Ranker
 from memproxy.recall.stages import Columns
 from memproxy.recall.topics import shipped
 from memproxy.settings import EmbeddingSettings
@@ -106,6 +108,7 @@ class Workshop:
         self._question = functools.lru_cache(_QUESTIONS)(lambda text: self._encode([text])[0])
         self._lexical = Bm25Encoder()
         self._ranker = Ranker(self._lexical, DEFAULT)
+        self._other_words = OtherWords(self._lexical)
         topics = shipped()
         texts = [text for topic in topics.values() for text in (*topic.asks, *topic.tells)]
         self._ranker.topics.take(topics, dict(zip(texts, self.embed(texts), strict=True)))
@@ -141,7 +144,7 @@ class Workshop:
 
         Without ``shared_words`` they are looked at as if none of them had any of the query's words.
         """
-        sparse = self._lexical.encode_query(query) if dense else self._ranker.wording.encoded(query)
+        sparse = self._lexical.encode_query(query) if dense else self._other_words.encoded(query)
         words = _bm25(corpus, sparse)
         asked = self._question(query) if dense else Question(vector=[])
         texts = [dense_text(one.memory) for one in corpus]
@@ -164,11 +167,11 @@ class Workshop:
         now = max(one.memory.created_at for one in corpus)
         bm25 = sparse if shared_words else None
         hybrid = HybridQuery(dense=asked.vector or None, bm25=bm25, tokens=asked.tokens, words=asked.words)
-        batch = self._ranker.batch(query, hybrid, candidates, now)
+        table = self._ranker.table(Query(query, now), hybrid, candidates)
         sources = {id(corpus[place].memory): corpus[place].sources for place in places}
         labels = np.array([float(bool(sources[id(one.memory)] & gold)) for one in candidates])
         wanted = sum(bool(one.sources & gold) for one in corpus)
-        return Example(columns=self._ranker.columns(batch), labels=labels, asked=Asked.of(batch), wanted=wanted)
+        return Example(columns=self._ranker.columns(table), labels=labels, asked=Asked.of(table), wanted=wanted)
 
 
 def _bm25(corpus: Sequence[Document], query: SparseVector) -> Any:

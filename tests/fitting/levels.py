@@ -1,4 +1,4 @@
-"""Fits how likely a candidate is right in the order that it has (`recall.levels`), on LoCoMo and on our own chats."""
+"""Fits how likely a candidate is right in the order that it has (`recall.calibration`), on LoCoMo and on our own chats."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memproxy.recall.batch import Array
-from memproxy.recall.levels import features, in_order
+from memproxy.recall.calibration import features, in_order
+from memproxy.recall.candidate_table import Array
 from memproxy.recall.recipes import BIAS, DEFAULT, Weights
 from memproxy.recall.scores import free, weighted
 from memproxy.recall.stages import Columns

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memproxy.core.payer import paid_by
+from memproxy.core.scope import paid_by
 from memproxy.core.tokens import estimate
 from memproxy.errors import EmbedderUnavailable, StateUnavailable
 from memproxy.learn.budget import TokenMeter

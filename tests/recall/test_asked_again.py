@@ -98,15 +98,3 @@ async def test_a_fact_is_injected_however_often_it_was_asked_for(tmp_path: Path,
                 await shop.put(*asked(number, time))
     for asks in scores.values():
         assert min(asks) > asks[0] - 0.08  # the candidates become more: a little is the ranking's own
-
-
-async def test_who_asks_for_earlier_questions_finds_them(tmp_path: Path) -> None:
-    async with bench(tmp_path / "store") as shop:
-        await shop.put(*told(0), *told(1))
-        await shop.put(*asked(0, 0))
-        again, about = [
-            {one["memory_id"] for one in (await shop.recall.recall(asking(query))).candidates}
-            for query in ("Where do I work?", "What did I ask you about work?")
-        ]
-    assert "q0-0" not in again
-    assert "q0-0" in about

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from memproxy.ports import Candidate, HybridQuery, SparseVector
-from memproxy.recall.candidates import looked_at
+from memproxy.recall.ranking import looked_at
 from memproxy.recall.recipes import DEFAULT
 from tests.recall.making import fact, turn
 

@@ -1,5 +1,5 @@
-from memproxy.recall.hops import DECAY
-from memproxy.recall.search import Scored
+from memproxy.recall.links import DECAY
+from memproxy.recall.ranking import Scored
 from memproxy.recall.select import ELBOW, select
 from tests.recall.making import LIMITS, NOW, fact
 

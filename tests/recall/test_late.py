@@ -13,8 +13,9 @@ from memproxy.core.tokenvectors import Vectors, pack
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Candidate, HybridQuery, Passage, Question
+from memproxy.recall.query import Query
+from memproxy.recall.ranking import Ranker, Scored
 from memproxy.recall.recipes import DEFAULT
-from memproxy.recall.search import Ranker, Scored
 from tests.recall.making import NOW, asking, bench, conversation, fact, turn
 
 LEXICAL = Bm25Encoder()
@@ -36,7 +37,7 @@ def ranked(
     candidates: Sequence[Candidate], tokens: Vectors | None = ASKED, text: str = "where is the harbour"
 ) -> list[Scored]:
     query = HybridQuery(dense=[1.0], bm25=LEXICAL.encode_query(text), tokens=tokens, words=WORDS)
-    return Ranker(LEXICAL, DEFAULT).rank(text, query, candidates, now=NOW)
+    return Ranker(LEXICAL, DEFAULT).rank(Query(text, NOW), query, candidates)
 
 
 def candidate(memory: Memory, tokens: bytes) -> Candidate:
@@ -98,9 +99,9 @@ def test_a_part_of_the_candidates_is_compared_as_it_is_by_itself() -> None:
     candidates = [candidate(turn(f"remark {number}"), pack(units(10))) for number in range(6)]
     query = HybridQuery(bm25=LEXICAL.encode_query("harbour"), tokens=ASKED, words=WORDS)
     ranker = Ranker(LEXICAL, DEFAULT)
-    whole = ranker.batch("harbour", query, candidates, NOW)
+    whole = ranker.table(Query("harbour", NOW), query, candidates)
     assert np.isfinite(whole.similarities).all()
-    part = ranker.batch("harbour", query, candidates[:3], NOW)
+    part = ranker.table(Query("harbour", NOW), query, candidates[:3])
     np.testing.assert_allclose(whole.only([0, 1, 2]).similarities, part.similarities, atol=1e-6)
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from memproxy.core.memory import Trust
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
+from memproxy.recall.query import Query
+from memproxy.recall.ranking import Ranker, best_first
 from memproxy.recall.recipes import DEFAULT
-from memproxy.recall.search import Ranker, best_first
 from tests.recall.making import NOW, fact, turn
 
 WORDS = (
@@ -46,11 +47,12 @@ def test_what_is_set_aside_is_ranked_as_in_a_ranking_of_its_own(
 ) -> None:
     aside = data.draw(st.sets(st.integers(0, len(found) - 1)))
     ranker, hybrid = Ranker(LEXICAL, DEFAULT), HybridQuery(bm25=LEXICAL.encode_query(query))
-    counted = ranker.rank(query, hybrid, [one for place, one in enumerate(found) if place not in aside], now=NOW)
+    asked = Query(query, NOW)
+    counted = ranker.rank(asked, hybrid, [one for place, one in enumerate(found) if place not in aside])
     ids = {found[place].memory.id for place in aside}
-    everyone = ranker.rank(query, hybrid, found, now=NOW)
+    everyone = ranker.rank(asked, hybrid, found)
     expected = best_first([*counted, *(one for one in everyone if one.memory.id in ids)])
-    ranked = ranker.rank(query, hybrid, found, now=NOW, aside=aside)
+    ranked = ranker.rank(asked, hybrid, found, aside=aside)
     assert ranked == best_first(ranked)
     # a sum over fewer candidates may be rounded another way, which may turn two that are equal around
     wanted = {one.memory.id: {"score": one.score} | one.signals for one in expected}
@@ -68,8 +70,9 @@ def test_noise_in_the_same_ranking_changes_nothing_of_what_is_said_of_the_others
     aside, noise = data.draw(places), data.draw(places)
     left = [one for place, one in enumerate(found) if place not in aside | noise]
     ranker, hybrid = Ranker(LEXICAL, DEFAULT), HybridQuery(bm25=LEXICAL.encode_query(query))
-    ranked = ranker.rank(query, hybrid, found, now=NOW, aside=aside, noise=noise)
-    counted = ranker.rank(query, hybrid, left, now=NOW)
+    asked = Query(query, NOW)
+    ranked = ranker.rank(asked, hybrid, found, aside=aside, noise=noise)
+    counted = ranker.rank(asked, hybrid, left)
     assert ranked == best_first(ranked)
     told = {one.memory.id: {"score": one.score} | one.signals for one in ranked}
     assert told.keys() == {one.memory.id for one in found}

@@ -3,8 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.recall.reading import Reader, phrases
-from tests.recall.making import turn
+from memproxy.recall.query import Query
+from memproxy.recall.reading import Reader
+from tests.recall.making import NOW, turn
 
 LEXICAL = Bm25Encoder()
 
@@ -51,6 +52,10 @@ def test_a_pasted_query_is_found_too() -> None:
     assert len(found(words, words[:300])) > 30
 
 
+def pairs(query: str) -> list[bytes]:
+    return Query(query, NOW).word_pairs
+
+
 def test_a_phrase_has_a_word_with_a_topic() -> None:
-    assert phrases("What is my support group's name?") == [b" my support ", b" support group ", b" group s "]
-    assert phrases("") == phrases("Any tips?") == []
+    assert pairs("What is my support group's name?") == [b" my support ", b" support group ", b" group s "]
+    assert pairs("") == pairs("Any tips?") == []

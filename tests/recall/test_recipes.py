@@ -14,9 +14,10 @@ from memproxy.errors import ConfigError
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
 from memproxy.recall import recipes, stages
+from memproxy.recall.query import Query
+from memproxy.recall.ranking import Ranker, Scored
 from memproxy.recall.recipes import BIAS, DEFAULT, RECIPES, Recipe, configured, named
 from memproxy.recall.scores import weighted
-from memproxy.recall.search import Ranker, Scored
 from memproxy.settings import RecallSettings, RecipeName, StageName
 from tests.recall.making import NOW, fact, turn
 
@@ -29,7 +30,7 @@ def ranked(recipe: Recipe, query: str, found: Mapping[str, Signals] | list[tuple
     pairs = found if isinstance(found, list) else [(fact(text), signals) for text, signals in found.items()]
     candidates = [Candidate(memory=memory, cosine=cosine, bm25=bm25) for memory, (cosine, bm25) in pairs]
     hybrid = HybridQuery(bm25=LEXICAL.encode_query(query))
-    return Ranker(LEXICAL, recipe).rank(query, hybrid, candidates, now=NOW)
+    return Ranker(LEXICAL, recipe).rank(Query(query, NOW), hybrid, candidates)
 
 
 def order(recipe: Recipe, found: Mapping[str, Signals]) -> str:
@@ -106,7 +107,7 @@ def test_a_weight_is_that_of_a_column_that_a_stage_gives() -> None:
 def _columns(recipe: Recipe) -> set[str]:
     candidates = [Candidate(memory=fact("a"), cosine=0.5, bm25=1.0)]
     ranker = Ranker(LEXICAL, recipe)
-    return set(ranker.columns(ranker.batch("a", HybridQuery(), candidates, NOW)))
+    return set(ranker.columns(ranker.table(Query("a", NOW), HybridQuery(), candidates)))
 
 
 def test_the_settings_allow_exactly_the_recipes_and_stages_that_there_are() -> None:

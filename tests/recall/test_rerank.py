@@ -3,8 +3,8 @@ import json
 import pytest
 
 from memproxy.errors import ModelUnreadable
+from memproxy.recall.ranking import Scored
 from memproxy.recall.rerank import RERANKED, ModelReranker, read_scores, reranked
-from memproxy.recall.search import Scored
 from tests.recall.making import fact
 
 

@@ -6,15 +6,14 @@ import msgspec
 import pytest
 
 from memproxy.core.memory import Memory, Trust
-from memproxy.recall.search import Scored
+from memproxy.recall.ranking import Scored
 from memproxy.recall.select import select
 from tests.recall.making import LIMITS, NOW, fact, turn
 
 
 def reasons(*found: tuple[Memory, float], wanted: str = "") -> list[str | None]:
     scored = [Scored(memory=memory, score=score, signals={}) for memory, score in found]
-    terms = frozenset(wanted.split())
-    return [one.rejected for one in select(scored, LIMITS, present=frozenset(), now=NOW, wanted=lambda: terms)]
+    return [one.rejected for one in select(scored, LIMITS, present=frozenset(), now=NOW, query=wanted)]
 
 
 @pytest.mark.parametrize("ahead", [True, False])

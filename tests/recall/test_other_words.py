@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.recall.wording import ALIKE_WEIGHT, MOST_TERMS, Wording
+from memproxy.recall.other_words import ALIKE_WEIGHT, MOST_TERMS, OtherWords
 from tests.recall.making import asking, bench, turn
 
 LEXICAL = Bm25Encoder()
-WORDING = Wording(LEXICAL)
+WORDING = OtherWords(LEXICAL)
 
 
 def weight(query: str, word: str) -> float:

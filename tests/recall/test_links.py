@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from memproxy.core.memory import Memory, Relation
-from memproxy.recall.hops import DECAY, Phrase, follow, phrase_of, replaced
+from memproxy.recall.links import DECAY, Phrase, follow, phrase_of, replaced
 from tests.recall.making import asking, bench, fact, turn
 
 CITY = "In which city does the dog's owner live?"
@@ -40,15 +41,15 @@ def test_a_relation_is_seen_when_the_question_asks_for_more_than_it(
     assert phrase_of(question) == (Phrase(*phrase) if phrase else None)
 
 
+SISTER = fact("User's sister is Clara", subject="user", predicate="sister", object="Clara")
+
+
 @pytest.mark.parametrize(
     ("question", "facts", "becomes"),
     [
-        (CITY, [OWNS, LIVES], "In which city does the user live?"),
-        (CITY, [OWNS, IS_DOG, fact("Anna owns a car")], "In which city does the user live?"),
-        (CITY, [fact("User's dog is named Biscuit")], "In which city does the user live?"),
-        ("What can't my sister eat?", [fact("User's sister is Clara")], "What can't Clara eat?"),
-        ("Where does Clara's brother work?", [fact("User's sister is Clara")], "Where does the user work?"),
-        ("When is Biscuit's vet open?", [fact("Biscuit's vet is Dr. Okafor.")], "When is Dr. Okafor open?"),
+        (CITY, [OWNS, IS_DOG, LIVES], "In which city does the user live?"),
+        ("In which city does Biscuit's owner live?", [OWNS, LIVES], "In which city does the user live?"),
+        ("What can't my sister eat?", [SISTER], "What can't Clara eat?"),
     ],
 )
 def test_a_fact_says_whom_the_relation_means(question: str, facts: list[Memory], becomes: str) -> None:
@@ -64,14 +65,15 @@ def test_a_fact_says_whom_the_relation_means(question: str, facts: list[Memory],
     [
         [],
         [LIVES, *OTHERS],
-        [fact("User owns Biscuit"), fact("Anna owns Rex")],
-        [fact("User owns Biscuit", active=False)],
-        [fact("User owns Biscuit", superseded_by="x")],
+        [OWNS, fact("Anna owns Biscuit", subject="Anna", predicate="owns", object="Biscuit")],
+        [msgspec.structs.replace(OWNS, active=False)],
+        [msgspec.structs.replace(OWNS, superseded_by="x")],
+        [fact("User owns Biscuit")],
         [turn("I own Biscuit")],
     ],
 )
 def test_nobody_is_meant_where_facts_say_nothing_or_several(facts: list[Memory]) -> None:
-    assert follow(Phrase("the dog's owner", "dog", "owner"), facts) is None
+    assert follow(Phrase("Biscuit's owner", "Biscuit", "owner"), facts) is None
 
 
 def test_relations_are_edges_while_they_hold() -> None:
@@ -83,11 +85,10 @@ def test_relations_are_edges_while_they_hold() -> None:
     assert step[1] == "Sam"
 
 
-@pytest.mark.parametrize("question", [CITY, "In which city does Biscuit's owner live?"])
-async def test_two_facts_answer_together(tmp_path: Path, question: str) -> None:
+async def test_two_facts_answer_together(tmp_path: Path) -> None:
     async with bench(tmp_path) as it:
         await it.put(OWNS, IS_DOG, LIVES, *OTHERS)
-        answer = await it.recall.recall(asking(question))
+        answer = await it.recall.recall(asking("In which city does Biscuit's owner live?"))
     assert "Berlin" in answer.context
     found = {one["memory_id"]: one for one in answer.candidates}[LIVES.id]
     assert found["signals"]["hops"] == 1
@@ -97,7 +98,9 @@ async def test_two_facts_answer_together(tmp_path: Path, question: str) -> None:
 
 
 async def test_three_facts_answer_together(tmp_path: Path) -> None:
-    boss, wife, town = fact("User's boss is Sam"), fact("Sam's wife is Petra"), fact("Petra lives in Oslo")
+    boss = fact("User's boss is Sam", subject="user", predicate="boss", object="Sam")
+    wife = fact("Sam's wife is Petra", subject="Sam", predicate="wife", object="Petra")
+    town = fact("Petra lives in Oslo")
     async with bench(tmp_path) as it:
         await it.put(boss, wife, town, *OTHERS)
         answer = await it.recall.recall(asking("In which town does my boss's wife live?"))

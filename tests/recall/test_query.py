@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.recall.both import averaged
-from memproxy.recall.search import Scored
-from memproxy.recall.subqueries import MOST_PARTS, parts_of
+from memproxy.recall.query import MOST_PARTS, parts_of
+from memproxy.recall.ranking import Scored, merged
 from memproxy.settings import EmbeddingSettings
 from tests.recall.making import Bench, asking, bench, fact
 from tests.recall.waiting import until_ready
@@ -73,7 +72,7 @@ def test_the_order_is_that_of_the_mean_and_the_floor_sees_the_best() -> None:
     one, other, third = (fact(text) for text in ("one", "other", "third"))
     first = [Scored(memory=one, score=0.9, signals={}), Scored(memory=third, score=0.4, signals={})]
     second = [Scored(memory=other, score=0.8, signals={}), Scored(memory=third, score=0.3, signals={})]
-    found = averaged(first, second)
+    found = merged([first, second])
     assert [(item.memory.content, item.score) for item in found] == [("one", 0.9), ("other", 0.8), ("third", 0.4)]
 
 

@@ -71,7 +71,7 @@ stage, work project, collect collection, adopt adoption, taste flavor
 """
 
 
-class Wording:
+class OtherWords:
     """The table of other words, by the terms of an encoder."""
 
     def __init__(self, lexical: LexicalEncoder) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from memproxy.core.tokenvectors import similarities, unpack
-from memproxy.recall.batch import Array, Batch
+from memproxy.recall.candidate_table import Array, CandidateTable
 
 MOST = 4
 """Memories, best first, beside which later ones are looked for."""
@@ -34,16 +34,16 @@ _STEP = 1e-3
 _ASKS = ("?", "？")
 
 
-def with_later(batch: Batch, odds: Array, least: float) -> Array:
+def with_later(table: CandidateTable, odds: Array, least: float) -> Array:
     """The log odds, with what was said later raised over the memory, of at least ``least``, that it is near to."""
-    order = [place for place in np.argsort(-odds, kind="stable").tolist() if _is_own_turn(batch, place)][:AMONG]
-    packed = batch.tokens(order)
+    order = [place for place in np.argsort(-odds, kind="stable").tolist() if _is_own_turn(table, place)][:AMONG]
+    packed = table.tokens(order)
     found = odds.copy()
     for place, tokens in list(zip(order, packed, strict=True))[:MOST][::-1]:
         if odds[place] < least or not tokens:
             continue
         others = [(other, said) for other, said in zip(order, packed, strict=True) if other != place and said]
-        later = [other for other, _ in others if batch.created[other] > batch.created[place]]
+        later = [other for other, _ in others if table.created[other] > table.created[place]]
         if not later:
             continue
         near = dict(zip([other for other, _ in others], _away(tokens, [said for _, said in others]), strict=True))
@@ -51,13 +51,13 @@ def with_later(batch: Batch, odds: Array, least: float) -> Array:
         if about:
             nearest = max(near[other] for other in about)
             as_near = [other for other in about if near[other] >= nearest - AS_NEAR]
-            newest = max(as_near, key=lambda other: batch.created[other])
+            newest = max(as_near, key=lambda other: table.created[other])
             found[newest] = max(found[newest], odds[place] + _STEP)
     return found
 
 
-def _is_own_turn(batch: Batch, place: int) -> bool:
-    return bool(batch.by_user[place]) and not batch.memories[place].content.rstrip().endswith(_ASKS)
+def _is_own_turn(table: CandidateTable, place: int) -> bool:
+    return bool(table.by_user[place]) and not table.memories[place].content.rstrip().endswith(_ASKS)
 
 
 def _away(tokens: bytes, others: Sequence[bytes]) -> list[float]:

@@ -12,15 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memproxy.core.fusion import log_odds
-from memproxy.core.late import LatePattern
-from memproxy.core.message_kinds import OWN, fitted, plain, shares, speaks_of_self
-from memproxy.recall.asking import BEGINS
-from memproxy.recall.batch import Array, Batch
+from memproxy.recall.candidate_table import Array, CandidateTable
 from memproxy.recall.stages import Columns
-
-_SUREST = 0.98
-"""How sure a kind is at most."""
 
 MOST_CROWD = math.log(65)
 """Of the column ``crowd``: among more than 60 candidates a right one is no less likely."""
@@ -47,36 +40,6 @@ _FIELD = slice(5, 25)
 _FIELD_PRIOR = 5
 _MOST_ABOVE = 12.0
 _MOST_BEHIND = 20.0
-_READ = 2000
-
-_MEASURES = (
-    r"hours?|days?|weeks?|months?|years?|minutes?|seconds?"
-    r"|miles?|kilomet(?:er|re)s?|steps|calories|people|pages|percent"
-)
-"""What one message tells in full; of all else that is counted each may have been told by itself."""
-
-_MANY = LatePattern(
-    rf"{BEGINS}(?:"
-    r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
-    r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
-    r"\w{2,}(?<!s)(?<!u)(?<!i)s\b"
-    rf"|\bhow\s+many\s+(?!(?:{_MEASURES})\b)(?:[\w'’-]+\s+){{0,3}}?\w{{2,}}(?<!s)(?<!u)(?<!i)s\b"
-    r"|\bwie\s*viele\b|\bcu[aá]nt[oa]s\b|\bcombien\s+d[e']|几[个本次只]"
-    r"|\b(?:what|which|who|where|when|how\s+old|how)\s+(?:all\s+)?(?:are|were)\s+(?:all\s+)?"
-    r"(?:my|our|the|his|her|their|some)\s+(?:\w+\s+)?\w+(?:s|children|people|kids)\b"
-    r"|\b(?:list|name|all)\s+(?:all\s+|of\s+)*(?:the|my|our)\b|\beverything\b|\bwhat\s+all\b|\bnames\s+of\b"
-    r"|\bwie\s+hei(?:ß|ss)en\b|\b(?:was|wer|wo|welche\s+\w+)\s+sind\b|\balle\s+meine\b"
-    r"|\bqu[ée]\s+\w{2,}s\b|\bcu[aá]les\b|\bquel(?:le)?s\b|\b(?:quand|qui|o[uù])\s+sont\b|哪些|哪几)",
-    most=_READ,
-)
-"""A question by whose form several memories may answer together: "Which countries", "How old are my kids"."""
-
-
-def asks_for_many(text: str) -> bool:
-    """Whether several memories may be the answer together (a plural after "which" or "what", and its like in German,
-    Spanish, French and Chinese).
-    """
-    return _MANY.search(text[:_READ].lower()) is not None
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -90,18 +53,10 @@ class Asked(msgspec.Struct, frozen=True):
     own: float
 
     @classmethod
-    def of(cls, batch: Batch) -> "Asked":
+    def of(cls, table: CandidateTable) -> "Asked":
         """The question of these candidates."""
-        of_text = batch.each.of_text
-        return cls(of_text(_is_mine), float(of_text(asks_for_many)), len(batch.each.terms), of_text(_own))
-
-
-def _is_mine(text: str) -> float:
-    return float(speaks_of_self(plain(text)))
-
-
-def _own(text: str) -> float:
-    return log_odds(shares(plain(text), text, fitted())[OWN], surest=_SUREST)
+        query = table.query
+        return cls(query.speaks_of_self, float(query.asks_for_many), len(table.found.terms), query.own_odds)
 
 
 def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:

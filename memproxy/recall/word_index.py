@@ -19,12 +19,22 @@ _CODED = 8
 _MASKS: Spelled = np.array([(1 << 8 * letters) - 1 for letters in range(_CODED + 1)], np.uint64)
 _BLANK = ord(" ")
 
+_ALIKE = bytes(
+    ord(character.lower()) if (character := chr(code)).isascii() and character.isalnum() else ord(" ")
+    for code in range(256)
+)
+"""Capitals to small letters and what is no letter or digit to spaces: many times faster than a regular expression."""
 
-class Letters:
-    """The letters of several texts. Texts go by their places."""
+
+def spelled(text: str) -> bytes:
+    """The words of a text in small ASCII letters, and spaces, also at both ends."""
+    return b" %b " % text.encode("ascii", "replace").translate(_ALIKE)
+
+
+class WordIndex:
+    """The words of several texts, each as `spelled`. Texts go by their places."""
 
     def __init__(self, parts: Sequence[bytes]) -> None:
-        """``parts`` as `reading.Reading.letters` has them: words in small letters, and spaces, also at both ends."""
         self._all = b"\n".join(parts) + b" " * _CODED
         lengths = np.fromiter(map(len, parts), np.intp, len(parts)) + 1  # with the line break
         self._borders = np.concatenate(([0], np.add.accumulate(lengths)))

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
-from memproxy.recall.levels import asks_for_many, in_order
+from memproxy.recall.calibration import in_order
+from memproxy.recall.query import Query
+from memproxy.recall.ranking import Ranker
 from memproxy.recall.recipes import DEFAULT
-from memproxy.recall.search import Ranker
 from tests.recall.making import NOW, turn
 
 LEXICAL = Bm25Encoder()
@@ -34,8 +35,8 @@ def test_what_is_not_embedded_yet_scores_as_among_those_that_words_find() -> Non
     beside = [Candidate(memory=turn(f"remark {number}"), cosine=0.3, bm25=0.0) for number in range(60)]
     query = HybridQuery(bm25=LEXICAL.encode_query(question))
     ranker = Ranker(LEXICAL, DEFAULT)
-    alone = ranker.rank(question, query, [waiting], now=NOW)[0]
-    among = ranker.rank(question, query, [*beside, waiting], now=NOW)
+    alone = ranker.rank(Query(question, NOW), query, [waiting])[0]
+    among = ranker.rank(Query(question, NOW), query, [*beside, waiting])
     found = next(one for one in among if one.memory.id == alone.memory.id)
     assert found.score == pytest.approx(alone.score)
 
@@ -50,7 +51,10 @@ def test_what_is_not_embedded_yet_scores_as_among_those_that_words_find() -> Non
         ("Which country did I visit?", False),
         ("What does my brother do?", False),
         ("What was the address?", False),
+        ("How many of my friends' birthdays are in May?", True),
+        ("How many miles did I run?", False),
+        ("How much is my rent?", False),
     ],
 )
 def test_a_question_for_several_memories_is_told_by_its_form(question: str, many: bool) -> None:
-    assert asks_for_many(question) is many
+    assert Query(question, NOW).asks_for_many is many

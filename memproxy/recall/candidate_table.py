@@ -1,0 +1,349 @@
+"""The candidates of one query side by side, as arrays: what the ranking stages work on."""
+
+from collections.abc import Callable, Sequence, Set
+from itertools import compress
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from memproxy.core import fusion
+from memproxy.core.tokenvectors import similarities
+from memproxy.ports import Candidate, HybridQuery
+from memproxy.recall.lazy import lazy
+from memproxy.recall.query import Query
+from memproxy.recall.reading import (
+    BY_ASSISTANT,
+    BY_USER,
+    CREATED,
+    MICROSECOND,
+    PLACE,
+    SESSION,
+    SIGN_PLACES,
+    TURN,
+    Reading,
+    numbers_of,
+)
+from memproxy.recall.topics import Topics
+from memproxy.recall.word_index import WordIndex
+
+Array = NDArray[np.float64]
+Rows = TypeVar("Rows", bound=NDArray[np.generic])
+
+NOBODY = -1
+"""Where a turn has no neighbour among the candidates."""
+
+_ADJOINING = 1800 * 1_000_000
+"""Messages of two calls (``seq`` begins anew) stand next to each other when no more time is between them than this, in
+microseconds."""
+
+
+class Found(msgspec.Struct, gc=False):
+    """A query, what a search found for it, and what was read of both.
+
+    ``terms`` are the query's, ``generic`` those that say little of any query; ``held`` says which terms (rows) each
+    candidate's own text has (columns). ``topics`` is None while it has no examples.
+    """
+
+    query: Query
+    searched: HybridQuery
+    candidates: Sequence[Candidate]
+    readings: Sequence[Reading]
+    terms: Sequence[int]
+    generic: frozenset[int]
+    held: NDArray[np.bool_]
+    words: WordIndex
+    topics: Topics | None
+
+
+def by_itself(read: "Callable[[CandidateTable], Rows]") -> lazy[Rows]:
+    """A column that each candidate has whoever the others are: read once, and a part of the table takes its rows."""
+    name = read.__name__
+
+    def column(table: "CandidateTable") -> Rows:
+        if table.whole is None:
+            return read(table)
+        values: Rows = getattr(table.whole, name)
+        return values if table.places is None else values[table.places]  # type: ignore[return-value]
+
+    column.__doc__ = read.__doc__
+    return lazy(column)
+
+
+class CandidateTable:
+    """All candidates of a query, or a part of them (`only`). Each column has one value for each candidate.
+
+    ``counted`` are those that all are held against, and that tell something of each other (None: all do).
+    """
+
+    def __init__(
+        self,
+        found: Found,
+        *,
+        whole: "CandidateTable | None" = None,
+        places: NDArray[np.intp] | None = None,
+        counted: NDArray[np.bool_] | None = None,
+        by_words: bool = False,
+    ) -> None:
+        """``places`` are where the candidates stand in the ``whole`` table (None: all of them are here)."""
+        self.found = found
+        self.query = found.query
+        self.whole = whole
+        self.places = places
+        self.counted = counted
+        self._by_words = by_words
+        every = found.candidates
+        self.candidates = every if places is None else [every[place] for place in places.tolist()]
+        self.memories = [one.memory for one in self.candidates]
+
+    def only(
+        self, places: Sequence[int], *, silent: Set[int] = frozenset(), by_words: bool = False
+    ) -> "CandidateTable":
+        """The candidates at these places by themselves; those that are ``silent`` do not count, unless there are no
+        others. ``by_words``: as if none had a vector.
+        """
+        counted = np.array([place not in silent for place in places], np.bool_) if silent else None
+        if counted is not None and (counted.all() or not counted.any()):
+            counted = None
+        among_all = self.places
+        if len(places) < len(self.candidates):
+            rows = np.array(places, np.intp)
+            among_all = rows if self.places is None else self.places[rows]
+        return CandidateTable(
+            self.found, whole=self.whole or self, places=among_all, counted=counted, by_words=by_words
+        )
+
+    def among_counted(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Those of the rows that count."""
+        return rows if self.counted is None else rows & self.counted
+
+    # What each candidate has by itself.
+
+    @lazy
+    def cosine(self) -> Array:
+        """NaN without a vector."""
+        return np.full(len(self.candidates), np.nan) if self._by_words else self._cosine
+
+    @by_itself
+    def _cosine(self) -> Array:
+        return np.array([np.nan if one.cosine is None else one.cosine for one in self.candidates], dtype=float)
+
+    @by_itself
+    def bm25(self) -> Array:
+        """Raw, 0 when no term matches."""
+        return np.array([one.bm25 or 0.0 for one in self.candidates], dtype=float)
+
+    @lazy
+    def numbers(self) -> list[Array]:
+        """`Reading.numbers` of all that were found, also where this is a part of them."""
+        return list(numbers_of(self.found.readings)) if self.whole is None else self.whole.numbers
+
+    @by_itself
+    def is_turn(self) -> Array:
+        """1 for verbatim messages, else 0."""
+        return self.numbers[TURN]
+
+    @by_itself
+    def by_assistant(self) -> Array:
+        """1 for the assistant's messages, else 0."""
+        return self.numbers[BY_ASSISTANT]
+
+    @by_itself
+    def by_user(self) -> Array:
+        """1 for the user's messages, else 0."""
+        return self.numbers[BY_USER]
+
+    @by_itself
+    def created(self) -> Array:
+        """When each was learned or said, in seconds."""
+        return self.numbers[CREATED]
+
+    @by_itself
+    def session(self) -> NDArray[np.int64]:
+        """The number of the session of each."""
+        return _numbered(self.numbers[SESSION].view(np.int64))
+
+    @by_itself
+    def not_my_words(self) -> Array:
+        """1 for the assistant's messages when the user asks about himself, and not for what the assistant said."""
+        asks = self.query.type
+        return asks.first_person * (1 - asks.assistant_said) * self.by_assistant
+
+    @by_itself
+    def phrases(self) -> Array:
+        """How many of the query's pairs of words each candidate has word for word."""
+        counts = np.zeros(len(self.candidates))
+        for pair in self.query.word_pairs:
+            counts[self.found.words.having(pair)] += 1
+        return counts
+
+    @by_itself
+    def has_words(self) -> NDArray[np.bool_]:
+        """Which candidates (rows) have which of the query's words (columns)."""
+        words = self.query.single_words
+        held = np.zeros((len(self.candidates), len(words)), dtype=np.bool_)
+        for column, word in enumerate(words):
+            held[self.found.words.having(b" %b " % word), column] = True
+        return held
+
+    @by_itself
+    def similarities(self) -> Array:
+        """How near the tokens of each candidate come to each of the query's; NaN for candidates without tokens, no
+        columns where the query has none.
+        """
+        tokens, packed = self.found.searched.tokens, self.tokens(range(len(self.candidates)))
+        if tokens is None or not any(packed):
+            return np.full((len(packed), 0), np.nan)
+        return similarities(tokens, packed)
+
+    @by_itself
+    def topic(self) -> Array:
+        """How near question and candidate are to one topic, by its examples: the product, in the best of the topics."""
+        topics, vector, readings = self.found.topics, self.found.searched.dense, self.found.readings
+        if topics is None or vector is None:
+            return np.zeros(len(self.candidates))
+        asked = topics.asked(vector)
+        nothing = bytes(4 * len(asked))
+        told = [topics.read(one, reading) or nothing for one, reading in zip(self.candidates, readings, strict=True)]
+        near = np.frombuffer(b"".join(told), np.float32).reshape(-1, len(asked)) * asked
+        best: Array = near.max(axis=1).astype(float)
+        return best
+
+    def surface(self, name: str) -> Array:
+        """One sign of the texts of turns, 0 for facts, whose form says nothing: they are written by one rule."""
+        values = self.numbers[SIGN_PLACES[name]]
+        return values if self.places is None else values[self.places]
+
+    def tokens(self, places: Sequence[int]) -> list[bytes]:
+        """`Candidate.tokens` of those at some places."""
+        return [self.candidates[place].tokens for place in places]
+
+    @lazy
+    def _speakers(self) -> list[str]:
+        readings = self.found.readings
+        places = range(len(readings)) if self.places is None else self.places.tolist()
+        return [readings[place].speaker for place in places]
+
+    @lazy
+    def asked_speakers(self) -> frozenset[str]:
+        """Those who said one of these, or whom one is about, and whose name the query has."""
+        counted = self._speakers if self.counted is None else compress(self._speakers, self.counted)
+        return frozenset(name for name in set(counted) if name and name.split()[0] in self.query.names)
+
+    def said_by(self, name: str) -> Array:
+        """1 for what somebody said, or is about him."""
+        return np.array([speaker == name for speaker in self._speakers], dtype=float)
+
+    # What depends on the others.
+
+    @lazy
+    def nothing(self) -> Array:
+        """0 for each candidate: the column of what the query does not ask for, or none of them has."""
+        return np.zeros(len(self.candidates))
+
+    @lazy
+    def without_vector(self) -> NDArray[np.bool_]:
+        """Which candidates have no cosine."""
+        missing: NDArray[np.bool_] = np.isnan(self.cosine)
+        return missing
+
+    @lazy
+    def has_no_vectors(self) -> bool:
+        """Whether none that counts has a cosine."""
+        missing = self.without_vector
+        return bool(np.logical_and.reduce(missing if self.counted is None else missing[self.counted]))
+
+    @lazy
+    def has_tokens(self) -> NDArray[np.bool_]:
+        """Which candidates were compared token by token."""
+        return fusion.compared(self.similarities)
+
+    @lazy
+    def coverage(self) -> Array:
+        """The weighted part of the query's terms that each candidate's own text has (`core.fusion`)."""
+        held = self.found.held if self.places is None else self.found.held[:, self.places]
+        weighed = held if self.counted is None else held[:, self.counted]
+        return fusion.coverage(fusion.term_weights(self.found.terms, self.found.generic, weighed), held)
+
+    @lazy
+    def columns(self) -> dict[str, Array]:
+        """The signals of `core.fusion`."""
+        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.found.terms), self.counted)
+
+    @lazy
+    def strength(self) -> Array:
+        """How far a candidate stands out in the signals that are there."""
+        total: Array = self.columns["cosine_standing"] + self.columns["bm25_standing"]
+        return total
+
+    @lazy
+    def window(self) -> Array:
+        """The best of each candidate's `similarities` and of those that the turns beside it tell: what an assistant
+        answers tells nothing of what the user asks about himself.
+        """
+        own, silent = self.similarities, self.not_my_words > 0
+        best = own.copy()
+        for places in self.around:
+            there = ((places != NOBODY) & ~silent[places]).nonzero()[0]  # many stand alone
+            best[there] = np.fmax(best[there], own[places[there]])
+        return best
+
+    @lazy
+    def around(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the turns said right before and right after, `NOBODY` where they are no candidates; of one that
+        counts, only such that count.
+        """
+        order = here = self.turns_in_order
+        if self.places is not None:
+            places = np.full(len(self.found.candidates), NOBODY)
+            places[self.places] = np.arange(len(self.places))
+            order = order[places[order] != NOBODY]
+            here = places[order]
+        before, after = self._adjoining(order, here)
+        if self.counted is None:
+            return before, after
+        there = self.counted[here]
+        counted_before, counted_after = self._adjoining(order[there], here[there])
+        return np.where(self.counted, counted_before, before), np.where(self.counted, counted_after, after)
+
+    def beside(self, values: Array, places: NDArray[np.int64]) -> Array:
+        """The values of the neighbours at these places, 0 where there is none."""
+        return np.where(places == NOBODY, 0.0, values[places])
+
+    @lazy
+    def turns_in_order(self) -> NDArray[np.intp]:
+        """The turns of all that were found, those of each session together and as they were said."""
+        if self.whole is not None:
+            return self.whole.turns_in_order
+        turns = self.is_turn.nonzero()[0]
+        place, microsecond = (self.numbers[name].view(np.int64)[turns] for name in (PLACE, MICROSECOND))
+        in_order: NDArray[np.intp] = turns[np.lexsort((place, microsecond, self.session[turns]))]
+        return in_order
+
+    def _adjoining(
+        self, order: NDArray[np.intp], here: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`around` of turns in ``order`` (places in the whole table), which are ``here`` in this one."""
+        session = (self if self.whole is None else self.whole).session[order]
+        microsecond, place = (self.numbers[name].view(np.int64)[order] for name in (MICROSECOND, PLACE))
+        apart = microsecond[1:] - microsecond[:-1]
+        follows = place[1:] == place[:-1] + 1
+        # messages of one call may have times of their own
+        near = np.where(apart == 0, follows, (follows | (place[1:] == 0)) & (apart <= _ADJOINING))
+        adjoin = near & (session[1:] == session[:-1])
+        before, after = np.full((2, len(self.candidates)), NOBODY)
+        one, following = here[:-1][adjoin], here[1:][adjoin]
+        before[following], after[one] = one, following
+        return before, after
+
+
+def _numbered(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which of the different values each is, in their order: the inverse of `numpy.unique`, faster."""
+    order = values.argsort()
+    ranked = values[order]
+    new = np.zeros(len(values), np.int64)
+    new[1:] = ranked[1:] != ranked[:-1]
+    numbered = np.empty(len(values), np.int64)
+    numbered[order] = new.cumsum()
+    return numbered

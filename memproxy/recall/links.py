@@ -1,0 +1,195 @@
+"""Multi-hop: "Biscuit's owner" is whoever a fact says owns Biscuit, and the question is asked again about him.
+
+A question that names somebody by a relation ("Biscuit's owner", "my sister", "the boss of Clara") has no words in
+common with the memory that answers it. So the phrase is looked up among the edges that facts hold (subject, predicate,
+object, relations), and replaced by what stands at the edge's other end; what is found for the new question counts
+`DECAY` times less for every edge that was walked. Only questions with such a phrase cost anything. English forms only.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from memproxy.core.late import LatePattern
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.slots import subject_name
+from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms, words
+from memproxy.recall.ranking import Scored, best_first
+
+DECAY = 0.6
+"""What a hop costs: the score is multiplied by it once for each."""
+
+MOST_HOPS = 3
+
+HOPS = "hops"
+"""The signal that says how many edges lead to a memory."""
+
+USER = "user"
+
+_NO_RELATION = frozenset({"name", "names", "named", "called"})
+"""A question that asks for nothing else asks for the edge itself."""
+
+_READ = 300
+_SHORTEST_STEM = 3
+_MOST_TERMS = 24
+_MOST_WORDS = 4
+_NAME = r"(?:[A-Z][\w.-]* )*[A-Z][\w-]*|[\w-]+"
+_PHRASES = (
+    LatePattern(r"\b(?:my|our|the user['’]s) (?P<role>[\w-]+)", re.IGNORECASE, most=_READ),
+    LatePattern(rf"\b(?:(?:the|an?) )?(?P<name>{_NAME})['’]s (?P<role>[\w-]+)", most=_READ),
+    LatePattern(rf"\b[Tt]he (?P<role>[\w-]+) of (?:the )?(?P<name>{_NAME})", most=_READ),
+)
+
+
+class Phrase(msgspec.Struct, frozen=True):
+    """A part of a question that names somebody (or something) by a relation: whose (``name``), and which (``role``)."""
+
+    text: str
+    name: str
+    role: str
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """What a fact connects."""
+
+    subject: str
+    predicate: str
+    object: str
+
+
+def phrase_of(question: str) -> Phrase | None:
+    """The first relation that the question goes by, if it asks for anything beside it."""
+    for pattern in _PHRASES:
+        for match in pattern.finditer(question[:_READ]):
+            phrase = _phrase(match)
+            rest = key_terms(question[:_READ].replace(phrase.text, " "), _MOST_TERMS)
+            if phrase.name and not _NO_RELATION.issuperset(rest) and phrase.role not in STOPWORDS | GENERIC_WORDS:
+                return phrase
+    return None
+
+
+def _phrase(match: re.Match[str]) -> Phrase:
+    """What matched, without the words of the question that a name seems to begin with ("Does Biscuit's ...")."""
+    text, role = match.group(), match["role"].lower()
+    name = match.groupdict().get("name")
+    if name is None:
+        return Phrase(text, USER, role)
+    parts = name.split()
+    while parts and parts[0].lower() in STOPWORDS:
+        parts.pop(0)
+    bare = " ".join(parts)
+    return Phrase(text if bare == name else text[text.rindex(bare) :], bare, role)
+
+
+async def followed(
+    question: str, found: Sequence[Scored], search: Callable[[str], Awaitable[Sequence[Scored]]]
+) -> list[Scored]:
+    """Everything ``found`` for a question, with what ``search`` finds behind the relations that it goes by, where
+    facts say whom they mean.
+    """
+    facts = [one.memory for one in found if one.memory.kind is not Kind.TURN]
+    seeds: list[Memory] = []
+    name = ""
+    while len(seeds) < MOST_HOPS and (phrase := phrase_of(question)) is not None:
+        step = follow(phrase, facts)
+        if step is None:
+            break
+        seed, name = step
+        seeds.append(seed)
+        question = replaced(question, phrase, name)
+    if not seeds:
+        return list(found)
+    beyond = [one for one in await search(question) if _is_about(one.memory, name)]
+    return _joined(found, beyond, len(seeds), frozenset(seed.id for seed in seeds))
+
+
+def follow(phrase: Phrase, facts: Iterable[Memory]) -> tuple[Memory, str] | None:
+    """The fact that says whom the phrase means, and his name (`USER` for the user); None when nothing says it, or when
+    the facts say several.
+    """
+    known = list(_edges(facts))
+    wanted = subject_name(phrase.name)
+    # "the dog" is Biscuit where a fact says that Biscuit is a dog
+    names = {wanted, *(subject_name(one.subject) for _, one in known if _is_one_of(one, wanted))} - {USER}
+    if wanted == USER:
+        names = {USER}
+    ends: dict[str, tuple[Memory, str]] = {}
+    for memory, edge in known:
+        subject, target = subject_name(edge.subject), subject_name(edge.object)
+        if not _says(phrase.role, edge.predicate):
+            continue
+        if subject in names and _is_name(edge.object):
+            ends.setdefault(target, (memory, edge.object))
+        elif target in names:
+            ends.setdefault(subject, (memory, edge.subject))
+    if len(ends) != 1 or wanted in ends:
+        return None
+    name, (memory, end) = ends.popitem()
+    return memory, USER if name == USER else end.strip()
+
+
+def _edges(facts: Iterable[Memory]) -> Iterator[tuple[Memory, Edge]]:
+    """The triples and relations of the facts that hold."""
+    for fact in facts:
+        if fact.kind is Kind.TURN or not fact.active or fact.superseded_by is not None or fact.quarantined:
+            continue
+        if fact.subject and fact.object:
+            yield fact, Edge(fact.subject, fact.predicate or "", fact.object)
+        yield from ((fact, Edge(one.subject, one.predicate, one.object)) for one in fact.relations if not one.valid_to)
+
+
+def _is_one_of(edge: Edge, kind: str) -> bool:
+    """Whether a fact says that its subject is one of a kind ("Biscuit is a dog")."""
+    return subject_name(edge.object) == kind and not set(_words(edge.predicate)) - STOPWORDS
+
+
+def _says(role: str, predicate: str) -> bool:
+    """Whether a predicate has the role's word, or another form of it ("owns" for "owner")."""
+    return any(word[: (stem := _stem(word, role))] == role[:stem] for word in _words(predicate))
+
+
+def _stem(word: str, role: str) -> int:
+    return max(_SHORTEST_STEM, min(len(word), len(role)) - 1)
+
+
+def _is_name(text: str) -> bool:
+    return text[:1].isupper() and len(text.split()) <= _MOST_WORDS
+
+
+def _words(text: str) -> list[str]:
+    return [word.removesuffix("'s") for word in words(text.replace("_", " "))]
+
+
+def replaced(question: str, phrase: Phrase, name: str) -> str:
+    """The question about whom the phrase means."""
+    return question.replace(phrase.text, "the user" if name == USER else name, 1)
+
+
+def _is_about(memory: Memory, name: str) -> bool:
+    """Whether a memory speaks of somebody: by his name, or of the user because the user said it."""
+    if name != USER:
+        said = set(_words(" ".join((memory.content, *memory.entities, memory.subject or ""))))
+        return said.issuperset(_words(name))
+    if memory.kind is Kind.TURN:
+        return memory.trust is Trust.USER
+    return subject_name(memory.subject or memory.content.split(" ", 1)[0]) == USER
+
+
+def _joined(found: Sequence[Scored], beyond: Sequence[Scored], hops: int, seeds: frozenset[str]) -> list[Scored]:
+    """Both together, each memory once, best first; what is ``beyond`` so many hops counts less (see `strength`). Seeds,
+    the facts that led there, keep the score of their own.
+    """
+    known = {one.key: one for one in found}
+    for one in beyond:
+        before = known.get(one.key)
+        if one.memory.id not in seeds and (before is None or strength(before) < one.score):
+            signals = one.signals | {HOPS: float(hops)}
+            known[one.key] = msgspec.structs.replace(one, score=one.score * DECAY**hops, signals=signals)
+    return best_first(list(known.values()))
+
+
+def strength(one: Scored) -> float:
+    """The score as the floor looks at it: that an edge was walked counts, how many were does not."""
+    walked = one.signals.get(HOPS)
+    return one.score if walked is None else one.score / float(DECAY ** (walked - 1))

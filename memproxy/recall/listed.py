@@ -1,0 +1,94 @@
+"""Memories that are given without a search: those of the days that a question names, and a session's first facts."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from memproxy.core import timerange
+from memproxy.core.memory import Memory
+from memproxy.core.scope import Scope
+from memproxy.core.text import GENERIC_WORDS, key_terms
+from memproxy.ports import MemoryFilter, MemoryStore
+from memproxy.recall.query import Query
+from memproxy.recall.ranking import Scored
+from memproxy.recall.select import Limits
+from memproxy.recall.tiers import STABLE_KINDS
+
+STABLE = "stable"
+"""The signal of a memory that is there because it is stable, not because it fits; its score is 0."""
+
+BY_DAY = "by_day"
+"""The signal of a memory that is there for its day."""
+
+_TERMS = 8
+_PAGE = 200
+_MOST_PAGES = 5
+"""Of a longer past the newest thousand memories are looked at: older ones that still matter were said again."""
+
+_SCORE, _STEP = 0.9, 1e-3
+
+
+def asks_by_day(query: Query) -> bool:
+    """Whether a query that names some times asks for nothing more than what was then ("What did I do last weekend?"):
+    then no word and no vector of it tells one memory from another.
+    """
+    terms = key_terms(query.text, _TERMS)
+    return bool(query.spans) and all(term in GENERIC_WORDS or _is_time(term, query.now) for term in terms)
+
+
+def _is_time(term: str, now: datetime) -> bool:
+    return term.isdigit() or any(timerange.spans(f"{before} {term}", now) for before in ("last", "in", "on"))
+
+
+async def of_days(store: MemoryStore, scope: Scope, where: MemoryFilter, query: Query) -> list[Scored]:
+    """What was said at the times that the query names, or is true of them, the newest first.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    found: list[Memory] = []
+    earliest = min(span.start for span in query.spans)
+    async for page in _pages(store, scope, where):
+        found += [
+            one for one in page if any(span.days_away(one.valid_from or one.created_at) == 0 for span in query.spans)
+        ]
+        if page and page[-1].created_at < earliest:
+            break
+    return [
+        Scored(memory=memory, score=_SCORE - _STEP * number, signals={BY_DAY: 1.0})
+        for number, memory in enumerate(found)
+    ]
+
+
+async def stable_facts(store: MemoryStore, scope: Scope, limits: Limits, count: int, now: datetime) -> list[Scored]:
+    """The ``count`` most important facts, the most confident of those equally important first, then the newest.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    kinds = tuple(kind for kind in limits.kinds if kind in STABLE_KINDS)
+    if not kinds:
+        return []
+    where = MemoryFilter(kinds=kinds, active=True, quarantined=False, now=now)
+    facts = [fact async for page in _pages(store, scope, where) for fact in page if _holds(fact, limits, now)]
+    best = sorted(facts, key=lambda fact: (-fact.importance, -fact.confidence))[:count]  # stable: the newest first
+    return [Scored(memory=fact, score=0.0, signals={STABLE: 1.0}) for fact in best]
+
+
+def _holds(fact: Memory, limits: Limits, now: datetime) -> bool:
+    """Whether it is worth saying unasked: it holds now, and is sure and trusted enough."""
+    return (
+        (fact.valid_to is None or fact.valid_to > now)
+        and fact.superseded_by is None
+        and fact.confidence >= limits.min_confidence
+        and fact.trust.level >= limits.min_trust.level
+    )
+
+
+async def _pages(store: MemoryStore, scope: Scope, where: MemoryFilter) -> AsyncIterator[list[Memory]]:
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await store.page(scope, where, limit=_PAGE, cursor=cursor)
+        yield page.memories
+        cursor = page.next_cursor
+        if cursor is None:
+            return

@@ -1,0 +1,235 @@
+"""Ranking: every signal that the recipe's stages see in the candidates, one score for each, best first."""
+
+from collections.abc import Sequence, Set
+from operator import attrgetter, gt
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.text import GENERIC_WORDS, STOPWORDS
+from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, Notes
+from memproxy.recall.candidate_table import CandidateTable, Found
+from memproxy.recall.query import Query
+from memproxy.recall.reading import Reader, Reading, readings_of
+from memproxy.recall.recipes import Recipe
+from memproxy.recall.scores import scores as scores_of
+from memproxy.recall.stages import STAGES, Columns
+from memproxy.recall.topics import PROFILE, Topics, profile
+from memproxy.recall.word_index import WordIndex
+
+_TURN = Kind.TURN
+"""To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
+
+_PROFILE_SCORE, _PROFILE_STEP = 0.9, 1e-3
+
+_MARGIN = 64
+"""Blanks, and letters that have two in the other case, by which two texts that are the same may differ in length."""
+
+
+class Scored(msgspec.Struct, kw_only=True, gc=False):
+    """One memory with its score in [0, 1] (of the default recipe: calibrated) and the signals it comes from
+    (``cosine`` only with a vector). ``notes`` as in `Candidate`; nothing of it refers back to it either.
+    """
+
+    memory: Memory
+    score: float
+    signals: dict[str, float]
+    notes: Notes = msgspec.field(default_factory=Notes)
+
+    @property
+    def key(self) -> tuple[str | None, str]:
+        """Clients may use one turn id in several sessions."""
+        return self.memory.session_id, self.memory.id
+
+
+class Ranker:
+    """Turns a store's candidates into scored memories, best first, by one recipe."""
+
+    def __init__(self, lexical: LexicalEncoder, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._reader = Reader(lexical)
+        self.topics = Topics()
+        self._generic = self._reader.terms(" ".join(GENERIC_WORDS | STOPWORDS))
+
+    def read(self, candidates: Sequence[Candidate]) -> list[Reading]:
+        """How each looks on its surface; what is made is kept beside them."""
+        known, read = readings_of([one.notes for one in candidates]), self._reader.of
+        return [made or read(one.memory, one.notes) for made, one in zip(known, candidates, strict=True)]
+
+    def note(self, memory: Memory, notes: Notes) -> None:
+        """See how one looks that nobody has found yet; it is kept in its notes."""
+        self._reader.of(memory, notes)
+
+    def rank(
+        self,
+        query: Query,
+        searched: HybridQuery,
+        candidates: Sequence[Candidate],
+        *,
+        aside: Set[int] = frozenset(),
+        noise: Set[int] = frozenset(),
+        readings: Sequence[Reading] | None = None,
+        ranked: bool = True,
+    ) -> list[Scored]:
+        """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
+
+        Candidates at the places ``noise`` have the score that they get beside the others, and do not count in that of
+        these; those at ``aside`` have the score that they get without the noise, and do not count in that of the rest.
+        ``readings`` as `read` answered them, where that was asked before. ``ranked`` as in `scores.scores`.
+        """
+        if not candidates:
+            return []
+        table = self.table(query, searched, candidates, readings=readings)
+        places = range(len(candidates))
+        everyone = table.only(places, silent=noise) if noise else table
+        if not aside - noise:
+            return best_first(self._scored(everyone, ranked=ranked))
+        scored = self._scored(everyone, sorted(aside | noise), ranked=ranked)
+        if left := [place for place in places if place not in aside and place not in noise]:
+            scored += self._scored(table.only(left), ranked=ranked)
+        return best_first(scored)
+
+    def _scored(self, table: CandidateTable, places: Sequence[int] | None = None, *, ranked: bool) -> list[Scored]:
+        """The candidates of the table, or those at some of its places."""
+        columns = self.columns(table)
+        scores: list[float] = scores_of(self._recipe, table, columns, ranked=ranked).tolist()
+        candidates = table.candidates
+        if places is not None:
+            candidates, scores = [candidates[place] for place in places], [scores[place] for place in places]
+        told = zip(candidates, scores, _signals(table, columns, places), strict=True)
+        return [
+            Scored(memory=one.memory, score=score, signals=signals, notes=one.notes) for one, score, signals in told
+        ]
+
+    def profile(self, candidates: Sequence[Candidate], topic: int) -> list[Scored]:
+        """What is told of a topic (`topics.profile`), each a little less likely than the one before it."""
+        whole = {PROFILE: 1.0} if self.topics.is_everything(topic) else {}
+        ordered = profile(candidates, self.read(candidates), self.topics, topic)
+        return [
+            Scored(
+                memory=one.memory,
+                score=_PROFILE_SCORE - _PROFILE_STEP * number,
+                signals={"topic": near} | whole,
+                notes=one.notes,
+            )
+            for number, (one, near) in enumerate(ordered)
+        ]
+
+    def table(
+        self,
+        query: Query,
+        searched: HybridQuery,
+        candidates: Sequence[Candidate],
+        *,
+        readings: Sequence[Reading] | None = None,
+    ) -> CandidateTable:
+        """The candidates side by side, with their ``readings``, where these were made."""
+        terms = list(self._reader.terms(query.text) if searched.bm25 else ())
+        readings = readings or self.read(candidates)
+        words = WordIndex([reading.letters for reading in readings])
+        found = Found(
+            query=query,
+            searched=searched,
+            candidates=candidates,
+            readings=readings,
+            terms=terms,
+            generic=self._generic,
+            held=self._reader.found(query.text, terms, readings, words),
+            words=words,
+            topics=self.topics if self.topics.known else None,
+        )
+        return CandidateTable(found)
+
+    def columns(self, table: CandidateTable) -> Columns:
+        """What the recipe's stages see, by name."""
+        found: Columns = {}
+        for name in self._recipe.stages:
+            found |= STAGES[name](table)
+        return found
+
+
+def set_aside(query: str, candidates: Sequence[Candidate]) -> tuple[Set[int], Set[int]]:
+    """The places of candidates that do not count in the ranking of the others, as each would make the one answer look
+    like one of many: messages whose fact is a candidate itself, and noise (what was superseded, and the question
+    itself).
+    """
+    noise = {
+        place
+        for place, one in enumerate(candidates)
+        if one.memory.superseded_by is not None or repeats(one.memory, query)
+    }
+    facts = (one.memory for place, one in enumerate(candidates) if one.memory.kind is not _TURN and place not in noise)
+    sources = {turn for fact in facts for turn in fact.turn_ids}
+    told = {place for place, one in enumerate(candidates) if one.memory.kind is _TURN and one.memory.id in sources}
+    return told - noise, noise
+
+
+def repeats(memory: Memory, query: str) -> bool:
+    """Whether a message is the query word for word, whatever it tells."""
+    if memory.kind is not _TURN or abs(len(memory.content) - len(query)) > _MARGIN:
+        return False
+    return memory.content.strip().casefold() == query.strip().casefold()
+
+
+def best_first(scored: Sequence[Scored]) -> list[Scored]:
+    """By descending score; ties go to the newer memory, then by id."""
+    ordered = sorted(scored, key=attrgetter("score"), reverse=True)
+    scores = [one.score for one in ordered]
+    if all(map(gt, scores, scores[1:])):
+        return ordered  # no ties, as nearly always
+
+    def place(one: Scored) -> tuple[Any, ...]:
+        return (-one.score, -one.memory.created_at.timestamp(), one.memory.id)
+
+    return sorted(ordered, key=place)
+
+
+def merged(searches: Sequence[Sequence[Scored]]) -> list[Scored]:
+    """Everything that the searches for the parts of a message found, by the mean of its scores (0 where it was not
+    found), so that none drowns the others; each keeps the best of its scores, by which the floor judges it.
+    """
+    best: dict[tuple[str | None, str], Scored] = {}
+    total: dict[tuple[str | None, str], float] = {}
+    for one in (one for search in searches for one in search):
+        total[one.key] = total.get(one.key, 0.0) + one.score
+        if one.key not in best or best[one.key].score < one.score:
+            best[one.key] = one
+    return sorted(best.values(), key=lambda one: (-total[one.key], -one.score))
+
+
+def looked_at(recipe: Recipe, query: HybridQuery, found: Sequence[Candidate]) -> list[Candidate]:
+    """What was found; where no memory has tokens yet to compare the question's with, what a search for fewer would have
+    found (facts stay: they may be there for their kind).
+    """
+    most = recipe.candidates
+    # a search for more than a recipe wants was asked for so many by somebody
+    if query.tokens is None or query.limit > recipe.by_tokens or any(one.tokens for one in found):
+        return list(found)
+    near = sorted((one for one in found if one.cosine is not None), key=lambda one: -(one.cosine or 0.0))
+    told = sorted((one for one in found if one.bm25), key=lambda one: -(one.bm25 or 0.0))
+    kept = {id(one) for one in (*near[:most], *told[:most])}
+    return [one for one in found if id(one) in kept or one.memory.kind is not _TURN]
+
+
+_SHOWN = frozenset(
+    ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late", "topic")
+)
+"""Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
+
+
+def _signals(table: CandidateTable, columns: Columns, places: Sequence[int] | None) -> list[dict[str, float]]:
+    """What is told of each of the candidates, or of those at these places."""
+    rows = slice(None) if places is None else np.array(places, np.intp)
+    cosine = table.cosine[rows]
+    scores = zip(table.bm25[rows].tolist(), table.coverage[rows].tolist(), cosine.tolist(), strict=True)
+    told = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]
+    for place in table.without_vector[rows].nonzero()[0].tolist():
+        del told[place]["cosine"]
+    for name in [name for name, column in columns.items() if name in _SHOWN and column is not table.nothing]:
+        values = columns[name][rows]
+        there = values.nonzero()[0]  # most columns tell of nobody
+        for place, value in zip(there.tolist(), values[there].tolist(), strict=True):
+            told[place][name] = value
+    return told
