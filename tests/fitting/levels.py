@@ -1,4 +1,4 @@
-"""Fits how likely a candidate is right in the order that it has (`recall.calibration`), on LoCoMo and on our own chats."""
+"""Fits how likely a candidate is right in its order (`recall.calibration`), on LoCoMo and on our own chats."""
 
 from collections.abc import Callable, Mapping, Sequence
 
