@@ -16,8 +16,9 @@ import pytest
 
 from memproxy.errors import ConfigError
 from memproxy.logs import JsonFormatter, Seldom, setup
+from memproxy.serve.instance import AlreadyServed, InstanceLock, runtime_folder
 from memproxy.serve.launch import Launch, hears_hangups, reveal
-from memproxy.serve.supervisor import AlreadyServed, InstanceLock, Supervisor, bind, runtime_folder
+from memproxy.serve.supervisor import Supervisor, bind
 from memproxy.settings import ServerSettings, Settings, UpstreamSettings
 
 
@@ -43,7 +44,7 @@ def test_a_second_holder_is_refused_and_the_first_is_named(tmp_path: Path) -> No
 
 def test_a_killed_holders_lock_is_free(tmp_path: Path) -> None:
     script = (
-        "import sys, pathlib; from memproxy.serve.supervisor import InstanceLock;"
+        "import sys, pathlib; from memproxy.serve.instance import InstanceLock;"
         "InstanceLock(pathlib.Path(sys.argv[1])).acquire(); print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -101,7 +102,7 @@ def test_nobody_can_be_in_the_runtime_folder_before_us(lock: InstanceLock, tmp_p
 
 def test_the_runtime_folder_of_a_killed_holder_is_removed_by_the_next_one(tmp_path: Path) -> None:
     script = (
-        "import os, sys, pathlib; from memproxy.serve.supervisor import InstanceLock, runtime_folder;"
+        "import os, sys, pathlib; from memproxy.serve.instance import InstanceLock, runtime_folder;"
         "lock = InstanceLock(pathlib.Path(sys.argv[1])); lock.acquire(); made = runtime_folder(lock);"
         "print(made.__enter__(), flush=True); os._exit(9)"
     )

@@ -1,19 +1,66 @@
-"""The command line. Exit codes: 0 done, 1 it failed (the message says why), 2 bad usage."""
+"""The command line. Exit codes: 0 done, 1 it failed (the message says why), 2 bad usage.
+
+Each command is in a module of its own or its kind's, beside its work, and imported when it is asked for: `serve` needs
+nothing of a backup, and its supervisor stays for months.
+"""
 
 import gc
-from typing import Annotated
+import importlib
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_group
 
-from memproxy.commands import keeping, keys, memories, moving, running
 from memproxy.commands.options import Group, everywhere
 from memproxy.errors import MemproxyError
-from memproxy.evals.cli import app as evaluations
+
+RUNNING, UPKEEP, TRANSFER = "memproxy.commands.running", "memproxy.commands.upkeep", "memproxy.commands.transfer"
+COMMANDS = {
+    "serve": RUNNING,
+    "demo": RUNNING,
+    "check": "memproxy.commands.check",
+    "mine": UPKEEP,
+    "dream": UPKEEP,
+    "reindex": UPKEEP,
+    "forget": UPKEEP,
+    "export": TRANSFER,
+    "import": TRANSFER,
+    "prune": UPKEEP,
+    "backup": "memproxy.commands.backup",
+    "restore": "memproxy.commands.restore",
+    "version": RUNNING,
+    "audit": UPKEEP,
+}
+"""The module of each command."""
+
+GROUPS = {
+    "memories": "memproxy.commands.memories",
+    "keys": "memproxy.commands.keys",
+    "eval": "memproxy.evals.cli",
+}
+"""The module of each group of commands."""
+
+
+class Commands(Group):
+    """All commands, in the order of the help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's own signature
+        """Called by typer."""
+        return [*COMMANDS, *GROUPS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the same
+        """Called by typer."""
+        if (module := COMMANDS.get(cmd_name) or GROUPS.get(cmd_name)) is None:
+            return None
+        group = get_group(everywhere(importlib.import_module(module).app))
+        group.name = cmd_name
+        return group if cmd_name in GROUPS else group.commands[cmd_name]
+
 
 app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    cls=Group,
+    cls=Commands,
     pretty_exceptions_enable=False,
 )
 
@@ -25,26 +72,6 @@ def _whole(
 ) -> None:
     """A reverse proxy for OpenAI-compatible chat APIs that gives any application long-term memory."""
     # typer's help is this function's docstring; `Group` has told the version before it is called
-
-
-app.command()(running.serve)
-app.command()(running.demo)
-app.command()(running.check)
-app.command()(keeping.mine)
-app.command(hidden=True)(keeping.dream)  # the contract names it; it is not built yet (`NotBuilt`)
-app.command()(keeping.reindex)
-app.command()(keeping.forget)
-app.command("export")(moving.export_command)
-app.command("import")(moving.import_command)
-app.command()(keeping.prune)
-app.command()(moving.backup)
-app.command()(moving.restore)
-app.command()(running.version)
-app.command()(running.audit)
-app.add_typer(memories.app, name="memories")
-app.add_typer(keys.app, name="keys")
-app.add_typer(evaluations, name="eval")
-everywhere(app)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 import zstandard
 
-from memproxy.core.backup import MANIFEST, SECRET, STATE, STORE, VERSION, BackedUp, Manifest
+from memproxy.core.backup import MANIFEST, PACKED, SECRET, STATE, STORE, VERSION, BackedUp, Manifest
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
 
@@ -98,9 +98,9 @@ def read_manifest(folder: Path) -> Manifest:
         raise ConfigError(f"{folder} has no {MANIFEST}: it is no backup, or one that was not finished.") from error
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{folder / MANIFEST} cannot be read: {error}.") from error
-    if manifest.version > VERSION:
+    if manifest.version != VERSION:
         raise ConfigError(
-            f"{folder} was made by memproxy {manifest.memproxy}; restore it with that version or a newer one."
+            f"{folder} was made by memproxy {manifest.memproxy}, whose backups have another form: use that one."
         )
     for name in manifest.files:
         if not _is_ours(name):
@@ -117,24 +117,24 @@ def _is_ours(name: str) -> bool:
     return plain and (bool(below) if first == STORE else name in {STATE, SECRET})
 
 
-def unpacked(folder: Path, stored: str, expected: BackedUp) -> Iterator[bytes]:
-    """A file of a backup (its path there is ``stored``), piece by piece, as it was before it was packed. It is
-    complete, and what the manifest says, when the last piece was given.
+def unpacked(folder: Path, name: str, expected: BackedUp) -> Iterator[bytes]:
+    """A file of a backup, piece by piece, as it was before it was packed. It is complete, and what the manifest says,
+    when the last piece was given.
 
     Raises:
         Damaged: it is not; of a file that is longer than it should be the rest is not read.
     """
     digest, size = hashlib.sha256(), 0
     try:
-        with opened(folder, stored) as file:
-            if expected.packed and os.fstat(file.fileno()).st_size != expected.packed:
+        with opened(folder, name + PACKED) as file:
+            if os.fstat(file.fileno()).st_size != expected.packed:
                 raise Damaged("it has another length than the manifest says")
-            for piece in _pieces(file, is_packed=expected.packed > 0):
+            unpacking = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).stream_reader(file, closefd=False)
+            while size <= expected.size and (piece := unpacking.read(sparse.PIECE)):
                 digest.update(piece)
                 size += len(piece)
-                if size > expected.size:
-                    break
-                yield piece
+                if size <= expected.size:
+                    yield piece
     except FileNotFoundError as error:
         raise Damaged("it is missing") from error
     except zstandard.ZstdError as error:
@@ -143,16 +143,6 @@ def unpacked(folder: Path, stored: str, expected: BackedUp) -> Iterator[bytes]:
         raise Damaged(f"it cannot be read: {error.strerror or error}") from error
     if not expected.is_same(BackedUp(size=size, sha256=digest.hexdigest())):
         raise Damaged("it holds other bytes than the manifest says")
-
-
-def _pieces(file: BinaryIO, *, is_packed: bool) -> Iterator[bytes]:
-    if is_packed:
-        unpacking = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).stream_reader(file, closefd=False)
-        while piece := unpacking.read(sparse.PIECE):
-            yield piece
-    else:
-        while piece := file.read(sparse.PIECE):
-            yield piece
 
 
 def drop_cached(path: Path) -> None:

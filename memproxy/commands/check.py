@@ -8,16 +8,21 @@ from pathlib import Path
 
 import httpx
 import msgspec
+import typer
 from rich.console import Console
 
+from memproxy.commands.options import Config, Json, Whole, told_of_all
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
-from memproxy.serve.supervisor import AlreadyServed, InstanceLock, bind
+from memproxy.serve.instance import AlreadyServed, locked
+from memproxy.serve.supervisor import bind
 from memproxy.settings import Settings, UpstreamSettings
-from memproxy.settings.home import home_dir, state_path, store_path
+from memproxy.settings.home import home_dir, state_path
 from memproxy.settings.loading import load_settings
 from memproxy.wiring.engine import make_embedder, make_store
 from memproxy.wiring.files import check_files, count_signing_keys, memory_for, way_to
 from memproxy.wiring.state import make_state
+
+app = typer.Typer()
 
 TIMEOUT_S = 10.0
 MODELS_FROM = "https://huggingface.co"
@@ -117,14 +122,17 @@ async def check_state(settings: Settings, home: Path) -> Finding:
 
 async def check_store(settings: Settings, home: Path) -> Finding:
     """The store opens, and was built with the configured embedder."""
-    store = make_store(settings, home, make_embedder(settings, home))
+    store = None
     try:
+        check_files(settings)
+        store = make_store(settings, home, make_embedder(settings, home))
         await store.open(None)
         points = await store.points()
     except MemproxyError as error:
         return Finding("store", False, error.message)
     finally:
-        await store.close()
+        if store is not None:
+            await store.close()
     return Finding("store", True, f"{settings.store.backend}: {points} points")
 
 
@@ -196,25 +204,13 @@ async def findings(settings: Settings, home: Path) -> list[Finding]:
 def _held(settings: Settings, home: Path) -> Finding | None:
     """Why the files of state and store are left alone: a server works with them, or they cannot be opened."""
     try:
-        holder = _served_by(settings, home)
+        with locked(settings, home):
+            return None
+    except AlreadyServed as error:
+        holder = error.message.partition(" Stop that one first")[0]
+        return Finding("store", None, f"{holder} Its /readyz says how they are.")
     except ConfigError as error:
         return Finding("store", False, error.message)
-    return Finding("store", None, f"{holder} Its /readyz says how they are.") if holder is not None else None
-
-
-def _served_by(settings: Settings, home: Path) -> str | None:
-    """Who serves this store just now; its files are then left alone."""
-    paths = [state_path(settings.state, home)]
-    if settings.store.backend == "edge":
-        paths.append(store_path(settings.store, home))
-    for path in paths:
-        lock = InstanceLock(path)
-        try:
-            lock.acquire()
-        except AlreadyServed as error:
-            return error.message.partition(" Stop that one first")[0]
-        lock.release()
-    return None
 
 
 def run_check(config: Path | None, console: Console | None = None, *, as_json: bool = False) -> int:
@@ -238,3 +234,10 @@ def run_check(config: Path | None, console: Console | None = None, *, as_json: b
         console.print(f"{marks[finding.works]} {finding.part:9}", end=" ", highlight=False)
         console.print(finding.text, markup=False, highlight=False, soft_wrap=True)
     return 0 if works else 1
+
+
+@app.command()
+def check(config: Config = None, tenant: Whole = None, *, json: Json = False) -> None:
+    """Check configuration, upstream, state, store and embedder; each with a line and a remedy."""
+    told_of_all(tenant, "check")
+    raise typer.Exit(run_check(config, as_json=json))

@@ -7,22 +7,25 @@ import contextlib
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import httpx
 
 from memproxy.auth import ANONYMOUS, encode_identity
 from memproxy.core.audit import COMMAND_LINE
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
-from memproxy.engine.app import build_app
-from memproxy.engine.engine import Engine
-from memproxy.engine.readiness import REFUSED
 from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
-from memproxy.serve.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock
+from memproxy.serve.instance import ENGINE_SOCKET, AlreadyServed, locked
 from memproxy.settings import Settings
-from memproxy.settings.home import home_dir, secret, state_path, store_path
-from memproxy.wiring.engine import make_engine
+from memproxy.settings.home import home_dir, secret
+
+if TYPE_CHECKING:
+    from memproxy.engine.engine import Engine
+    from memproxy.stores.sqlite_state import SqliteState
+
+POLL_S = 0.3
+"""Between two looks at how far the engine is."""
 
 CALL_TIMEOUT_S = 120.0
 OPEN_TIMEOUT_S = 60.0
@@ -47,7 +50,7 @@ def without_learning(settings: Settings) -> Settings:
 class Installation:
     """Calls of the memory API. ``in_process`` is the engine when it runs in this process."""
 
-    def __init__(self, client: httpx.AsyncClient, settings: Settings, in_process: Engine | None) -> None:
+    def __init__(self, client: httpx.AsyncClient, settings: Settings, in_process: "Engine | None") -> None:
         self._client = client
         self._settings = settings
         self.in_process = in_process
@@ -102,22 +105,37 @@ async def installation(settings: Settings, *, refused_too: bool = False) -> Asyn
         AlreadyServed: another process has the store and answers no calls.
         StoreUnavailable, ConfigError: state or store cannot be opened.
     """
-    home = home_dir()
-    with contextlib.ExitStack() as held:
-        try:
-            _hold(held, settings, home)
-        except AlreadyServed as served:
-            if served.folder is None or not (served.folder / ENGINE_SOCKET).exists():
-                raise
-            socket = served.folder / ENGINE_SOCKET
-            async with _client(httpx.AsyncHTTPTransport(uds=str(socket))) as client:
-                yield Installation(client, settings, None)
-            return
-        async with (
-            _engine(settings, home, refused_too=refused_too) as engine,
-            _client(httpx.ASGITransport(build_app(engine))) as client,
-        ):
-            yield Installation(client, settings, engine)
+    try:
+        with holding(settings):
+            async with _engine(settings, refused_too=refused_too) as here:
+                yield here
+    except AlreadyServed as served:
+        if served.folder is None or not (served.folder / ENGINE_SOCKET).exists():
+            raise
+        async with _client(httpx.AsyncHTTPTransport(uds=str(served.folder / ENGINE_SOCKET))) as client:
+            yield Installation(client, settings, None)
+
+
+@contextlib.asynccontextmanager
+async def opened_state(settings: Settings) -> AsyncIterator["SqliteState"]:
+    """The state store of these settings, for what needs no engine.
+
+    Raises:
+        StateUnavailable: it cannot be opened.
+    """
+    from memproxy.wiring.state import make_state  # noqa: PLC0415 - not where a server runs and does the work
+
+    state = make_state(settings, home_dir())
+    await state.open()
+    try:
+        yield state
+    finally:
+        await state.close()
+
+
+def piece_of_path(name: str) -> str:
+    """A name as a piece of a path. ``.`` and ``..`` would be taken for steps, the second out of where it stands."""
+    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
 
 
 @contextlib.contextmanager
@@ -127,24 +145,10 @@ def holding(settings: Settings) -> Iterator[None]:
     Raises:
         AlreadyServed: one is running.
     """
-    with contextlib.ExitStack() as held:
-        _hold(held, settings, home_dir())
+    with locked(settings, home_dir()) as locks:
+        for lock in locks:
+            lock.announce("no address: a command that ends by itself")
         yield
-
-
-def _hold(held: contextlib.ExitStack, settings: Settings, home: Path) -> None:
-    """Keep a server from starting on the store while we have it."""
-    for path in _guarded(settings, home):
-        lock = InstanceLock(path)
-        lock.acquire()
-        held.callback(lock.release)
-        lock.announce("no address: a command that ends by itself")
-
-
-def _guarded(settings: Settings, home: Path) -> Iterator[Path]:
-    yield state_path(settings.state, home)
-    if settings.store.backend == "edge":
-        yield store_path(settings.store, home)
 
 
 def _client(transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
@@ -152,32 +156,34 @@ def _client(transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
 
 
 @contextlib.asynccontextmanager
-async def _engine(settings: Settings, home: Path, *, refused_too: bool) -> AsyncIterator[Engine]:
-    engine = make_engine(settings, home, secret(os.environ, home))
-    await engine.start()
-    try:
-        await _open(engine, refused_too=refused_too)
-        yield engine
-    finally:
-        await engine.close(CLOSE_GRACE_S)
-
-
-async def _open(engine: Engine, *, refused_too: bool) -> None:
-    """Wait until it is open (``refused_too``: or its store refused).
+async def _engine(settings: Settings, *, refused_too: bool) -> AsyncIterator[Installation]:
+    """An engine in this process, once it is open (``refused_too``: or its store refused).
 
     Raises:
         ConfigError: the store is refused.
         StoreUnavailable: something does not open within `OPEN_TIMEOUT_S`.
     """
-    until = asyncio.get_running_loop().time() + OPEN_TIMEOUT_S
-    while True:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(engine.wait_open(), 0.2)
-            return
-        parts = engine.readiness()
-        if parts["store"].startswith(REFUSED):
-            if refused_too:
-                return
-            raise ConfigError(parts["store"].removeprefix(f"{REFUSED}: "))
-        if asyncio.get_running_loop().time() > until:
-            raise StoreUnavailable(f"The store does not open: state {parts['state']}, store {parts['store']}.")
+    from memproxy.engine.app import build_app  # noqa: PLC0415 - a second that no command needs beside a server
+    from memproxy.engine.readiness import REFUSED  # noqa: PLC0415 - the same
+    from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
+
+    home = home_dir()
+    engine = make_engine(settings, home, secret(os.environ, home))
+    await engine.start()
+    try:
+        until = asyncio.get_running_loop().time() + OPEN_TIMEOUT_S
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(engine.wait_open(), 0.2)
+                break
+            parts = engine.readiness()
+            if parts["store"].startswith(REFUSED):
+                if refused_too:
+                    break
+                raise ConfigError(parts["store"].removeprefix(f"{REFUSED}: "))
+            if asyncio.get_running_loop().time() > until:
+                raise StoreUnavailable(f"The store does not open: state {parts['state']}, store {parts['store']}.")
+        async with _client(httpx.ASGITransport(build_app(engine))) as client:
+            yield Installation(client, settings, engine)
+    finally:
+        await engine.close(CLOSE_GRACE_S)

@@ -1,14 +1,27 @@
-"""Commands about keys: proxy keys, the hash that names a key's tenant, the master key of encryption."""
+"""``memproxy keys``: proxy keys, the hash that names a key's tenant, the master key of encryption.
+
+Proxy keys are made, listed and revoked in the state store, which relays look into by themselves: no server is asked.
+"""
 
 import asyncio
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
+from memproxy.auth import default_user, key_hash
+from memproxy.auth.identity import ACT_AS_USER
+from memproxy.auth.keys import RECORD_SECONDS
+from memproxy.commands.installation import opened_state
 from memproxy.commands.options import Config, Json, OneTenant, Unread, a_name, a_text, quiet_settings, show
-from memproxy.core.proxykey import PERMISSIONS
+from memproxy.core.audit import COMMAND_LINE, AuditEntry
+from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, hashed, is_hash, new_key
 from memproxy.errors import ConfigError
+from memproxy.settings import Settings
+from memproxy.settings.home import home_dir, secret, state_path
 
 app = typer.Typer(help="Keys and what stands for them.", no_args_is_help=True)
 
@@ -34,9 +47,6 @@ def keys_hash(
     json: Json = False,
 ) -> None:
     """Print the hash of an API key (an argument, or read from standard input), to name its tenant in auth.tenants."""
-    from memproxy.auth import key_hash  # noqa: PLC0415 - other commands start faster without it
-    from memproxy.settings.home import home_dir, secret  # noqa: PLC0415 - the same
-
     given = (key if key not in (None, "-") else _asked_key()).strip()
     if not given:
         raise ConfigError("No key was given: pipe it in, type it when asked, or give it as the argument.")
@@ -98,20 +108,15 @@ def keys_new(
     json: Json = False,
 ) -> None:
     """Make a proxy key (auth.mode: keys). It is printed once; only its hash is kept."""
-    from memproxy.commands import proxykeys  # noqa: PLC0415 - other commands start faster without it
-
-    asked = proxykeys.Asked(
-        tenant=tenant, user=user, project=project, name=name, permissions=permission or (), days=days
-    )
-    key, record = proxykeys.made(asked)
+    key, record = made(tenant, user=user, project=project, name=name, permissions=permission or (), days=days)
     settings = None if config_entry else quiet_settings(config)
     if settings is None:
-        typer.echo(proxykeys.config_entry(record), err=True)
+        typer.echo(_config_entry(record), err=True)
     else:
-        asyncio.run(proxykeys.keep(settings, record))
-    if (warning := proxykeys.without_memory(record, settings)) is not None:
+        asyncio.run(_keep(settings, record))
+    if (warning := _without_memory(record, settings)) is not None:
         typer.echo(warning, err=True)
-    show({"key": key} | proxykeys.shown(record), [key], as_json=json)
+    show({"key": key} | _shown(record), [key], as_json=json)
 
 
 @app.command("list")
@@ -122,10 +127,8 @@ def keys_list(
     json: Json = False,
 ) -> None:
     """List the proxy keys that were made here; their ids, never the keys."""
-    from memproxy.commands import proxykeys  # noqa: PLC0415 - other commands start faster without it
-
-    found = asyncio.run(proxykeys.listed(quiet_settings(config), tenant))
-    show({"data": [proxykeys.shown(one) for one in found]}, map(proxykeys.line, found), as_json=json)
+    found = asyncio.run(_listed(quiet_settings(config), tenant))
+    show({"data": [_shown(one) for one in found]}, map(line, found), as_json=json)
 
 
 @app.command("revoke")
@@ -140,10 +143,7 @@ def keys_revoke(
     json: Json = False,
 ) -> None:
     """End a proxy key's validity; every relay knows within seconds."""
-    from memproxy.auth.keys import RECORD_SECONDS  # noqa: PLC0415 - the same
-    from memproxy.commands import proxykeys  # noqa: PLC0415 - other commands start faster without it
-
-    if not asyncio.run(proxykeys.revoke(quiet_settings(config), key_id, tenant)):
+    if not asyncio.run(_revoke(quiet_settings(config), key_id, tenant)):
         of = f" of tenant {tenant}" if tenant is not None else ""
         raise ConfigError(f"There is no valid key of id {key_id!r}{of}; memproxy keys list shows them.")
     line = f"{key_id} is revoked; a server that runs takes it for {RECORD_SECONDS:.0f} more seconds at most."
@@ -153,7 +153,7 @@ def keys_revoke(
 @app.command("master")
 def keys_master(*, json: Json = False) -> None:
     """Print a new master key for MEMPROXY_MASTER_KEY (privacy.encrypt). Keep it apart from the data and its backups."""
-    from memproxy.stores.sealing import new_master_key  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.stores.sealing import new_master_key  # noqa: PLC0415 - cryptography, which the others do not need
 
     made = new_master_key()
     show({"master_key": made}, [made], as_json=json)
@@ -165,7 +165,122 @@ def keys_rewrap(config: Config = None, *, json: Json = False) -> None:
 
     Start a running server with both keys before.
     """
-    from memproxy.commands import masterkey  # noqa: PLC0415 - other commands start faster without it
-
-    count = asyncio.run(masterkey.rewrap(quiet_settings(config)))
+    count = asyncio.run(_rewrap(quiet_settings(config)))
     show({"data_keys": count}, [f"{count} data key{'' if count == 1 else 's'} wrapped anew."], as_json=json)
+
+
+def made(
+    tenant: str,
+    *,
+    user: str | None = None,
+    project: str | None = None,
+    name: str = "",
+    permissions: Sequence[str] = (),
+    days: int | None = None,
+) -> tuple[str, KeyRecord]:
+    """A new key and its record; nothing is kept yet."""
+    key, key_id = new_key()
+    now = datetime.now(UTC)
+    record = KeyRecord(
+        id=key_id,
+        tenant=tenant,
+        hash=hashed(key),
+        created_at=now,
+        name=name,
+        user=user,
+        project=project,
+        permissions=frozenset(permissions) or DEFAULT_PERMISSIONS,
+        expires_at=now + timedelta(days=days) if days else None,
+    )
+    return key, record
+
+
+def _without_memory(record: KeyRecord, settings: Settings | None) -> str | None:
+    """Why requests with this key have no memory, and what to do; None: they have. ``settings`` None: not known."""
+    if settings is not None and settings.auth.mode != "keys":
+        return f"auth.mode is {settings.auth.mode}: proxy keys open nothing. Set it to keys."
+    if "chat" not in record.permissions:
+        return None  # it is for the memory API
+    named = record.user is not None or ACT_AS_USER in record.permissions
+    if named or (settings is not None and default_user(settings.auth, settings.server) is not None):
+        return None
+    return (
+        "Chat with this key has no memory, as it says of no request whose it is: make it for one user (--user U), let "
+        f"requests name their user (--permission chat --permission {ACT_AS_USER}), or set auth.unnamed_user."
+    )
+
+
+async def _keep(settings: Settings, record: KeyRecord) -> None:
+    """Make the key known to every relay of this state."""
+    async with opened_state(settings) as state:
+        await state.add_proxy_key(record)
+        await state.note_audit([_entry("key.new", record.tenant, record.id)])
+
+
+async def _listed(settings: Settings, tenant: str | None) -> list[KeyRecord]:
+    """The keys of a tenant, or of all; those of the configuration are not among them."""
+    async with opened_state(settings) as state:
+        return await state.proxy_keys(tenant)
+
+
+async def _revoke(settings: Settings, key_id: str, tenant: str | None = None) -> bool:
+    """End a key's validity, everywhere within seconds; False when there is no such valid key (of this tenant)."""
+    async with opened_state(settings) as state:
+        record = await state.proxy_key(key_id)
+        if record is None or tenant not in {None, record.tenant}:
+            return False
+        revoked = await state.revoke_proxy_key(key_id, datetime.now(UTC))
+        if revoked:
+            await state.note_audit([_entry("key.revoke", record.tenant, key_id)])
+        return revoked
+
+
+def _entry(action: str, tenant: str, key_id: str) -> AuditEntry:
+    return AuditEntry(at=datetime.now(UTC), tenant=tenant, by=COMMAND_LINE, action=action, scope={"key_id": key_id})
+
+
+def _config_entry(record: KeyRecord) -> str:
+    """The record as an entry of ``auth.keys`` in the configuration (YAML)."""
+    fields = {"id": record.id, "hash": record.hash, "tenant": record.tenant, "user": record.user}
+    fields |= {"project": record.project, "name": record.name or None}
+    lines = [f"{name}: {msgspec.json.encode(value).decode()}" for name, value in fields.items() if value is not None]
+    lines.append(f"permissions: {msgspec.json.encode(sorted(record.permissions)).decode()}")
+    return "  - " + "\n    ".join(lines)
+
+
+def _shown(record: KeyRecord) -> dict[str, Any]:
+    """One key as programs read it: everything that is kept of it but its hash."""
+    fields: dict[str, Any] = msgspec.to_builtins(record)
+    del fields["hash"]
+    return fields | {"permissions": sorted(record.permissions), "valid": record.holds(datetime.now(UTC))}
+
+
+def line(record: KeyRecord) -> str:
+    """One key as the list shows it."""
+    now = datetime.now(UTC)
+    ended = "revoked" if record.revoked_at else "" if record.holds(now) else "expired"
+    if not ended and not is_hash(record.hash):
+        ended = "of an earlier version: make it anew"
+    until = f"until {record.expires_at:%Y-%m-%d}" if record.expires_at and not ended else ended or "valid"
+    bound = [f"{what} {name}" for what, name in (("user", record.user), ("project", record.project)) if name]
+    allowed = ",".join(sorted(record.permissions))
+    return "  ".join([record.id, f"tenant {record.tenant}", *bound, allowed, until, record.name]).rstrip()
+
+
+async def _rewrap(settings: Settings) -> int:
+    """Wrap every data key by the first master key; how many were wrapped by another one.
+
+    Raises:
+        ConfigError: nothing is encrypted here, or there is no master key.
+        StateUnavailable: a key is wrapped by a master key that is not here.
+    """
+    if not settings.privacy.encrypt:
+        raise ConfigError("privacy.encrypt is off: there are no data keys to wrap.")
+    from memproxy.wiring.state import sealed_state  # noqa: PLC0415 - the whole of the state's store
+
+    state = sealed_state(settings, state_path(settings.state, home_dir()))
+    await state.open()
+    try:
+        return await state.rewrap()
+    finally:
+        await state.close()

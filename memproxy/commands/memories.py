@@ -8,10 +8,11 @@ nobody's text. The audit log says what was looked at from here (`api.audit`).
 import asyncio
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from memproxy.commands.installation import Installation, Refused, installation, piece_of_path, without_learning
 from memproxy.commands.options import (
     Config,
     Json,
@@ -25,10 +26,8 @@ from memproxy.commands.options import (
     told_forgotten,
     whose,
 )
-
-if TYPE_CHECKING:
-    from memproxy.commands.installation import Installation
-    from memproxy.settings import Settings
+from memproxy.commands.upkeep import forget as forget_user
+from memproxy.settings import Settings
 
 app = typer.Typer(help="What is remembered of a user: look, search, forget.", no_args_is_help=True)
 
@@ -66,11 +65,9 @@ def list_command(
 
 
 async def _listed(
-    settings: "Settings", tenant: str | None, user: str, query: dict[str, Any], limit: int
+    settings: Settings, tenant: str | None, user: str, query: dict[str, Any], limit: int
 ) -> tuple[list[Memory], bool]:
     """The newest memories, and whether there are more."""
-    from memproxy.commands.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
-
     found: list[Memory] = []
     cursor: str | None = None
     async with installation(without_learning(settings)) as here:
@@ -101,9 +98,7 @@ def search(
     _end_if_nothing(found, user, tenant)
 
 
-async def _searched(settings: "Settings", tenant: str | None, user: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    from memproxy.commands.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
-
+async def _searched(settings: Settings, tenant: str | None, user: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     async with installation(without_learning(settings)) as here:
         told = await here.call("POST", "/v1/memory/search", tenant=tenant, user=user, json=body)
     found: list[dict[str, Any]] = told["data"]
@@ -124,12 +119,10 @@ def show_command(
     show(told, _sheet(told), as_json=json)
 
 
-async def _shown(settings: "Settings", tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
-    from memproxy.commands.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
-
+async def _shown(settings: Settings, tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
     async with installation(without_learning(settings)) as here:
-        memory = await here.call("GET", f"/v1/memory/{_piece(memory_id)}", tenant=tenant, user=user)
-        path = f"/v1/memory/{_piece(memory['id'])}/history"
+        memory = await here.call("GET", f"/v1/memory/{piece_of_path(memory_id)}", tenant=tenant, user=user)
+        path = f"/v1/memory/{piece_of_path(memory['id'])}/history"
         history = (await here.call("GET", path, tenant=tenant, user=user))["data"]
         names = [name for name in memory["turn_ids"] if name != memory["id"]]
         found = {name: await _turn(here, tenant, user, name) for name in names}
@@ -138,12 +131,10 @@ async def _shown(settings: "Settings", tenant: str | None, user: str, memory_id:
     return {"memory": memory, "history": history, "sources": sources, "gone": gone}
 
 
-async def _turn(here: "Installation", tenant: str | None, user: str, name: str) -> Memory | None:
+async def _turn(here: Installation, tenant: str | None, user: str, name: str) -> Memory | None:
     """A message that a memory comes from; None: it was forgotten, or has expired."""
-    from memproxy.commands.installation import Refused  # noqa: PLC0415 - as above
-
     try:
-        turn: Memory = await here.call("GET", f"/v1/memory/{_piece(name)}", tenant=tenant, user=user)
+        turn: Memory = await here.call("GET", f"/v1/memory/{piece_of_path(name)}", tenant=tenant, user=user)
     except Refused as refused:
         if refused.status != 404:
             raise
@@ -170,30 +161,20 @@ def forget(
 
     With a message goes what was learned from it alone.
     """
-    from memproxy.commands import upkeep  # noqa: PLC0415 - other commands start faster without it
-
     settings = quiet_settings(config)
     what = f"{', '.join(memory_ids)} of user {user!r}" if memory_ids else f"everything of user {user!r}"
-    whole = partial(upkeep.forget, settings, tenant=tenant, user=user, session=None)
+    whole = partial(forget_user, settings, tenant=tenant, user=user, session=None)
     forgetting = partial(_forgotten, settings, tenant, user, memory_ids) if memory_ids else whole
     told_forgotten(forgetting, what, tenant, yes=yes, as_json=json)
 
 
-async def _forgotten(settings: "Settings", tenant: str | None, user: str, memory_ids: list[str]) -> int:
-    from memproxy.commands.installation import installation, without_learning  # noqa: PLC0415 - other commands start faster
-
+async def _forgotten(settings: Settings, tenant: str | None, user: str, memory_ids: list[str]) -> int:
     gone = 0
     async with installation(without_learning(settings)) as here:
         for memory_id in dict.fromkeys(memory_ids):
-            told = await here.call("DELETE", f"/v1/memory/{_piece(memory_id)}", tenant=tenant, user=user)
+            told = await here.call("DELETE", f"/v1/memory/{piece_of_path(memory_id)}", tenant=tenant, user=user)
             gone += int(told["deleted"])
     return gone
-
-
-def _piece(memory_id: str) -> str:
-    from memproxy.commands.upkeep import piece_of_path  # noqa: PLC0415 - as above
-
-    return piece_of_path(memory_id)
 
 
 def _end_if_nothing(found: list[Any], user: str, tenant: str | None) -> None:

@@ -4,9 +4,11 @@ installation is meant.
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,6 +17,8 @@ from memproxy import __version__, logs
 from memproxy.errors import RequestError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from memproxy.settings import Settings
 
 
@@ -163,14 +167,15 @@ def _tell_version(ctx: Any, args: list[str]) -> None:
         ctx.exit()
 
 
-def everywhere(app: typer.Typer) -> None:
-    """Have every command of ``app``, and of what is below it, be a `Command`."""
+def everywhere(app: typer.Typer) -> typer.Typer:
+    """``app``, every command of which, and of what is below it, is a `Command`."""
+    app.info.cls = Group
     for command in app.registered_commands:
         command.cls = Command
     for group in app.registered_groups:
-        group.cls = Group
         if group.typer_instance is not None:
             everywhere(group.typer_instance)
+    return app
 
 
 def quiet_settings(config: Path | None) -> "Settings":
@@ -190,3 +195,41 @@ def told_of_all(tenant: str | None, what: str) -> None:
     """Say, where a tenant is named, that all tenants are concerned: nobody is to take the one for the other."""
     if tenant is not None:
         typer.echo(f"--tenant {tenant}: {what} concerns the whole installation, every tenant.", err=True)
+
+
+class Show(Protocol):
+    """Tells how far it is."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """``done`` of ``total`` steps."""
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Show]:
+    """A progress bar on a terminal, a line now and then elsewhere."""
+    from rich.console import Console  # noqa: PLC0415 - `serve` does without
+    from rich.progress import Progress  # noqa: PLC0415 - the same
+
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield _lines(console, what)
+        return
+    with Progress(console=console) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield show
+
+
+def _lines(console: "Console", what: str) -> Show:
+    told: set[int] = set()
+
+    def show(done: int, total: int) -> None:
+        tenth = done * 10 // total if total else 10
+        if tenth not in told:
+            told.add(tenth)
+            console.print(f"{what}: {done:,} of {total:,}", highlight=False)
+
+    return show

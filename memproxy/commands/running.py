@@ -1,6 +1,5 @@
-"""Commands about the proxy itself: run it, try it, look at it."""
+"""``memproxy serve``, ``demo`` and ``version``."""
 
-import asyncio
 import os
 from functools import partial
 from typing import Annotated
@@ -8,7 +7,9 @@ from typing import Annotated
 import typer
 
 from memproxy import __version__, logs
-from memproxy.commands.options import Config, Json, OneTenant, Unread, Whole, quiet_settings, show, told_of_all
+from memproxy.commands.options import Config, Json, Unread, Whole, show, told_of_all
+
+app = typer.Typer()
 
 
 def _upstream_address(given: str | None) -> str | None:
@@ -19,7 +20,7 @@ def _upstream_address(given: str | None) -> str | None:
     """
     if given is None:
         return None
-    from memproxy.settings import http_address  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.settings import http_address  # noqa: PLC0415 - `version` starts faster without it
 
     try:
         return http_address(given)
@@ -27,6 +28,7 @@ def _upstream_address(given: str | None) -> str | None:
         raise typer.BadParameter(f"{given!r} {error}.") from error
 
 
+@app.command()
 def serve(
     config: Config = None,
     upstream: Annotated[
@@ -37,7 +39,7 @@ def serve(
     tenant: Whole = None,
 ) -> None:
     """Run the proxy."""
-    from memproxy.serve import supervisor  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.serve import supervisor  # noqa: PLC0415 - `version` starts faster without it
     from memproxy.settings.loading import load_settings  # noqa: PLC0415 - the same
 
     overrides = {"upstream.base_url": upstream, "server.host": host, "server.port": port}
@@ -48,6 +50,7 @@ def serve(
     supervisor.serve(settings, dict(os.environ), read)
 
 
+@app.command()
 def demo(
     *,
     serve: Annotated[bool, typer.Option("--serve", help="Leave it running, to be tried by hand.")] = False,
@@ -55,34 +58,13 @@ def demo(
     tenant: Whole = None,
 ) -> None:
     """Show memory at work: two sessions with a scripted model, a kill in between. No key, no network."""
-    from memproxy.demo.story import run_demo  # noqa: PLC0415 - other commands start faster without it
+    from memproxy.demo.story import run_demo  # noqa: PLC0415 - `version` starts faster without it
 
     told_of_all(tenant, "demo")
     raise typer.Exit(run_demo(serve=serve))
 
 
-def check(config: Config = None, tenant: Whole = None, *, json: Json = False) -> None:
-    """Check configuration, upstream, state, store and embedder; each with a line and a remedy."""
-    from memproxy.commands.check import run_check  # noqa: PLC0415 - other commands start faster without it
-
-    told_of_all(tenant, "check")
-    raise typer.Exit(run_check(config, as_json=json))
-
-
-def audit(
-    tenant: OneTenant = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Newest entries to show.")] = 100,
-    config: Config = None,
-    *,
-    json: Json = False,
-) -> None:
-    """Show the audit log: administrative and erasing operations, newest first; never content."""
-    from memproxy.commands import proxykeys  # noqa: PLC0415 - other commands start faster without it
-
-    found = asyncio.run(proxykeys.audited(quiet_settings(config), tenant, limit))
-    show({"data": found}, map(proxykeys.audit_line, found), as_json=json)
-
-
+@app.command()
 def version(config: Unread = None, tenant: Whole = None, *, json: Json = False) -> None:  # noqa: ARG001 - every command takes both
     """Print the version."""
     show({"version": __version__}, [__version__], as_json=json)

@@ -1,26 +1,154 @@
-"""What the command line does with an installation's memory: learn what waits (``mine``), forget (``forget``), and write
-all of it anew for another embedder (``reindex``).
+"""Commands on an installation's whole memory: learn what waits (``mine``), write all of it anew for another embedder
+(``reindex``), ``forget``, ``prune``, and look at the ``audit`` log.
 """
 
 import asyncio
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
-from urllib.parse import quote
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
-from rich.console import Console
-from rich.progress import Progress
+import typer
 
-from memproxy.commands.installation import Installation, installation, without_learning
-from memproxy.core.protocol import LEARNING_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
-from memproxy.errors import ConfigError, MemproxyError
+from memproxy.commands.installation import (
+    POLL_S,
+    Installation,
+    installation,
+    opened_state,
+    piece_of_path,
+    without_learning,
+)
+from memproxy.commands.options import (
+    Config,
+    Json,
+    OneTenant,
+    OneUser,
+    Show,
+    Tenant,
+    User,
+    Whole,
+    Yes,
+    a_name,
+    progress,
+    quiet_settings,
+    show,
+    told_forgotten,
+    told_of_all,
+)
+from memproxy.core.audit import AuditEntry
+from memproxy.core.protocol import LEARNING_PATH, PRUNE_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
+from memproxy.errors import ConfigError, MemproxyError, NotBuilt
 from memproxy.settings import Settings
 
-POLL_S = 0.3
+app = typer.Typer()
+
 STALLED_AFTER_S = 180.0
 """Longer than the longest pause between two tries of a row: what has not moved by then waits for something."""
+
+
+@app.command("mine")
+def mine_command(
+    config: Config = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant", help="Until nothing of this tenant waits; by default of all.", metavar="T", callback=a_name
+        ),
+    ] = None,
+    *,
+    retry_parked: Annotated[
+        bool, typer.Option("--retry-parked", help="Also try again what was given up after its retries.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Index and learn from everything that waits, then exit; with a server running, have it do so."""
+    settings = quiet_settings(config)
+    with progress("learning") as told:
+        left = asyncio.run(mine(settings, told, tenant=tenant, retry_parked=retry_parked))
+    parked = f"; {left.parked} rows had been given up (GET /v1/memory/activity says why)" if left.parked else ""
+    of = f"of tenant {tenant} " if tenant is not None else ""
+    show(left, [f"Nothing {of}waits any more{parked}."], as_json=json)
+
+
+@app.command(hidden=True)  # the contract names it; it is not built yet (`NotBuilt`)
+def dream(
+    user: OneUser = None,  # noqa: ARG001
+    tenant: Tenant = None,  # noqa: ARG001 - the options are there, the work is not
+    config: Config = None,
+) -> None:
+    """Consolidate what is remembered. Not built yet: it ends with 1 and changes nothing."""
+    quiet_settings(config)
+    raise NotBuilt(
+        "dream (consolidation) is not built in this version; nothing was changed. What is learned from a conversation "
+        "is merged and superseded when it is learned, and `memproxy prune` erases what has expired."
+    )
+
+
+@app.command("reindex")
+def reindex_command(config: Config = None, tenant: Whole = None, *, json: Json = False) -> None:
+    """Write all memories anew with the configured embedder, then switch to them.
+
+    Needed after embedding.model or embedding.dimension changed. With a server running (started with that
+    configuration) it does the work and goes on serving; writes meanwhile are not lost. Broken off, it goes on where it
+    was when it is run again.
+    """
+    settings = quiet_settings(config)
+    told_of_all(tenant, "reindex")
+    with progress("reindexing") as shows:
+        told = asyncio.run(reindex(settings, shows))
+    kept = f", {told.kept} of them by an earlier run" if told.kept else ""
+    lines = [f"{told.done} memories reindexed{kept}; the new collection is in use."]
+    if told.damaged:
+        lines.append(f"{told.damaged} could not be read and are left out; the log names them.")
+    show({"reindexed": told.done, "kept": told.kept, "damaged": told.damaged}, lines, as_json=json)
+
+
+@app.command("forget")
+def forget_command(
+    user: User,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Undo this conversation alone.", metavar="S", callback=a_name)
+    ] = None,
+    tenant: Tenant = None,
+    config: Config = None,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Forget everything of a user, or undo one conversation. It cannot be taken back."""
+    settings = quiet_settings(config)
+    what = f"session {session!r} of user {user!r}" if session is not None else f"everything of user {user!r}"
+    forgetting = partial(forget, settings, tenant=tenant, user=user, session=session)
+    told_forgotten(forgetting, what, tenant, yes=yes, as_json=json)
+
+
+@app.command("prune")
+def prune_command(
+    user: OneUser = None,
+    tenant: Tenant = None,
+    config: Config = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would go, and change nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Erase what has expired or is over the limit (retention) now, of everybody or of one user."""
+    gone = asyncio.run(prune(quiet_settings(config), tenant=tenant, user=user, dry_run=dry_run))
+    told = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
+    count, became = sum(gone.values()), "would go" if dry_run else "pruned"
+    result = {"pruned": count, "reasons": gone, "dry_run": dry_run}
+    show(result, [f"{count} memories {became}{f' ({told})' if told else ''}."], as_json=json)
+
+
+@app.command()
+def audit(
+    tenant: OneTenant = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Newest entries to show.")] = 100,
+    config: Config = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Show the audit log: administrative and erasing operations, newest first; never content."""
+    found = asyncio.run(_audited(quiet_settings(config), tenant, limit))
+    show({"data": found}, map(_audit_line, found), as_json=json)
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,13 +163,6 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     def steps(self) -> int:
         """Rows and sessions together."""
         return self.index + self.learn + self.sessions
-
-
-class Show(Protocol):
-    """Tells how far it is."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """``done`` of ``total`` steps."""
 
 
 async def mine(settings: Settings, show: Show, *, tenant: str | None = None, retry_parked: bool = False) -> Left:
@@ -107,11 +228,6 @@ async def forget(settings: Settings, *, tenant: str | None, user: str, session: 
     return int(told["deleted"])
 
 
-def piece_of_path(name: str) -> str:
-    """A name as a piece of a path. ``.`` and ``..`` would be taken for steps, the second out of where it stands."""
-    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
-
-
 async def reindex(settings: Settings, show: Show) -> ReindexTold:
     """Write every memory into a new collection with the configured embedder, and switch to it.
 
@@ -141,29 +257,31 @@ async def _told(here: Installation, method: str, **arguments: Any) -> ReindexTol
     return msgspec.convert(await here.call(method, REINDEX_PATH, **arguments), ReindexTold)
 
 
-@contextmanager
-def progress(what: str) -> Iterator[Show]:
-    """A progress bar on a terminal, a line now and then elsewhere."""
-    console = Console(file=sys.stderr)
-    if not console.is_terminal:
-        yield _lines(console, what)
-        return
-    with Progress(console=console) as bar:
-        task = bar.add_task(what, total=None)
+async def prune(settings: Settings, *, tenant: str | None, user: str | None, dry_run: bool) -> dict[str, int]:
+    """What was pruned (or would be), by reason.
 
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+    Raises:
+        MemproxyError: it could not be done; the message says why.
+    """
+    async with installation(without_learning(settings)) as here:
+        if here.in_process is not None:
+            await here.in_process.pause_pruning()
+        if user is not None:
+            body = {"user_id": user, "dry_run": dry_run}
+            told: Any = await here.call("POST", "/v1/memory/prune", tenant=tenant, user=user, json=body)
+            return dict(told["reasons"])
+        params = {"dry_run": str(dry_run).lower(), "everybody": str(tenant is None).lower()}
+        told = await here.call("POST", PRUNE_PATH, tenant=tenant, params=params)
+        return dict(told["pruned"])
 
-        yield show
+
+async def _audited(settings: Settings, tenant: str | None, limit: int) -> list[AuditEntry]:
+    """The newest entries of the audit log, of a tenant or of all, newest first."""
+    async with opened_state(settings) as state:
+        return [one.entry for one in await state.audit(tenant, before=None, limit=limit)]
 
 
-def _lines(console: Console, what: str) -> Show:
-    told: set[int] = set()
-
-    def show(done: int, total: int) -> None:
-        tenth = done * 10 // total if total else 10
-        if tenth not in told:
-            told.add(tenth)
-            console.print(f"{what}: {done:,} of {total:,}", highlight=False)
-
-    return show
+def _audit_line(entry: AuditEntry) -> str:
+    """One entry as the command line shows it."""
+    about = [f"{name}={value}" for name, value in (*entry.scope.items(), *entry.counts.items())]
+    return "  ".join([f"{entry.at:%Y-%m-%dT%H:%M:%SZ}", f"tenant {entry.tenant}", entry.by, entry.action, *about])

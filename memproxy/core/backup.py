@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 VERSION = 2
-"""Of the form. In 2 each file is packed by zstd and named ``NAME.zst``; in 1 it is as it was, holes written in full."""
+"""Of the form: each file is packed by zstd and named ``NAME.zst``."""
 
 PACKED = ".zst"
 MANIFEST = "manifest.json"
@@ -16,7 +16,7 @@ SECRET = "secret"  # noqa: S105 - a file's name
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file of the backup, unpacked: its size in bytes and its SHA-256 in hex. ``packed`` is its size in the backup's
-    folder; 0 in a backup of version 1.
+    folder.
     """
 
     size: int
@@ -43,8 +43,4 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> int:
         """Bytes of the files in the backup's folder."""
-        return sum(one.packed or one.size for one in self.files.values())
-
-    def stored_as(self, name: str) -> str:
-        """The path, in the backup's folder, of the file that is called so."""
-        return name if self.version == 1 else name + PACKED
+        return sum(one.packed for one in self.files.values())

@@ -11,7 +11,7 @@ import pytest
 
 from memproxy.auth import Authenticator, Headers, chat_user, make_authenticator, require, resolve_project, resolve_user
 from memproxy.auth.keys import KeysAuthenticator
-from memproxy.commands import proxykeys
+from memproxy.commands import keys
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord, hashed, id_of, is_hash, matches, new_key
 from memproxy.errors import Forbidden, StateUnavailable, Unauthenticated
@@ -281,8 +281,8 @@ def test_hashes_differ_for_the_same_key_and_damaged_ones_match_nothing() -> None
 
 
 def test_a_key_of_an_earlier_version_is_listed_as_one_to_make_anew() -> None:
-    key, record = proxykeys.made(proxykeys.Asked(tenant="acme"))
+    key, record = keys.made(tenant="acme")
     assert matches(key, record.hash)
-    assert "valid" in proxykeys.line(record)
+    assert "valid" in keys.line(record)
     earlier = msgspec.structs.replace(record, hash="scrypt$16384$8$1$c2FsdHNhbHQ=$aGFzaA==")
-    assert "make it anew" in proxykeys.line(earlier)
+    assert "make it anew" in keys.line(earlier)

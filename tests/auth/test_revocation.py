@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.auth import Headers, make_authenticator
-from memproxy.commands import proxykeys
+from memproxy.commands import keys
 from memproxy.errors import Unauthenticated
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
@@ -17,7 +17,7 @@ async def test_a_key_revoked_elsewhere_ends_at_once(tmp_path: Path) -> None:
     await serving.open()
     await other.open()
     try:
-        key, record = proxykeys.made(proxykeys.Asked(tenant="acme"))
+        key, record = keys.made(tenant="acme")
         await other.add_proxy_key(record)
         settings = Settings.model_validate({"auth": {"mode": "keys"}})
         known = make_authenticator(settings.auth, settings.server, b"s", serving.proxy_key, serving.news)

@@ -12,7 +12,7 @@ import jwt
 import pytest
 import yaml
 
-from memproxy.commands import proxykeys
+from memproxy.commands import keys
 from tests.e2e.talk import body, chat
 from tests.support.answers import chat_events, stream
 from tests.support.proxy import Proxy, merged, running_proxy
@@ -26,7 +26,7 @@ TAKEN = "goes on with the reloaded configuration"
 
 def key_for(tenant: str) -> tuple[str, dict[str, Any]]:
     """A key, and its entry in ``auth.keys``."""
-    key, record = proxykeys.made(proxykeys.Asked(tenant=tenant))
+    key, record = keys.made(tenant=tenant)
     return key, {"id": record.id, "hash": record.hash, "tenant": tenant}
 
 

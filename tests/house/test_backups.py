@@ -13,13 +13,14 @@ import pytest
 import zstandard
 
 from memproxy.commands import upkeep
-from memproxy.commands.backups import Made, backup, dated
+from memproxy.commands.backup import Made, backup, dated
 from memproxy.commands.installation import holding
-from memproxy.commands.restores import Finding, restore, restoring
+from memproxy.commands.options import Show
+from memproxy.commands.restore import Finding, require, restoring
 from memproxy.core.backup import MANIFEST, PACKED, STATE, BackedUp, Manifest
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
-from memproxy.serve.supervisor import AlreadyServed
+from memproxy.serve.instance import AlreadyServed
 from memproxy.settings import EmbeddingSettings, Settings, StoreSettings
 from memproxy.settings.home import secret
 from tests.house.test_cli_transfers import at_home, filled, quiet, run, texts
@@ -28,6 +29,13 @@ from tests.support.folders import Folders
 
 MIB = 1024 * 1024
 TOLD = {"I moved to Porto", "Biscuit is a beagle"}
+
+
+def restore(settings: Settings, folder: Path, show: Show, *, force: bool) -> list[Path]:
+    """As the command does."""
+    with restoring(settings, folder, force=force) as restoration:
+        require(restoration.look(show))
+        return restoration.run(show)
 
 
 @pytest.fixture
@@ -81,7 +89,7 @@ def replace(file: Path, content: bytes) -> None:
 def stored(saved: Path, wanted: Callable[[str], bool] = lambda name: name.startswith("store/")) -> str:
     """The path in the backup of one of its files."""
     manifest = listed_in(saved)
-    return next(manifest.stored_as(name) for name in manifest.files if wanted(name))
+    return next(name + PACKED for name in manifest.files if wanted(name))
 
 
 def put(saved: Path, name: str, content: bytes) -> None:
@@ -96,19 +104,6 @@ def put(saved: Path, name: str, content: bytes) -> None:
 
 def content_of(saved: Path, name: str) -> bytes:
     return zstandard.ZstdDecompressor().stream_reader((saved / (name + PACKED)).read_bytes()).read()
-
-
-def as_version_1(saved: Path, target: Path) -> None:
-    """The same backup in the form that memproxy wrote before: every file as it was, with its holes written in full."""
-    manifest = listed_in(saved)
-    files = {}
-    for name in manifest.files:
-        content = content_of(saved, name)
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).write_bytes(content)
-        files[name] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    written = {"version": 1, "made_at": "2026-11-01T10:00:00.123456Z", "memproxy": "0.1.0", "files": files}
-    (target / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(written)) + b"\n")
 
 
 async def kept(folder: Path, keep: int) -> Made:
@@ -293,24 +288,6 @@ async def test_every_file_can_be_read_by_the_usual_tool_and_is_what_the_manifest
         assert (saved / (name + PACKED)).stat().st_size == entry.packed
 
 
-async def test_a_backup_of_the_form_before_is_restored(known: Path, saved: Path, tmp_path: Path) -> None:
-    as_version_1(saved, tmp_path / "old")
-    await told(("ann", "s9", "said after the backup"))
-    restore(settings(), tmp_path / "old", quiet, force=True)
-    assert sum(map(sparse.data_size, filter(Path.is_file, (known / "store").rglob("*")))) < 8 * MIB
-    assert await texts() == TOLD
-
-
-async def test_a_damaged_backup_of_the_form_before_is_refused(known: Path, saved: Path, tmp_path: Path) -> None:
-    as_version_1(saved, tmp_path / "old")
-    victim = tmp_path / "old" / STATE
-    content = bytearray(victim.read_bytes())
-    content[-1] ^= 1
-    victim.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"state\.db is damaged"):
-        restore(settings(), tmp_path / "old", quiet, force=True)
-
-
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "emptied", "another's"])
 async def test_a_damaged_file_is_named_before_anything_is_touched(known: Path, saved: Path, damage: str) -> None:
     victim, whole = saved / stored(saved), (saved / stored(saved)).read_bytes()
@@ -338,10 +315,8 @@ async def test_all_that_is_in_the_way_is_said_at_once(known: Path, saved: Path) 
     assert "1,000 are free" in found["disk"].text
 
 
-async def test_the_room_that_is_asked_for_is_that_of_the_data(known: Path, saved: Path, tmp_path: Path) -> None:
-    as_version_1(saved, tmp_path / "old")
+async def test_the_room_that_is_asked_for_is_that_of_the_data(known: Path, saved: Path) -> None:
     assert looked(saved, free=16 * MIB)["disk"].works
-    assert looked(tmp_path / "old", free=16 * MIB)["disk"].works
     assert not looked(saved, free=MIB)["disk"].works
 
 
@@ -391,15 +366,9 @@ async def test_a_file_of_the_backup_before_that_is_damaged_is_written_anew(known
     assert await texts() == TOLD
 
 
-@pytest.mark.parametrize("broken", ["its manifest", "its form"])
-async def test_a_backup_before_that_is_of_no_use_is_not_built_on(known: Path, tmp_path: Path, broken: str) -> None:
+async def test_a_backup_before_that_is_of_no_use_is_not_built_on(known: Path, tmp_path: Path) -> None:
     first = await kept(tmp_path / "daily", 3)
-    if broken == "its form":
-        as_version_1(first.folder, tmp_path / "old")
-        shutil.rmtree(first.folder)
-        (tmp_path / "old").rename(first.folder)
-    else:
-        (first.folder / MANIFEST).write_text("{", "utf-8")
+    (first.folder / MANIFEST).write_text("{", "utf-8")
     assert (await kept(tmp_path / "daily", 3)).manifest.shared == 0
 
 

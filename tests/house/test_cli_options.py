@@ -51,9 +51,9 @@ def options() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
 
     def look(words: tuple[str, ...], command: Any) -> None:
-        for name, inner in getattr(command, "commands", {}).items():
-            look((*words, name), inner)
-        if not hasattr(command, "commands"):
+        for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+            look((*words, name), command.get_command(None, name))
+        if not hasattr(command, "list_commands"):
             found[" ".join(words)] = {name for one in command.params for name in one.opts}
 
     look((), typer.main.get_command(app))

@@ -16,8 +16,8 @@ from memproxy.core.protocol import READY_PATH
 from memproxy.engine.app import build_app
 from memproxy.engine.engine import Engine
 from memproxy.errors import ConfigError, MemproxyError
+from memproxy.serve.instance import ENGINE_SOCKET, InstanceLock, runtime_folder
 from memproxy.serve.server import Server
-from memproxy.serve.supervisor import ENGINE_SOCKET, InstanceLock, runtime_folder
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 from memproxy.settings.home import state_path
 from memproxy.tasks import TaskOwner

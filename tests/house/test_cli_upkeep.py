@@ -19,8 +19,8 @@ from memproxy.core.scope import Scope
 from memproxy.engine.app import build_app
 from memproxy.errors import ConfigError
 from memproxy.ports import JournalEntry, JournalKind
+from memproxy.serve.instance import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
 from memproxy.serve.server import Server
-from memproxy.serve.supervisor import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 from memproxy.settings.home import state_path
 from memproxy.tasks import TaskOwner

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from memproxy.auth import decode_identity
-from memproxy.commands.proxykeys import Asked, made
+from memproxy.commands.keys import made
 from memproxy.core.protocol import IDENTITY_HEADER
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT, Memories, numbered
@@ -32,7 +32,7 @@ async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) 
 
 
 async def key_for(state: SqliteState, **asked: Any) -> dict[str, str]:
-    key, record = made(Asked(tenant="acme", **asked))
+    key, record = made(tenant="acme", **asked)
     await state.add_proxy_key(record)
     return {"authorization": f"Bearer {key}"}
 

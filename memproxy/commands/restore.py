@@ -12,20 +12,24 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+import typer
 
 import memproxy
+from memproxy.commands.backup import check_embedded
 from memproxy.commands.backup_files import Damaged, digest_of, read_manifest, synced, unpacked
-from memproxy.commands.backups import check_embedded
 from memproxy.commands.installation import holding
-from memproxy.commands.upkeep import Show
-from memproxy.core.backup import MANIFEST, SECRET, STATE, STORE, BackedUp
+from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
+from memproxy.core.backup import MANIFEST, PACKED, SECRET, STATE, STORE, BackedUp
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, state_path, store_path
 from memproxy.wiring.state import newer_form
+
+app = typer.Typer()
 
 SPARE = 1024 * 1024
 """Bytes that folders and the ends of files take beside what is unpacked."""
@@ -34,6 +38,44 @@ _HEAD = 4096
 """Bytes of each file that are kept to tell the versions of the store and of the state."""
 
 _SQLITE_BESIDE = ("-wal", "-shm")
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(help="A backup, or the folder of several: the newest.", metavar="DIR")],
+    config: Config = None,
+    tenant: Whole = None,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace what is there; it is kept under another name.")
+    ] = False,
+    only_look: Annotated[
+        bool, typer.Option("--check", help="Say whether it could be restored here, and change nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Put a backup in the place of the configured store and state. No server may be running on them.
+
+    First it says whether it may: versions, damage, what is there already, room on the disk.
+    """
+    settings = quiet_settings(config)
+    told_of_all(tenant, "restore")
+    with restoring(settings, folder, force=force, only_look=only_look) as restoration:
+        with progress("checking") as told:
+            findings = restoration.look(told)
+        for one in findings:
+            # of --json the result alone is on standard output
+            typer.echo(f"{'ok  ' if one.works else 'FAIL'} {one.part:8} {one.text}", err=json)
+        require(findings)
+        if only_look:
+            possible = {"possible": True, "folder": str(restoration.folder)}
+            show(possible, ["It can be restored; nothing was changed."], as_json=json)
+            return
+        with progress("restoring") as told:
+            aside = restoration.run(told)
+    lines = [f"What was there before is now {path}; remove it when it is not needed." for path in aside]
+    result = {"restored": str(restoration.folder), "aside": [str(path) for path in aside]}
+    show(result, [f"Restored from {restoration.folder}.", *lines], as_json=json)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,11 +156,11 @@ class Restoration:
         for name, expected in self.manifest.files.items():
             target = name.partition("/")[0]
             try:
-                for piece in unpacked(self.folder, self.manifest.stored_as(name), expected):
+                for piece in unpacked(self.folder, name, expected):
                     needed[target] += sum(end - start for start, end in sparse.data_runs(piece))
                     heads.setdefault(name, piece[:_HEAD])
             except Damaged as error:
-                damaged.append(f"{self.folder / self.manifest.stored_as(name)} is damaged: {error}")
+                damaged.append(f"{self.folder / (name + PACKED)} is damaged: {error}")
             done += expected.size
             show(done, total)
         return needed, heads, damaged
@@ -184,12 +226,11 @@ class Restoration:
             first, _, below = name.partition("/")
             draft = _draft(self._targets[first]) / below
             draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            stored = self.manifest.stored_as(name)
             try:
-                _write(draft, unpacked(self.folder, stored, expected), expected)
+                _write(draft, unpacked(self.folder, name, expected), expected)
             except Damaged as error:
                 raise ConfigError(
-                    f"{self.folder / stored} is damaged ({error}): nothing was restored. Use another backup."
+                    f"{self.folder / (name + PACKED)} is damaged ({error}): nothing was restored. Use another backup."
                 ) from error
             done += expected.size
             show(done, total)
@@ -220,18 +261,6 @@ def restoring(
                 raise
             served = error.message.rstrip(".")
         yield Restoration(settings, folder, force=force, free=free, served=served)
-
-
-def restore(settings: Settings, folder: Path, show: Show, *, force: bool) -> list[Path]:
-    """Put a backup in the place of the configured store and state; where those that were there are now.
-
-    Raises:
-        AlreadyServed, ConfigError: as `restoring`.
-        ConfigError: something is in the way; the message names all of it.
-    """
-    with restoring(settings, folder, force=force) as restoration:
-        require(restoration.look(show))
-        return restoration.run(show)
 
 
 def require(findings: list[Finding]) -> None:

@@ -1,23 +1,39 @@
-"""What the command line does to take memories along: ``export`` and ``import``.
+"""``memproxy export`` and ``import``: taking memories along.
 
 Both go through the memory API a piece at a time, so that no size of file needs more memory, and an import that was
 broken off is gone on with by running it again (what is there already changes nothing).
 """
 
+import asyncio
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
+import typer
 
 from memproxy.commands.installation import installation, without_learning
-from memproxy.commands.upkeep import Show
+from memproxy.commands.options import (
+    Config,
+    Json,
+    Show,
+    Tenant,
+    User,
+    a_name,
+    progress,
+    quiet_settings,
+    show,
+    tell_of_tenants,
+    whose,
+)
 from memproxy.core.transfer import FORMAT, MEDIA_TYPE, line
 from memproxy.errors import ConfigError
 from memproxy.importers import IMPORTERS
 from memproxy.settings import Settings
+
+app = typer.Typer()
 
 Format = Literal["memproxy", "mem0", "chatgpt", "zep"]
 
@@ -29,6 +45,73 @@ OBJECTS = 50_000
 
 MOST_SHOWN = 20
 """Wrong lines that are shown one by one."""
+
+
+@app.command("export")
+def export_command(
+    user: User,
+    tenant: Tenant = None,
+    config: Config = None,
+    *,
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="With the vectors: a larger file, nothing to embed when it is imported.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the count on standard error as one line of JSON.")
+    ] = False,
+) -> None:
+    """Write everything of a user to standard output as JSON Lines: memories with their history, turns, places. Where
+    nothing is found it says so and ends with 1.
+    """
+    settings = quiet_settings(config)
+    with progress("exporting") as told:
+        out = typer.get_binary_stream("stdout")
+        done = asyncio.run(export(settings, out, told, tenant=tenant, user=user, vectors=vectors))
+    show({"memories": done}, [f"{done} memories of user {user!r} of {whose(tenant)}."], as_json=json, err=True)
+    if done:
+        return
+    tell_of_tenants(tenant)
+    raise typer.Exit(1)
+
+
+@app.command("import")
+def import_command(
+    file: Annotated[Path, typer.Argument(help="The file.", metavar="FILE")],
+    file_format: Annotated[Format, typer.Option("--format", help="Whose export it is.")] = "memproxy",
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", help="Whose all of it becomes; by default as the file says.", metavar="U", callback=a_name
+        ),
+    ] = None,
+    tenant: Tenant = None,
+    config: Config = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and count; write nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Take over an export of memproxy or of another product, with its times. The same file twice changes nothing, so
+    that a broken off import goes on when it is run again.
+    """
+    settings = quiet_settings(config)
+    with progress("importing") as told:
+        taken = asyncio.run(
+            import_file(settings, file, told, file_format=file_format, tenant=tenant, user=user, dry_run=dry_run)
+        )
+    for number, message in taken.errors:
+        typer.echo(f"{file}, line {number}: {message}", err=True)
+    for note in taken.notes:
+        typer.echo(note, err=True)
+    would = "would be " if dry_run else ""
+    rest = f"{taken.turns} messages; {taken.rejected} lines rejected."
+    lines = [
+        f"{taken.imported} memories {would}imported, {taken.replaced} replaced, {taken.unchanged} unchanged; {rest}"
+    ]
+    if taken.queued:
+        lines.append("The store is away: some of it waits in the journal and is written when the store answers.")
+    show(taken, lines, as_json=json)
+    if taken.rejected:
+        raise typer.Exit(1)
 
 
 class Taken(msgspec.Struct, kw_only=True):

@@ -1,4 +1,4 @@
-"""``memproxy backup``: everything of an installation into a folder, while it is served. `restores` brings it back.
+"""``memproxy backup``: everything of an installation into a folder, while it is served. `restore` brings it back.
 
 A backup is a folder (`core.backup`): the embedded store, the state, the installation's secret. The master key of
 ``privacy.encrypt`` is in none of it; neither is the configuration.
@@ -18,25 +18,61 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import typer
 
 import memproxy
 from memproxy.commands.backup_files import Damaged, digest_of, drop_cached, pack, read_manifest, synced, unpacked
-from memproxy.commands.installation import Installation, installation, without_learning
-from memproxy.commands.upkeep import POLL_S, Show
+from memproxy.commands.installation import POLL_S, Installation, installation, without_learning
+from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
 from memproxy.core.backup import MANIFEST, PACKED, SECRET, VERSION, BackedUp, Manifest
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir
 
+app = typer.Typer()
+
 RAW = "raw"
 """Folder of what is copied and not packed yet; it is gone when a backup is complete."""
 
 _DATED = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{8}")
+
+
+@app.command("backup")
+def backup_command(
+    folder: Annotated[Path, typer.Argument(help="Folder to make; with --keep, that of the dated ones.", metavar="DIR")],
+    config: Config = None,
+    tenant: Whole = None,
+    *,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            min=1,
+            help="Make a dated folder below DIR, and keep the newest N of these. What is as it was is kept once.",
+            metavar="N",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Copy store, state and secret into a new folder, also while serving: packed, and read back when written.
+
+    What is not in it: the configuration, and the master key of privacy.encrypt.
+    """
+    settings = quiet_settings(config)
+    told_of_all(tenant, "backup")
+    with progress("backing up") as told:
+        made = asyncio.run(backup(settings, folder, told, keep=keep))
+    manifest, removed = made.manifest, [str(path) for path in made.removed]
+    count, size, where = len(manifest.files), manifest.size, folder if keep is None else made.folder
+    shared = f", {manifest.shared} of them shared with the backup before" if manifest.shared else ""
+    line = f"{count} files, {size:,} bytes in {where}{shared}. `memproxy restore {where}` brings them back."
+    result = {"folder": str(where), "files": count, "bytes": size, "shared": manifest.shared, "removed": removed}
+    show(result, [line, *(f"Removed, as --keep {keep} says: {path}" for path in removed)], as_json=json)
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,8 +237,7 @@ class _Packing:
         self._known: dict[str, BackedUp] = {}
         if before is not None:
             with contextlib.suppress(ConfigError):  # a damaged one is nothing to build on
-                manifest = read_manifest(before)
-                self._known = manifest.files if manifest.version > 1 else {}
+                self._known = read_manifest(before).files
 
     def run(self, raw: Path) -> Manifest:
         """Pack everything.
@@ -259,7 +294,7 @@ class _Packing:
         return made
 
     def _check(self, name: str, expected: BackedUp) -> None:
-        for _ in unpacked(self._draft, name + PACKED, expected):
+        for _ in unpacked(self._draft, name, expected):
             pass
 
 
