@@ -1,8 +1,7 @@
 """What only shows in the long run or in bulk: ``python -m tests.bench.endurance``.
 
-Resident memory of the relay over many requests and with many streams open at once, how soon an upstream sees that the
-client of its answer has left, how little is read for a client that does not read, and what a second relay process
-brings. Each part prints its figures; ``--json`` writes all of them.
+Resident memory of the relay over many requests and with many streams open at once, and
+what a second relay process brings. Each part prints its figures; ``--json`` writes all of them.
 """
 
 import asyncio
@@ -16,8 +15,6 @@ import typer
 from rich.console import Console
 
 from tests.bench import payloads
-from tests.bench.figures import Times
-from tests.bench.hangups import SilentUpstream, hang_up, unread
 from tests.bench.instance import Instance
 from tests.bench.jobs import Job
 from tests.bench.machine import Pinning, cpu_seconds
@@ -29,7 +26,6 @@ PARTS = 20
 AT_ONCE = 16
 MEMORIES = 1_000
 USER = "benchmark"
-HANGUPS = 20
 WORKERS_REQUESTS = 2_000
 WORKERS_ROUNDS = 10
 PART_LIMIT_S = 600.0
@@ -109,8 +105,6 @@ class Figures(msgspec.Struct, kw_only=True):
     residence: LongRun | None = None
     slope_mb: float | None = None
     streams: OpenStreams | None = None
-    cancelled_ms: dict[str, Times] = {}
-    unread_mb: float | None = None
     workers: list[Workers] = []
 
 
@@ -123,13 +117,11 @@ class Endurance:
         self.figures = Figures()
 
     @asynccontextmanager
-    async def _instance(
-        self, name: str, *, upstream_port: int | None = None, workers: int = 1
-    ) -> AsyncIterator[Instance]:
+    async def _instance(self, name: str, *, workers: int = 1) -> AsyncIterator[Instance]:
         server = {"workers": workers, "max_concurrent_requests": 10_000}
-        port = self._stage.upstream_port if upstream_port is None else upstream_port
+        stage = self._stage
         instance = await Instance.start(
-            self._stage.nursery, self._stage.folder, name, upstream_port=port, model_path=None, server=server
+            stage.nursery, stage.folder, name, upstream_port=stage.upstream_port, model_path=None, server=server
         )
         try:
             yield instance
@@ -189,20 +181,6 @@ class Endurance:
             f"{found.complete:,} streams at once: the relay had {found.before_mb:.0f} MB before and at most "
             f"{found.peak_mb:.0f} MB; {found.errors or 'no errors'}"
         )
-
-    async def hangups(self) -> None:
-        """How soon the upstream sees that a client left, and how much is read for one that does not read."""
-        async with SilentUpstream() as upstream, self._instance("hangups", upstream_port=upstream.port) as instance:
-            for name, streams in (("before the answer", False), ("within a stream", True)):
-                took = [await hang_up(instance.port, upstream, stream=streams) for _ in range(HANGUPS)]
-                times = Times.of([seconds * 1_000 for seconds in took])
-                self.figures.cancelled_ms[name] = times
-                self._console.print(
-                    f"a client that leaves {name}: seen upstream after {times.p50_ms:.0f} ms, at most {max(took):.3f} s"
-                )
-            sent = await unread(instance.port, upstream)
-            self.figures.unread_mb = round(sent / 2**20, 2)
-            self._console.print(f"for a client that reads nothing, {sent / 2**20:.1f} MB were taken from the upstream")
 
     async def workers(self, count: int) -> None:
         """One relay process and several, memory off, in turn; not pinned."""
@@ -273,12 +251,10 @@ def _peak_mb(instance: Instance) -> float:
     return round(found, 1)
 
 
-async def measure(console: Console, *, requests: int, parts: int, streams: int, workers: int, hangups: bool) -> Figures:
+async def measure(console: Console, *, requests: int, parts: int, streams: int, workers: int) -> Figures:
     """What is asked for; a count of 0 leaves its part out."""
     async with open_stage(Pinning(wanted=False)) as stage:
         endurance = Endurance(stage, console)
-        if hangups:
-            await endurance.hangups()
         if workers:
             await endurance.workers(workers)
         if streams:
@@ -294,13 +270,10 @@ def main(
     parts: Annotated[int, typer.Option(min=4, help="How often it is read.")] = PARTS,
     streams: Annotated[int, typer.Option(min=0, help="Streams open at once.")] = 1_000,
     workers: Annotated[int, typer.Option(min=0, help="Relay processes to compare one with.")] = 2,
-    hangups: Annotated[bool, typer.Option(help="Measure clients that leave or do not read.")] = True,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
 ) -> None:
     """Measure what shows in the long run, offline."""
-    found = asyncio.run(
-        measure(Console(), requests=requests, parts=parts, streams=streams, workers=workers, hangups=hangups)
-    )
+    found = asyncio.run(measure(Console(), requests=requests, parts=parts, streams=streams, workers=workers))
     if json is not None:
         json.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
 
