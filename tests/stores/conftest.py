@@ -11,7 +11,7 @@ from tests.stores.indexing import both
 from tests.stores.opening import OpenStore, stores_under
 
 
-@pytest.fixture(params=["edge", "indexed", "local", "server"])
+@pytest.fixture(params=["edge", "indexed", "local", "postgres", "server"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens the same store again at each call."""
     return stores_under(request.param, tmp_path)

@@ -13,6 +13,7 @@ from memproxy.core.scope import Scope
 from memproxy.ports import Candidate, HybridQuery, MemoryStore
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.owner_indexes import SEARCHES
+from memproxy.stores.postgres import PostgresStore
 from memproxy.stores.qdrant import QdrantStore
 from tests.stores.making import DIMENSION
 
@@ -27,6 +28,11 @@ def stores_under(backend: str, folder: Path) -> OpenStore:
         return _edge(folder, IndexedFirst)
     if backend == "local":
         return _qdrant(lambda: AsyncQdrantClient(path=str(folder / "qdrant")))
+    if backend == "postgres":
+        url = os.environ.get("MEMPROXY_TEST_POSTGRES_URL")
+        if not url:
+            pytest.skip("MEMPROXY_TEST_POSTGRES_URL names no PostgreSQL server")
+        return _postgres(url)
     url = os.environ.get("MEMPROXY_TEST_QDRANT_URL")
     if not url:
         pytest.skip("MEMPROXY_TEST_QDRANT_URL names no Qdrant server")
@@ -54,6 +60,31 @@ def _edge(folder: Path, kind: type[EdgeStore]) -> OpenStore:
         open_it: bool = True,
     ) -> AsyncIterator[MemoryStore]:
         store = kind(folder / "store", dimension=dimension, embedder_name=embedder)
+        try:
+            if open_it:
+                name = await store.open(expected_id)
+                if told is not None:
+                    told.append(name)
+            yield store
+        finally:
+            await store.close()
+
+    return opened
+
+
+def _postgres(url: str) -> OpenStore:
+    collection = f"t_{uuid4().hex}"
+
+    @asynccontextmanager
+    async def opened(
+        *,
+        expected_id: str | None = None,
+        dimension: int = DIMENSION,
+        embedder: str | None = "test:model",
+        told: list[str] | None = None,
+        open_it: bool = True,
+    ) -> AsyncIterator[MemoryStore]:
+        store = PostgresStore(url=url, collection=collection, dimension=dimension, embedder_name=embedder)
         try:
             if open_it:
                 name = await store.open(expected_id)
