@@ -32,6 +32,9 @@ CONNECT_S = 3.0
 STATEMENT_MS = 10_000
 """Longest time of one statement, after which the server gives it up."""
 
+_SESSION = "-c idle_in_transaction_session_timeout=60000 -c jit=off"
+"""Options of each connection. Compiling a statement (``jit``) takes longer than a search of one owner's memories."""
+
 _LOCK = 0x6D656D70726F7879
 """Key of the advisory lock under which tables are made and collections switched ("memproxy" in ASCII)."""
 
@@ -44,7 +47,9 @@ class PostgresStore(VectorStore):
     def __init__(self, *, url: str | None, collection: str, dimension: int, embedder_name: str | None) -> None:
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         if url is None:
-            raise ConfigError("store.url: missing; `store.backend: postgres` needs postgresql://user:password@host/name.")
+            raise ConfigError(
+                "store.url: missing; `store.backend: postgres` needs postgresql://user:password@host/name."
+            )
         self._url = url
         self._collection = collection
         self.place = f"collection {collection} in PostgreSQL at {urlsplit(url).hostname or 'the local socket'}"
@@ -93,7 +98,7 @@ class PostgresStore(VectorStore):
                 kwargs={
                     "application_name": "memproxy",
                     "connect_timeout": int(CONNECT_S),
-                    "options": f"-c statement_timeout={STATEMENT_MS} -c idle_in_transaction_session_timeout=60000",
+                    "options": f"-c statement_timeout={STATEMENT_MS} {_SESSION}",
                 },
                 min_size=1,
                 max_size=CONNECTIONS,

@@ -8,6 +8,7 @@ Row-level security is a second wall: each statement sets the owner that its `Whe
 not there for it, whatever the statement's text says. What names no owner (a reindex, numbers for metrics) says so.
 """
 
+import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -125,13 +126,20 @@ class Collection:
         return Collection(self._pool, name, self._place)
 
     @contextlib.asynccontextmanager
-    async def connected(self, where: Where | None = None) -> AsyncIterator[AsyncConnection[Row]]:
+    async def connected(
+        self, where: Where | None = None, *, at_once: bool = False
+    ) -> AsyncIterator[AsyncConnection[Row]]:
         """A connection within one transaction, which sees the rows of the owner whom ``where`` names; of everybody,
-        where it names none. Its errors come in our words.
+        where it names none. ``at_once`` sends statements without waiting for the answers of those before. Errors come
+        in our words.
         """
         owner = _owner_of(where)
         try:
-            async with self._pool.connection() as connection, connection.transaction():
+            async with contextlib.AsyncExitStack() as stack:
+                connection = await stack.enter_async_context(self._pool.connection())
+                if at_once:
+                    await stack.enter_async_context(connection.pipeline())
+                await stack.enter_async_context(connection.transaction())
                 await connection.execute(
                     "SELECT set_config('memproxy.tenant', %s, true), set_config('memproxy.user_id', %s, true), "
                     "set_config('memproxy.everybody', %s, true)",
@@ -143,7 +151,9 @@ class Collection:
         except psycopg.errors.DataError as error:
             raise RequestError(f"The {self._place} refused what was to be written ({_cause(error)}).") from error
         except psycopg.Error as error:
-            raise StoreUnavailable(f"The {self._place} failed ({_cause(error)}). Look into PostgreSQL's log.") from error
+            raise StoreUnavailable(
+                f"The {self._place} failed ({_cause(error)}). Look into PostgreSQL's log."
+            ) from error
 
     async def exists(self) -> bool:
         """Whether its tables are there."""
@@ -198,8 +208,10 @@ class Collection:
         await connection.execute(sql.SQL("DROP POLICY IF EXISTS owner ON {}").format(table))
         await connection.execute(
             sql.SQL(
-                "CREATE POLICY owner ON {} USING (current_setting('memproxy.everybody', true) = 'on' OR (tenant = "
-                "current_setting('memproxy.tenant', true) AND user_id = current_setting('memproxy.user_id', true)))"
+                # each setting is read once a statement, not once a row
+                "CREATE POLICY owner ON {} USING ((SELECT current_setting('memproxy.everybody', true)) = 'on' OR "
+                "(tenant = (SELECT current_setting('memproxy.tenant', true)) AND "
+                "user_id = (SELECT current_setting('memproxy.user_id', true))))"
             ).format(table)
         )
 
@@ -246,7 +258,9 @@ class Collection:
         columns = [name for name in COLUMNS if name in fields]
         update = sql.SQL("UPDATE {} SET {} WHERE place = %s").format(
             self._points,
-            sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(one)) for one in ("payload", "aside", *columns)),
+            sql.SQL(", ").join(
+                sql.SQL("{} = %s").format(sql.Identifier(one)) for one in ("payload", "aside", *columns)
+            ),
         )
         async with self.connected() as connection:
             found = await connection.execute(
@@ -303,7 +317,7 @@ class Collection:
         return [Found(one.id, {name: one.payload[name] for name in fields if name in one.payload}) for one in read]
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
-        return [await self._ranked(one) for one in rankings]
+        return list(await asyncio.gather(*map(self._ranked, rankings)))
 
     async def _ranked(self, ranking: Ranking) -> list[tuple[str, float]]:
         named = ranking.corpus if _owner_of(ranking.where) is None else ranking.where
@@ -346,8 +360,10 @@ class Collection:
         statement = Statement()
         text = sql.SQL(
             "SELECT place, 1 - min(vector <=> {vector}) AS score FROM (SELECT place FROM {points} WHERE {where}) AS "
-            "wanted JOIN {parts} USING (place) GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
+            "wanted JOIN (SELECT place, vector FROM {parts} WHERE {owner}) AS held USING (place) "
+            "GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
         ).format(
+            owner=statement.where(Where(_naming(named))),
             vector=statement.value(_vector(ranking.dense or []), "vector"),
             parts=self._parts,
             points=self._points,
@@ -377,19 +393,11 @@ class Collection:
 
     async def _vectors(self, where: Where) -> int:
         """How many vectors the owner has, `EXACT_UP_TO` + 1 at most."""
-        owner = _owner_of(where)
-        assert owner is not None, "the caller looked"  # noqa: S101
         statement = Statement()
-        text = sql.SQL(
-            "SELECT count(*) FROM (SELECT 1 FROM {} WHERE tenant = {} AND user_id = {} LIMIT {}) AS counted"
-        ).format(
-            self._parts,
-            statement.value(_text(owner[0]), "text"),
-            statement.value(_text(owner[1]), "text"),
-            sql.Literal(EXACT_UP_TO + 1),
+        text = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {} LIMIT {}) AS counted").format(
+            self._parts, statement.where(Where(_naming(where))), sql.Literal(EXACT_UP_TO + 1)
         )
-        rows = await self._rows(where, text, statement)
-        return int(rows[0][0])
+        return int((await self._rows(where, text, statement))[0][0])
 
     async def scores(self, asked: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
         """The server is asked: others may write to it, too."""
@@ -429,15 +437,21 @@ class Collection:
         return int((await self._rows(where, text, statement))[0][0])
 
     async def _rows(self, named: Where | None, text: sql.Composable, statement: Statement) -> list[Row]:
-        async with self.connected(named) as connection:
+        """The answer of one statement; it goes to the server together with what opens its transaction."""
+        async with self.connected(named, at_once=True) as connection:
             return await (await connection.execute(text, statement.values)).fetchall()
 
 
+def _naming(where: Where | None) -> tuple[OneOf, ...]:
+    """The conditions of ``where`` that name one tenant and one user."""
+    must = where.must if where is not None else ()
+    return tuple(one for one in must if isinstance(one, OneOf) and one.key in OWNER_FIELDS and len(one.values) == 1)
+
+
 def _owner_of(where: Where | None) -> tuple[str, str] | None:
-    """Tenant and user whom ``where`` names, each by one value; None: it is not limited to one owner."""
-    named = {one.key: one.values[0] for one in where.must if isinstance(one, OneOf) and len(one.values) == 1} if where else {}
-    tenant, user = named.get("tenant"), named.get("user_id")
-    return (str(tenant), str(user)) if tenant is not None and user is not None else None
+    """Tenant and user whom ``where`` names; None: it is not limited to one owner."""
+    named = {one.key: str(one.values[0]) for one in _naming(where)}
+    return (named["tenant"], named["user_id"]) if len(named) == len(OWNER_FIELDS) else None
 
 
 def _text(value: object) -> str:
