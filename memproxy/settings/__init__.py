@@ -544,9 +544,13 @@ class EmbeddingSettings(Section):
 class StoreSettings(Section):
     """Where memories live."""
 
-    backend: Literal["edge", "qdrant", "postgres"] = Field("edge", description="`edge`: embedded; `qdrant`: a server.")
+    backend: Literal["edge", "qdrant", "postgres"] = Field(
+        "edge", description="`edge`: embedded; `qdrant`, `postgres`: a server."
+    )
     path: FilePath | None = Field(None, description="Folder of the embedded store; default `<home>/store`.")
-    url: HttpAddress | None = Field(None, description="Address of a Qdrant server.")
+    url: str | None = Field(
+        None, description="Address of the server: `http://…` of Qdrant, `postgresql://user:password@host/name`."
+    )
     api_key: SecretStr | None = Field(None, description="Key of a Qdrant server.")
     collection: str = Field(
         "memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Collection name: letters, digits, `-`, `_`."

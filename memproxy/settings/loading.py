@@ -9,12 +9,13 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from memproxy.core.proxykey import is_hash, is_key_id
 from memproxy.errors import ConfigError
-from memproxy.settings import EmbeddingSettings, Settings, is_loopback
+from memproxy.settings import EmbeddingSettings, Settings, StoreSettings, http_address, is_loopback
 from memproxy.settings.reference import Setting, is_section, refusals, settings_of
 from memproxy.settings.yaml_file import Substitution, kind_of, parse, read
 
@@ -314,10 +315,7 @@ def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
             "mixes secrets (HS) and public keys (RS, ES); a token could choose the weaker proof",
         )
     yield from _wrong_keys(settings)
-    if store.backend == "qdrant" and store.url is None:
-        yield "store.url", "must be the address of the Qdrant server, because store.backend is qdrant"
-    if store.backend == "edge" and (store.url or store.api_key):
-        yield "store.url" if store.url else "store.api_key", "is for a server; set store.backend: qdrant or remove it"
+    yield from _wrong_store(store)
     if dedup.related_above > dedup.update_above:
         yield (
             "dedup.related_above",
@@ -325,6 +323,23 @@ def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     if settings.embedding.provider == "openai" and settings.embedding.model == EmbeddingSettings().model:
         yield "embedding.model", "must name a model of the embeddings API, because embedding.provider is openai"
+
+
+def _wrong_store(store: StoreSettings) -> Iterator[tuple[str, str]]:
+    if store.backend == "edge" and (store.url or store.api_key):
+        yield (
+            "store.url" if store.url else "store.api_key",
+            "is for a server; set store.backend: qdrant or postgres, or remove it",
+        )
+    if store.backend == "qdrant":
+        try:
+            http_address(store.url or "")
+        except ValueError as error:
+            yield "store.url", f"must be the address of the Qdrant server, because store.backend is qdrant; it {error}"
+    if store.backend == "postgres" and urlsplit(store.url or "").scheme not in {"postgresql", "postgres"}:
+        yield "store.url", "must be postgresql://user:password@host/database, because store.backend is postgres"
+    if store.backend == "postgres" and store.api_key:
+        yield "store.api_key", "is for a Qdrant server; PostgreSQL's password is a part of store.url"
 
 
 def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:

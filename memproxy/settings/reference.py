@@ -107,7 +107,6 @@ class Unbuilt:
 
 
 UNBUILT = (
-    Unbuilt("store.backend", ("edge", "qdrant")),
     Unbuilt("state.backend"),
     Unbuilt("state.url"),
     Unbuilt("working"),

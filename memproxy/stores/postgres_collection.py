@@ -13,7 +13,7 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString
 
 import msgspec
 import psycopg
@@ -54,6 +54,7 @@ EF_SEARCH = 400
 _ESCAPED = re.compile(r"\\([\\0])")
 
 Row = tuple[Any, ...]
+Text = sql.SQL | sql.Composed
 
 
 class Statement:
@@ -65,19 +66,19 @@ class Statement:
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
 
-    def value(self, value: object, cast_to: LiteralString) -> sql.Composable:
+    def value(self, value: object, cast_to: LiteralString) -> Text:
         """A place for a value; it may stand in the text several times."""
         name = f"v{len(self.values)}"
         self.values[name] = value
         return sql.Placeholder(name) + sql.SQL("::") + sql.SQL(cast_to)
 
-    def where(self, where: Where) -> sql.Composable:
+    def where(self, where: Where) -> Text:
         """The conditions of ``where``, all of which hold."""
         parts = [self._condition(one) for one in where.must]
         parts += [sql.SQL("({}) IS NOT TRUE").format(self._condition(one)) for one in where.must_not]
         return sql.SQL(" AND ").join(parts) if parts else sql.SQL("TRUE")
 
-    def _condition(self, condition: Condition) -> sql.Composable:
+    def _condition(self, condition: Condition) -> Text:  # noqa: PLR0911 - one case, one answer
         match condition:
             case OneOf(key, values) if key in LISTS:
                 return sql.SQL("{} && {}").format(sql.Identifier(key), self.value(_texts(values), "text[]"))
@@ -96,7 +97,7 @@ class Statement:
             case AnyOf(conditions):
                 return sql.SQL("({})").format(sql.SQL(" OR ").join([self._condition(one) for one in conditions]))
 
-    def _between(self, between: Between) -> sql.Composable:
+    def _between(self, between: Between) -> Text:
         bounds: list[tuple[LiteralString, datetime | None]] = [
             (">", between.after),
             (">=", between.at_or_after),
@@ -186,9 +187,9 @@ class Collection:
             for table in (self._points, self._parts):
                 await self._guard(connection, table)
 
-    def _indexes(self) -> list[sql.Composable]:
+    def _indexes(self) -> list[Text]:
         points, parts = self._points, self._parts
-        named = [
+        named: list[tuple[LiteralString, sql.Identifier, LiteralString]] = [
             ("page", points, "(tenant, user_id, created_at DESC)"),
             ("session", points, "(tenant, user_id, session_id, created_at)"),
             ("id", points, "(tenant, user_id, id)"),
@@ -198,7 +199,7 @@ class Collection:
         ]
         return [
             sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} ").format(sql.Identifier(f"{self.name}_{name}"), table)
-            + sql.SQL(cast(LiteralString, columns))
+            + sql.SQL(columns)
             for name, table, columns in named
         ]
 
@@ -329,7 +330,7 @@ class Collection:
             rows = await self._by_vector(ranking, named)
         return [(str(place), float(score)) for place, score in rows]
 
-    def _by_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> sql.Composable:
+    def _by_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> Text:
         """BM25 with the IDF of the corpus: ln(1 + (n - df + .5) / (df + .5)), as Qdrant's and the owner index's."""
         corpus = statement.where(ranking.corpus or ranking.where)
         return sql.SQL(
@@ -418,8 +419,8 @@ class Collection:
             return []
         statement = Statement()
         text = sql.SQL(
-            "SELECT place, payload, aside, terms, weights, (SELECT array_agg(vector::real[] ORDER BY part) FROM {parts} "
-            "WHERE {parts}.place = {points}.place) FROM {points} WHERE {where}"
+            "SELECT place, payload, aside, terms, weights, (SELECT array_agg(vector::real[] ORDER BY part) "
+            "FROM {parts} WHERE {parts}.place = {points}.place) FROM {points} WHERE {where}"
         ).format(parts=self._parts, points=self._points, where=statement.where(Where((HasId(tuple(ids)),))))
         rows = await self._rows(None, text, statement)
         return [
@@ -436,7 +437,7 @@ class Collection:
         text = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._points, statement.where(where))
         return int((await self._rows(where, text, statement))[0][0])
 
-    async def _rows(self, named: Where | None, text: sql.Composable, statement: Statement) -> list[Row]:
+    async def _rows(self, named: Where | None, text: Text, statement: Statement) -> list[Row]:
         """The answer of one statement; it goes to the server together with what opens its transaction."""
         async with self.connected(named, at_once=True) as connection:
             return await (await connection.execute(text, statement.values)).fetchall()

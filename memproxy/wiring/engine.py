@@ -30,6 +30,7 @@ from memproxy.stores.edge import EdgeStore
 from memproxy.wiring.state import keys_of, make_apart_state, make_state
 
 if TYPE_CHECKING:
+    from memproxy.stores.postgres import PostgresStore
     from memproxy.stores.qdrant import QdrantStore
     from memproxy.stores.sealed_state import SealedState
 
@@ -88,7 +89,7 @@ def make_store(
     return store
 
 
-def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStore | QdrantStore":
+def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStore | QdrantStore | PostgresStore":
     dimension = embedder.dimension or dimension_of(settings.embedding)
     name = None if settings.embedding.provider == "none" else embedder.name
     store = settings.store
@@ -102,6 +103,10 @@ def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStor
             dimension=dimension,
             embedder_name=name,
         )
+    if store.backend == "postgres":
+        from memproxy.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and time that Edge saves
+
+        return PostgresStore(url=store.url, collection=store.collection, dimension=dimension, embedder_name=name)
     return EdgeStore(
         store_path(store, home),
         dimension=dimension,

@@ -43,6 +43,10 @@ def memory_for(settings: Settings) -> MemoryFor:
     return MemoryFor(who_is_remembered(settings.auth, settings.server), unnamed)
 
 
+_CLIENTS = {"qdrant": "qdrant_client", "postgres": "psycopg"}
+"""The package, of the extra of the same name, that a store on a server needs."""
+
+
 def check_files(settings: Settings) -> None:
     """Read the files that the settings name (the upstream's certificates, keys that tokens are signed with), and look
     up the length of the model's vectors, and whether the store's client is installed. Who cannot would end when it
@@ -51,9 +55,10 @@ def check_files(settings: Settings) -> None:
     Raises:
         ConfigError: one of them cannot be used; the message names its key in the settings.
     """
-    if settings.store.backend == "qdrant" and importlib.util.find_spec("qdrant_client") is None:
+    backend = settings.store.backend
+    if (client := _CLIENTS.get(backend)) is not None and importlib.util.find_spec(client) is None:
         raise ConfigError(
-            'store.backend: the client of a Qdrant server is not installed; run: pip install "PATH[qdrant]" (PATH: the '
+            f'store.backend: the client of {backend} is not installed; run: pip install "PATH[{backend}]" (PATH: the '
             "wheel or folder that memproxy came from), or set store.backend: edge"
         )
     tls_context(settings.upstream.ca_file)

@@ -199,7 +199,12 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
         ("upstream: {base_url: 'http://x:99999/'}", "upstream.base_url: 'http://x:99999/' cannot be used"),
         ("store: {backend: qdrant}", "store.url: must be the address of the Qdrant server"),
         ("store: {url: 'http://x'}", "store.url: is for a server; set store.backend: qdrant"),
-        ("store: {backend: qdrant, url: x}", "store.url: 'x' cannot be used; must be an address"),
+        ("store: {backend: qdrant, url: x}", "it must be an address that starts with http:// or https://"),
+        ("store: {backend: postgres, url: 'http://x'}", "store.url: must be postgresql://user:password@host/database"),
+        (
+            "store: {backend: postgres, url: 'postgresql://x/y', api_key: z}",
+            "PostgreSQL's password is a part of store.url",
+        ),
         ("learn: {prompts_dir: /no/such}", "learn.prompts_dir: '/no/such' cannot be used; must be a folder"),
         ("store: {collection: 'a/b'}", "store.collection: 'a/b' cannot be used"),
         ("embedding: {provider: openai}", "embedding.model: must name a model"),
