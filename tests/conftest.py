@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.folders import MEMORY_FOLDER, Folders
+from tests.support.postgres import Databases, databases
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 
 # Beside other work on two processors a property takes what it takes: no verdict depends on seconds.
@@ -63,6 +64,19 @@ def folders() -> Iterator[Folders]:
     made = Folders(disk if named else MEMORY_FOLDER, disk, keep=keep)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Databases]:
+    """Makes databases; the server starts when the first test asks."""
+    with databases() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres: Databases) -> str:
+    """A database that tests share, each with tables of its own."""
+    return postgres.new()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import Point
 from memproxy.stores.backend import Written
 from memproxy.stores.edge_files import VERSION, Marker, check_built_with
-from memproxy.stores.postgres_collection import Collection, Row
+from memproxy.stores.postgres_collection import EXACT_UP_TO, Collection, Row
 from memproxy.stores.rebuild import EVERYBODY, CollectionRebuild
 from memproxy.stores.vector_store import VectorStore
 from memproxy.stores.writers import Writers
@@ -44,13 +44,23 @@ _EXTENSION = "CREATE EXTENSION IF NOT EXISTS vector"
 class PostgresStore(VectorStore):
     """`ports.MemoryStore` in a database. ``url`` is a connection string (``postgresql://user:password@host/name``)."""
 
-    def __init__(self, *, url: str | None, collection: str, dimension: int, embedder_name: str | None) -> None:
+    def __init__(
+        self,
+        *,
+        url: str | None,
+        collection: str,
+        dimension: int,
+        embedder_name: str | None,
+        exact_up_to: int = EXACT_UP_TO,
+    ) -> None:
+        """``exact_up_to``: vectors of an owner up to which all are compared; beyond, an index nominates."""
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         if url is None:
             raise ConfigError(
                 "store.url: missing; `store.backend: postgres` needs postgresql://user:password@host/name."
             )
         self._url = url
+        self._exact_up_to = exact_up_to
         self._collection = collection
         self.place = f"collection {collection} in PostgreSQL at {urlsplit(url).hostname or 'the local socket'}"
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
@@ -74,7 +84,7 @@ class PostgresStore(VectorStore):
     async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Collection, Marker]:
         pool = await self._made_pool()
         await self._prepare(pool)
-        plain = Collection(pool, self._collection, self.place)
+        plain = Collection(pool, self._collection, self.place, exact_up_to=self._exact_up_to)
         known = await self._known(plain)
         if known is None and expected_id is not None:
             raise self._not_here(expected_id, None)
@@ -192,6 +202,11 @@ class PostgresStore(VectorStore):
                 "UPDATE memproxy_collections SET current = %s, marker = %s WHERE name = %s",
                 [collection.name, msgspec.json.encode(marker), self._collection],
             )
+
+    @property
+    def collection(self) -> Collection | None:
+        """The collection in use; None before `open`."""
+        return self._opened
 
     def other(self, used: Collection) -> Collection:
         """The collection that a reindex writes to."""

@@ -115,8 +115,16 @@ class Statement:
 class Collection:
     """`backend.Backend` on two tables named after ``name``."""
 
-    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Row]], name: str, place: str) -> None:
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[AsyncConnection[Row]],
+        name: str,
+        place: str,
+        *,
+        exact_up_to: int = EXACT_UP_TO,
+    ) -> None:
         self.name = name
+        self._exact_up_to = exact_up_to
         self._pool = pool
         self._place = place
         self._points = sql.Identifier(f"{name}_points")
@@ -124,7 +132,7 @@ class Collection:
 
     def beside(self, name: str) -> "Collection":
         """Another collection of the same database."""
-        return Collection(self._pool, name, self._place)
+        return Collection(self._pool, name, self._place, exact_up_to=self._exact_up_to)
 
     @contextlib.asynccontextmanager
     async def connected(
@@ -311,7 +319,7 @@ class Collection:
         rows = await self._rows(where, text, statement)
         if few:
             names = list(fields or ())
-            return [Found(str(row[0]), _named(names, row[1:])) for row in rows]
+            return [Found(str(row[0]), _fields(names, row[1:])) for row in rows]
         read = [Found(str(place), msgspec.json.decode(payload)) for place, payload in rows]
         if fields is None:
             return read
@@ -321,14 +329,22 @@ class Collection:
         return list(await asyncio.gather(*map(self._ranked, rankings)))
 
     async def _ranked(self, ranking: Ranking) -> list[tuple[str, float]]:
-        named = ranking.corpus if _owner_of(ranking.where) is None else ranking.where
-        statement = Statement()
-        if ranking.bm25 is not None:
-            text = self._by_words(statement, ranking, ranking.bm25)
-            rows = await self._rows(named, text, statement)
+        nominated = await self._nominated(ranking)
+        if nominated is None:
+            statement = Statement()
+            rows = await self._rows(_named(ranking), self._best(statement, ranking), statement)
         else:
-            rows = await self._by_vector(ranking, named)
+            rows = nominated
         return [(str(place), float(score)) for place, score in rows]
+
+    async def explained(self, ranking: Ranking) -> str:
+        """PostgreSQL's plan for a search, as text."""
+        statement = Statement()
+        text = sql.SQL("EXPLAIN ") + self._best(statement, ranking)
+        return "\n".join(row[0] for row in await self._rows(_named(ranking), text, statement))
+
+    def _best(self, statement: Statement, ranking: Ranking) -> Text:
+        return self._by_words(statement, ranking, ranking.bm25) if ranking.bm25 else self._by_vector(statement, ranking)
 
     def _by_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> Text:
         """BM25 with the IDF of the corpus: ln(1 + (n - df + .5) / (df + .5)), as Qdrant's and the owner index's."""
@@ -352,29 +368,28 @@ class Collection:
             limit=statement.value(ranking.limit, "bigint"),
         )
 
-    async def _by_vector(self, ranking: Ranking, named: Where | None) -> list[Row]:
-        """The nearest points, each by its nearest part."""
-        if _owner_of(ranking.where) is not None and await self._vectors(ranking.where) > EXACT_UP_TO:
-            found = await self._nominated(ranking)
-            if len(found) >= ranking.limit:
-                return found
-        statement = Statement()
-        text = sql.SQL(
+    def _by_vector(self, statement: Statement, ranking: Ranking) -> Text:
+        """The nearest points, each by its nearest part: all of an owner's are compared."""
+        return sql.SQL(
             "SELECT place, 1 - min(vector <=> {vector}) AS score FROM (SELECT place FROM {points} WHERE {where}) AS "
             "wanted JOIN (SELECT place, vector FROM {parts} WHERE {owner}) AS held USING (place) "
             "GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
         ).format(
-            owner=statement.where(Where(_naming(named))),
+            owner=statement.where(Where(_naming(_named(ranking)))),
             vector=statement.value(_vector(ranking.dense or []), "vector"),
             parts=self._parts,
             points=self._points,
             where=statement.where(ranking.where),
             limit=statement.value(ranking.limit, "bigint"),
         )
-        return await self._rows(named, text, statement)
 
-    async def _nominated(self, ranking: Ranking) -> list[Row]:
-        """As `_by_vector`, of those that the HNSW index nominates; they may be fewer than there are."""
+    async def _nominated(self, ranking: Ranking) -> list[Row] | None:
+        """As `_by_vector`, of those that the HNSW index nominates. None where all are to be compared: they are few, or
+        too few of the nominated ones are the owner's.
+        """
+        searched = ranking.dense is not None and _owner_of(ranking.where) is not None
+        if not searched or await self._vectors(ranking.where) <= self._exact_up_to:
+            return None
         statement = Statement()
         text = sql.SQL(
             "WITH near AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM {parts} ORDER BY vector <=> "
@@ -390,13 +405,14 @@ class Collection:
         )
         async with self.connected(ranking.where) as connection:
             await connection.execute(sql.SQL("SET LOCAL hnsw.ef_search = {}").format(sql.Literal(EF_SEARCH)))
-            return await (await connection.execute(text, statement.values)).fetchall()
+            found = await (await connection.execute(text, statement.values)).fetchall()
+        return found if len(found) >= ranking.limit else None
 
     async def _vectors(self, where: Where) -> int:
-        """How many vectors the owner has, `EXACT_UP_TO` + 1 at most."""
+        """How many vectors the owner has; what are more than are all compared counts as one more."""
         statement = Statement()
         text = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {} LIMIT {}) AS counted").format(
-            self._parts, statement.where(Where(_naming(where))), sql.Literal(EXACT_UP_TO + 1)
+            self._parts, statement.where(Where(_naming(where))), sql.Literal(self._exact_up_to + 1)
         )
         return int((await self._rows(where, text, statement))[0][0])
 
@@ -443,6 +459,11 @@ class Collection:
             return await (await connection.execute(text, statement.values)).fetchall()
 
 
+def _named(ranking: Ranking) -> Where | None:
+    """What names the ranking's owner: a search of single points names him in its corpus."""
+    return ranking.where if _owner_of(ranking.where) is not None else ranking.corpus
+
+
 def _naming(where: Where | None) -> tuple[OneOf, ...]:
     """The conditions of ``where`` that name one tenant and one user."""
     must = where.must if where is not None else ()
@@ -477,7 +498,7 @@ def _column(name: str, value: Any) -> Any:
     return _text(value) if name in TEXTS else value
 
 
-def _named(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+def _fields(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
     pairs = zip(names, row, strict=True)
     return {name: _as_it_was(value) if isinstance(value, str) else value for name, value in pairs if value is not None}
 

@@ -199,11 +199,11 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
         ("upstream: {base_url: 'http://x:99999/'}", "upstream.base_url: 'http://x:99999/' cannot be used"),
         ("store: {backend: qdrant}", "store.url: must be the address of the Qdrant server"),
         ("store: {url: 'http://x'}", "store.url: is for a server; set store.backend: qdrant"),
-        ("store: {backend: qdrant, url: x}", "it must be an address that starts with http:// or https://"),
+        ("store: {backend: qdrant, url: x}", "store.url: must be the address of the Qdrant server"),
         ("store: {backend: postgres, url: 'http://x'}", "store.url: must be postgresql://user:password@host/database"),
         (
             "store: {backend: postgres, url: 'postgresql://x/y', api_key: z}",
-            "PostgreSQL's password is a part of store.url",
+            "store.api_key: is for a Qdrant server",
         ),
         ("learn: {prompts_dir: /no/such}", "learn.prompts_dir: '/no/such' cannot be used; must be a folder"),
         ("store: {collection: 'a/b'}", "store.collection: 'a/b' cannot be used"),
@@ -342,7 +342,6 @@ def test_a_secret_is_never_shown(files: Files, text: str) -> None:
 
 
 OTHER_VALUES = {
-    "store.backend": "postgres",
     "state.backend": "redis",
     "working.default_ttl_s": 1,
     "telemetry.log_content": True,

@@ -14,7 +14,8 @@ from tests.stores.opening import OpenStore, stores_under
 @pytest.fixture(params=["edge", "indexed", "local", "postgres", "server"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens the same store again at each call."""
-    return stores_under(request.param, tmp_path)
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    return stores_under(request.param, tmp_path, url)
 
 
 @pytest.fixture

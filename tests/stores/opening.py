@@ -20,7 +20,7 @@ from tests.stores.making import DIMENSION
 OpenStore = Callable[..., AbstractAsyncContextManager[MemoryStore]]
 
 
-def stores_under(backend: str, folder: Path) -> OpenStore:
+def stores_under(backend: str, folder: Path, postgres_url: str | None = None) -> OpenStore:
     """Opens stores of a backend: each call of the answer opens the same place again."""
     if backend == "edge":
         return _edge(folder, EdgeStore)
@@ -29,10 +29,8 @@ def stores_under(backend: str, folder: Path) -> OpenStore:
     if backend == "local":
         return _qdrant(lambda: AsyncQdrantClient(path=str(folder / "qdrant")))
     if backend == "postgres":
-        url = os.environ.get("MEMPROXY_TEST_POSTGRES_URL")
-        if not url:
-            pytest.skip("MEMPROXY_TEST_POSTGRES_URL names no PostgreSQL server")
-        return _postgres(url)
+        assert postgres_url is not None
+        return _postgres(postgres_url)
     url = os.environ.get("MEMPROXY_TEST_QDRANT_URL")
     if not url:
         pytest.skip("MEMPROXY_TEST_QDRANT_URL names no Qdrant server")

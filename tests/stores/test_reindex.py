@@ -19,10 +19,11 @@ from tests.stores.reindexing import NEW, OLD, Lengths, everything, expected_by, 
 WORDS = [f"word{n}" for n in range(8)]
 
 
-@pytest.fixture(params=["edge", "local"])
+@pytest.fixture(params=["edge", "local", "postgres"])
 def at(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens the same place again at each call."""
-    return stores_under(request.param, tmp_path)
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    return stores_under(request.param, tmp_path, url)
 
 
 @pytest.fixture
