@@ -68,17 +68,11 @@ class PostgresStore(VectorStore):
 
     async def open(self, expected_id: str | None) -> str:
         try:
-            collection, marker = await self._open(expected_id, as_built=False)
+            _, marker = await self._open(expected_id, as_built=False)
         except BaseException:
             await self._leave_pool()
             raise
         metrics().store_points.set(await self.points())
-        if marker.questions != QUESTIONS:
-
-            async def note_flagged() -> None:
-                await self.note(collection, msgspec.structs.replace(marker, questions=QUESTIONS))
-
-            self._begin_flagging(self.sealed(collection), note_flagged)
         return marker.store_id
 
     async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Collection, Marker]:
