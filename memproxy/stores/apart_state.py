@@ -29,8 +29,9 @@ from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 
 WRITES = (
-    *("append", "recover", "claim", "save_plan", "finish", "retry", "park", "unpark", "begin_learning"),
+    *("append", "recover", "claim", "save_plan", "finish", "retry", "make_due", "park", "unpark"),
     *(
+        "begin_learning",
         "change_slots",
         "drop_slots",
         "note_turns",

@@ -12,7 +12,6 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from memproxy.core.scope import Scope
-from memproxy.core.telling import VERSION as QUESTIONS
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Point
@@ -209,7 +208,7 @@ class PostgresStore(VectorStore):
     def adopt(self, collection: Collection) -> None:
         """Go on with this collection, from one call to the next."""
         self._opened = collection
-        self._backend = self.sealed(collection)
+        self._points = self.points_of(collection)
 
     async def drop_unfinished(self) -> None:
         if self._opened is not None:
@@ -224,9 +223,7 @@ class PostgresStore(VectorStore):
         """As `ports.RebuildableStore` says."""
         opened_here = self._opened is None
         collection, marker = await self._open(expected_id, as_built=True)
-        wanted = msgspec.structs.replace(
-            marker, dimension=self._dimension, embedder=self._embedder, questions=QUESTIONS
-        )
+        wanted = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)
         rebuild = PostgresRebuild(self, collection, wanted, writers=self._writers, opened_here=opened_here)
         try:
             await rebuild.prepare()
@@ -237,10 +234,9 @@ class PostgresStore(VectorStore):
 
     def leave(self) -> None:
         """Be as before `open`."""
-        self._backend = self._opened = None
+        self._points = self._opened = None
 
     async def close(self) -> None:
-        await self._flagging.cancel()
         self.leave()
         await self._leave_pool()
 
@@ -284,7 +280,7 @@ class PostgresRebuild(CollectionRebuild):
         self._wanted = wanted
         self._opened_here = opened_here
         self._switched = False
-        super().__init__(store.sealed(self._target), writers=writers, written=store.written)
+        super().__init__(store.points_of(self._target), writers=writers, written=store.written)
 
     async def prepare(self) -> None:
         """Make the new collection, or go on with the one that was begun for this embedder."""
@@ -295,7 +291,7 @@ class PostgresRebuild(CollectionRebuild):
             await self._target.drop()
             await self._target.create(self._wanted.dimension)
             await self._target.set_comment(described)
-        await self.begin(self._store.sealed(self._old))
+        await self.begin(self._store.points_of(self._old))
 
     async def flush(self) -> None:
         """Nothing to do: every write was committed."""

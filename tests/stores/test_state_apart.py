@@ -1,6 +1,7 @@
 """The journal has one writer at a time: nothing of ours keeps the relays' commits waiting for longer than it writes."""
 
 import asyncio
+import inspect
 import os
 import signal
 import sqlite3
@@ -15,11 +16,11 @@ import msgspec
 import pytest
 
 from memproxy.errors import NotFound, RequestError, StateUnavailable
-from memproxy.ports import KnownSession
+from memproxy.ports import KnownSession, StateStore
 from memproxy.serve.launch import STATE, Launch, reveal
 from memproxy.serve.watching import state_answers
 from memproxy.settings import Settings
-from memproxy.stores.apart_state import ApartState
+from memproxy.stores.apart_state import WRITES, ApartState
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES
@@ -210,3 +211,10 @@ async def test_a_probe_is_answered_while_an_engine_is_served_and_not_by_a_proces
         assert await state_answers(socket)
         await state.close()
     assert not await state_answers(socket)
+
+
+def test_whatever_writes_goes_to_the_process_that_writes() -> None:
+    """A method that is not among `WRITES` is run in a process that opened the file for reading."""
+    reads = [name for name in dir(StateStore) if not name.startswith("_") and name not in {*WRITES, "open", "close"}]
+    writing = [name for name in reads if ".write(" in inspect.getsource(getattr(SqliteState, name))]
+    assert not writing
