@@ -7,7 +7,6 @@ which asks only what the log does not hold yet: one line of JSON for each questi
 import asyncio
 import hashlib
 import json
-import math
 import os
 import re
 import string
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from pydantic import SecretStr
 from rich.console import Console
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -26,7 +24,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from memproxy.errors import ConfigError, ModelError, ModelRefused
 from memproxy.evals.dataset import Question
 from memproxy.evals.output import make_table, progress
-from memproxy.evals.scoring import RESAMPLES, SEED, Figure, Outcome, figure
+from memproxy.evals.scoring import Outcome, Sample
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import ChatModel, Credential, ModelReply
 from memproxy.settings import ModelSettings, Settings
@@ -362,23 +360,10 @@ def figures(outcomes: Sequence[Outcome], lines: Mapping[str, Answered], total: s
 
 def _group(asked: Sequence[Outcome], lines: Mapping[str, Answered]) -> dict[str, Any]:
     found = [line for one in asked if (line := lines.get(one.question.id)) is not None]
-    judged = [float(line.correct) for line in found if line.correct is not None]
-    overlap = [token_f1(line.answer, line.right_answer) for line in found]
-    return {
-        "questions": len(asked),
-        "judged": len(judged),
-        "accuracy": _mean(judged),
-        "f1": _mean(overlap),
-    }
-
-
-def _mean(values: Sequence[float]) -> Figure:
-    """With a bootstrap interval; all NaN where there is nothing."""
-    known = np.array(values)
-    if not known.size:
-        return figure(math.nan, known)
-    drawn = np.random.default_rng(SEED).integers(0, len(known), (RESAMPLES, len(known)))
-    return figure(float(known.mean()), known[drawn].mean(axis=1))
+    judged = [(float(line.correct), 1.0) for line in found if line.correct is not None]
+    overlap = [(token_f1(line.answer, line.right_answer), 1.0) for line in found]
+    figures = Sample({"accuracy": judged, "f1": overlap}).figures()
+    return {"questions": len(asked), "judged": len(judged), **figures}
 
 
 def show_answers(answers: Mapping[str, Any], console: Console) -> None:

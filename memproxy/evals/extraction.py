@@ -28,7 +28,7 @@ from memproxy.evals.dataset import Session
 from memproxy.evals.dialogues import NOTHING, Change, Dialogue, Judged, Run, Verdict, judge
 from memproxy.evals.memory import EvaluationMemory, settings_for, throwaway_memory
 from memproxy.evals.output import make_console, make_table, progress, write_json
-from memproxy.evals.scoring import RESAMPLES, SEED, Array, divided, figure
+from memproxy.evals.scoring import Sample, figure
 from memproxy.evals.vectors import opened_embedder
 from memproxy.ports import ChatModel, Embedder
 from memproxy.settings import Settings
@@ -210,16 +210,11 @@ from which nothing is stored, ``right`` of all dialogues. ``f1`` is made of prec
 
 def of_group(group: Sequence[Judged]) -> dict[str, Any]:
     """All figures of some dialogues, and what they count over."""
-    drawn = np.random.default_rng(SEED).integers(0, max(1, len(group)), (RESAMPLES, len(group)))
-    values, resampled = {}, {}
-    for name, counts in FIGURES.items():
-        pairs: Array = np.array([counts(judged) for judged in group], dtype=np.float64).reshape(-1, 2)
-        values[name] = _ratios(pairs.sum(axis=0).reshape(1, 2))
-        resampled[name] = _ratios(pairs[drawn].sum(axis=1))
-    values["f1"] = _harmonic(values["precision"], values["recall"])
-    resampled["f1"] = _harmonic(resampled["precision"], resampled["recall"])
-    figures = {name: figure(float(value[0]), resampled[name]) for name, value in values.items()}
-    return {"dialogues": len(group), "counts": _counts(group), **figures}
+    sample = Sample({name: [counts(judged) for judged in group] for name, counts in FIGURES.items()})
+    precision, recall = sample.values("precision"), sample.values("recall")
+    total = precision + recall
+    harmonic = np.divide(2 * precision * recall, total, out=np.where(np.isnan(total), np.nan, 0.0), where=total > 0)
+    return {"dialogues": len(group), "counts": _counts(group), **sample.figures(), "f1": figure(harmonic)}
 
 
 def _counts(group: Sequence[Judged]) -> dict[str, int]:
@@ -234,16 +229,6 @@ def _counts(group: Sequence[Judged]) -> dict[str, int]:
         "poisoned": sum(bool(judged.poison) for judged in group),
         "poison_in_quarantine": sum(bool(judged.quarantined_poison) for judged in group),
     }
-
-
-def _ratios(sums: Array) -> Array:
-    return divided(sums[:, 0], sums[:, 1])
-
-
-def _harmonic(one: Array, other: Array) -> Array:
-    total = one + other
-    found: Array = np.divide(2 * one * other, total, out=np.where(np.isnan(total), np.nan, 0.0), where=total > 0)
-    return found
 
 
 def made_report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]:

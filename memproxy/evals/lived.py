@@ -218,8 +218,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 
     @property
     def covered(self) -> int:
-        turns = frozenset[str]().union(*(line.turns for line in self.given.lines))
-        return sum(bool(part & turns) for part in self.asked.probe.gold)
+        return self.given.covered(self.asked.probe.gold)
 
     @property
     def answered(self) -> bool:
@@ -361,16 +360,8 @@ def _told(outcome: _Outcome, texts: Mapping[str, str]) -> dict[str, Any]:
             {"score": line.score, "text": " / ".join(texts.get(turn, turn) for turn in sorted(line.turns))}
             for line in given.lines
         ],
-        "needed": [_where(part, given, texts) for part in probe.gold],
+        "needed": [given.place_of(part, texts) for part in probe.gold],
     }
-
-
-def _where(part: frozenset[str], given: Given, texts: Mapping[str, str]) -> dict[str, Any]:
-    text = " | ".join(texts[turn] for turn in sorted(part))
-    for rank, line in enumerate(given.found, start=1):
-        if part & line.turns:
-            return {"text": text, "rank": rank, "score": line.score, "rejected": line.rejected}
-    return {"text": text, "rank": None, "score": None, "rejected": None}
 
 
 def show(made: Mapping[str, Any], console: Console) -> None:

@@ -26,8 +26,7 @@ from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.models.no_embedder import NoEmbedder
-from memproxy.ports import Candidate, ChatModel, Embedder, HybridQuery, JournalEntry, JournalKind, MemoryFilter
-from memproxy.recall.documents import dense_text
+from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import named
 from memproxy.settings import Settings
@@ -112,26 +111,18 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     skipped: str | None = None
     degraded: str | None = None
 
+    def covered(self, gold: Sequence[frozenset[str]]) -> int:
+        """How many of the needed turns are injected."""
+        turns = frozenset[str]().union(*(line.turns for line in self.lines))
+        return sum(bool(part & turns) for part in gold)
 
-class EvaluationStore(EdgeStore):
-    """The product's store. Where texts came from the cache without their tokens, those of candidates are made when they
-    are found.
-    """
-
-    def __init__(self, folder: Path, embedder: Embedder) -> None:
-        name = None if isinstance(embedder, NoEmbedder) else embedder.name
-        super().__init__(folder, dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
-        self._source = embedder
-
-    async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
-        """As the product's; all candidates have tokens where the query has."""
-        found = await super().search(scope, query)
-        without = [one for one in found if not one.tokens]
-        if query.tokens is not None and isinstance(self._source, CachedEmbedder):
-            tokens = await self._source.tokens([dense_text(one.memory) for one in without])
-            for one, made in zip(without, tokens, strict=True):
-                one.tokens = made
-        return found
+    def place_of(self, part: frozenset[str], texts: Mapping[str, str]) -> dict[str, Any]:
+        """The best of these turns: its place among all that was found, its score, and why it is not injected."""
+        text = " | ".join(texts[turn] for turn in sorted(part))
+        for rank, line in enumerate(self.found, start=1):
+            if part & line.turns:
+                return {"text": text, "rank": rank, "score": line.score, "rejected": line.rejected}
+        return {"text": text, "rank": None, "score": None, "rejected": None}
 
 
 class EvaluationMemory:
@@ -142,7 +133,7 @@ class EvaluationMemory:
         settings: Settings,
         *,
         embedder: Embedder,
-        store: EvaluationStore,
+        store: EdgeStore,
         state: SqliteState,
         model: ChatModel,
         access: ModelAccess,
@@ -332,7 +323,8 @@ async def throwaway_memory(
     if access is not None:
         known.remember(TENANT, access)
     with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=temporary_folder()) as folder:
-        store = EvaluationStore(Path(folder, "store"), embedder)
+        name = None if isinstance(embedder, NoEmbedder) else embedder.name
+        store = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
         state = SqliteState(Path(folder, "state.db"), sync="normal")
         memory = EvaluationMemory(
             settings, embedder=embedder, store=store, state=state, model=own_model, access=known, recipes=recipes

@@ -294,7 +294,7 @@ def _recipe(total: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         groups[name] = [one for one in outcomes if one.question.group == name]
     return {
         "groups": {
-            name: {"questions": len(group), **Sample(group).figures()} for name, group in groups.items() if group
+            name: {"questions": len(group), **Sample.of(group).figures()} for name, group in groups.items() if group
         },
         "latency_ms": scoring.latency(outcomes),
         "degraded": sum(one.found.degraded is not None for one in outcomes),
@@ -321,7 +321,7 @@ def _question(outcome: Outcome) -> dict[str, Any]:
 
 def _differences(outcomes: dict[str, list[Outcome]]) -> dict[str, Any]:
     """How far each further recipe is above the first, over the scored questions, question by question."""
-    samples = {recipe: Sample([one for one in found if one.question.scored]) for recipe, found in outcomes.items()}
+    samples = {recipe: Sample.of([one for one in found if one.question.scored]) for recipe, found in outcomes.items()}
     first = next(iter(samples.values()))
     return {recipe: sample.differences(first) for recipe, sample in list(samples.items())[1:]}
 

@@ -142,50 +142,39 @@ METRICS: Mapping[str, Metric] = {
 
 
 class Sample:
-    """The figures of a group of questions, resampled in the same way for every group of that size: two recipes over
-    the same questions are compared question by question.
+    """Figures of a group, each a numerator and a denominator for every member: the sum of the first by the sum of the
+    second. Members are resampled in the same way for every group of that size, so that two recipes over the same
+    questions are compared question by question.
     """
 
-    def __init__(self, outcomes: Sequence[Outcome]) -> None:
-        self._size = len(outcomes)
-        self._values = {
-            name: np.array([metric(outcome) for outcome in outcomes], dtype=np.float64).reshape(-1, 2)
-            for name, metric in METRICS.items()
-        }
-        self._drawn = np.random.default_rng(SEED).integers(0, max(1, self._size), (RESAMPLES, self._size))
+    def __init__(self, pairs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+        self._pairs = {name: np.array(found, dtype=np.float64).reshape(-1, 2) for name, found in pairs.items()}
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> "Sample":
+        """The `METRICS` of these questions."""
+        return cls({name: [metric(one) for one in outcomes] for name, metric in METRICS.items()})
+
+    def values(self, name: str) -> Array:
+        """The value, and after it those of `RESAMPLES` resampled groups; NaN where there is nothing to divide by."""
+        pairs = self._pairs[name]
+        drawn = np.random.default_rng(SEED).integers(0, max(1, len(pairs)), (RESAMPLES, len(pairs)))
+        sums = np.concatenate([pairs.sum(axis=0, keepdims=True), pairs[drawn].sum(axis=1)])
+        found: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)
+        return found
 
     def figures(self) -> dict[str, Figure]:
         """All figures by name."""
-        return {name: figure(_ratio(values), self._resampled(name)) for name, values in self._values.items()}
+        return {name: figure(self.values(name)) for name in self._pairs}
 
     def differences(self, other: "Sample") -> dict[str, Figure]:
         """By how much these figures are above ``other``'s, which must be of the same questions in the same order."""
-        return {
-            name: figure(
-                _ratio(values) - _ratio(other._values[name]),  # noqa: SLF001 - its own kind
-                self._resampled(name) - other._resampled(name),  # noqa: SLF001
-            )
-            for name, values in self._values.items()
-        }
-
-    def _resampled(self, name: str) -> Array:
-        sums: Array = self._values[name][self._drawn].sum(axis=1) if self._size else np.zeros((0, 2))
-        return divided(sums[:, 0], sums[:, 1])
+        return {name: figure(self.values(name) - other.values(name)) for name in self._pairs}
 
 
-def _ratio(values: Array) -> float:
-    return float(divided(*values.sum(axis=0).reshape(2, 1))[0])
-
-
-def divided(above: Array, below: Array) -> Array:
-    """Element by element; NaN where there is nothing to divide by."""
-    found: Array = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
-    return found
-
-
-def figure(value: float, resampled: Array) -> Figure:
-    """A value with the interval of its resampled ones; those that nothing defines (NaN) aside."""
-    known = resampled[~np.isnan(resampled)]
+def figure(values: Array) -> Figure:
+    """A value with the interval of the resampled ones behind it; those that nothing defines (NaN) aside."""
+    value, known = float(values[0]), values[1:][~np.isnan(values[1:])]
     if math.isnan(value) or not known.size:
         return Figure(math.nan, math.nan, math.nan)
     edge = (1 - CONFIDENCE) / 2

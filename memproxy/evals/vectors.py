@@ -1,14 +1,13 @@
 """Vectors kept on disk between evaluations, so that only the first run pays for the embedding model.
 
 What is kept is the embedding of stored texts. Queries are always embedded anew: what that takes is one of the figures.
-The vectors of tokens are made where they are first needed, for the few texts that become candidates.
 """
 
 import asyncio
 import hashlib
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -70,18 +69,19 @@ class VectorCache:
         """Close the file."""
         self._connection.close()
 
-    def known(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
-        """The vectors of those keys that are there."""
-        rows = self._rows("SELECT key, parts, data FROM vectors", keys)
-        return {key: np.frombuffer(data, np.float32).reshape(parts, -1).tolist() for key, parts, data in rows}
-
-    def known_tokens(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The packed vectors of the tokens of those keys that are there."""
-        return dict(self._rows("SELECT key, data FROM tokens", keys))
+    def known(self, keys: Sequence[bytes]) -> dict[bytes, Passage]:
+        """What is there of these keys."""
+        rows = self._rows("SELECT key, parts, vectors.data, tokens.data FROM vectors JOIN tokens USING (key)", keys)
+        return {
+            key: Passage(parts=np.frombuffer(data, np.float32).reshape(parts, -1).tolist(), tokens=tokens)
+            for key, parts, data, tokens in rows
+        }
 
     def missing(self, keys: Sequence[bytes]) -> set[bytes]:
         """Which of the keys are not there."""
-        return set(keys).difference(key for (key,) in self._rows("SELECT key FROM vectors", keys))
+        return set(keys).difference(
+            key for (key,) in self._rows("SELECT key FROM vectors JOIN tokens USING (key)", keys)
+        )
 
     def _rows(self, select: str, keys: Sequence[bytes]) -> Iterator[Any]:
         for start in range(0, len(keys), _MOST_VARIABLES):
@@ -168,35 +168,16 @@ class CachedEmbedder:
         return [passage.parts for passage in await self.embed_passages(texts)]
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
-        """As the product does; no tokens for texts whose vectors are known and whose tokens are not (see `tokens`)."""
         keys = [self.key(text) for text in texts]
         async with self._lock:
-            vectors = await asyncio.to_thread(self._cache.known, keys)
-            tokens = await asyncio.to_thread(self._cache.known_tokens, keys)
-        known = {key: Passage(parts=parts, tokens=tokens.get(key, b"")) for key, parts in vectors.items()}
+            known = await asyncio.to_thread(self._cache.known, keys)
         absent = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        known |= await self._made(absent)
+        if absent:
+            made = dict(zip(absent, await self._inner.embed_passages(list(absent.values())), strict=True))
+            async with self._lock:
+                await asyncio.to_thread(self._cache.add, made.items())
+            known |= made
         return [known[key] for key in keys]
-
-    async def tokens(self, texts: Sequence[str]) -> list[bytes]:
-        """The packed vectors of these texts' tokens; making them is no part of a recall's time."""
-        start = time.perf_counter()
-        keys = [self.key(text) for text in texts]
-        async with self._lock:
-            known = await asyncio.to_thread(self._cache.known_tokens, keys)
-        absent = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        known |= {key: passage.tokens for key, passage in (await self._made(absent)).items()}
-        self._spent_ms += (time.perf_counter() - start) * 1000
-        return [known[key] for key in keys]
-
-    async def _made(self, absent: Mapping[bytes, str]) -> dict[bytes, Passage]:
-        """Embedded by the model, and kept."""
-        if not absent:
-            return {}
-        made = dict(zip(absent, await self._inner.embed_passages(list(absent.values())), strict=True))
-        async with self._lock:
-            await asyncio.to_thread(self._cache.add, made.items())
-        return made
 
     async def missing(self, texts: Iterable[str]) -> list[str]:
         """Those texts that are not in the cache, each once, short ones first: texts of one length make good batches."""

@@ -19,7 +19,6 @@ from statistics import median
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -40,7 +39,7 @@ from memproxy.evals.memory import (
     throwaway_memory,
 )
 from memproxy.evals.output import make_console, make_table, progress, write_json
-from memproxy.evals.scoring import RESAMPLES, SEED, divided, figure
+from memproxy.evals.scoring import Sample
 from memproxy.evals.vectors import opened_embedder
 from memproxy.settings import Settings
 from memproxy.settings.loading import load_settings
@@ -284,8 +283,7 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def covered(self) -> int:
         """How many of the needed turns are injected."""
-        turns = frozenset[str]().union(*(line.turns for line in self.given.lines))
-        return sum(bool(part & turns) for part in self.probe.gold)
+        return self.given.covered(self.probe.gold)
 
     def found_within(self, places: int) -> int:
         """How many of the needed turns are among the first so many that were found, whatever the floor says."""
@@ -345,19 +343,22 @@ METRICS: Mapping[str, Metric] = {
 
 def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """All figures of these probes, with 95 % intervals from resampling the people (probes of one are alike)."""
-    users = sorted({one.probe.user for one in outcomes})
-    drawn = np.random.default_rng(SEED).integers(0, len(users), (RESAMPLES, len(users)))
+    people: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        people.setdefault(one.probe.user, []).append(one)
+    sample = Sample(
+        {name: [_summed(metric, people[user]) for user in sorted(people)] for name, metric in METRICS.items()}
+    )
     made: dict[str, Any] = {"probes": len(outcomes), "answerable": sum(one.answerable for one in outcomes)}
-    for name, metric in METRICS.items():
-        sums = np.zeros((len(users), 2))
-        for one in outcomes:
-            sums[users.index(one.probe.user)] += metric(one)
-        total, resampled = sums.sum(axis=0), sums[drawn].sum(axis=1)
-        value = float(divided(*total.reshape(2, 1))[0])
-        made[name] = figure(value, divided(resampled[:, 0], resampled[:, 1]))
+    made |= sample.figures()
     ranks = [one.first_rank for one in outcomes if one.answerable]
     middle = median(ranks) if ranks else math.inf
     return made | {"median_rank": None if math.isinf(middle) else middle}
+
+
+def _summed(metric: Metric, outcomes: Sequence[Outcome]) -> tuple[float, float]:
+    above, below = zip(*map(metric, outcomes), strict=True)
+    return sum(above), sum(below)
 
 
 def by_groups(outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -383,7 +384,7 @@ def told(outcome: Outcome, texts: Mapping[str, str]) -> dict[str, Any]:
         "skipped": given.skipped,
         "degraded": given.degraded,
         "tokens": given.tokens,
-        "gold": [_where(part, given, texts) for part in probe.gold],
+        "gold": [given.place_of(part, texts) for part in probe.gold],
         "injected": [
             {
                 "kind": kind_of(line, probe),
@@ -394,15 +395,6 @@ def told(outcome: Outcome, texts: Mapping[str, str]) -> dict[str, Any]:
             for line in given.lines
         ],
     }
-
-
-def _where(part: frozenset[str], given: Given, texts: Mapping[str, str]) -> dict[str, Any]:
-    """The best of these turns: its place, its score, and why it is not injected."""
-    text = " | ".join(texts[turn] for turn in sorted(part))
-    for rank, line in enumerate(given.found, start=1):
-        if part & line.turns:
-            return {"text": text, "rank": rank, "score": line.score, "rejected": line.rejected}
-    return {"text": text, "rank": None, "score": None, "rejected": None}
 
 
 async def measured(

@@ -36,7 +36,7 @@ def outcome(
 
 
 def values(*outcomes: Outcome) -> dict[str, float]:
-    return {name: figure.value for name, figure in Sample(outcomes).figures().items()}
+    return {name: figure.value for name, figure in Sample.of(outcomes).figures().items()}
 
 
 def test_turn_recall_is_the_part_of_the_gold_that_is_found_early() -> None:
@@ -79,15 +79,15 @@ def test_what_no_question_defines_has_no_value() -> None:
 @given(st.lists(st.sampled_from(["a.1", "b.1", "c.1"]), min_size=1, max_size=30))
 def test_intervals_lie_around_their_figure_and_are_the_same_every_time(golds: list[str]) -> None:
     outcomes = [outcome(["a.1", "b.1"], [gold]) for gold in golds]
-    for name, figure in Sample(outcomes).figures().items():
+    for name, figure in Sample.of(outcomes).figures().items():
         if not math.isnan(figure.value):
             assert figure.low - 1e-9 <= figure.value <= figure.high + 1e-9, name
-    assert Sample(outcomes).figures()["mrr"] == Sample(outcomes).figures()["mrr"]
+    assert Sample.of(outcomes).figures()["mrr"] == Sample.of(outcomes).figures()["mrr"]
 
 
 def test_two_recipes_are_compared_question_by_question() -> None:
-    worse = Sample([outcome(["x.1", "a.1"], ["a.1"]) for _ in range(20)])
-    better = Sample([outcome(["a.1"], ["a.1"]) for _ in range(20)])
+    worse = Sample.of([outcome(["x.1", "a.1"], ["a.1"]) for _ in range(20)])
+    better = Sample.of([outcome(["a.1"], ["a.1"]) for _ in range(20)])
     difference = better.differences(worse)["mrr"]
     assert (difference.value, difference.low, difference.high) == (0.5, 0.5, 0.5)
 

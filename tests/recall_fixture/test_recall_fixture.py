@@ -60,7 +60,7 @@ def found(outcome: Outcome) -> str:
 
 async def test_what_was_said_is_found(side: str, embedder: Embedder) -> None:
     outcomes = await ask(embedder, "answered")
-    figures = Sample(outcomes).figures()
+    figures = Sample.of(outcomes).figures()
     low = {name: figures[name].value for name, least in LEAST[side].items() if figures[name].value < least}
     missed = [found(one) for one in outcomes if not one.question.gold_turns.intersection(one.found.injected)]
     assert not low, "\n".join(missed)
