@@ -278,7 +278,7 @@ def declared(section: str = "") -> frozenset[str]:
 
 def shipped() -> frozenset[str]:
     """What is needed at run time, with or without an extra."""
-    return declared() | declared("fastembed") | declared("qdrant")
+    return declared() | declared("fastembed") | declared("qdrant") | declared("postgres")
 
 
 def import_name(distribution: str) -> str:
@@ -316,7 +316,7 @@ def test_what_is_imported_is_declared() -> None:
     assert not missing, f"declare in pyproject.toml: {missing}"
 
 
-EXTRAS = {"fastembed": "models/(encoder|precision|quantise)", "qdrant": "stores/qdrant"}
+EXTRAS = {"fastembed": "models/(encoder|precision|quantise)", "qdrant": "stores/qdrant", "postgres": "stores/postgres"}
 """Extras, and the modules that need what they bring; whoever imports one of these does so when it is wanted."""
 
 
