@@ -1,8 +1,8 @@
 """Who may relay what.
 
 In mode ``passthrough`` that is the upstream's business: the client's own key goes there. With proxy keys or tokens
-everybody's requests go out with the operator's key, so what the upstream keeps of one caller is open to all the others,
-unless it is asked here who may have it.
+everybody's requests go out with the operator's key, so what the upstream keeps of one caller would be open to all the
+others.
 """
 
 import asyncio
@@ -26,28 +26,17 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
-KEEPS_NOTHING = (
-    "GET /v1/models/*",
-    "POST /v1/audio/speech",
-    "POST /v1/audio/transcriptions",
-    "POST /v1/audio/translations",
-    "POST /v1/chat/completions",
-    "POST /v1/completions",
-    "POST /v1/embeddings",
-    "POST /v1/images/edits",
-    "POST /v1/images/generations",
-    "POST /v1/images/variations",
-    "POST /v1/messages",
-    "POST /v1/messages/count_tokens",
-    "POST /v1/moderations",
-    "POST /v1/responses",
-)
+_POSTS = """
+audio/speech audio/transcriptions audio/translations chat/completions completions embeddings images/edits
+images/generations images/variations messages messages/count_tokens moderations responses
+"""
+KEEPS_NOTHING = ("GET /v1/models/*", *(f"POST /v1/{name}" for name in _POSTS.split()))
 """Calls that show nothing of what the upstream keeps of others; ``/*`` is the path itself and all below it.
 docs/access.md lists them.
 """
 
 PATIENCE_S = 1.0
-"""Longest wait for the state to say who made a response."""
+"""The longest wait for the state to say who made a response."""
 
 _HOW = (
     f"That needs a key with the permission {UPSTREAM_ALL}, or an entry in upstream.shared_calls, which lets every "
@@ -56,10 +45,10 @@ _HOW = (
 
 
 class MadeResponses:
-    """Who made which response, as the upstreams named them.
+    """Who made which response, by its upstream's name for it.
 
-    What is kept is a digest of both names. It tells nothing to who does not know the response's, and stays when a user
-    has his memory erased: the conversation that he is in goes on.
+    Only a digest of both names is kept. It is useless without the response's name, and stays when a user has his memory
+    erased: the conversation that he is in goes on.
     """
 
     def __init__(self, sessions: Sessions, tasks: TaskOwner) -> None:
@@ -67,13 +56,13 @@ class MadeResponses:
         self._tasks = tasks
 
     def note(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> asyncio.Task[None]:
-        """This user made the response, or this key, if it speaks for nobody in particular (``user`` None). Never
-        raises: a response that could not be noted is nobody's.
+        """Note that this user made the response, or this key, if it speaks for nobody in particular (``user`` None).
+        Never raises: a response that could not be noted is nobody's.
         """
         owner, key = _place(identity, user, upstream, response_id)
-        return self._tasks.start(self._noted(owner, key), "note response")
+        return self._tasks.start(self._note(owner, key), "note response")
 
-    async def _noted(self, owner: Scope, key: str) -> None:
+    async def _note(self, owner: Scope, key: str) -> None:
         try:
             now = datetime.now(UTC)
             noted = Conversation(session="", said_at=now, asked_at=now, keys=(key,))
@@ -83,10 +72,10 @@ class MadeResponses:
             log.warning("whose a response is could not be noted, so it cannot be fetched: %s", error.message)
 
     async def is_of(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> bool:
-        """Whether he made it.
+        """Whether this user (or key) made the response.
 
         Raises:
-            AuthUnavailable: the state does not say in time.
+            AuthUnavailable: the state does not answer in time.
         """
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -104,29 +93,25 @@ def _place(identity: Identity, user: str | None, upstream: str, response_id: str
 
 
 class Admission:
-    """Lets requests pass below ``/v1`` that the proxy's own keys or tokens allow."""
+    """Passes the requests below ``/v1`` that the proxy's own keys or tokens allow."""
 
     def __init__(self, settings: Settings, authenticator: Authenticator, made: MadeResponses, upstream: str) -> None:
-        """``upstream`` is the name of the default one, where what is not chat goes."""
-        self._needed = settings.auth.mode != "passthrough"
+        """``upstream`` is the name of the default one, where everything but chat goes."""
+        self.needs_key = settings.auth.mode != "passthrough"
+        """Whether the proxy itself asks for a key or a token, and the upstream sees the operator's key only."""
         self._calls = (*KEEPS_NOTHING, *settings.upstream.shared_calls)
         self._authenticator = authenticator
         self._made = made
         self._upstream = upstream
 
-    @property
-    def needs_key(self) -> bool:
-        """Whether the proxy itself asks for a key or a token, and the upstream sees the operator's key only."""
-        return self._needed
-
     async def admit(self, request: Request) -> Identity | None:
-        """Pass those who may make this call; who it is, where the proxy itself asks.
+        """Pass a caller who may make this call; who it is, where the proxy itself asks.
 
         Raises:
-            Unauthenticated, Forbidden: they may not.
+            Unauthenticated, Forbidden: the caller may not.
             MemoryUnavailable, AuthUnavailable: that cannot be found out just now.
         """
-        if not self._needed:
+        if not self.needs_key:
             return None
         identity = await self._authenticator.identify(request.headers)
         require(identity, "chat")
@@ -147,7 +132,7 @@ class Admission:
         the fields that name what the upstream keeps.
 
         Raises:
-            Forbidden: it goes on from what he may not fetch.
+            Forbidden: it goes on from something that the user may not fetch.
             AuthUnavailable: whose response it is cannot be found out just now.
         """
         for field, name in kept:
@@ -158,10 +143,10 @@ class Admission:
                 raise Forbidden(f"A conversation that the upstream keeps is everybody's. {_HOW}", param=field)
 
     def check_unread(self, identity: Identity) -> None:
-        """Pass a request for a response whose body cannot be read, if it may go on from anything.
+        """Pass a request for a response whose body cannot be read, if the caller may go on from anything.
 
         Raises:
-            Forbidden: it may not.
+            Forbidden: the caller may not.
         """
         if UPSTREAM_ALL not in identity.permissions:
             raise Forbidden(
@@ -191,10 +176,10 @@ def _allows(call: str, method: str, path: str) -> bool:
 def _response_of(method: str, pieces: Sequence[str]) -> str | None:
     """The response that a call is about, where it is about one."""
     match method, pieces:
-        case ("GET" | "DELETE", ["", "v1", "responses", response_id]):
-            return response_id or None
-        case ("GET", ["", "v1", "responses", response_id, "input_items"]):
-            return response_id or None
-        case ("POST", ["", "v1", "responses", response_id, "cancel"]):
+        case (
+            ("GET" | "DELETE", ["", "v1", "responses", response_id])
+            | ("GET", ["", "v1", "responses", response_id, "input_items"])
+            | ("POST", ["", "v1", "responses", response_id, "cancel"])
+        ):
             return response_id or None
     return None

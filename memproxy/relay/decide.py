@@ -502,7 +502,7 @@ class ChatLimits:
         if not self._rates.bounds_turns:
             return None
         try:
-            await self._rates.turns(scope, len(chat.new_messages()) + 1)
+            await self._rates.turns(scope, len(chat.new_messages) + 1)
         except TooManyRequests:
             return TURNS
         except StateUnavailable as error:

@@ -282,7 +282,7 @@ class ChatHandler:
         return Exchange(
             scope=decision.scope,
             conversation=decision.conversation,
-            messages=asked.chat.new_messages(),
+            messages=asked.chat.new_messages,
             request_id=asked.request.request_id,
             access=access,
             decided=decision.for_receipt(status=answer.status, model=asked.chat.kept_model),

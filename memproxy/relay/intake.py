@@ -1,8 +1,8 @@
 """The bodies of all requests together: how many are under way, and how many bytes of them are in memory.
 
-Whoever sends half a body, or sends slowly, holds a place among those that are under way. When all are taken, the one
-that was begun first gives way, unless it ends within `GRACE_S` of its beginning: an honest client's body is complete
-within moments of its first byte, so that slow ones meet slow ones alone, and many requests at once meet nobody.
+A client that sends half a body, or sends slowly, holds a place among the bodies under way. When all places are taken,
+the body that was begun first gives way, unless it ends within `GRACE_S` of its beginning: an honest client's body is
+complete within moments of its first byte, so slow bodies displace slow ones only.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from memproxy.relay.bodies import BodyWork
 from memproxy.settings import ServerSettings
 
 GRACE_S = 3.0
-"""So long after its beginning no body gives way to later ones."""
+"""How long after its beginning no body gives way to later ones."""
 
 Part = Callable[[], Awaitable[tuple[bytes, bool]]]
 """Reads on: the next part of a body, and whether it was the last one."""
 
 
 class Share:
-    """What one request's bodies have of the memory; given back by `Intake.release`."""
+    """One request's share of the memory; given back by `Intake.release`."""
 
     __slots__ = ("bytes", "uploads")
 
@@ -31,7 +31,7 @@ class Share:
 
 
 class _Turn:
-    """A body under way. It can be ended from outside, as by `asyncio.timeout`, which costs more: few ever are."""
+    """A body under way, which can be ended from outside. (`asyncio.timeout` would cost more, and few ever are.)"""
 
     __slots__ = ("_end", "_task", "ended")
 
@@ -41,7 +41,7 @@ class _Turn:
         self.ended = False
 
     def end_at(self, when: float) -> None:
-        """Break its reading off then, on the loop's clock, unless it is over."""
+        """Break its reading off at this time of the loop's clock, unless it is over."""
         self._end = asyncio.get_running_loop().call_at(when, self._break_off)
 
     def _break_off(self) -> None:
@@ -55,7 +55,7 @@ class _Turn:
             self._end.cancel()
 
     def is_ours(self) -> bool:
-        """Whether its task was cancelled by this alone, and by nobody else besides."""
+        """Whether this alone cancelled its task."""
         return self.ended and self._task is not None and self._task.uncancel() == 0
 
 
@@ -81,7 +81,7 @@ class Intake:
         """A body; None: it is more than ``limit`` bytes.
 
         Raises:
-            BodyTimeout: it gave way to others that were begun later.
+            BodyTimeout: it gave way to later ones.
             Overloaded: there is no room for it.
         """
         parts: list[bytes] = []
@@ -114,7 +114,7 @@ class Intake:
             self._end_first(after_s=GRACE_S)
 
     def _end_first(self, *, after_s: float = 0.0) -> None:
-        """End the body that was begun first, so long after its beginning."""
+        """End the body that was begun first, this long after its beginning."""
         first = next(iter(self._reading))
         first.end_at(self._reading.pop(first) + after_s)
 
@@ -132,12 +132,12 @@ class Intake:
         self._uploads += 1
 
     def uploaded(self, share: Share) -> None:
-        """All of it came, or nothing more will."""
+        """The body has come, or nothing more will."""
         self._uploads -= share.uploads
         share.uploads = False
 
     def hold(self, share: Share, size: int) -> None:
-        """So many bytes more are held for this request until it is over.
+        """Count bytes that are held for this request until it is over.
 
         Raises:
             Overloaded: there is no room for them.

@@ -9,15 +9,15 @@ import time
 from typing import NamedTuple
 
 AT_ONCE = 16.0
-"""Recalls at once at the beginning: so many an engine answers in time that needs 3 to 7 ms for each."""
+"""Recalls at once at the beginning: an engine that needs 3 to 7 ms for each answers as many in time."""
 
 MOST_AT_ONCE = 1_000.0
 
 NEWEST = 0.1
-"""What the newest answer counts for in how long they usually take."""
+"""The weight of the newest answer in how long they usually take."""
 
 LESS = 0.8
-"""What is left of the number after an answer that came later."""
+"""The part of the number that is left after a late answer."""
 
 
 class Run(NamedTuple):
@@ -49,7 +49,7 @@ class Pace:
         """Whether one more may be sent."""
         return self._running < int(self._at_once)
 
-    async def enter(self, within_s: float) -> "Run | None":
+    async def enter(self, within_s: float) -> Run | None:
         """Begin a recall that is to be answered within this time, when it is its turn. None: it would not be."""
         if self.admits and not self._waiting:
             return self.begin()
@@ -73,12 +73,12 @@ class Pace:
         """How long until the answer to the one at this place in the queue, if all goes on as it usually does."""
         return self._usual_s * (1 + place / int(self._at_once))
 
-    def begin(self) -> "Run":
+    def begin(self) -> Run:
         """One is sent."""
         self._running += 1
         return Run(began=time.monotonic(), full=not self.admits)
 
-    def end(self, run: "Run", *, answered: bool) -> None:
+    def end(self, run: Run, *, answered: bool) -> None:
         """It is over. Learned from are answers, however late, and what was given up because none came."""
         self._running -= 1
         if answered:
@@ -100,7 +100,7 @@ class Pace:
             self._at_once = min(MOST_AT_ONCE, self._at_once + 1 / self._at_once)
 
 
-def _give_up(turn: "asyncio.Future[Run | None]") -> None:
+def _give_up(turn: asyncio.Future[Run | None]) -> None:
     """It is too late for its turn."""
     if not turn.done():
         turn.set_result(None)

@@ -44,17 +44,7 @@ class Policies:
 
     def __init__(self, settings: RetentionSettings) -> None:
         self._settings = settings
-        written = settings.weights
-        self.weights = Weights(
-            confidence=written.confidence,
-            recency=written.recency,
-            retrievals=written.retrievals,
-            importance=written.importance,
-            feedback=written.feedback,
-            half_life_h=written.half_life_h,
-            most_retrievals=written.most_retrievals,
-            turn_confidence=written.turn_confidence,
-        )
+        self.weights = Weights(**settings.weights.model_dump())
         self.every_s = settings.prune_every_s
 
     @property

@@ -26,8 +26,6 @@ def read_request(body: bytes) -> "ChatRequest":
 class ChatRequest(RequestBody):
     """A chat request; every message of the conversation is in it."""
 
-    __slots__ = ()
-
     def rebuild(self, block: str | None, position: Position = "before_last_user") -> bytes:
         """The body for the upstream: without our fields, with the block where ``position`` says.
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -41,42 +42,12 @@ class RequestBody:
     upstream keeps of the conversation (a former response, a conversation object), None where the client sends it whole.
     """
 
-    __slots__ = (
-        "_digests",
-        "_new",
-        "_present",
-        "_text",
-        "_texts",
-        "_top",
-        "_user_indexes",
-        "_user_texts",
-        "body",
-        "chain",
-        "config",
-        "context",
-        "has_ours",
-        "has_tools",
-        "messages",
-        "metadata_user_id",
-        "model",
-        "safety_identifier",
-        "stream",
-        "tool_choice_forced",
-        "user",
-    )
-
     def __init__(self, body: bytes, text: bytes) -> None:
         """``text`` is what is looked into: the body, or its stand-in of the same length without half surrogates."""
         top = ObjectSpans(text)
         self.body = body
         self._text = text
         self._top = top
-        self._texts: list[str] | None = None
-        self._digests: list[str] | None = None
-        self._user_indexes: list[int] | None = None
-        self._user_texts: list[str] | None = None
-        self._new: list[Message] | None = None
-        self._present: list[str] | None = None
         self.messages = self._read_messages()
         if len(self.messages) > MOST_MESSAGES or any(len(text) > MOST_CHARACTERS for text in self.texts):
             raise Unreadable("too_long")
@@ -105,35 +76,30 @@ class RequestBody:
         """Whether the client sends the whole conversation with every request, so that the upstream keeps none of it."""
         return True
 
-    @property
+    @cached_property
     def user_indexes(self) -> list[int]:
-        """Which messages are the user's, in order; computed at first use."""
-        if self._user_indexes is None:
-            self._user_indexes = [place for place, message in enumerate(self.messages) if message.role == "user"]
-        return self._user_indexes
+        """Which messages are the user's, in order."""
+        return [place for place, message in enumerate(self.messages) if message.role == "user"]
 
-    @property
+    @cached_property
     def texts(self) -> list[str]:
-        """The texts of all messages, in order; computed at first use."""
-        if self._texts is None:
-            self._texts = [
-                content if type(content := message.content) is str else message.text for message in self.messages
-            ]
-        return self._texts
+        """The texts of all messages, in order."""
+        return [content if type(content := message.content) is str else message.text for message in self.messages]
 
-    @property
+    @cached_property
     def user_texts(self) -> list[str]:
-        """The texts of the user's messages, in order; computed at first use."""
-        if self._user_texts is None:
-            texts = self.texts
-            self._user_texts = [texts[index] for index in self.user_indexes]
-        return self._user_texts
+        """The texts of the user's messages, in order."""
+        return [self.texts[index] for index in self.user_indexes]
+
+    @cached_property
+    def digests(self) -> list[str]:
+        """`core.turn.text_digest` of every message's text, in order."""
+        return [text_digest(text) for text in self.texts]
 
     @property
     def user_digests(self) -> list[str]:
         """The digests of the user's messages, in order."""
-        digests = self.digests
-        return [digests[index] for index in self.user_indexes]
+        return [self.digests[index] for index in self.user_indexes]
 
     @property
     def last_user_index(self) -> int | None:
@@ -151,58 +117,38 @@ class RequestBody:
         """The last message brings a tool's result: the turn goes on, nobody said anything new."""
         return bool(self.messages) and self.messages[-1].role in _FOLLOW_UPS
 
-    @property
-    def digests(self) -> list[str]:
-        """`core.turn.text_digest` of every message's text, in order; computed at first use."""
-        if self._digests is None:
-            self._digests = [text_digest(text) for text in self.texts]
-        return self._digests
-
     def look(self) -> None:
         """Compute what is computed at first use: of a large body, where it keeps nobody waiting."""
-        _ = self.present, self.new_messages()
+        _ = self.present, self.new_messages
 
     @property
     def kept_model(self) -> str | None:
         """The model's name as memory keeps it: None for what is too long to be one."""
         return self.model if self.model is not None and len(self.model) <= LONGEST_NAME else None
 
-    @property
+    @cached_property
     def present(self) -> list[str]:
         """Digests of all that the request says already: its messages, what stands in them by itself, and lines of
-        blocks that a client sent back; computed at first use.
+        blocks that a client sent back.
         """
-        if self._present is None:
-            self._present = self._all_present()
-        return self._present
-
-    def _all_present(self) -> list[str]:
         held = self.digests + quoted_digests(self._instructions(), self.user_texts)
-        if not self._may_show_blocks():
-            return held
-        shown = [text_digest(text) for message in self.messages for text in shown_texts(message.text)]
-        return held + shown
+        # a client may have changed the case of a block's letters, or escaped some
+        if contains_any_case(self.body, b"<" + NAME.encode(), b"<") or contains(self.body, b"\\u00", b"\\"):
+            held += [text_digest(text) for message in self.messages for text in shown_texts(message.text)]
+        return held
 
     def _instructions(self) -> list[str]:
         """The texts that instruct the model."""
         return [message.text for message in self.messages if message.role in INSTRUCTIONS]
 
-    def _may_show_blocks(self) -> bool:
-        """Whether a block may be in a message; a client may have changed its letters' case, or escaped some."""
-        return contains_any_case(self.body, b"<" + NAME.encode(), b"<") or contains(self.body, b"\\u00", b"\\")
-
+    @cached_property
     def new_messages(self) -> list[Message]:
         """What this request adds to the conversation: what came after the assistant's last answer to the user.
 
         Within a tool loop that reaches back to the user's message. Instructions, an answer's beginning that the client
         wants continued (an assistant's message at the very end) and messages without text are left out, and so is any
-        injected block that a client sent back. Computed at first use.
+        injected block that a client sent back.
         """
-        if self._new is None:
-            self._new = self._all_new()
-        return self._new
-
-    def _all_new(self) -> list[Message]:
         found = []
         for message in self.messages[self._answered() :]:
             text = strip_blocks(message.text) if message.role in _SAID else ""

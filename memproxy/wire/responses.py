@@ -55,8 +55,6 @@ def read_request(body: bytes) -> "ResponsesRequest":
 class ResponsesRequest(RequestBody):
     """A request for a response. ``messages`` are the input's items, a text being one message of the user."""
 
-    __slots__ = ("_is_text",)
-
     def __init__(self, body: bytes, text: bytes) -> None:
         self._is_text = False
         super().__init__(body, text)

@@ -172,7 +172,7 @@ def test_what_is_not_there_reads_as_nothing() -> None:
     assert (request.user, request.safety_identifier, request.metadata_user_id) == (None, None, None)
     assert (request.has_ours, request.has_tools, request.tool_choice_forced) == (False, False, False)
     assert (request.user_texts, request.last_user_index, request.is_tool_followup) == ([], None, False)
-    assert (request.digests, request.new_messages(), request.offered_tools) == ([], [], [])
+    assert (request.digests, request.new_messages, request.offered_tools) == ([], [], [])
     assert request.rebuild(BLOCK) == b"{}"
 
 

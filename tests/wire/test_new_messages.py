@@ -23,7 +23,7 @@ RESULT = {"role": "tool", "tool_call_id": "1", "content": "42 degrees"}
 
 
 def said(request: ChatRequest) -> list[tuple[str, str]]:
-    return [(message.role, message.content) for message in request.new_messages()]
+    return [(message.role, message.content) for message in request.new_messages]
 
 
 def test_only_what_came_after_the_last_answer_is_new() -> None:

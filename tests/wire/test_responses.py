@@ -43,7 +43,7 @@ def test_items_are_read_as_messages_calls_and_results() -> None:
     assert [one.role for one in request.messages] == ["user", "assistant", "user", "user", "", "assistant", "tool"]
     assert [one.text for one in request.messages][3:] == ["?", "", "", "42"]
     assert request.is_tool_followup
-    assert [(one.role, one.content) for one in request.new_messages()] == [
+    assert [(one.role, one.content) for one in request.new_messages] == [
         ("user", "What is my budget?"),
         ("user", "?"),
         ("tool", "42"),

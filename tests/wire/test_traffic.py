@@ -59,7 +59,7 @@ def test_a_request_goes_on_byte_for_byte(path: Path) -> None:
         assert request.rebuild(None) is body
         assert [message.role for message in request.messages] == [m["role"] for m in json.loads(body)["messages"]]
         assert request.stream == (json.loads(body).get("stream") is True)
-        assert request.new_messages()
+        assert request.new_messages
 
 
 @pytest.mark.parametrize("position", ["before_last_user", "after_system", "system"])

@@ -1,0 +1,98 @@
+"""Which files of memproxy one chat request and one captured turn enter: ``python -m tests.walk``.
+
+A real proxy is started with a scripted model. Its processes note every file of the package in which they call a
+function, while they answer one request for which memories are recalled, and then while one turn is captured, indexed
+and learned from.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.e2e.talk import chat, extract_by_rules, found
+from tests.support.proxy import Proxy, running_proxy
+from tests.support.upstream import ScriptedUpstream, scripted_upstream
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).resolve().parent.parent
+HOOK = Path(__file__).resolve().parent / "support" / "entered"
+
+REQUEST, TURN = "request", "turn"
+PROCESSES = ("relay", "engine", "state")
+TURN_BEGINS_IN = "relay/capture.py"
+
+QUIET_S = 1.5
+"""Nothing more is expected of a turn when no process entered another file for this long after it was learned from."""
+
+Walk = dict[str, list[str]]
+"""The files that each process entered, in order."""
+
+
+async def walk(home: Path) -> dict[str, Walk]:
+    """What one request and one turn enter, of a proxy with this home."""
+    notes = home / "entered"
+    notes.mkdir(parents=True)
+    _phase(notes, "")
+    async with scripted_upstream() as upstream, _noting_proxy(upstream, home, notes) as proxy, proxy.client() as client:
+        upstream.extractor = extract_by_rules
+        await chat(client, "My dog is called Biscuit.")
+        await eventually(lambda: found(proxy, "Biscuit", kind="semantic"), what="a first turn is learned from")
+        await chat(client, "What is my dog called?", headers={"x-memproxy-memory": "read"})  # what is done once is done
+        await asyncio.sleep(QUIET_S)
+
+        _phase(notes, REQUEST)
+        answer = await chat(client, "Which name does my dog have?", headers={"x-memproxy-memory": "read"})
+        assert answer.recall == "injected", answer.recall
+        await asyncio.sleep(0.1)  # for the notes to be written
+
+        learned = len(upstream.extractions)
+        _phase(notes, f"{TURN} {TURN_BEGINS_IN}")
+        await chat(client, "My sister lives in Graz.", headers={"x-memproxy-memory": "write"})
+        await eventually(lambda: len(upstream.extractions) > learned, what="the turn is learned from")
+        await _quiet(notes)
+    return {phase: _entered(notes, phase) for phase in (REQUEST, TURN)}
+
+
+@asynccontextmanager
+async def _noting_proxy(upstream: ScriptedUpstream, home: Path, notes: Path) -> AsyncIterator[Proxy]:
+    paths = os.pathsep.join([str(HOOK), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    changes = {"learn": {"every_turns": 1, "idle_s": 0.2}}
+    environment = {"PYTHONPATH": paths, "ENTERED_FOLDER": str(notes)}
+    async with running_proxy(upstream.base_url, home, changes, environment=environment) as proxy:
+        yield proxy
+
+
+def _phase(notes: Path, name: str) -> None:
+    new = notes / "phase.new"
+    new.write_text(name, encoding="utf-8")
+    new.replace(notes / "phase")
+
+
+def _entered(notes: Path, phase: str) -> Walk:
+    files = {process: notes / f"{phase}-{process}" for process in PROCESSES}
+    return {name: path.read_text(encoding="utf-8").split() for name, path in files.items() if path.exists()}
+
+
+async def _quiet(notes: Path) -> None:
+    before: Walk = {}
+    while (now := _entered(notes, TURN)) != before:
+        before = now
+        await asyncio.sleep(QUIET_S)
+
+
+def report(walks: dict[str, Walk]) -> str:
+    """The files of both walks, process by process, and how many there are."""
+    lines = []
+    for phase, entered in walks.items():
+        files = {name for names in entered.values() for name in names}
+        lines.append(f"one {phase}: {len(files)} files")
+        lines += [f"  {process} ({len(names)}): {' '.join(names)}" for process, names in entered.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        print(report(asyncio.run(walk(Path(folder) / "home"))))
