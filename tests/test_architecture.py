@@ -66,6 +66,12 @@ NOT_IMPORTED_BUT_USED = {
 INNER_PARTS = frozenset({"aiohttp", "jwt", "uvicorn", "httptools"})
 """Packages whose classes are not made to be inherited from: a new minor version may change what ours override."""
 
+EXTRAS = {"fastembed": "models/(encoder|precision|quantise)", "qdrant": "stores/qdrant", "postgres": "stores/postgres"}
+"""Extras, and the modules that need what they bring; whoever imports one of these does so when it is wanted."""
+
+BROUGHT_BY_OTHERS = {"psycopg_pool"}
+"""Named in pyproject.toml as an extra of the package itself."""
+
 IMPORT_NAMES = {"pyjwt": "jwt", "pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
 
 
@@ -278,7 +284,7 @@ def declared(section: str = "") -> frozenset[str]:
 
 def shipped() -> frozenset[str]:
     """What is needed at run time, with or without an extra."""
-    return declared() | declared("fastembed") | declared("qdrant") | declared("postgres")
+    return declared().union(*map(declared, EXTRAS))
 
 
 def import_name(distribution: str) -> str:
@@ -311,13 +317,9 @@ def test_every_setting_is_read_or_refused() -> None:
 
 
 def test_what_is_imported_is_declared() -> None:
-    known = {import_name(each) for each in shipped()}
+    known = {import_name(each) for each in shipped()} | BROUGHT_BY_OTHERS
     missing = {name: place for name, place in third_party().items() if name not in known}
     assert not missing, f"declare in pyproject.toml: {missing}"
-
-
-EXTRAS = {"fastembed": "models/(encoder|precision|quantise)", "qdrant": "stores/qdrant", "postgres": "stores/postgres"}
-"""Extras, and the modules that need what they bring; whoever imports one of these does so when it is wanted."""
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

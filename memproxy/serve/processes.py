@@ -20,7 +20,6 @@ from memproxy.core.late import compiling
 from memproxy.errors import ConfigError
 from memproxy.metrics import count_as, metrics
 from memproxy.serve.launch import ENGINE, RELAY, STATE, Launch, Lifeline, LongWork, receive
-from memproxy.serve.server import Patience, Server, allow_many_files, quiet_logs, server_config
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, Writing, make_state
@@ -43,7 +42,11 @@ COMPILES_AFTER_S = 1.0
 
 async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
     """Serve until told to stop."""
+    from memproxy.serve.server import Patience, Server, allow_many_files, server_config  # noqa: PLC0415 - not the state
     from memproxy.wiring.relay import make_relay  # noqa: PLC0415 - the engine does not need it
+
+    def patience(settings: Settings) -> Patience:
+        return Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
 
     allow_many_files()
     state = make_state(settings, Path(launch.home), checkpoint_pages=RELAY_CHECKPOINT_PAGES, spares=True)
@@ -51,7 +54,7 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
     await relay.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests
     gc.enable()
-    server = Server(server_config(relay), _patience(settings))
+    server = Server(server_config(relay), patience(settings))
 
     tasks = TaskOwner("relay process")
 
@@ -61,7 +64,7 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
 
     def take(settings: Settings) -> None:
         relay.take(settings)
-        server.patience = _patience(settings)
+        server.patience = patience(settings)
 
     reloads.begin(take)
     loop = asyncio.get_running_loop()
@@ -78,6 +81,7 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
 async def run_engine(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
     """Serve on the private socket until told to stop."""
     from memproxy.engine.app import build_app  # noqa: PLC0415 - two seconds that the relay does not need
+    from memproxy.serve.server import Server, server_config  # noqa: PLC0415 - the state's process serves no HTTP
     from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
 
     engine = make_engine(settings, Path(launch.home), launch.secret_bytes, launch.state_socket)
@@ -142,10 +146,6 @@ def _soon(loop: asyncio.AbstractEventLoop, take: Callable[[Settings], None], set
         loop.call_soon_threadsafe(take, settings)
 
 
-def _patience(settings: Settings) -> Patience:
-    return Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
-
-
 async def _compile() -> None:
     """Compile what patterns are left, one at a time between what else there is to do."""
     await asyncio.sleep(COMPILES_AFTER_S)
@@ -174,7 +174,6 @@ def main() -> None:
     process = name.removeprefix("_")
     logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, process)
     logging.captureWarnings(True)  # else they would stand between the lines of JSON
-    quiet_logs()
     count_as(f"{process}-{launch.place}")
     metrics().build_info.labels(version=__version__).set(1)
     metrics().begin_at_zero(process)

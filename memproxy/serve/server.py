@@ -277,15 +277,18 @@ class Server(uvicorn.Server):
         yield
 
 
-class Unfinished(logging.Filter):
-    """Drops uvicorn's remark on answers that we leave unfinished on purpose, after our own log line said why."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "without completing response" not in record.getMessage()
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether it is no remark on an answer that we leave unfinished on purpose, after our own log line said why."""
+    return "without completing response" not in record.getMessage()
 
 
 def server_config(app: Callable[..., Awaitable[None]], **more: object) -> uvicorn.Config:
-    """Uvicorn's settings: only the bytes that the application sends, no headers, logs or signals of its own."""
+    """Uvicorn's settings: only the bytes that the application sends, no headers or signals of its own, and of its logs
+    the warnings.
+    """
+    logger = logging.getLogger("uvicorn.error")
+    logger.addFilter(_is_news)
+    logger.setLevel(logging.WARNING)
     return uvicorn.Config(
         app,
         http=WatchedProtocol,
@@ -300,13 +303,6 @@ def server_config(app: Callable[..., Awaitable[None]], **more: object) -> uvicor
         timeout_graceful_shutdown=CUT_OFF_S,
         **more,  # type: ignore[arg-type]
     )
-
-
-def quiet_logs() -> None:
-    """Leave uvicorn's warnings, without those that we know better."""
-    logger = logging.getLogger("uvicorn.error")
-    logger.addFilter(Unfinished())
-    logger.setLevel(logging.WARNING)
 
 
 def allow_many_files() -> None:
