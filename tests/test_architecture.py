@@ -69,9 +69,6 @@ INNER_PARTS = frozenset({"aiohttp", "jwt", "uvicorn", "httptools"})
 EXTRAS = {"fastembed": "models/(encoder|precision|quantise)", "qdrant": "stores/qdrant", "postgres": "stores/postgres"}
 """Extras, and the modules that need what they bring; whoever imports one of these does so when it is wanted."""
 
-BROUGHT_BY_OTHERS = {"psycopg_pool"}
-"""Named in pyproject.toml as an extra of the package itself."""
-
 IMPORT_NAMES = {"pyjwt": "jwt", "pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
 
 
@@ -317,7 +314,7 @@ def test_every_setting_is_read_or_refused() -> None:
 
 
 def test_what_is_imported_is_declared() -> None:
-    known = {import_name(each) for each in shipped()} | BROUGHT_BY_OTHERS
+    known = {import_name(each) for each in shipped()}
     missing = {name: place for name, place in third_party().items() if name not in known}
     assert not missing, f"declare in pyproject.toml: {missing}"
 
