@@ -29,6 +29,7 @@ from memproxy.commands.installation import POLL_S, Installation, installation, w
 from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
 from memproxy.core.backup import MANIFEST, PACKED, SECRET, VERSION, BackedUp, Manifest
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
+from memproxy.engine.sparse import data_size
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir
@@ -246,7 +247,7 @@ class _Packing:
             MemproxyError: what was written is not what is read.
         """
         paths = sorted(path for path in raw.rglob("*") if path.is_file())
-        sizes = [path.stat().st_size for path in paths]
+        sizes = [data_size(path) for path in paths]
         done = total = sum(sizes)
         files, shared = {}, 0
         for path, size in zip(paths, sizes, strict=True):

@@ -113,7 +113,8 @@ def keys_new(
     if settings is None:
         typer.echo(_config_entry(record), err=True)
     else:
-        asyncio.run(_keep(settings, record))
+        for alike in asyncio.run(_keep(settings, record)):
+            typer.echo(f"Tenant {alike!r} has keys, too: {tenant!r} is another one, and shares no memory.", err=True)
     if (warning := _without_memory(record, settings)) is not None:
         typer.echo(warning, err=True)
     show({"key": key} | _shown(record), [key], as_json=json)
@@ -210,11 +211,15 @@ def _without_memory(record: KeyRecord, settings: Settings | None) -> str | None:
     )
 
 
-async def _keep(settings: Settings, record: KeyRecord) -> None:
-    """Make the key known to every relay of this state."""
+async def _keep(settings: Settings, record: KeyRecord) -> list[str]:
+    """Make the key known to every relay of this state; answers tenants of other keys whose names differ from its own in
+    capitals alone.
+    """
     async with opened_state(settings) as state:
+        others = {one.tenant for one in await state.proxy_keys(None)} - {record.tenant}
         await state.add_proxy_key(record)
         await state.note_audit([_entry("key.new", record.tenant, record.id)])
+    return sorted(name for name in others if name.casefold() == record.tenant.casefold())
 
 
 async def _listed(settings: Settings, tenant: str | None) -> list[KeyRecord]:

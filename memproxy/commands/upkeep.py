@@ -44,6 +44,9 @@ app = typer.Typer()
 STALLED_AFTER_S = 180.0
 """Longer than the longest pause between two tries of a row: what has not moved by then waits for something."""
 
+WARNED_AFTER_S = 10.0
+"""After so long without a row done, the command says once what it may be waiting for."""
+
 
 @app.command("mine")
 def mine_command(
@@ -183,7 +186,7 @@ async def mine(settings: Settings, show: Show, *, tenant: str | None = None, ret
 
 async def _drained(here: Installation, show: Show, tenant: str | None) -> Left:
     loop = asyncio.get_running_loop()
-    left = await _left(here, tenant)
+    left, warned = await _left(here, tenant), False
     total, moved = left.steps, loop.time()
     while left.steps:
         await asyncio.sleep(POLL_S)
@@ -193,12 +196,18 @@ async def _drained(here: Installation, show: Show, tenant: str | None) -> Left:
         if left != before:
             moved = loop.time()
         elif loop.time() - moved > STALLED_AFTER_S:
-            raise MemproxyError(
-                f"{left.learn} rows of learning and {left.index} of indexing wait and nothing moves. They may wait for "
-                "a model key (configure models.extract.api_key or upstream.api_key) "
-                "or for the store; see the log."
-            )
+            raise MemproxyError(f"{_stalled(left)} Nothing moved for {STALLED_AFTER_S:.0f} seconds.")
+        elif loop.time() - moved > WARNED_AFTER_S and not warned:
+            typer.echo(f"{_stalled(left)} Waiting for {STALLED_AFTER_S:.0f} seconds.", err=True)
+            warned = True
     return left
+
+
+def _stalled(left: Left) -> str:
+    return (
+        f"{left.learn} rows of learning and {left.index} of indexing wait and nothing moves. They may wait for a model "
+        "key (configure models.extract.api_key or upstream.api_key) or for the store; see the log."
+    )
 
 
 async def _left(here: Installation, tenant: str | None, **asked: str) -> Left:

@@ -17,6 +17,7 @@ from memproxy.ports import JournalStore
 from memproxy.relay.capture import Journal
 from memproxy.relay.engine_client import EngineClient
 from memproxy.relay.request import Request
+from memproxy.relay.upstream import Upstreams
 from memproxy.settings import Settings
 
 _JSON = [(b"content-type", b"application/json")]
@@ -40,11 +41,13 @@ class Health:
         journal: Journal,
         state: JournalStore,
         settings: Settings,
+        upstreams: Upstreams,
         *,
         disks: Mapping[str, Path],
     ) -> None:
         """``disks`` are folders, by their name in the metrics, on whose disks there must be room."""
         self._engine = engine
+        self._upstreams = upstreams
         self._journal = journal
         self._state = state
         self._disks = disks
@@ -80,6 +83,8 @@ class Health:
 
     async def _parts(self) -> dict[str, str]:
         parts = {"relay": "ready" if self.serving else "draining", **await self._engine.readiness()}
+        if (upstream := self._upstreams.state) is not None:
+            parts["upstream"] = upstream
         trouble = await self._journal.trouble()
         if trouble is not None and not parts.get("state", "").startswith("degraded"):
             parts["state"] = f"degraded: {trouble}"  # else the engine says why, which may be more than "not open"

@@ -71,6 +71,9 @@ _NAME_NOTHING_MORE = (["keep-alive"], ["Keep-Alive"])
 """The usual ``Connection``: the header that it names is never passed on anyway."""
 
 
+READY = "ready"
+
+
 class Upstreams:
     """The default upstream and those of ``upstream.routes``. A request goes to the first route whose patterns its model
     matches, else to the default one.
@@ -95,6 +98,12 @@ class Upstreams:
         route = self._settings.route_of(model)
         return self.default if route is None else self._routes[route]
 
+    @property
+    def state(self) -> str | None:
+        """``ready``, or ``degraded`` and why an upstream did not answer when it was last asked; None: none was yet."""
+        states = [one.state for one in (self.default, *self._routes) if one.state is not None]
+        return next((state for state in states if state != READY), READY if states else None)
+
     async def open(self) -> None:
         """Make the pools."""
         for upstream in (self.default, *self._routes):
@@ -111,6 +120,7 @@ class Upstream:
 
     ``base_url`` has no slash at its end; ``name`` is its host and path. ``takes_client_key``: the client's own key goes
     there, else the configured one, or none. ``route`` is its place in ``upstream.routes``; None: the default.
+    ``state`` as in `Upstreams`.
     """
 
     def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True, route: int | None = None) -> None:
@@ -125,6 +135,7 @@ class Upstream:
         self._asked = URL(address._replace(netloc=self.host).geturl(), encoded=True)
         self._authorization = _authorization(settings, user)
         self.takes_client_key = takes_client_key and self._authorization is None
+        self.state: str | None = None
         self._session: aiohttp.ClientSession | None = None
         self._raw_session: aiohttp.ClientSession | None = None
         self._connections: Connections | None = None
@@ -198,7 +209,9 @@ class Upstream:
                 repeatable = body is None or isinstance(body, bytes)
                 soon = time.monotonic() - began < STALE_WITHIN_S
                 if connections.made_one() or not (repeatable and soon and _without_answer(error)):
-                    raise self._explain(error) from error
+                    explained = self._explain(error)
+                    self.state = f"degraded: {explained.message}"
+                    raise explained from error
                 log.debug("a kept connection to %s was closed; the request is sent on another one", self.host)
             else:
                 if response.status == _SWITCHING_PROTOCOLS:
@@ -207,6 +220,7 @@ class Upstream:
                         f"The upstream {self.host} switched to another protocol, which nobody asked for. Check "
                         "upstream.base_url."
                     )
+                self.state = READY
                 return UpstreamAnswer(response, self._explain)
             finally:
                 connections.made_one()

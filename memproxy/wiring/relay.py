@@ -118,7 +118,9 @@ def make_relay(
         journal=journal,
         positions=positions,
         passthrough=passthrough,
-        health=Health(engine, journal, state, settings, disks=_disks(settings, home) if home is not None else {}),
+        health=Health(
+            engine, journal, state, settings, upstreams, disks=_disks(settings, home) if home is not None else {}
+        ),
         intake=Intake(settings.server, work),
         work=work,
         tasks=tasks,

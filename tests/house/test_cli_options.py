@@ -375,3 +375,10 @@ async def test_a_check_asks_every_upstream_the_way_requests_go_and_shows_no_pass
     assert there.startswith("ok   upstream  http://model.invalid/v1 answers")
     monkeypatch.setenv("MEMPROXY__UPSTREAM__ENVIRONMENT_PROXY", "false")
     assert (await told())[1].startswith("FAIL upstream  http://model.invalid/v1 does not answer")
+
+
+def test_a_tenant_that_differs_from_another_ones_name_in_capitals_alone_is_told() -> None:
+    assert "another one" not in run("keys", "new", "--tenant", "company").stderr
+    assert (
+        "Tenant 'company' has keys, too: 'Company' is another one" in run("keys", "new", "--tenant", "Company").stderr
+    )

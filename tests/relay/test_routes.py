@@ -78,6 +78,11 @@ async def test_a_refused_connection_is_a_502_that_names_the_host_and_no_key(stat
             assert "sk-secret" not in answer.text
             assert answer.headers["x-memproxy-request-id"].startswith("req_")
             assert ("x-memproxy-recall" in answer.headers) == (path == "/v1/chat/completions")
+        ready = await relay.client.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+        assert ready.json()["parts"]["upstream"].startswith(
+            f"degraded: The upstream 127.0.0.1:{port} cannot be reached"
+        )
 
 
 async def test_a_silent_upstream_is_a_504(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> None:
