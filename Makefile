@@ -82,7 +82,7 @@ bench: $(STAMP)
 serve: $(STAMP)
 	$(BIN)/memproxy serve --config config.example.yaml
 
-# With the local model and the Qdrant client: the image, `make demo` and the tests have it. Versions and hashes only: the lock names no index, so it
+# With the local model and the clients of Qdrant and PostgreSQL: the image, `make demo` and the tests have it. Versions and hashes only: the lock names no index, so it
 # installs from whichever one pip is set up for. Extras stay (`coverage[toml]`): for one that the lock does not name, older pips
 # look at the newest version there is, and refuse it for want of a hash.
 lock: $(STAMP)

@@ -31,8 +31,8 @@ class SqlitePalace(SqlitePart):
     async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
         def work(db: sqlite3.Connection) -> list[Placed]:
             columns = self._sealing.made(db, scope.owner)
-            written = [_written(columns, one) for one in names]
-            placed = place(db, scope.owner, written, role=lambda name: is_role(columns.plain_name(name)))
+            sealed = [written(columns, one) for one in names]
+            placed = place(db, scope.owner, sealed, role=lambda name: is_role(columns.plain_name(name)))
             return [Placed(columns.plain_name(one.wing), one.pointer) for one in placed]
 
         return await self._commits.add(work)
@@ -75,7 +75,7 @@ class SqlitePalace(SqlitePart):
     async def adopt_palace(self, scope: Scope, rows: Sequence[PalaceRow]) -> bool:
         def work(db: sqlite3.Connection) -> None:
             columns = self._sealing.made(db, scope.owner)
-            adopt(db, scope.owner, [_written_row(columns, row) for row in rows])
+            adopt(db, scope.owner, [written_row(columns, row) for row in rows])
 
         with suppress(PlaceTaken):
             await self._file.write(work)
@@ -120,7 +120,7 @@ class SqlitePalace(SqlitePart):
         await self._file.write(work)
 
 
-def _written(columns: Columns, given: Names) -> Names:
+def written(columns: Columns, given: Names) -> Names:
     """Names as they are written."""
     return msgspec.structs.replace(
         given,
@@ -130,7 +130,8 @@ def _written(columns: Columns, given: Names) -> Names:
     )
 
 
-def _written_row(columns: Columns, row: PalaceRow) -> PalaceRow:
+def written_row(columns: Columns, row: PalaceRow) -> PalaceRow:
+    """A row as it is written."""
     return msgspec.structs.replace(row, name=columns.name(row.name)) if row.kind in NAMED_IN_WORDS else row
 
 

@@ -57,9 +57,11 @@ class PostgresServer:
         with psycopg.connect(self.url("postgres", ADMIN), autocommit=True) as admin:
             admin.execute(f"CREATE ROLE {USER} LOGIN")
 
-    def start(self) -> None:
+    def start(self, *, fsync: str = "off") -> None:
         """Start it, and wait until it answers."""
-        options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=200"
+        options = (
+            f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c max_connections=200 -c fsync={fsync}"
+        )
         log = str(self.folder / "log")
         self._run("pg_ctl", "-w", "-t", str(_START_S), "-l", log, "-o", options, "start")
 

@@ -1,0 +1,392 @@
+"""The connection to the state's database: transactions of one owner at a time, and its errors in our words.
+
+Whoever changes what is an owner's holds the owner's lock until the commit (`PostgresDatabase.of`), in whatever process
+and on whatever machine. So numbers of the journal are given in the order in which they can be seen, and what was read
+is still so when it is written.
+"""
+
+import asyncio
+import hashlib
+import select
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, Literal, TypeVar
+from weakref import WeakValueDictionary
+
+import psycopg
+from psycopg import AsyncConnection, errors
+from psycopg.types.string import StrDumper, TextLoader
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from memproxy.errors import ConfigError, RequestError, StateUnavailable
+from memproxy.tasks import TaskOwner
+
+Row = tuple[Any, ...]
+Db = AsyncConnection[Row]
+Owner = tuple[str, str]
+"""Tenant and user."""
+
+Item = TypeVar("Item")
+
+SCHEMA = "memproxy"
+"""Schema of the tables; nothing of ours is in another one."""
+
+CHANNEL = "memproxy_state"
+"""Where processes tell each other of changes (`LISTEN`)."""
+
+OLDEST_VERSION = 15
+"""Of PostgreSQL."""
+
+CONNECTIONS = 8
+"""Of one process, beside the one that listens."""
+
+CONNECT_S = 3
+"""A server that is down is known after this."""
+
+AWAY_S = 0.2
+"""While it is known to be away, calls wait no longer than this for it."""
+
+RECONNECT_S = 4.0
+"""So long the pool tries to connect again by itself, with pauses that grow and vary; the next call has it go on."""
+
+STATEMENT_MS = 15_000
+"""Longest time of one statement."""
+
+LOCK_MS = 5_000
+"""Longest wait for another process's transaction; ours take milliseconds."""
+
+LEAST_SKEW = timedelta(seconds=1)
+"""A clock that is wrong by less than this is right."""
+
+
+class PostgresDatabase:
+    """The state's database, as one process uses it.
+
+    Args:
+        url: a connection string; ``postgresql://user:password@host/name``.
+        sync: `full` sees to it that a commit is on the server's disk, should the server be set not to wait for that.
+        now: this machine's clock. It may be wrong: times that replicas compare with each other's are the database's
+            (`shared`).
+    """
+
+    def __init__(
+        self, url: str, *, sync: Literal["normal", "full"], now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self.now = now
+        self._url = url
+        self._sync = sync
+        self._skew = timedelta()
+        self._pool: AsyncConnectionPool[Db] | None = None
+        self._is_away = False
+        self._turns: WeakValueDictionary[Owner, asyncio.Lock] = WeakValueDictionary()
+        self.place = f"PostgreSQL at {_shown(url)}"
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            StateUnavailable: the server cannot be reached, refuses, or cannot be used for this.
+        """
+        if self._pool is not None:
+            return
+        async with self.alone() as db:
+            await _check_usable(db, self.place)
+            await self.measure(db)
+        pool = AsyncConnectionPool(
+            self._url,
+            connection_class=AsyncConnection[Row],
+            kwargs=_CONNECT,
+            configure=self._configure,
+            check=_check_idle,
+            min_size=1,
+            max_size=CONNECTIONS,
+            timeout=CONNECT_S,
+            reconnect_timeout=RECONNECT_S,
+            open=False,
+            name="memproxy state",
+        )
+        await pool.open()
+        self._pool = pool
+
+    async def close(self) -> None:
+        """Give all connections back."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Db]:
+        """A connection of one's own, outside of the pool: that one tells only its log why it cannot connect."""
+        async with self._in_our_words(), await AsyncConnection.connect(self._url, **_CONNECT) as db:
+            await self._configure(db)
+            yield db
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Db]:
+        """A connection on which each statement is a transaction of its own."""
+        async with self._in_our_words(), self._taken() as db:
+            yield db
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Db]:
+        """A connection within one transaction: committed at the end of the block, or nothing of it happened."""
+        async with self._in_our_words(), self._taken() as db, db.transaction():
+            yield db
+
+    @asynccontextmanager
+    async def of(self, *owners: Owner) -> AsyncIterator[Db]:
+        """The same, in which nobody else changes what is these owners'. Within this process they come in the order in
+        which they asked, and those that wait for a turn hold no connection.
+        """
+        async with AsyncExitStack() as turns:
+            for owner in sorted(set(owners)):
+                lock = self._turns.setdefault(owner, asyncio.Lock())
+                await turns.enter_async_context(lock)
+            async with self.transaction() as db:
+                await lock_owners(db, owners)
+                yield db
+
+    def shared(self, time: datetime) -> datetime:
+        """A time by this machine's clock, as the database's clock has it."""
+        return time + self._skew
+
+    def own(self, time: datetime) -> datetime:
+        """A time by the database's clock, as this machine's has it."""
+        return time - self._skew
+
+    async def measure(self, db: Db) -> None:
+        """See how far this machine's clock is from the database's."""
+        before = self.now()
+        (there,) = await one(db, "SELECT clock_timestamp()")
+        skew = there - (before + (self.now() - before) / 2)
+        self._skew = skew if abs(skew) >= LEAST_SKEW else timedelta()
+
+    @asynccontextmanager
+    async def _taken(self) -> AsyncIterator[Db]:
+        if self._pool is None:
+            raise StateUnavailable(f"The state in {self.place} is not open; open it, or wait until it is.")
+        try:
+            db = await self._pool.getconn(timeout=AWAY_S if self._is_away else CONNECT_S)
+        except PoolTimeout:
+            self._is_away = True
+            raise
+        self._is_away = False
+        try:
+            yield db
+        finally:
+            await self._pool.putconn(db)
+
+    async def _configure(self, db: Db) -> None:
+        """Once for each connection: text as it is kept, and the session's settings."""
+        db.adapters.register_dumper(str, _Text)
+        db.adapters.register_loader("text", _TextRead)
+        db.prepare_threshold = 2
+        await db.execute(
+            "SELECT set_config('search_path', %s, false), set_config('timezone', 'UTC', false), "
+            "set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
+            "set_config('idle_in_transaction_session_timeout', '60000', false)",
+            [SCHEMA, str(STATEMENT_MS), str(LOCK_MS)],
+        )
+        if self._sync == "full":
+            await db.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+
+    @asynccontextmanager
+    async def _in_our_words(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except (psycopg.DataError, UnicodeEncodeError) as error:
+            raise RequestError(f"This cannot be written to the state: {type(error).__name__}.") from error
+        except (psycopg.IntegrityError, psycopg.ProgrammingError) as error:
+            if isinstance(error, errors.InsufficientPrivilege | errors.UndefinedTable):
+                raise failed(self.place, error) from error
+            raise  # a mistake of ours; waiting does not mend it
+        except (psycopg.Error, PoolTimeout, OSError) as error:
+            raise failed(self.place, error) from error
+
+
+_CONNECT: dict[str, Any] = {"autocommit": True, "application_name": "memproxy", "connect_timeout": CONNECT_S}
+
+
+async def one(db: Db, statement: str, values: Sequence[Any] | dict[str, Any] = ()) -> Row:
+    """The first row that a statement answers, which always answers one."""
+    row = await (await db.execute(statement, values)).fetchone()
+    assert row is not None, statement  # noqa: S101 - a programming error, not an input
+    return row
+
+
+async def lock_owners(db: Db, owners: Sequence[Owner]) -> None:
+    """From here to the transaction's end nobody else changes what is these owners'. Always in the same order, so that
+    no two wait for each other.
+    """
+    keys = sorted({owner_key(owner) for owner in owners})
+    if keys:
+        await db.execute("SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key", [keys])
+
+
+def owner_key(owner: Owner) -> int:
+    """The number of an owner's advisory lock. Two owners that have the same one only wait for each other."""
+    return lock_key("owner", *owner)
+
+
+def lock_key(*names: str) -> int:
+    """The number of the advisory lock of what is named so."""
+    name = "\x1f".join(names).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8, person=b"memproxy").digest(), "big", signed=True)
+
+
+class Together(Generic[Item]):
+    """Has what comes while one write is under way written by the next one.
+
+    Args:
+        write: writes items in one transaction.
+    """
+
+    def __init__(self, tasks: TaskOwner, write: Callable[[Sequence[Item]], Awaitable[None]]) -> None:
+        self._tasks = tasks
+        self._write = write
+        self._waiting: list[tuple[Item, asyncio.Future[None]]] = []
+        self._is_writing = False
+
+    async def add(self, item: Item) -> None:
+        """Durable when it returns. Raises what the write raises."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, done))
+        if not self._is_writing:
+            self._is_writing = True
+            self._tasks.start(self._write_all(), "write")
+        await done
+
+    async def _write_all(self) -> None:
+        batch: list[tuple[Item, asyncio.Future[None]]] = []
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                try:
+                    await self._write([item for item, _ in batch])
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where it is waited for
+                    _fail(batch, error)
+                else:
+                    for _, done in batch:
+                        if not done.done():
+                            done.set_result(None)
+        finally:
+            self._is_writing = False
+            # only after a cancellation is anything left here; nobody may wait for ever
+            left, self._waiting = batch + self._waiting, []
+            _fail(left, StateUnavailable("The write was broken off; what was to be written may be there or not."))
+
+
+def _fail(batch: Sequence[tuple[Any, asyncio.Future[None]]], error: Exception) -> None:
+    for _, done in batch:
+        if not done.done():
+            done.set_exception(error)
+
+
+class _Text(StrDumper):
+    """Text in which a NUL, which PostgreSQL does not take, is written as a backslash and a zero."""
+
+    def dump(self, obj: str) -> Any:
+        if "\0" in obj or "\\" in obj:
+            obj = obj.replace("\\", "\\\\").replace("\0", "\\0")
+        return super().dump(obj)
+
+
+class _TextRead(TextLoader):
+    """The same, read."""
+
+    def load(self, data: Any) -> Any:
+        text = super().load(data)
+        if isinstance(text, str) and "\\" in text:
+            return "\\".join(part.replace("\\0", "\0") for part in text.split("\\\\"))
+        return text
+
+
+async def _check_idle(db: Db) -> None:
+    """Before a connection is used: an idle one at which something has arrived was closed by the server, or was told of
+    a change. The look costs a microsecond, a question to the server a round trip.
+    """
+    if select.select([db.fileno()], [], [], 0)[0]:
+        await AsyncConnectionPool.check_connection(db)
+
+
+async def _check_usable(db: Db, place: str) -> None:
+    version = db.info.server_version // 10_000
+    if version < OLDEST_VERSION:
+        raise StateUnavailable(
+            f"{place} is version {version}, and the state needs {OLDEST_VERSION} or newer. Upgrade the server, or name "
+            "another one in state.url."
+        )
+    is_standby, encoding = await one(db, "SELECT pg_is_in_recovery(), current_setting('server_encoding')")
+    if is_standby:
+        raise StateUnavailable(f"{place} is a standby, which only reads. {_PRIMARY}")
+    if encoding != "UTF8":
+        raise StateUnavailable(
+            f"The database of {place} has the encoding {encoding}, and the state needs UTF8. Make another one: CREATE "
+            "DATABASE memproxy ENCODING 'UTF8' TEMPLATE template0;"
+        )
+
+
+_PRIMARY = "Name the primary in state.url; with several hosts there, add target_session_attrs=read-write."
+
+_REMEDIES: dict[type[Exception], str] = {
+    errors.InsufficientPrivilege: f"Let its user make the schema: GRANT CREATE ON DATABASE … TO …; or make the schema "
+    f"{SCHEMA} for it: CREATE SCHEMA {SCHEMA} AUTHORIZATION …;",
+    errors.UndefinedTable: "Its tables are gone. Restore a dump of the database and start again.",
+    errors.ReadOnlySqlTransaction: _PRIMARY,
+    errors.TooManyConnections: "Raise max_connections there, or run fewer processes (server.workers).",
+    errors.DiskFull: "Free some space on its disk.",
+    errors.QueryCanceled: "Look for what keeps it busy (pg_stat_activity).",
+    errors.LockNotAvailable: "Look for a transaction that was left open (pg_stat_activity).",
+    errors.DeadlockDetected: "It is tried again.",
+}
+
+_CONNECT_REMEDIES = (
+    ("password authentication failed", "Check user and password in state.url."),
+    ("no password supplied", "Add the password to state.url."),
+    ("pg_hba.conf", "Let this machine's address in by its pg_hba.conf."),
+    ("too many", _REMEDIES[errors.TooManyConnections]),
+    ("remaining connection slots", _REMEDIES[errors.TooManyConnections]),
+    ("role", "Make the user that state.url names: CREATE ROLE … LOGIN PASSWORD …;"),
+    ("database", "Make the database that state.url names: CREATE DATABASE … OWNER …;"),
+    ("starting up", "It is tried again."),
+    ("shutting down", "It is tried again."),
+    ("resolve host", "Check the host in state.url."),
+    ("translate host", "Check the host in state.url."),
+)
+"""What a refused connection's message says, in English, and what to do; it has no code."""
+
+
+def failed(place: str, error: Exception) -> StateUnavailable:
+    """What happened, where, and what to do about it."""
+    if isinstance(error, PoolTimeout):
+        return StateUnavailable(f"The state in {place} cannot be reached. Check that PostgreSQL runs, and state.url.")
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].removesuffix(".")
+    remedy = next((text for kind, text in _REMEDIES.items() if isinstance(error, kind)), None)
+    if remedy is None and getattr(error, "sqlstate", None) is None:
+        said = str(error).lower()
+        remedy = next((text for part, text in _CONNECT_REMEDIES if part in said), None)
+    return StateUnavailable(
+        f"The state in {place} does not work ({reason}). {remedy or 'Check that PostgreSQL runs, and state.url.'}"
+    )
+
+
+def check_url(url: str) -> None:
+    """See that it is a connection string. Raises `ConfigError`; the message does not show it."""
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise ConfigError(
+            "state.url: is no connection string of PostgreSQL; it looks like postgresql://user:password@host:5432/name."
+        ) from error
+
+
+def _shown(url: str) -> str:
+    """Host, port and database of a connection string, without user and password."""
+    check_url(url)
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    host, port, name = parts.get("host") or "the local socket", parts.get("port"), parts.get("dbname")
+    return f"{host}{f':{port}' if port else ''}{f'/{name}' if name else ''}"

@@ -1,0 +1,183 @@
+"""What processes on one database know of each other: changes, and which of those that claim rows are alive.
+
+A process listens on a connection of its own. One that claims rows has a name in ``claimants`` with the time until which
+it counts as living; it puts that off all the time, and holds an advisory lock on the same connection, which the server
+releases when the process is gone. Both are judged by the server's clock alone.
+"""
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from uuid import uuid4
+
+from memproxy.errors import StateUnavailable
+from memproxy.stores.postgres_state_database import CHANNEL, CONNECT_S, Db, PostgresDatabase, lock_key
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=20)
+"""What a process that says nothing had claimed is taken over so long after it last did."""
+
+BEATS = 4
+"""Signs of life within one lease."""
+
+APART_S = 0.1
+"""New rows are told of no oftener: a commit that tells waits for all others that do."""
+
+AGAIN_S = (0.5, 5.0)
+"""Shortest and longest pause before the connection that listens is made again; they vary."""
+
+CHOSEN, ROWS, DESTROYED = "chosen", "rows", "destroyed"
+"""What processes tell each other: choices or proxy keys changed; rows to be claimed; an owner's data key is gone."""
+
+Told = Callable[[], None]
+
+
+class Replicas:
+    """This process among those that share a database.
+
+    Args:
+        take_over: gives back what processes that are gone had claimed.
+    """
+
+    def __init__(
+        self, database: PostgresDatabase, tasks: TaskOwner, take_over: Callable[[], Awaitable[None]], lease: timedelta
+    ) -> None:
+        self.name = uuid4().hex
+        self.lease = lease
+        self._database = database
+        self._tasks = tasks
+        self._take_over = take_over
+        self._listening: asyncio.Task[None] | None = None
+        self._claims = False
+        self._heard_first = asyncio.Event()
+        self._news = os.urandom(8)
+        self._on: dict[str, list[Callable[[str], None]]] = {}
+        self._rows_later: asyncio.TimerHandle | None = None
+
+    async def begin(self) -> None:
+        """Listen from now on."""
+        if self._listening is None:
+            self._listening = self._tasks.start(self._listen(), "listen")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CONNECT_S):
+                    await self._heard_first.wait()
+
+    async def end(self) -> None:
+        """Listen no more; what this process had claimed may be taken over at once."""
+        if self._rows_later is not None:
+            self._rows_later.cancel()
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await listening
+        if self._claims:
+            self._claims = False
+            with suppress(StateUnavailable):
+                async with self._database.connected() as db:
+                    await db.execute("DELETE FROM claimants WHERE id = %s", [self.name])
+
+    def news(self) -> bytes:
+        """Other bytes than before whenever choices or proxy keys changed anywhere, or that may have been missed."""
+        return self._news
+
+    def on(self, kind: str, told: Callable[[str], None]) -> None:
+        """``told`` is called with what others, or this process, say of a kind."""
+        self._on.setdefault(kind, []).append(told)
+
+    async def claims(self, db: Db) -> None:
+        """This process is about to claim rows, in the transaction of ``db``."""
+        if not self._claims:
+            await self.live(db)
+
+    async def live(self, db: Db) -> None:
+        """This process lives, and does so for a lease's time at least."""
+        await db.execute(
+            """
+            INSERT INTO claimants VALUES (%s, clock_timestamp() + %s, %s)
+            ON CONFLICT (id) DO UPDATE SET until = excluded.until
+            """,
+            [self.name, self.lease, lock_key("claimant", self.name)],
+        )
+
+    def claimed(self) -> None:
+        """The first rows are claimed: from now on it shows that it lives."""
+        self._claims = True
+
+    async def tell(self, db: Db, kind: str, what: str = "") -> None:
+        """Have all processes told when the transaction of ``db`` is committed."""
+        await db.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{kind} {what}"])
+
+    def changed(self) -> None:
+        """This process has changed choices or proxy keys: it knows before it is told."""
+        self._news = os.urandom(8)
+
+    def rows_came(self) -> None:
+        """Tell of new rows soon, in one message for all that come until then."""
+        if self._rows_later is None and self._listening is not None:
+            self._rows_later = asyncio.get_running_loop().call_later(APART_S, self._tell_rows)
+
+    def _tell_rows(self) -> None:
+        self._rows_later = None
+        self._tasks.start(self._tell_alone(), "tell")
+
+    async def _tell_alone(self) -> None:
+        with suppress(StateUnavailable):  # rows are looked for every second all the same
+            async with self._database.connected() as db:
+                await self.tell(db, ROWS)
+
+    async def _listen(self) -> None:
+        pause = AGAIN_S[0]
+        while True:
+            try:
+                async with self._database.alone() as db:
+                    pause = AGAIN_S[0]
+                    await self._hear(db)
+            except StateUnavailable as error:
+                log.warning("does not hear of other replicas' changes: %s", error.message)
+            self.changed()  # what was changed meanwhile was not told
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            pause = min(2 * pause, AGAIN_S[1])
+
+    async def _hear(self, db: Db) -> None:
+        await db.execute(f"LISTEN {CHANNEL}")
+        await db.execute("SELECT pg_try_advisory_lock(%s)", [lock_key("claimant", self.name)])
+        self.changed()
+        self._heard_first.set()
+        while True:
+            await self._database.measure(db)
+            if self._claims:
+                await self.live(db)
+                await self._take_over()
+            async for notice in db.notifies(timeout=self.lease.total_seconds() / BEATS):
+                kind, _, what = notice.payload.partition(" ")
+                self._heard(kind, what)
+
+    def _heard(self, kind: str, what: str) -> None:
+        if kind == CHOSEN:
+            self.changed()
+        for told in self._on.get(kind, ()):
+            told(what)
+
+
+IS_DEAD = """
+    NOT EXISTS (SELECT FROM claimants WHERE claimants.id = journal.claimant AND claimants.until > clock_timestamp())
+"""
+"""Condition on a running row: who claimed it is gone."""
+
+
+async def release_dead(db: Db, mine: str) -> None:
+    """Let be taken over at once what this process had claimed before, and others whose connection is gone."""
+    await db.execute(
+        """
+        DELETE FROM claimants
+        WHERE id = %(mine)s OR until < clock_timestamp() OR (id != %(mine)s AND pg_try_advisory_xact_lock(lock))
+        """,
+        {"mine": mine},
+    )

@@ -1,0 +1,285 @@
+"""Several replicas on one database: whose turn it is, who is gone, and what they hear of each other."""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memproxy.core.choices import NOTHING_CHOSEN, Choices
+from memproxy.core.proxykey import KeyRecord
+from memproxy.core.scope import Scope
+from memproxy.errors import NotFound
+from memproxy.ports import Charge, JournalEntry, JournalKind, JournalRow, KnownSession, Recovered, SlotChange
+from memproxy.stores.postgres_state import PostgresState
+from tests.stores.making import ANN, BEN
+from tests.stores.test_sqlite_state import entry
+from tests.support.postgres import Databases
+from tests.support.waiting import eventually
+
+LEASE = timedelta(seconds=4)
+
+OpenState = Callable[..., Awaitable[PostgresState]]
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@pytest.fixture
+def database(postgres: Databases) -> str:
+    """The address of an empty database."""
+    return postgres.new()
+
+
+@pytest.fixture
+async def opened(database: str, tmp_path: Path) -> AsyncIterator[OpenState]:
+    """Opens one replica after the other on the same database; all are closed at the end."""
+    async with AsyncExitStack() as all_of_them:
+
+        async def open_one(**options: object) -> PostgresState:
+            name = f"replica-{random.getrandbits(32)}.db"
+            state = PostgresState(database, tmp_path / name, sync="normal", lease=LEASE, **options)  # type: ignore[arg-type]
+            await state.open()
+            all_of_them.push_async_callback(state.close)
+            return state
+
+        yield open_one
+
+
+async def die(state: PostgresState) -> None:
+    """End as a process that is killed: nothing is given back, and the server sees its connections close."""
+    await state._tasks.cancel()
+    await state._database.close()
+
+
+async def test_each_users_order_holds_over_two_replicas_and_nothing_is_claimed_twice(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    users = [Scope(tenant="acme", user=f"u{number}") for number in range(200)]
+    sent = [(user, place) for place in range(3) for user in users]
+    random.Random(7).shuffle(sent)
+    sent.sort(key=lambda item: item[1])
+    for start in range(0, len(sent), 50):
+        some = sent[start : start + 50]
+        await asyncio.gather(*(
+            (one, two)[number % 2].append(entry(user, body=str(place).encode()))
+            for number, (user, place) in enumerate(some)
+        ))  # fmt: skip
+    handled: dict[str, list[int]] = defaultdict(list)
+    running: set[str] = set()
+
+    async def handle(state: PostgresState, row: JournalRow) -> None:
+        handled[row.entry.scope.user].append(int(row.entry.body))
+        await asyncio.sleep(0)
+        running.remove(row.entry.scope.user)
+        await state.finish(row.number)
+
+    async def work(state: PostgresState) -> int:
+        count = 0
+        while (await state.queue_sizes())["index"]["waiting"]:
+            rows = await state.claim("index", limit=8, now=now())
+            for row in rows:
+                assert row.entry.scope.user not in running, "two rows of one user run at once"
+                running.add(row.entry.scope.user)
+            await asyncio.gather(*(handle(state, row) for row in rows))
+            count += len(rows)
+        return count
+
+    shares = await asyncio.gather(work(one), work(two))
+    assert handled == {user.user: [0, 1, 2] for user in users}
+    assert sum(shares) == 600
+    assert min(shares) > 100
+
+
+async def test_what_a_killed_replica_had_claimed_is_taken_over_after_its_lease(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    first, second = await one.append(entry()), await one.append(entry())
+    other = await one.append(entry(BEN))
+    rows = await one.claim("index", limit=1, now=now(), run=2)
+    assert [row.number for row in rows] == [first, second]
+    (row,) = await two.claim("index", limit=9, now=now())
+    assert row.number == other
+    died = now()
+    await die(one)
+    taken: list[JournalRow] = []
+
+    async def took_over() -> bool:
+        taken.extend(await two.claim("index", limit=9, now=now(), run=2))
+        return bool(taken)
+
+    await eventually(took_over, what="the rows of the killed replica are claimed")
+    assert now() - died >= LEASE / 2
+    assert [(row.number, row.attempts) for row in taken] == [(first, 1)]
+    await two.finish(first)
+    (row,) = await two.claim("index", limit=9, now=now())
+    assert (row.number, row.attempts) == (second, 1)
+
+
+async def test_a_replica_that_lives_keeps_what_it_claimed(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    number = await one.append(entry())
+    await one.claim("index", limit=1, now=now())
+    await two.append(entry(BEN))
+    await two.claim("index", limit=1, now=now())
+    await asyncio.sleep(1.5 * LEASE.total_seconds())
+    assert await two.recover(max_attempts=5, now=now()) == Recovered(again=1)  # its own
+    assert (await one.queue_sizes())["index"]["running"] == 1
+    await one.finish(number)
+    assert (await one.queue_sizes())["index"] == {"waiting": 1, "running": 0, "parked": 0}
+
+
+async def test_an_engine_that_starts_again_goes_on_at_once_with_what_its_predecessor_had_claimed(
+    opened: OpenState, database: str, tmp_path: Path
+) -> None:
+    number = await (one := await opened()).append(entry(kind=JournalKind.LEARN))
+    await one.claim("learn", limit=1, now=now())
+    assert await one.save_plan(number, b"plan", [SlotChange(slot="s", expected=None, new="m1")])
+    await die(one)
+    successor = PostgresState(database, tmp_path / "again.db", sync="normal", lease=timedelta(hours=1))
+    await successor.open()
+    recovered = Recovered()
+
+    async def recover() -> bool:
+        nonlocal recovered
+        recovered = await successor.recover(max_attempts=5, now=now())
+        return recovered.again > 0
+
+    await eventually(recover, what="the server sees that the predecessor is gone")
+    assert recovered == Recovered(again=1)
+    (row,) = await successor.claim("learn", limit=5, now=now())
+    assert (row.number, row.plan, row.attempts) == (number, b"plan", 1)
+    await successor.close()
+
+
+async def test_a_replica_that_was_taken_over_changes_nothing_any_more(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    number = await one.append(entry(kind=JournalKind.LEARN))
+    await one.claim("learn", limit=1, now=now())
+    one._replicas._listening.cancel()  # type: ignore[union-attr]  # it hangs: it does not say that it lives
+    rows: list[JournalRow] = []
+
+    async def took_over() -> bool:
+        await two.recover(max_attempts=9, now=now())
+        rows.extend(await two.claim("learn", limit=1, now=now()))
+        return bool(rows)
+
+    await eventually(took_over, what="another one has the row")
+    with pytest.raises(NotFound):
+        await one.save_plan(number, b"late", [])
+    await one.finish(number)
+    await one.retry(number, error="late", due=now(), counted=True)
+    await one.park(number, error="late")
+    assert (await two.queue_sizes())["learn"] == {"waiting": 0, "running": 1, "parked": 0}
+    assert await two.save_plan(number, b"plan", [])
+    await two.finish(number)
+    assert (await two.queue_sizes())["learn"] == {"waiting": 0, "running": 0, "parked": 0}
+
+
+async def test_a_row_that_kills_every_replica_is_parked(opened: OpenState) -> None:
+    number = await (await opened()).append(entry())
+    last = await opened()
+    for _ in range(2):
+        victim = await opened()
+        await victim.recover(max_attempts=2, now=now())
+
+        async def claimed(state: PostgresState = victim) -> bool:
+            return bool(await state.claim("index", limit=1, now=now()))
+
+        await eventually(claimed, what="the row is due again")
+        await die(victim)
+
+    async def parked() -> bool:
+        await last.recover(max_attempts=2, now=now())
+        return bool(await last.parked(None, limit=5))
+
+    await eventually(parked, what="the row is parked")
+    (row,) = await last.parked(None, limit=5)
+    assert (row.number, row.attempts) == (number, 2)
+    assert "engine ended" in row.error
+
+
+async def test_replicas_hear_of_choices_keys_and_rows(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    assert await two.choices(ANN) == NOTHING_CHOSEN
+    chosen = Choices(mode="off")
+    before = two.news()
+    await one.choose(Scope(tenant=ANN.tenant, user=ANN.user), chosen, now())
+    await eventually(lambda: two.news() != before, 1.0, what="the other replica hears of the choice")
+    assert await two.choices(ANN) == chosen
+    await one.add_proxy_key(KeyRecord(id="k", hash="h", tenant="acme", created_at=now()))
+    before = two.news()
+    assert await one.revoke_proxy_key("k", now())
+    await eventually(lambda: two.news() != before, 1.0, what="the other replica hears of the revoked key")
+    woken: list[bool] = []
+    two.on_rows(lambda: woken.append(True))
+    await one.append(entry())
+    await eventually(lambda: woken, 1.0, what="the other replica hears of the row")
+
+
+async def test_replicas_count_together(opened: OpenState) -> None:
+    states = [await opened() for _ in range(3)]
+    turns = Charge(tenant="acme", user="ann", what="turns", seconds=600, limit=30)
+    over = await asyncio.gather(*(states[number % 3].spend([turns], now()) for number in range(100)))
+    assert sum(spent is None for spent in over) == 30
+
+
+async def test_one_of_many_writers_on_two_replicas_gets_a_slot(opened: OpenState) -> None:
+    states = [await opened(), await opened()]
+    won: list[int] = []
+
+    async def take(state: PostgresState) -> None:
+        while (held := int((await state.slots(ANN, ["slot"])).get("slot", 0))) < 10:
+            change = SlotChange(slot="slot", expected=str(held) if held else None, new=str(held + 1))
+            if await state.change_slots(ANN, [change]):
+                won.append(held + 1)
+
+    await asyncio.gather(*(take(states[number % 2]) for number in range(20)))
+    assert sorted(won) == list(range(1, 11))
+
+
+async def test_a_clock_that_is_five_minutes_off_changes_no_order_no_erasure_and_no_wait(
+    opened: OpenState,
+) -> None:
+    """Times that replicas compare are the database's."""
+    for off in (timedelta(minutes=5), timedelta(minutes=-5)):
+
+        def wrong(off: timedelta = off) -> datetime:
+            return now() + off
+
+        right, skewed = await opened(), await opened(now=wrong)
+        user = Scope(tenant="acme", user=f"u{off.total_seconds():.0f}", session="s")
+        number = await skewed.append(entry(user))
+        (row,) = await skewed.claim("index", limit=1, now=wrong())
+        await skewed.retry(row.number, error="outage", due=wrong() + timedelta(seconds=0.2), counted=False)
+
+        async def due(state: PostgresState = right) -> bool:
+            return bool(await state.claim("index", limit=1, now=now()))
+
+        await eventually(due, 5.0, what="the row is due for the replica whose clock is right")
+        await right.finish(number)
+
+        said = wrong()  # before the erasure, whatever that clock says
+        await right.forget(user, session=None)
+        late = JournalEntry(kind=JournalKind.TURNS, scope=user, body=b"{}", captured_at=said)
+        assert await skewed.append(late) == 0
+        known = KnownSession(session="s", said_at=said)
+        await skewed.remember_session(user, ["key"], known, asked_at=said)
+        assert await right.find_session(user, ["key"]) == {}
+        after = JournalEntry(kind=JournalKind.TURNS, scope=user, body=b"{}", captured_at=wrong())
+        assert await skewed.append(after) > number
+
+        await skewed.note_turns(user, count=1, at=wrong())
+        assert await right.due_sessions(every=9, idle_before=now() - timedelta(minutes=1), limit=9) == []
+        found = await skewed.progress(user)
+        assert found is not None
+        assert abs(found.last_turn_at - wrong()) < timedelta(minutes=1)
+        charge = Charge(tenant="acme", user=user.user, what="turns", seconds=60, limit=1)
+        assert await skewed.spend([charge], wrong()) is None
+        over = await right.spend([charge], now())
+        assert over is not None
+        assert 0 < over.wait_s <= 60
+        await right.forget(user, session=None)

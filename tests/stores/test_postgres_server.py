@@ -1,0 +1,241 @@
+"""What the server can do to the state: be away, refuse, be too old or half migrated; each with one line that helps."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+
+from memproxy.core.scope import Scope
+from memproxy.errors import ConfigError, MemproxyError, StateUnavailable
+from memproxy.ports import KnownSession, SlotChange
+from memproxy.stores.postgres_state import PostgresState
+from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase
+from memproxy.stores.postgres_state_schema import MIGRATIONS, migrate
+from tests.stores.making import ANN, BEN, NOON
+from tests.stores.test_sqlite_journal_order import Model, _step, steps
+from tests.stores.test_sqlite_state import entry
+from tests.support.postgres import ADMIN, PostgresServer, postgres_server
+from tests.support.waiting import eventually
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A server that the tests of this module break."""
+    with postgres_server() as started:
+        access = started.folder / "data" / "pg_hba.conf"
+        access.write_text(f"host all locked all scram-sha-256\n{access.read_text()}")
+        with psycopg.connect(started.url("postgres", ADMIN), autocommit=True) as db:
+            db.execute(f"CREATE ROLE locked LOGIN PASSWORD '{PASSWORD}'")
+            db.execute("CREATE ROLE guest LOGIN")
+            db.execute("SELECT pg_reload_conf()")
+        yield started
+
+
+@pytest.fixture
+def address(server: PostgresServer) -> str:
+    """The address of an empty database on it."""
+    return server.database()
+
+
+@asynccontextmanager
+async def opened(address: str, folder: Path) -> AsyncIterator[PostgresState]:
+    state = PostgresState(address, folder / "state.db", sync="normal")
+    await state.open()
+    try:
+        yield state
+    finally:
+        await state.close()
+
+
+async def refusal(address: str, folder: Path) -> str:
+    """Why a state there does not open."""
+    state = PostgresState(address, folder / "state.db", sync="full")
+    with pytest.raises(MemproxyError) as told:
+        await state.open()
+    await state.close()
+    assert "\n" not in told.value.message
+    assert PASSWORD not in told.value.message
+    return told.value.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause", "remedy"),
+    [
+        ({"port": 1}, "refused", "Check that PostgreSQL runs, and state.url."),
+        ({"host": "no-such-host.invalid"}, "host", "Check the host in state.url."),
+        ({"user": "locked", "password": "wrong"}, "password authentication failed", "Check user and password"),
+        ({"user": "locked"}, "no password supplied", "Add the password to state.url."),
+        ({"user": "nobody-here"}, "does not exist", "CREATE ROLE"),
+        ({"dbname": "nothing-here"}, "does not exist", "CREATE DATABASE"),
+        ({"user": "guest"}, "permission denied", "GRANT CREATE ON DATABASE"),
+        ({"options": "-c default_transaction_read_only=on"}, "read-only", "target_session_attrs=read-write"),
+    ],
+)
+async def test_a_server_that_refuses_is_told_in_one_line_with_a_remedy(
+    changes: dict[str, str | int], cause: str, remedy: str, address: str, tmp_path: Path
+) -> None:
+    message = await refusal(psycopg.conninfo.make_conninfo(address, **changes), tmp_path)
+    assert cause in message
+    assert remedy in message
+
+
+async def test_too_many_connections_are_told(server: PostgresServer, address: str, tmp_path: Path) -> None:
+    with psycopg.connect(server.url("postgres", ADMIN), autocommit=True) as db:
+        db.execute("ALTER ROLE guest CONNECTION LIMIT 0")
+        message = await refusal(psycopg.conninfo.make_conninfo(address, user="guest"), tmp_path)
+        db.execute("ALTER ROLE guest CONNECTION LIMIT -1")
+    assert "too many connections" in message
+    assert "max_connections" in message
+
+
+def test_what_is_no_connection_string_is_refused_without_showing_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as told:
+        PostgresState("postgresql://user:geheim@host:port/name?wrong=1", tmp_path / "state.db", sync="normal")
+    assert "geheim" not in told.value.message
+    assert "postgresql://user:password@host" in told.value.message
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(address: str, tmp_path: Path) -> None:
+    async with opened(address, tmp_path):
+        pass
+    with psycopg.connect(address) as db:
+        db.execute(f"UPDATE {SCHEMA}.version SET number = 99")
+    assert "version 99" in await refusal(address, tmp_path)
+
+
+async def test_a_migration_that_ends_in_the_middle_leaves_nothing_half(address: str) -> None:
+    database = PostgresDatabase(address, sync="normal")
+    broken = [*MIGRATIONS, ["CREATE TABLE half (number integer)", "SELECT pg_terminate_backend(pg_backend_pid())"]]
+    with pytest.raises(StateUnavailable):
+        async with database.alone() as db:
+            await migrate(db, broken)
+    with psycopg.connect(address) as there:
+        assert there.execute("SELECT count(*) FROM pg_namespace WHERE nspname = %s", [SCHEMA]).fetchone() == (0,)
+    async with database.alone() as db:
+        await migrate(db)
+    with pytest.raises(StateUnavailable):
+        async with database.alone() as db:
+            await migrate(db, broken)
+    with psycopg.connect(address) as there:
+        assert there.execute(f"SELECT number FROM {SCHEMA}.version").fetchone() == (len(MIGRATIONS),)
+        assert there.execute(f"SELECT to_regclass('{SCHEMA}.half')").fetchone() == (None,)
+
+
+async def test_replicas_that_start_at_once_migrate_once(address: str, tmp_path: Path) -> None:
+    states = [PostgresState(address, tmp_path / f"{number}.db", sync="normal") for number in range(4)]
+    await asyncio.gather(*(state.open() for state in states))
+    numbers = await asyncio.gather(*(state.append(entry()) for state in states))
+    assert len(set(numbers)) == 4
+    for state in states:
+        await state.close()
+
+
+async def test_a_restart_of_the_server_is_gone_through_and_nothing_is_lost(
+    server: PostgresServer, address: str, tmp_path: Path
+) -> None:
+    async with opened(address, tmp_path) as state:
+        first = await state.append(entry())
+        await state.claim("index", limit=1, now=NOON)
+        server.stop("fast")
+        with pytest.raises(StateUnavailable, match="Check that PostgreSQL runs"):
+            await state.append(entry(BEN))
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(StateUnavailable):
+            await state.progress(ANN)
+        assert asyncio.get_running_loop().time() - began < 2.0  # known to be away: not waited for as long again
+        before = state.news()
+        server.start()
+
+        async def appended() -> int:
+            try:
+                return await state.append(entry(BEN))
+            except StateUnavailable:
+                return 0
+
+        second = await eventually(appended, what="the state works again")
+        await eventually(lambda: state.news() != before, what="what was told meanwhile counts as missed")
+        assert second > first
+        await state.finish(first)
+        (row,) = await state.claim("index", limit=5, now=NOON)
+        assert row.number == second
+
+
+async def test_what_was_acknowledged_survives_a_crash_of_the_server(
+    server: PostgresServer, address: str, tmp_path: Path
+) -> None:
+    async with opened(address, tmp_path) as state:
+        numbers = [await state.append(entry()) for _ in range(20)]
+        server.stop("immediate")
+        server.start(fsync="on")
+
+        async def there() -> bool:
+            try:
+                return (await state.queue_sizes())["index"]["waiting"] == len(numbers)
+            except StateUnavailable:
+                return False
+
+        await eventually(there, what="all rows are there")
+
+
+async def test_a_connection_that_breaks_is_replaced_before_it_is_used(address: str, tmp_path: Path) -> None:
+    async with opened(address, tmp_path) as state:
+        await state.append(entry())
+        with psycopg.connect(address, autocommit=True) as db:
+            db.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = 'memproxy' AND datname = current_database()"
+            )
+        await asyncio.sleep(0.1)
+        assert await state.append(entry()) > 0
+
+
+async def test_a_commit_is_on_the_servers_disk_where_that_is_asked_for(address: str, tmp_path: Path) -> None:
+    asynchronous = psycopg.conninfo.make_conninfo(address, options="-c synchronous_commit=off")
+    for sync, wanted in (("normal", "off"), ("full", "on")):
+        state = PostgresState(asynchronous, tmp_path / "state.db", sync=sync)  # type: ignore[arg-type]
+        await state.open()
+        async with state._database.connected() as db:
+            found = await (await db.execute("SHOW synchronous_commit")).fetchone()
+        assert found == (wanted,)
+        await state.close()
+
+
+@pytest.mark.parametrize("name", ["with \0 in it", "\\", "\\0", "\\\\0\0", "ünïcödé 🙂"])
+async def test_names_that_postgres_has_no_text_for_are_kept(name: str, address: str, tmp_path: Path) -> None:
+    user = Scope(tenant="t", user=name, session=name)
+    async with opened(address, tmp_path) as state:
+        await state.append(entry(user))
+        await state.change_slots(user, [SlotChange(slot=name, expected=None, new="m")])
+        await state.remember_session(user, [name], KnownSession(session=name, said_at=NOON, answer=name))
+        (row,) = await state.claim("index", limit=1, now=NOON)
+        assert row.entry.scope == user
+        assert await state.slots(user, [name]) == {name: "m"}
+        assert (await state.find_session(user, [name]))[name][0].answer == name
+        assert await state.owners(after=None, limit=9) == [("t", name)]
+        await state.drop_slots(user, name[:1])
+        assert await state.slots(user, [name]) == {}
+
+
+async def test_the_journals_order_holds_whatever_is_done(address: str, tmp_path: Path) -> None:
+    async with opened(address, tmp_path) as state:
+        loop = asyncio.get_running_loop()
+
+        async def example(done: list[tuple[str, object, object]]) -> None:
+            async with state._database.connected() as db:
+                await db.execute("TRUNCATE journal, owners, erased")
+            model = Model()
+            for action, first, second in done:
+                await _step(state, model, action, first, second)  # type: ignore[arg-type]
+
+        @settings(max_examples=25, deadline=None)
+        @given(steps)
+        def check(done: list[tuple[str, object, object]]) -> None:
+            asyncio.run_coroutine_threadsafe(example(done), loop).result()
+
+        await asyncio.to_thread(check)
