@@ -76,13 +76,7 @@ def _deleted(count: int, *, applied: bool, erased: bool = False) -> Reply[Delete
 
 
 @call(
-    "DELETE",
-    "/v1/memory/{id}",
-    "memory:write",
-    "Forget one memory.",
-    statuses=(200, 202),
-    errors=(404,),
-    if_match=True,
+    "DELETE", "/v1/memory/{id}", "memory:write", "Forget one memory.", statuses=(200, 202), errors=(404,), if_match=True
 )
 async def forget(api: Backends, asked: Call, query: OneQuery) -> Reply[Deleted]:
     """With a message goes what was learned from it alone."""

@@ -45,23 +45,8 @@ a body is made for it.
 """
 
 READ_ONLY = frozenset(
-    [
-        "id",
-        "turn_ids",
-        "created_at",
-        "updated_at",
-        "active",
-        "supersedes",
-        "superseded_by",
-        "access_count",
-        "last_accessed_at",
-        "source",
-        "quarantined",
-        "wing",
-        "room",
-        "closet",
-        "pointer",
-    ]
+    {"id", "turn_ids", "created_at", "updated_at", "active", "supersedes", "superseded_by", "access_count"}
+    | {"last_accessed_at", "source", "quarantined", "wing", "room", "closet", "pointer"}
 )
 """Fields of a memory that the server sets."""
 

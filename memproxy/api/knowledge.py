@@ -13,11 +13,10 @@ from memproxy.api.calls import Call, call
 from memproxy.api.context import FACTS, Backends
 from memproxy.api.fields import Limit, Phrase
 from memproxy.api.models import Cursor, Instant, PlaceQuery, one_of
-from memproxy.api.pages import each_page, number_after, opened_place, read_cursor, sealed_place, write_cursor
+from memproxy.api.pages import each_page, number_after, write_cursor
 from memproxy.core.entities import Census, Edge, edges, key_of
 from memproxy.core.memory import Memory
 from memproxy.core.palace import slug
-from memproxy.errors import RequestError
 from memproxy.ports import MemoryFilter
 
 
@@ -55,12 +54,7 @@ class Entities(msgspec.Struct):
 async def entities(api: Backends, asked: Call, query: EntitiesQuery) -> Entities:
     """Counted over the newest memories that the caller sees."""
     scope = asked.scope()
-    place = read_cursor("entities", query.cursor)
-    after = (-(2**62), "")
-    if query.cursor is not None:
-        if len(place) != 2 or not isinstance(place[0], int):
-            raise RequestError("cursor: is not one of this list; take next_cursor of its last page.", param="cursor")
-        after = (place[0], opened_place(api.secret, place[1]))
+    after = number_after("entities", query.cursor)
     api.require_store()
     api.require_state()
     census = Census(await api.state.palace_names(scope))
@@ -73,19 +67,14 @@ async def entities(api: Backends, asked: Call, query: EntitiesQuery) -> Entities
         # off the event loop: names are looked for in every word of what may be long texts
         await asyncio.to_thread(count, page)
     prefix = slug(query.prefix) if query.prefix is not None else ""
-    wanted = sorted(
-        (-one.count, key, one)
-        for key, one in census.entities().items()
+    found = [
+        one
+        for key, one in sorted(census.entities().items(), key=lambda each: (-each[1].count, each[0]))
         if query.type in {None, one.type.value} and (key.startswith(prefix) or slug(one.name).startswith(prefix))
-    )
-    found = [each for each in wanted if each[:2] > after]
-    cursor = None
-    if len(found) > query.limit:
-        last, key, _ = found[query.limit - 1]
-        # the key may be a name for it that was told in another project than the caller's
-        cursor = write_cursor("entities", last, sealed_place(api.secret, key))
-    data = [NamedEntity(one.name, one.type.value, one.count, one.last_seen) for _, _, one in found[: query.limit]]
-    return Entities(data, cursor)
+    ]
+    until = after + query.limit
+    data = [NamedEntity(one.name, one.type.value, one.count, one.last_seen) for one in found[after:until]]
+    return Entities(data, write_cursor("entities", until) if len(found) > until else None)
 
 
 class TimelineQuery(PlaceQuery):
@@ -147,8 +136,8 @@ async def timeline(api: Backends, asked: Call, query: TimelineQuery) -> Timeline
         found += await asyncio.to_thread(naming, page)
     found.sort(key=lambda each: (each[0], each[1].created_at))
     until = after + query.limit
-    cursor = write_cursor("timeline", until) if len(found) > until else None
-    return Timeline(name, [_entry(memory, edge, now) for _, memory, edge in found[after:until]], cursor)
+    data = [_entry(memory, edge, now) for _, memory, edge in found[after:until]]
+    return Timeline(name, data, write_cursor("timeline", until) if len(found) > until else None)
 
 
 def _entry(memory: Memory, edge: Edge, now: datetime) -> TimelineEntry:

@@ -85,7 +85,8 @@ def describe() -> dict[str, Any]:
     """The OpenAPI 3.1 description of the calls that this version answers."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+        path = operation.path.replace(":path}", "}")
+        paths.setdefault(path, {})[operation.method.lower()] = _described(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "memproxy memory API", "version": memproxy.__version__, "license": {"name": "Apache-2.0"}},
@@ -140,7 +141,7 @@ def _refusal(words: str) -> dict[str, Any]:
 
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
-    named = re.findall(r"{(\w+)}", operation.path)
+    named = re.findall(r"{(\w+)(?::path)?}", operation.path)
     found: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named
     ]

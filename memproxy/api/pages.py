@@ -2,13 +2,9 @@
 
 import base64
 import binascii
-import hashlib
-import secrets
 from collections.abc import AsyncIterator
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from memproxy.api.context import Backends
 from memproxy.core.memory import Memory
@@ -20,7 +16,6 @@ MOST_READ = 10_000
 """Memories that one call reads at most, the newest: what is counted over more is a picture of these."""
 
 _PAGE = 200
-_NONCE = 12
 
 
 def write_cursor(what: str, *place: int | str) -> str:
@@ -56,32 +51,6 @@ def number_after(what: str, cursor: str | None) -> int:
     if not isinstance(place[0], int) or not 0 <= place[0] < 2**53:
         raise _foreign()
     return place[0]
-
-
-def sealed_place(secret: bytes, name: str) -> str:
-    """A name as a cursor may hold it: readable by this installation alone, for it may be a name that the caller was
-    never shown, and cursors stand in addresses, which others log.
-    """
-    nonce = secrets.token_bytes(_NONCE)
-    told = nonce + _cipher(secret).encrypt(nonce, name.encode("utf-8", "surrogatepass"), None)
-    return base64.urlsafe_b64encode(told).decode()
-
-
-def opened_place(secret: bytes, sealed: int | str) -> str:
-    """The name that `sealed_place` made this of.
-
-    Raises:
-        RequestError: it did not.
-    """
-    try:
-        told = base64.urlsafe_b64decode(str(sealed).encode())
-        return _cipher(secret).decrypt(told[:_NONCE], told[_NONCE:], None).decode("utf-8", "surrogatepass")
-    except (binascii.Error, UnicodeEncodeError, ValueError, InvalidTag) as error:
-        raise _foreign() from error
-
-
-def _cipher(secret: bytes) -> AESGCM:
-    return AESGCM(hashlib.blake2b(key=secret[:64], digest_size=32, person=b"cursor").digest())
 
 
 def _foreign() -> RequestError:

@@ -35,34 +35,28 @@ FEEDBACK = "feedback"
 
 _NOT_SHOWN = frozenset({"nothing", "tokens"})
 
-RESULTS = (
-    "stored",
-    "superseded",
-    "duplicate",
-    "rejected",
-    "edited",
-    "deleted",
-    "retracted",
-    "pending",
-    "kept",
-    "nothing",
-    "feedback",
-)
+_LEARNED = ("stored", "superseded", "duplicate", "rejected", "retracted", "pending", "kept", "nothing")
+RESULTS = (*_LEARNED, "edited", "deleted", "feedback")
 """What is told of a candidate of learning, of a memory that a call wrote, or that somebody judged."""
 
 
-class ShownOutcome(msgspec.Struct, kw_only=True):
-    """What became of a candidate of learning (`core.receipt.Outcome`), with what it says now."""
+class OutcomeFields(msgspec.Struct, kw_only=True):
+    """What is known of a candidate of learning (`core.receipt.Outcome`) besides what it says now."""
 
-    result: Annotated[Any, one_of(*RESULTS)]
-    reason: str | UnsetType = UNSET
     memory_id: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET
-    content: str | None
     turn_id: str | UnsetType = UNSET
     request_ids: list[str] | UnsetType = UNSET
     supersedes: str | UnsetType = UNSET
     superseded_by: str | UnsetType = UNSET
+
+
+class ShownOutcome(OutcomeFields, kw_only=True):
+    """What became of it."""
+
+    result: Annotated[Any, one_of(*RESULTS)]
+    reason: str | UnsetType = UNSET
+    content: str | None
 
 
 class LearnedFromTurn(msgspec.Struct):
@@ -221,7 +215,7 @@ class ActivityQuery(Body):
     limit: Limit = 50
 
 
-class Event(msgspec.Struct, kw_only=True):
+class Event(OutcomeFields, kw_only=True):
     """What became of a candidate of learning, what a call wrote, or (``parked``) what was given up."""
 
     at: Instant
@@ -231,13 +225,7 @@ class Event(msgspec.Struct, kw_only=True):
     result: Annotated[Any, one_of(*RESULTS, "parked")]
     what: str | UnsetType = UNSET
     reason: str | UnsetType | None = UNSET
-    memory_id: str | UnsetType = UNSET
-    kind: str | UnsetType = UNSET
     content: str | UnsetType | None = UNSET
-    turn_id: str | UnsetType = UNSET
-    request_ids: list[str] | UnsetType = UNSET
-    supersedes: str | UnsetType = UNSET
-    superseded_by: str | UnsetType = UNSET
 
 
 class Activity(msgspec.Struct):

@@ -72,10 +72,7 @@ class SessionPage(msgspec.Struct):
 
 
 @call(
-    "GET",
-    "/v1/memory/sessions",
-    "memory:read",
-    "A user's conversations, that in which something was said last first.",
+    "GET", "/v1/memory/sessions", "memory:read", "A user's conversations, that in which something was said last first."
 )
 async def list_sessions(api: Backends, asked: Call, query: SessionsQuery) -> SessionPage:
     """Told from what the caller sees of the user's memories."""

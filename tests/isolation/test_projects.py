@@ -94,10 +94,7 @@ async def test_a_cursor_among_entities_holds_no_name_that_was_told_in_another_pr
         found += page["data"]
         page = (await own_api.call("GET", f"{path}&cursor={cursors[-1]}", identity=APOLLO)).json()
     assert [one["name"] for one in (*found, *page["data"])] == ["dog", "Rex"]
-    opened = base64.urlsafe_b64decode(cursors[0] + "=" * (-len(cursors[0]) % 4))
-    assert opened.startswith(b'["entities",-1,')
-    assert b"biscuit" not in opened
-    assert b"biscuit" not in base64.urlsafe_b64decode(msgspec.json.decode(opened)[2])
+    assert base64.urlsafe_b64decode(cursors[0] + "=" * (-len(cursors[0]) % 4)) == b'["entities",1]'
 
 
 @pytest.mark.parametrize("agent", [None, "coder"])
