@@ -172,9 +172,10 @@ class Stats(msgspec.Struct):
 @call(
     "GET",
     "/v1/memory/stats",
-    ("memory:read", "admin"),
+    "memory:read",
     "How many memories there are, and what waits to be written.",
     query=UserQuery,
+    or_admin=True,
 )
 async def stats(api: Backends, asked: Call) -> Stats:
     """Of one user; and what models cost the tenant."""

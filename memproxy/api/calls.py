@@ -5,19 +5,19 @@ docs come from it and from the function under it.
     async def list_things(api: Backends, asked: Call, query: ThingsQuery) -> ThingPage:
 
 A parameter ``query`` has the model of the query string, ``body`` that of the JSON body; where the function reads them
-through the `Call` alone, they are named to the decorator (``body=bytes``: the function itself reads JSON Lines). What
-it returns says what is answered: a struct, a `Reply` with status and headers, or (JSON Lines) a `StreamingResponse`.
+through the `Call` alone, they are named to the decorator. What it returns says what is answered: a struct, a `Reply`
+with status and headers, or (JSON Lines) a `StreamingResponse`.
 """
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
 
+from memproxy.api.context import Backends
 from memproxy.api.models import NoQuery
 from memproxy.auth import administered_user, resolve_scope, resolve_user
 from memproxy.core.memory import TEXT_FIELDS, Memory, to_public
@@ -37,85 +37,68 @@ class Reply(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Operation:
-    """A call: how it is reached, who may make it, what it takes and answers, and what is done with it. ``function`` is
-    the decorated one, which ``takes`` these of query and body.
+    """A call: how it is reached, which permission it needs, what it takes and answers. Applied to a function, it is the
+    call that this function answers.
+
+    ``takes_lines``: the body is JSON Lines, which the function reads itself. ``statuses``: of its successes.
+    ``errors``: statuses beside those that follow from the rest. ``repeatable``: it takes an idempotency key (never a
+    GET). ``etag``: the answer has one, and a GET heeds ``If-None-Match``; ``if_match``: the function checks it.
+    ``or_admin``: that permission is enough, too. ``names_user``: the path's id is a user's. ``audited_read``: what the
+    audit log calls it when it is made from the machine's own console.
     """
 
     method: str
     path: str
-    permissions: tuple[str, ...]
+    permission: str
     summary: str
-    function: Callable[..., Awaitable[Any]]
-    takes: tuple[str, ...]
-    query: type[BaseModel]
-    body: type[BaseModel] | None
-    takes_lines: bool
-    answer: Any
-    answers_lines: bool
-    statuses: tuple[int, ...]
-    errors: frozenset[int]
-    body_optional: bool
-    repeatable: bool
-    etag: bool
-    if_match: bool
-    names_user: bool
-    audited_read: str | None
+    _: KW_ONLY
+    query: type[BaseModel] = NoQuery
+    body: type[BaseModel] | None = None
+    body_optional: bool = False
+    takes_lines: bool = False
+    statuses: tuple[int, ...] = (200,)
+    errors: tuple[int, ...] = ()
+    repeatable: bool = True
+    etag: bool = False
+    if_match: bool = False
+    or_admin: bool = False
+    names_user: bool = False
+    audited_read: str | None = None
+    function: Callable[..., Awaitable[Any]] | None = None
+
+    def __call__(self, function: Callable[..., Awaitable[Any]]) -> "Operation":
+        models = function.__annotations__
+        query, body = models.get("query", self.query), models.get("body", self.body)
+        return replace(self, query=query, body=body, function=function)
+
+    @property
+    def permissions(self) -> tuple[str, ...]:
+        """One of these is needed."""
+        return (self.permission, "admin") if self.or_admin else (self.permission,)
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether it is answered again under its idempotency key."""
+        return self.repeatable and self.method != "GET"
+
+    @property
+    def answer(self) -> Any:
+        """The struct that is answered; `StreamingResponse` for JSON Lines."""
+        answer = self.function.__annotations__["return"] if self.function is not None else None
+        return get_args(answer)[0] if get_args(answer) else answer
+
+    async def make(self, api: Backends, asked: "Call") -> Any:
+        """What the function says."""
+        if self.function is None:
+            raise TypeError("decorates no function")
+        given = {name: getattr(asked, name) for name in ("query", "body") if name in self.function.__annotations__}
+        return await self.function(api, asked, **given)
 
 
-def call(
-    method: str,
-    path: str,
-    permissions: str | tuple[str, ...],
-    summary: str,
-    *,
-    query: type[BaseModel] | None = None,
-    body: type[BaseModel | bytes] | None = None,
-    statuses: tuple[int, ...] = (200,),
-    errors: tuple[int, ...] = (),
-    body_optional: bool = False,
-    repeatable: bool | None = None,
-    etag: bool = False,
-    if_match: bool = False,
-    names_user: bool = False,
-    audited_read: str | None = None,
-) -> Callable[[Callable[..., Awaitable[Any]]], Operation]:
-    """Make a function a call.
-
-    ``permissions``: one of these is needed. ``statuses``: of its successes. ``errors``: statuses beside those that
-    follow from the rest. ``repeatable``: takes an idempotency key (by default all but GET). ``etag``: the answer has
-    one, and a GET heeds ``If-None-Match``; ``if_match``: the function checks it. ``names_user``: the path's id is a
-    user's. ``audited_read``: what the audit log calls it when it is made from the machine's own console.
-    """
-
-    def decorate(function: Callable[..., Awaitable[Any]]) -> Operation:
-        models = dict(function.__annotations__)
-        answers = models.pop("return")
-        taken: Any = body or models.get("body")
-        return Operation(
-            method=method,
-            path=path,
-            permissions=(permissions,) if isinstance(permissions, str) else permissions,
-            summary=summary,
-            function=function,
-            takes=tuple(name for name in ("query", "body") if name in models),
-            query=query or models.get("query", NoQuery),
-            body=None if taken is bytes else taken,
-            takes_lines=taken is bytes,
-            answer=get_args(answers)[0] if get_args(answers) else answers,
-            answers_lines=answers is StreamingResponse,
-            statuses=statuses,
-            errors=frozenset(errors),
-            body_optional=body_optional,
-            repeatable=method != "GET" if repeatable is None else repeatable,
-            etag=etag,
-            if_match=if_match,
-            names_user=names_user,
-            audited_read=audited_read,
-        )
-
-    return decorate
+call = Operation
+"""The decorator."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +120,7 @@ class Call:
         Raises:
             Forbidden, RequestError: as `auth.resolve_user`.
         """
-        resolve = administered_user if "admin" in self.operation.permissions else resolve_user
+        resolve = administered_user if self.operation.or_admin else resolve_user
         return resolve(self.identity, self._named_user())
 
     def _named_user(self) -> str | None:

@@ -166,9 +166,10 @@ async def forget_session(api: Backends, asked: Call) -> Reply[Deleted]:
 @call(
     "DELETE",
     "/v1/memory/users/{id}",
-    ("memory:write", "admin"),
+    "memory:write",
     "Forget everything of a user.",
     statuses=(200, 202),
+    or_admin=True,
     names_user=True,
 )
 async def forget_user(api: Backends, asked: Call) -> Reply[Deleted]:

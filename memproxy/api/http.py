@@ -1,12 +1,14 @@
 """Between HTTP and the calls' models: bodies and query strings read, answers and errors written."""
 
 import asyncio
+import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -53,7 +55,6 @@ READ_ONLY = frozenset(
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
 _INTEGER = re.compile(r"-?\d{1,18}")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
-_QUERY_FLAGS = frozenset({"active", "dry_run", "explain", "vectors", "wait"})
 
 
 def caller(request: Request, permission: str, *others: str) -> Identity:
@@ -184,20 +185,36 @@ def read_query(request: Request, model: type[Model]) -> Model:
     Raises:
         RequestError: a parameter is unknown or wrong (named in ``param``).
     """
+    kinds = _kinds(model)
     values: dict[str, list[object]] = {}
     for name, text in request.query_params.multi_items():
-        values.setdefault(name, []).append(_typed(name, text))
+        values.setdefault(name, []).append(_typed(text, kinds.get(name, frozenset())))
     return validate(model, {name: given[0] if len(given) == 1 else given for name, given in values.items()})
 
 
-def _typed(name: str, text: str) -> object:
-    if name == "limit" and _INTEGER.fullmatch(text):
-        return int(text)
-    if name in _QUERY_FLAGS:
+@functools.cache
+def _kinds(model: type[BaseModel]) -> dict[str, frozenset[object]]:
+    """By field, the types that its annotation is made of."""
+
+    def parts(annotation: object) -> Iterator[object]:
+        yield annotation
+        for inner in get_args(annotation):
+            yield from parts(inner)
+
+    return {
+        name: frozenset(part for part in parts(field.annotation) if isinstance(part, type))
+        for name, field in model.model_fields.items()
+    }
+
+
+def _typed(text: str, kinds: frozenset[object]) -> object:
+    """A query string has texts alone: what stands for a number or a flag, where the field is one."""
+    if bool in kinds:
         return _FLAGS.get(text.lower(), text)
-    if name == "as_of":
-        # A plus sign that was not percent-encoded arrives as a space.
-        return text.replace(" ", "+") if "T" in text else text
+    if int in kinds and _INTEGER.fullmatch(text):
+        return int(text)
+    if datetime in kinds and "T" in text:
+        return text.replace(" ", "+")  # a plus sign that was not percent-encoded arrives as a space
     return text
 
 

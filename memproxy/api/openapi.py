@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from pydantic.json_schema import models_json_schema
+from starlette.responses import StreamingResponse
 
 import memproxy
 from memproxy.api import (
@@ -100,12 +101,13 @@ def describe() -> dict[str, Any]:
 
 
 def _described(operation: Operation) -> dict[str, Any]:
-    answered = {"type": "string"} if operation.answers_lines else {"$ref": REF + operation.answer.__name__}
-    media = MEDIA_TYPE if operation.answers_lines else "application/json"
+    answered, media = {"$ref": REF + operation.answer.__name__}, "application/json"
+    if operation.answer is StreamingResponse:
+        answered, media = {"type": "string"}, MEDIA_TYPE
     headers: dict[str, Any] = {}
     if operation.etag:
         headers["etag"] = {"description": "The version that is shown.", "schema": {"type": "string"}}
-    if operation.repeatable:
+    if operation.takes_key:
         words = "`true`: this is the answer of the first call with this idempotency key."
         headers["idempotency-replayed"] = {"description": words, "schema": {"enum": ["true"]}}
     responses: dict[str, Any] = {
@@ -132,7 +134,7 @@ def _described(operation: Operation) -> dict[str, Any]:
 def _errors(operation: Operation) -> set[int]:
     wanted = {400, 401, 403, 503, *operation.errors}
     wanted |= {413, 415} if operation.body is not None or operation.takes_lines else set()
-    wanted |= {409, 422} if operation.repeatable else set()
+    wanted |= {409, 422} if operation.takes_key else set()
     return wanted | ({412} if operation.if_match else set())
 
 
@@ -150,7 +152,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     properties = operation.query.model_json_schema()["properties"]
     found += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
     found.append({"name": "X-Memproxy-User", "in": "header", "schema": {"type": "string"}})
-    if operation.repeatable:
+    if operation.takes_key:
         words = "Sent again within 24 hours with the same call, it is answered again and done once."
         found.append(_header("Idempotency-Key", words, maxLength=256))
     if operation.if_match:
@@ -167,7 +169,7 @@ def _header(name: str, words: str, **schema: Any) -> dict[str, Any]:
 def _components() -> dict[str, Any]:
     bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
     _, taken = models_json_schema([(body, "validation") for body in bodies], ref_template=REF + "{model}")
-    answers = [operation.answer for operation in OPERATIONS if not operation.answers_lines]
+    answers = [operation.answer for operation in OPERATIONS if operation.answer is not StreamingResponse]
     _, structs = msgspec.json.schema_components([*SHARED, *answers, Error], ref_template=REF + "{name}")
     shared = {one.__name__ for one in SHARED}
     given = {name: structs[name] for name in shared}

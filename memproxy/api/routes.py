@@ -82,7 +82,7 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
     max_bytes = api.settings.server.max_body_bytes
 
     async def made(asked: Call) -> Response:
-        result = await operation.function(api, asked, **{name: getattr(asked, name) for name in operation.takes})
+        result = await operation.make(api, asked)
         if isinstance(result, Response):
             return result
         reply = result if isinstance(result, Reply) else Reply(result)
@@ -99,7 +99,7 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
         asked = Call(
             operation=operation, request=request, identity=identity, path=request.path_params, query=query, body=body
         )
-        if operation.repeatable and (key := key_of(request)) is not None:
+        if operation.takes_key and (key := key_of(request)) is not None:
             response = await answered_once(api, asked, key, made)
         else:
             response = await made(asked)
@@ -109,7 +109,6 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
             await api.audit(identity, operation.audited_read, {}, **about)
         return response
 
-    answered.__name__ = operation.function.__name__
     return answered
 
 

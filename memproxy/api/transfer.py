@@ -157,7 +157,7 @@ class Imported(msgspec.Struct):
     "Take over an export, or a part of one; the same lines twice change nothing.",
     statuses=(200, 202),
     errors=(429,),
-    body=bytes,
+    takes_lines=True,
     repeatable=False,
 )
 async def import_lines(api: Backends, asked: Call, query: ImportQuery) -> Reply[Imported]:

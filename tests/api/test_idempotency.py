@@ -102,6 +102,10 @@ async def test_turns_edits_and_deletions_take_keys_too(api: Api) -> None:
     again = await api.call("POST", "/v1/memory/turns", json=said, headers={"idempotency-key": "t"})
     assert again.json() == first.json()  # the session that was made for it among them
     memory = await api.store("likes tea")
+    pruned = await api.call("POST", "/v1/memory/prune", headers={"idempotency-key": "prune"})
+    assert pruned.status_code == 200
+    again = await api.call("POST", "/v1/memory/prune", headers={"idempotency-key": "prune"})
+    assert (again.content, again.headers["idempotency-replayed"]) == (pruned.content, "true")
     path = f"/v1/memory/{memory['id']}"
     calls: list[tuple[str, str, dict[str, Any]]] = [("p", "PATCH", {"json": {"tags": ["a"]}}), ("d", "DELETE", {})]
     for name, method, body in calls:
