@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BeforeValidator, WithJsonSchema
 
-from memproxy.api.calls import Call, call
+from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
 from memproxy.api.fields import Id, Limit
 from memproxy.api.models import Body, Cursor, Instant, UserQuery, one_of
@@ -75,7 +75,7 @@ class Choices(msgspec.Struct, kw_only=True):
     chosen: OwnChoices
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/settings",
     "memory:read",
@@ -83,14 +83,14 @@ class Choices(msgspec.Struct, kw_only=True):
     query=SettingsQuery,
     etag=True,
 )
-async def read_settings(api: Backends, asked: Call) -> Choices:
+async def read_settings(api: Backends, call: Call) -> Choices:
     """As they hold in every process."""
-    scope = _settings_place(asked)
+    scope = _settings_place(call)
     api.require_state()
     return await _settings(api, scope)
 
 
-@call(
+@operation(
     "PUT",
     "/v1/memory/settings",
     "memory:write",
@@ -99,23 +99,23 @@ async def read_settings(api: Backends, asked: Call) -> Choices:
     etag=True,
     if_match=True,
 )
-async def write_settings(api: Backends, asked: Call, body: SettingsBody) -> Choices:
+async def write_settings(api: Backends, call: Call, body: SettingsBody) -> Choices:
     """They hold in every process when this is answered."""
-    scope = _settings_place(asked)
-    if asked.identity.bound_project:
+    scope = _settings_place(call)
+    if call.identity.bound_project:
         raise Forbidden("Settings hold in all projects: a key that is bound to one cannot change them.")
     if body.rerank and api.settings.recall.rerank == "none":
         raise RequestError("rerank: this server has no reranker (recall.rerank is none).", param="rerank")
     api.require_state()
     chosen = Chosen(mode=body.mode, limit=body.limit, rerank=body.rerank, learning=body.learning)
     async with api.locks.of(*scope.owner):
-        check_expected(asked.request, digest(msgspec.json.encode(await _settings(api, scope))))
+        check_expected(call.request, digest(msgspec.json.encode(await _settings(api, scope))))
         await api.state.choose(scope, chosen, api.clock.now())
         return await _settings(api, scope)
 
 
-def _settings_place(asked: Call) -> Scope:
-    scope = asked.scope()
+def _settings_place(call: Call) -> Scope:
+    scope = call.scope()
     return Scope(tenant=scope.tenant, user=scope.user, agent=scope.agent)
 
 
@@ -169,7 +169,7 @@ class Stats(msgspec.Struct):
     erasure: Annotated[Any, one_of("complete", "pending")] | msgspec.UnsetType = msgspec.UNSET
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/stats",
     "memory:read",
@@ -177,10 +177,10 @@ class Stats(msgspec.Struct):
     query=UserQuery,
     or_admin=True,
 )
-async def stats(api: Backends, asked: Call) -> Stats:
+async def stats(api: Backends, call: Call) -> Stats:
     """Of one user; and what models cost the tenant."""
-    identity = asked.identity
-    scope = Scope(tenant=identity.tenant, user=asked.user, project=identity.project, agent=identity.agent)
+    identity = call.identity
+    scope = Scope(tenant=identity.tenant, user=call.user, project=identity.project, agent=identity.agent)
     api.require_store()
     api.require_state()
     kinds: dict[str, dict[str, int]] = {}
@@ -233,17 +233,17 @@ class AuditPage(msgspec.Struct):
     next_cursor: str | None
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/audit",
     "admin",
     "Administrative and erasing operations on the tenant, newest first; never content.",
 )
-async def audit_log(api: Backends, asked: Call, query: AuditQuery) -> AuditPage:
+async def audit_log(api: Backends, call: Call, query: AuditQuery) -> AuditPage:
     """What `Backends.audit` wrote down."""
     before = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
     api.require_state()
-    found = await api.state.audit(asked.identity.tenant, before=before, limit=query.limit + 1)
+    found = await api.state.audit(call.identity.tenant, before=before, limit=query.limit + 1)
     page, more = found[: query.limit], found[query.limit :]
     return AuditPage(
         [

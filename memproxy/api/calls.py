@@ -1,8 +1,8 @@
 """One decorator makes a call of the API: `/openapi.json`, checking, permission, idempotency, ETags and the table in the
 docs come from it and from the function under it.
 
-    @call("GET", "/v1/memory/things", "memory:read", "List things.")
-    async def list_things(api: Backends, asked: Call, query: ThingsQuery) -> ThingPage:
+    @operation("GET", "/v1/memory/things", "memory:read", "List things.")
+    async def list_things(api: Backends, call: Call, query: ThingsQuery) -> ThingPage:
 
 A parameter ``query`` has the model of the query string, ``body`` that of the JSON body; where the function reads them
 through the `Call` alone, they are named to the decorator. What it returns says what is answered: a struct, a `Reply`
@@ -89,15 +89,15 @@ class Operation:
         answer = self.function.__annotations__["return"] if self.function is not None else None
         return get_args(answer)[0] if get_args(answer) else answer
 
-    async def make(self, api: Backends, asked: "Call") -> Any:
+    async def make(self, api: Backends, call: "Call") -> Any:
         """What the function says."""
         if self.function is None:
             raise TypeError("decorates no function")
-        given = {name: getattr(asked, name) for name in ("query", "body") if name in self.function.__annotations__}
-        return await self.function(api, asked, **given)
+        given = {name: getattr(call, name) for name in ("query", "body") if name in self.function.__annotations__}
+        return await self.function(api, call, **given)
 
 
-call = Operation
+operation = Operation
 """The decorator."""
 
 

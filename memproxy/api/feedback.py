@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Field
 
-from memproxy.api.calls import Call, Reply, call
+from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import FACTS, QUEUED, Backends, find
 from memproxy.api.fields import Content, Id
 from memproxy.api.models import Body, Shown, ShownChange, UserQuery, one_of
@@ -58,7 +58,7 @@ class Judged(msgspec.Struct):
     data: list[ShownChange]
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory/feedback",
     "memory:write",
@@ -67,24 +67,24 @@ class Judged(msgspec.Struct):
     statuses=(201, 202),
     errors=(404, 429),
 )
-async def give_feedback(api: Backends, asked: Call, body: FeedbackBody) -> Reply[Judged]:
+async def give_feedback(api: Backends, call: Call, body: FeedbackBody) -> Reply[Judged]:
     """201 with the memories as they are now; 202 when that waits for the store."""
     if (body.memory_id is None) == (body.request_id is None):
         raise RequestError("memory_id: give this or request_id, one of the two.", param="memory_id")
     if body.signal == "correction" and body.text is None:
         raise RequestError("text: is required, a correction says what is right.", param="text")
-    scope = asked.scope()
+    scope = call.scope()
     place = msgspec.structs.replace(scope, session=None)
     text = redact(body.text, api.redacted) if body.text is not None else None
     async with api.locks.of(*scope.owner):
         memories = await _meant(api, scope, body)
         if body.signal == "correction":
-            plan, ids = await _correct(api, scope, body, memories, text or "", name=asked.new_id("mem"))
+            plan, ids = await _correct(api, scope, body, memories, text or "", name=call.new_id("mem"))
         else:
             plan, ids = await _judge(api, scope, body, memories, text)
         applied = await api.write(place, plan)
         found = await api.store.get(place, ids) if applied and ids else {}
-    given = Judged(body.signal, ids, [asked.show(found[name]) for name in ids if name in found])
+    given = Judged(body.signal, ids, [call.show(found[name]) for name in ids if name in found])
     return Reply(given, 201) if applied else Reply(given, 202, QUEUED)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from memproxy.api.calls import Call, Reply, call
+from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import FACTS, QUEUED, Backends, find, sees_session
 from memproxy.api.fields import Id
 from memproxy.api.memories import place_of
@@ -75,19 +75,19 @@ def _deleted(count: int, *, applied: bool, erased: bool = False) -> Reply[Delete
     return Reply(Deleted(count, queued=True), 202, QUEUED | erasure)
 
 
-@call(
+@operation(
     "DELETE", "/v1/memory/{id}", "memory:write", "Forget one memory.", statuses=(200, 202), errors=(404,), if_match=True
 )
-async def forget(api: Backends, asked: Call, query: OneQuery) -> Reply[Deleted]:
+async def forget(api: Backends, call: Call, query: OneQuery) -> Reply[Deleted]:
     """With a message goes what was learned from it alone."""
-    scope = asked.scope(query.session_id)
+    scope = call.scope(query.session_id)
     async with api.locks.of(*scope.owner):
-        memory = await find(api, scope, asked.path["id"], session=query.session_id)
+        memory = await find(api, scope, call.path["id"], session=query.session_id)
         if memory.kind is Kind.TURN and memory.session_id is not None:  # its namesake in another session stays
             plan = PlanBody(delete_where=Deletion(ids=[memory.id], session_ids=[memory.session_id]))
         else:
             plan = PlanBody(deletes=[memory.id])
-        plan.expects = expected(asked.request, memory)
+        plan.expects = expected(call.request, memory)
         facts = await _facts_of(api, scope, memory)
         applied = await api.write(place_of(scope, memory), plan)
         await api.state.erase_answers(scope)
@@ -97,7 +97,7 @@ async def forget(api: Backends, asked: Call, query: OneQuery) -> Reply[Deleted]:
             await forget_queries_of(api.state, scope, [memory])
             deleted += await _gone(api, scope, facts)
     api.quotas.forgotten(scope)
-    await api.audit(asked.identity, "memory.forget", {"deleted": deleted}, user_id=scope.user, memory_id=memory.id)
+    await api.audit(call.identity, "memory.forget", {"deleted": deleted}, user_id=scope.user, memory_id=memory.id)
     return _deleted(deleted, applied=applied)
 
 
@@ -122,8 +122,8 @@ async def _gone(api: Backends, scope: Scope, facts: Sequence[str]) -> int:
         return 0
 
 
-@call("DELETE", "/v1/memory", "memory:write", "Forget by scope.", statuses=(200, 202))
-async def forget_scope(api: Backends, asked: Call, query: ScopeQuery) -> Reply[Deleted]:
+@operation("DELETE", "/v1/memory", "memory:write", "Forget by scope.", statuses=(200, 202))
+async def forget_scope(api: Backends, call: Call, query: ScopeQuery) -> Reply[Deleted]:
     """Never without a scope that was named for this call. A caller who stands in a project or agent (by header) forgets
     what is of that one only.
     """
@@ -131,18 +131,18 @@ async def forget_scope(api: Backends, asked: Call, query: ScopeQuery) -> Reply[D
         raise RequestError(
             "Nothing is deleted without a scope: give user_id, project_id or session_id.", param="user_id"
         )
-    scope = Scope(tenant=asked.identity.tenant, user=asked.user)
-    project = resolve_project(asked.identity, query.project_id)
+    scope = Scope(tenant=call.identity.tenant, user=call.user)
+    project = resolve_project(call.identity, query.project_id)
     gone = Deletion(
-        session_ids=_some(query.session_id), project_ids=_some(project), agent_ids=_some(asked.identity.agent)
+        session_ids=_some(query.session_id), project_ids=_some(project), agent_ids=_some(call.identity.agent)
     )
     deleted, applied = await _forget_where(api, scope, gone)
     about = {"user_id": scope.user, "session_id": query.session_id, "project_id": project}
-    await api.audit(asked.identity, "memory.forget_scope", {"deleted": deleted}, **about)
+    await api.audit(call.identity, "memory.forget_scope", {"deleted": deleted}, **about)
     return _deleted(deleted, applied=applied)
 
 
-@call(
+@operation(
     "DELETE",
     "/v1/memory/sessions/{id}",
     "memory:write",
@@ -151,19 +151,19 @@ async def forget_scope(api: Backends, asked: Call, query: ScopeQuery) -> Reply[D
     statuses=(200, 202),
     errors=(404,),
 )
-async def forget_session(api: Backends, asked: Call) -> Reply[Deleted]:
+async def forget_session(api: Backends, call: Call) -> Reply[Deleted]:
     """A caller who stands in a project (agent) undoes what it sees of it."""
-    scope = msgspec.structs.replace(asked.scope(), session=None)
-    session = clean_id(asked.path["id"], "session_id")
-    there = not asked.identity.bound_project or await sees_session(api, scope, session, api.write_timeout_s)
+    scope = msgspec.structs.replace(call.scope(), session=None)
+    session = clean_id(call.path["id"], "session_id")
+    there = not call.identity.bound_project or await sees_session(api, scope, session, api.write_timeout_s)
     deleted, applied = await _forget_by(api, scope, PlanBody(undo_session=session), MemoryFilter())
-    await api.audit(asked.identity, "session.undo", {"deleted": deleted}, user_id=scope.user, session_id=session)
+    await api.audit(call.identity, "session.undo", {"deleted": deleted}, user_id=scope.user, session_id=session)
     if applied and not there:
         raise NotFound(f"No conversation has the id {session[:200]!r}.", param="session_id")
     return _deleted(deleted, applied=applied)
 
 
-@call(
+@operation(
     "DELETE",
     "/v1/memory/users/{id}",
     "memory:write",
@@ -172,10 +172,10 @@ async def forget_session(api: Backends, asked: Call) -> Reply[Deleted]:
     or_admin=True,
     names_user=True,
 )
-async def forget_user(api: Backends, asked: Call) -> Reply[Deleted]:
+async def forget_user(api: Backends, call: Call) -> Reply[Deleted]:
     """``admin`` may erase whom it may not read."""
-    scope = Scope(tenant=asked.identity.tenant, user=asked.user)
-    if asked.identity.bound_project:
+    scope = Scope(tenant=call.identity.tenant, user=call.user)
+    if call.identity.bound_project:
         raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
     deleted, applied = await _forget_where(api, scope, Deletion())
     erased = False
@@ -183,7 +183,7 @@ async def forget_user(api: Backends, asked: Call) -> Reply[Deleted]:
         with suppress(MemoryUnavailable):  # the disk has no room for it now; the eraser says so, and tries again
             await api.eraser.now()
             erased = True
-    await api.audit(asked.identity, "user.erase", {"deleted": deleted}, user_id=scope.user)
+    await api.audit(call.identity, "user.erase", {"deleted": deleted}, user_id=scope.user)
     return _deleted(deleted, applied=applied, erased=erased)
 
 
@@ -226,20 +226,20 @@ def _some(value: str | None) -> list[str]:
     return [] if value is None else [value]
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory/prune",
     "memory:write",
     "Erase what has expired or is over the limit, or tell what would go.",
     body_optional=True,
 )
-async def prune(api: Backends, asked: Call, body: PruneBody) -> Pruned:
+async def prune(api: Backends, call: Call, body: PruneBody) -> Pruned:
     """With ``dry_run`` nothing is changed."""
-    scope = asked.scope()
+    scope = call.scope()
     api.require_store()
     api.require_state()
     if not body.dry_run:
-        if asked.identity.bound_project:
+        if call.identity.bound_project:
             raise Forbidden("Pruning concerns all projects: a key that is bound to one can only ask (dry_run).")
         gone = await api.pruner.prune(scope)
         api.quotas.forgotten(scope)

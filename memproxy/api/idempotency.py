@@ -42,14 +42,12 @@ class _Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-async def answered_once(
-    api: Backends, asked: Call, key: str, answer: Callable[[Call], Awaitable[Response]]
-) -> Response:
+async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[Call], Awaitable[Response]]) -> Response:
     """The answer that the call got before under this key; else what ``answer`` says now, which is kept."""
-    body = await whole_body(asked.request, api.settings.server.max_body_bytes)
-    scope = Scope(tenant=asked.identity.tenant, user=asked.user)
+    body = await whole_body(call.request, api.settings.server.max_body_bytes)
+    scope = Scope(tenant=call.identity.tenant, user=call.user)
     api.require_state()
-    keyed = _KeyedCall.of(api.secret, scope, key, _what(asked.request, asked.identity), body)
+    keyed = _KeyedCall.of(api.secret, scope, key, _what(call.request, call.identity), body)
     async with api.call_locks.of(*scope.owner, keyed.name):
         state, now = api.state, api.clock.now()
         given = await state.given_answer(scope, keyed.name)
@@ -59,7 +57,7 @@ async def answered_once(
         if (known := _again(keyed, given)) is not None:
             return known
         try:
-            response = await answer(replace(asked, seed=keyed.seed(given)))
+            response = await answer(replace(call, seed=keyed.seed(given)))
         except MemproxyError:
             await state.drop_answer(scope, keyed.name)
             raise
@@ -122,8 +120,8 @@ def _what(request: Request, identity: Identity) -> str:
     return what if "memory:read" in identity.permissions else f"{what} unread"  # who may read is answered more
 
 
-def _again(call: _KeyedCall, given: GivenAnswer) -> Response | None:
-    if given.asked != call.asked:
+def _again(keyed: _KeyedCall, given: GivenAnswer) -> Response | None:
+    if given.asked != keyed.asked:
         raise KeyReused(
             "This idempotency key came with another call before: take a new key for a new call.", param=HEADER
         )
@@ -133,7 +131,7 @@ def _again(call: _KeyedCall, given: GivenAnswer) -> Response | None:
             param=HEADER,
             code="idempotency_answer_erased",
         )
-    return call.opened(given.answer) if given.answer is not None else None
+    return keyed.opened(given.answer) if given.answer is not None else None
 
 
 def key_of(request: Request) -> str | None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from memproxy.api.calls import Call, call
+from memproxy.api.calls import Call, operation
 from memproxy.api.context import FACTS, Backends
 from memproxy.api.fields import Limit, Phrase
 from memproxy.api.models import Cursor, Instant, PlaceQuery, one_of
@@ -45,15 +45,15 @@ class Entities(msgspec.Struct):
     next_cursor: str | None
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/entities",
     "memory:read",
     "The people, places, events, items and times that memories name, most often named first.",
 )
-async def entities(api: Backends, asked: Call, query: EntitiesQuery) -> Entities:
+async def entities(api: Backends, call: Call, query: EntitiesQuery) -> Entities:
     """Counted over the newest memories that the caller sees."""
-    scope = asked.scope()
+    scope = call.scope()
     after = number_after("entities", query.cursor)
     api.require_store()
     api.require_state()
@@ -107,15 +107,15 @@ class Timeline(msgspec.Struct):
     next_cursor: str | None
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/entities/{name}/timeline",
     "memory:read",
     "Every relation of an entity with its validity, oldest first.",
 )
-async def timeline(api: Backends, asked: Call, query: TimelineQuery) -> Timeline:
+async def timeline(api: Backends, call: Call, query: TimelineQuery) -> Timeline:
     """What ended included."""
-    scope, name = asked.scope(), asked.path["name"]
+    scope, name = call.scope(), call.path["name"]
     after = number_after("timeline", query.cursor)
     api.require_store()
     api.require_state()
@@ -180,10 +180,10 @@ class Categories(msgspec.Struct):
     data: list[Category]
 
 
-@call("GET", "/v1/memory/categories", "memory:read", "How many memories each category has.")
-async def categories(api: Backends, asked: Call, query: CategoriesQuery) -> Categories:
+@operation("GET", "/v1/memory/categories", "memory:read", "How many memories each category has.")
+async def categories(api: Backends, call: Call, query: CategoriesQuery) -> Categories:
     """Counted over the newest memories that the caller sees."""
-    scope = asked.scope()
+    scope = call.scope()
     api.require_store()
     totals: Counter[str] = Counter()
     active: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import BeforeValidator, FailFast, Field, ValidationInfo, field_validator
 
-from memproxy.api.calls import Call, Reply, call
+from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends, find, scope_and_filter
 from memproxy.api.fields import Content, FactKind, Id, Label, Labels, Metadata, OptionalTime, Phrase, Trusted, Unit
 from memproxy.api.models import Body, ChangedMemory, ListQuery, OneShownQuery, Shown, ShownMemory
@@ -118,7 +118,7 @@ class History(msgspec.Struct):
     data: list[ShownMemory]
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory",
     "memory:write",
@@ -128,15 +128,15 @@ class History(msgspec.Struct):
     errors=(429,),
     etag=True,
 )
-async def create(api: Backends, asked: Call, body: NewMemory) -> Reply[Memory]:
+async def create(api: Backends, call: Call, body: NewMemory) -> Reply[Memory]:
     """Always a new memory under a new id."""
-    scope = asked.scope(body.session_id)
+    scope = call.scope(body.session_id)
     now = api.clock.now()
     if body.expires_at is not None and body.expires_at <= now:
         raise RequestError("expires_at: must lie in the future; else it would never be there.", param="expires_at")
     await api.quotas.admit_memories(scope, 1)
     fields = redact_memory(body.model_dump(exclude=set(SCOPE_FIELDS)), api.redacted) | {
-        "id": asked.new_id("mem"),
+        "id": call.new_id("mem"),
         "tenant": scope.tenant,
         "user_id": scope.user,
         "project_id": scope.project,
@@ -150,9 +150,9 @@ async def create(api: Backends, asked: Call, body: NewMemory) -> Reply[Memory]:
     memory = await marked_unless_own(msgspec.convert(fields, Memory))
     location = {"location": f"/v1/memory/{memory.id}"}
     if not await api.write(scope, PlanBody(upserts=[memory])):
-        return Reply(to_public(memory, nulls=asked.nulls), 202, location | QUEUED)
+        return Reply(to_public(memory, nulls=call.nulls), 202, location | QUEUED)
     memory = await _as_stored(api, scope, memory)
-    return Reply(to_public(memory, nulls=asked.nulls), 201, location | tagged(memory))
+    return Reply(to_public(memory, nulls=call.nulls), 201, location | tagged(memory))
 
 
 async def _as_stored(api: Backends, scope: Scope, memory: Memory) -> Memory:
@@ -163,17 +163,17 @@ async def _as_stored(api: Backends, scope: Scope, memory: Memory) -> Memory:
         return memory
 
 
-@call("GET", "/v1/memory", "memory:read", "List memories, newest first.", etag=True, audited_read="user.list")
-async def list_memories(api: Backends, asked: Call, query: ListQuery) -> MemoryPage:
+@operation("GET", "/v1/memory", "memory:read", "List memories, newest first.", etag=True, audited_read="user.list")
+async def list_memories(api: Backends, call: Call, query: ListQuery) -> MemoryPage:
     """A page of them; a list shows what is and what was."""
-    scope, where = scope_and_filter(asked.identity, query, api.clock.now())
+    scope, where = scope_and_filter(call.identity, query, api.clock.now())
     api.require_store()
     where = await in_palace(api, scope, query, where)
     page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
-    return MemoryPage([asked.show(memory) for memory in page.memories], page.next_cursor)
+    return MemoryPage([call.show(memory) for memory in page.memories], page.next_cursor)
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/{id}",
     "memory:read",
@@ -182,13 +182,13 @@ async def list_memories(api: Backends, asked: Call, query: ListQuery) -> MemoryP
     etag=True,
     audited_read="memory.read",
 )
-async def read(api: Backends, asked: Call, query: OneShownQuery) -> Reply[Memory]:
+async def read(api: Backends, call: Call, query: OneShownQuery) -> Reply[Memory]:
     """By its id, or the short one by which a block cites it."""
-    memory = await find(api, asked.scope(query.session_id), asked.path["id"], session=query.session_id)
-    return Reply(asked.show(memory), headers=tagged(memory))
+    memory = await find(api, call.scope(query.session_id), call.path["id"], session=query.session_id)
+    return Reply(call.show(memory), headers=tagged(memory))
 
 
-@call(
+@operation(
     "PATCH",
     "/v1/memory/{id}",
     "memory:write",
@@ -198,16 +198,16 @@ async def read(api: Backends, asked: Call, query: OneShownQuery) -> Reply[Memory
     etag=True,
     if_match=True,
 )
-async def edit(api: Backends, asked: Call, query: OneShownQuery, body: MemoryEdit) -> Reply[ChangedMemory]:
+async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit) -> Reply[ChangedMemory]:
     """The given fields change, the rest and the id stay."""
-    scope = asked.scope(query.session_id)
+    scope = call.scope(query.session_id)
     async with api.locks.of(*scope.owner):
-        current = await find(api, scope, asked.path["id"], session=query.session_id)
-        expects = expected(asked.request, current)
+        current = await find(api, scope, call.path["id"], session=query.session_id)
+        expects = expected(call.request, current)
         changes = _changes(api, current, body)
-        check_place(asked.identity, changes)
+        check_place(call.identity, changes)
         if not changes:
-            return Reply(asked.show(current), headers=tagged(current))
+            return Reply(call.show(current), headers=tagged(current))
         edited = await marked_anew(current, merged(current, changes))
         if "metadata" in changes or edited.metadata != current.metadata:
             changes["metadata"] = edited.metadata
@@ -216,9 +216,9 @@ async def edit(api: Backends, asked: Call, query: OneShownQuery, body: MemoryEdi
         if applied and not changes.keys().isdisjoint(PLACING):
             await leave_empty_places(api.store, api.state, scope, [current])
     if not applied:
-        return Reply(asked.show(edited), 202, QUEUED)
+        return Reply(call.show(edited), 202, QUEUED)
     edited = await _as_stored(api, _owner_of(scope, current), edited)
-    return Reply(asked.show(edited), headers=tagged(edited))
+    return Reply(call.show(edited), headers=tagged(edited))
 
 
 def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
     return changed | {"updated_at": now}
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/{id}/history",
     "memory:read",
@@ -261,10 +261,10 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
     errors=(404, 409),
     etag=True,
 )
-async def history(api: Backends, asked: Call, query: OneShownQuery) -> History:
+async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
     """As far as it is still there."""
-    scope = asked.scope(query.session_id)
-    memory = await find(api, scope, asked.path["id"])
+    scope = call.scope(query.session_id)
+    memory = await find(api, scope, call.path["id"])
     seen = {memory.id}
 
     async def followed(link: str) -> list[Memory]:
@@ -281,7 +281,7 @@ async def history(api: Backends, asked: Call, query: OneShownQuery) -> History:
 
     before = await followed("supersedes")
     chain = (*before[::-1], memory, *await followed("superseded_by"))
-    return History([asked.show(one) for one in chain])
+    return History([call.show(one) for one in chain])
 
 
 def _owner_of(scope: Scope, memory: Memory) -> Scope:

@@ -117,18 +117,18 @@ def _described(operation: Operation) -> dict[str, Any]:
     if operation.etag and operation.method == "GET":
         responses["304"] = {"description": "The caller has this version (`If-None-Match`)."}
     responses |= {str(status): _refusal(_REFUSALS[status]) for status in sorted(_errors(operation))}
-    call: dict[str, Any] = {
+    described: dict[str, Any] = {
         "summary": operation.summary,
         "description": f"Needs the permission {' or '.join(f'`{name}`' for name in operation.permissions)}.",
         "parameters": _parameters(operation),
         "responses": responses | {"default": _refusal("Another error, OpenAI-shaped.")},
     }
     if operation.takes_lines:
-        call["requestBody"] = {"required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
+        described["requestBody"] = {"required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
     elif operation.body is not None:
         content = {"application/json": {"schema": {"$ref": REF + operation.body.__name__}}}
-        call["requestBody"] = {"required": not operation.body_optional, "content": content}
-    return call
+        described["requestBody"] = {"required": not operation.body_optional, "content": content}
+    return described
 
 
 def _errors(operation: Operation) -> set[int]:

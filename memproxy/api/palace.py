@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from memproxy.api.calls import Call, call
+from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
 from memproxy.api.fields import Id, Label, Limit, Phrase
 from memproxy.api.models import Cursor, Filters, PlaceQuery, Shown, ShownMemory, one_of
@@ -144,17 +144,17 @@ class PalaceLevel(msgspec.Struct):
     next_cursor: str | None
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/palace",
     "memory:read",
     "What is in a place of the palace: wings, a wing's rooms, a room's closets, a closet's drawers.",
 )
-async def palace(api: Backends, asked: Call, query: PalaceQuery) -> PalaceLevel:
+async def palace(api: Backends, call: Call, query: PalaceQuery) -> PalaceLevel:
     """What is in the place that is named: without one the wings. Places without memories that the caller sees are left
     out.
     """
-    scope = asked.scope()
+    scope = call.scope()
     api.require_store()
     names = PalaceNames(api, scope)
     place = await names.wing(query.wing) if query.wing is not None else Place()
@@ -170,7 +170,7 @@ async def palace(api: Backends, asked: Call, query: PalaceQuery) -> PalaceLevel:
         where = msgspec.structs.replace(where, now=api.clock.now())
         page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
         drawers = [
-            PalaceEntry(level="drawer", name=one.id, pointer=one.pointer, memory=asked.show(one))
+            PalaceEntry(level="drawer", name=one.id, pointer=one.pointer, memory=call.show(one))
             for one in page.memories
         ]
         return PalaceLevel("drawer", drawers, page.next_cursor)

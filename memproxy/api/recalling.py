@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import ConfigDict, FailFast, Field
 
-from memproxy.api.calls import Call, call
+from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends, scope_and_filter
 from memproxy.api.fields import MAX_MESSAGES, Id, Limit, Query, ReadableContent
 from memproxy.api.models import Body, Filters, Shown, ShownMemory
@@ -75,7 +75,7 @@ class Found(msgspec.Struct):
     data: list[FoundMemory]
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory/search",
     "memory:read",
@@ -84,20 +84,20 @@ class Found(msgspec.Struct):
     repeatable=False,
     audited_read="user.search",
 )
-async def search(api: Backends, asked: Call, body: SearchBody) -> Found:
+async def search(api: Backends, call: Call, body: SearchBody) -> Found:
     """No gate, no floor, no budget.
 
     What was superseded is left out unless ``active`` or ``as_of`` ask for it. With ``explain`` each memory says why a
     recall for this query would leave it out (``rejected``; null: nothing but the budget speaks against it).
     """
-    scope, where = scope_and_filter(asked.identity, body, api.clock.now())
+    scope, where = scope_and_filter(call.identity, body, api.clock.now())
     if not body.active and body.as_of is None:
         where = msgspec.structs.replace(where, active=True)
     api.require_store()
     where = await in_palace(api, scope, body, where)
     found = await api.recall.search(scope, body.query, limit=body.limit, where=where)
     api.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
-    data = [FoundMemory(asked.show(one.memory), one.score, one.signals) for one in found]
+    data = [FoundMemory(call.show(one.memory), one.score, one.signals) for one in found]
     if body.explain:
         limits = Limits.of(api.settings, RecallLimits())
         judged = select(found, limits, present=frozenset(), now=api.clock.now())
@@ -127,10 +127,10 @@ class Recalled(msgspec.Struct, kw_only=True):
     notes: list[str] | UnsetType = UNSET
 
 
-@call("POST", "/v1/memory/recall", "memory:read", "What the proxy would inject.", repeatable=False)
-async def recall(api: Backends, asked: Call, body: RecallBody) -> Recalled:
+@operation("POST", "/v1/memory/recall", "memory:read", "What the proxy would inject.", repeatable=False)
+async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
     """The block, its citations, and the gate's verdict, as for a request whose last message is the query."""
-    scope = asked.scope(body.session_id)
+    scope = call.scope(body.session_id)
     chosen = await api.state.choices(scope)
     said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
     if said and said[-1].strip() == body.query.strip():

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memproxy.api.administration import Cost, Tokens
-from memproxy.api.calls import Call, call
+from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
 from memproxy.api.fields import Id, Limit
 from memproxy.api.models import Body, Instant, OneQuery, UserQuery, one_of
@@ -110,7 +110,7 @@ class Receipt(msgspec.Struct, kw_only=True):
     feedback: list[Judgement] | UnsetType = UNSET
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/receipts/{request_id}",
     "memory:read",
@@ -118,9 +118,9 @@ class Receipt(msgspec.Struct, kw_only=True):
     query=OneQuery,
     errors=(404,),
 )
-async def receipt(api: Backends, asked: Call) -> Receipt:
+async def receipt(api: Backends, call: Call) -> Receipt:
     """Everything that is known about one request."""
-    scope, request_id = asked.scope(), asked.path["request_id"]
+    scope, request_id = call.scope(), call.path["request_id"]
     api.require_state()
     await api.receipts_written()
     found = await api.state.receipt(scope, request_id)
@@ -234,10 +234,10 @@ class Activity(msgspec.Struct):
     data: list[Event]
 
 
-@call("GET", "/v1/memory/activity", "memory:read", "What was learned lately, newest first.")
-async def activity(api: Backends, asked: Call, query: ActivityQuery) -> Activity:
+@operation("GET", "/v1/memory/activity", "memory:read", "What was learned lately, newest first.")
+async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity:
     """What learning stored, superseded, repeated, rejected or gave up, and what calls stored, edited or deleted."""
-    scope = asked.scope()
+    scope = call.scope()
     api.require_state()
     window = query.limit
     while True:
@@ -280,17 +280,17 @@ class Retried(msgspec.Struct):
     retried: int
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory/activity/retry",
     "memory:write",
     "Try again what was given up after its retries.",
     query=UserQuery,
 )
-async def retry(api: Backends, asked: Call) -> Retried:
+async def retry(api: Backends, call: Call) -> Retried:
     """What was given up of the user's is tried again."""
-    scope = asked.scope()
-    if asked.identity.bound_project:
+    scope = call.scope()
+    if call.identity.bound_project:
         raise Forbidden("What was given up is of all projects: a key that is bound to one cannot retry it.")
     api.require_state()
     retried = await api.state.unpark(scope)
@@ -314,7 +314,7 @@ def _is_captured(decided: Decided | None) -> bool:
 
 
 def _verdict(found: StoredReceipt) -> dict[str, Any] | None:
-    """The gate's verdict, as the recall call answers it; None when the gate was not asked."""
+    """The gate's verdict, as the recall call answers it; None when the gate was not call."""
     if found.recalled is not None:
         return {"searched": found.recalled.result != "skipped", "reason": found.recalled.verdict}
     if found.decided is not None and found.decided.result == "skipped":

@@ -81,13 +81,13 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
     """Checks a request from the outside in (caller, query, body), makes the call, and writes its answer."""
     max_bytes = api.settings.server.max_body_bytes
 
-    async def made(asked: Call) -> Response:
-        result = await operation.make(api, asked)
+    async def made(call: Call) -> Response:
+        result = await operation.make(api, call)
         if isinstance(result, Response):
             return result
         reply = result if isinstance(result, Reply) else Reply(result)
         if operation.etag and reply.status == 200:
-            return answer_unless_known(asked.request, reply)
+            return answer_unless_known(call.request, reply)
         return answer(reply.data, reply.status, reply.headers)
 
     async def answered(request: Request) -> Response:
@@ -96,16 +96,16 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
         body: Any = None
         if operation.body is not None:
             body = await read_body(request, operation.body, max_bytes, optional=operation.body_optional)
-        asked = Call(
+        call = Call(
             operation=operation, request=request, identity=identity, path=request.path_params, query=query, body=body
         )
         if operation.takes_key and (key := key_of(request)) is not None:
-            response = await answered_once(api, asked, key, made)
+            response = await answered_once(api, call, key, made)
         else:
-            response = await made(asked)
+            response = await made(call)
         if operation.audited_read and identity.by == COMMAND_LINE and "cursor" not in request.query_params:
             # a key says whose memory it is for; who reads at the machine's own console is written down
-            about = {"user_id": identity.named_user, "memory_id": asked.path.get("id")}
+            about = {"user_id": identity.named_user, "memory_id": call.path.get("id")}
             await api.audit(identity, operation.audited_read, {}, **about)
         return response
 

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memproxy.api.calls import Call, Reply, call
+from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends, sees_session
 from memproxy.api.fields import Id, Limit
 from memproxy.api.http import answer, caller
@@ -71,12 +71,12 @@ class SessionPage(msgspec.Struct):
     next_cursor: str | None
 
 
-@call(
+@operation(
     "GET", "/v1/memory/sessions", "memory:read", "A user's conversations, that in which something was said last first."
 )
-async def list_sessions(api: Backends, asked: Call, query: SessionsQuery) -> SessionPage:
+async def list_sessions(api: Backends, call: Call, query: SessionsQuery) -> SessionPage:
     """Told from what the caller sees of the user's memories."""
-    scope = msgspec.structs.replace(asked.scope(), session=None)
+    scope = msgspec.structs.replace(call.scope(), session=None)
     after = _after(query.cursor)
     api.require_store()
     api.require_state()
@@ -112,7 +112,7 @@ class Learned(msgspec.Struct):
     learning: Annotated[Any, one_of("done", "pending")]
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory/sessions/{id}/end",
     "memory:write",
@@ -123,17 +123,17 @@ class Learned(msgspec.Struct):
     errors=(429,),
     body_optional=True,
 )
-async def end_session(api: Backends, asked: Call) -> Reply[Learned]:
+async def end_session(api: Backends, call: Call) -> Reply[Learned]:
     """What is new in it is learned, and it is summed up."""
 
     async def ended(scope: Scope, within_s: float) -> bool:
         await api.state.note_end(scope, at=api.clock.now())
         return await api.worker.end_session(scope, within_s)
 
-    return await _learn(api, asked, ended)
+    return await _learn(api, call, ended)
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory/sessions/{id}/mine",
     "memory:write",
@@ -144,18 +144,18 @@ async def end_session(api: Backends, asked: Call) -> Reply[Learned]:
     errors=(429,),
     body_optional=True,
 )
-async def mine_session(api: Backends, asked: Call) -> Reply[Learned]:
+async def mine_session(api: Backends, call: Call) -> Reply[Learned]:
     """What is known already changes nothing."""
-    return await _learn(api, asked, api.worker.mine)
+    return await _learn(api, call, api.worker.mine)
 
 
-async def _learn(api: Backends, asked: Call, learn: Callable[[Scope, float], Awaitable[bool]]) -> Reply[Learned]:
+async def _learn(api: Backends, call: Call, learn: Callable[[Scope, float], Awaitable[bool]]) -> Reply[Learned]:
     """200 when it is done, 202 while it goes on."""
-    scope = asked.scope(asked.path["id"])
+    scope = call.scope(call.path["id"])
     api.require_state()
     api.require_store()
     await api.quotas.admit_learning(scope)
-    within_s = WAIT_S if asked.query.wait else BEGIN_S
+    within_s = WAIT_S if call.query.wait else BEGIN_S
     learns = not scope.is_narrow or await sees_session(api, scope, scope.session, within_s)
     done = await learn(scope, within_s) if learns else True
     learned = Learned(scope.session or "", "done" if done else "pending")
@@ -169,9 +169,9 @@ async def begin_learning(api: Backends, request: Request) -> Response:
     """
     api.require_state()
     api.require_store()
-    asked, worker, state = request.query_params, api.worker, api.state
-    tenant = None if asked.get("everybody") == "true" else caller(request, "memory:write").tenant
-    if asked.get("retry_parked") == "true":
+    params, worker, state = request.query_params, api.worker, api.state
+    tenant = None if params.get("everybody") == "true" else caller(request, "memory:write").tenant
+    if params.get("retry_parked") == "true":
         if tenant is None:
             retried = await state.unpark(None)
         else:

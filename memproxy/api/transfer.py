@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 from starlette.responses import StreamingResponse
 
-from memproxy.api.calls import Call, Reply, call
+from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends
 from memproxy.api.fields import Id, Limit
 from memproxy.api.http import read_lines_body
@@ -54,17 +54,17 @@ class ExportQuery(Shown):
     cursor: Cursor | None = None
 
 
-@call(
+@operation(
     "GET",
     "/v1/memory/export",
     "memory:read",
     "Everything of a user as JSON Lines: memories with their history, turns, the palace's numbers.",
 )
-async def export(api: Backends, asked: Call, query: ExportQuery) -> StreamingResponse:
+async def export(api: Backends, call: Call, query: ExportQuery) -> StreamingResponse:
     """What is the same is written the same. A caller who stands in a project or agent (by its key or by header) gets
     what that one sees, without the palace's numbers: its names are of all projects.
     """
-    scope = msgspec.structs.replace(asked.scope(), session=None)
+    scope = msgspec.structs.replace(call.scope(), session=None)
     api.require_store()
     total = await api.store.count(scope, MemoryFilter())
     headers = {"x-memproxy-total": str(total)}
@@ -78,8 +78,8 @@ async def export(api: Backends, asked: Call, query: ExportQuery) -> StreamingRes
         if not scope.is_narrow:
             rows = await api.state.palace_rows(Scope(tenant=scope.tenant, user=scope.user))
             begin += [line({"place": {"user_id": scope.user, **msgspec.to_builtins(row)}}) for row in rows]
-        await api.audit(asked.identity, "user.export", {"memories": total}, user_id=scope.user)
-    body = _lines(api, scope, b"".join(begin), first, dense=query.vectors, nulls=asked.nulls)
+        await api.audit(call.identity, "user.export", {"memories": total}, user_id=scope.user)
+    body = _lines(api, scope, b"".join(begin), first, dense=query.vectors, nulls=call.nulls)
     return StreamingResponse(body, media_type=MEDIA_TYPE, headers=headers)
 
 
@@ -150,7 +150,7 @@ class Imported(msgspec.Struct):
             self.notes.append(text)
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory/import",
     "memory:write",
@@ -160,14 +160,14 @@ class Imported(msgspec.Struct):
     takes_lines=True,
     repeatable=False,
 )
-async def import_lines(api: Backends, asked: Call, query: ImportQuery) -> Reply[Imported]:
+async def import_lines(api: Backends, call: Call, query: ImportQuery) -> Reply[Imported]:
     """202: it is in the journal and not applied yet (the store is away). Over a quota (429) what came before stays: the
     same lines again go on from there when there is room.
     """
     until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S
-    one = _Import(api, asked, query)
+    one = _Import(api, call, query)
     # what was read goes before its rows are waited for
-    numbers, conversations = await one.journal(await read_lines_body(asked.request, api.settings.server.max_body_bytes))
+    numbers, conversations = await one.journal(await read_lines_body(call.request, api.settings.server.max_body_bytes))
     applied = True
     for number in numbers:
         left = until - asyncio.get_running_loop().time()
@@ -180,16 +180,16 @@ async def import_lines(api: Backends, asked: Call, query: ImportQuery) -> Reply[
             )
     if not query.dry_run:
         counts = {"imported": one.done.imported, "replaced": one.done.replaced, "turns": one.done.turns}
-        await api.audit(asked.identity, "user.import", counts, user_id=query.user_id)
+        await api.audit(call.identity, "user.import", counts, user_id=query.user_id)
     return Reply(one.done) if applied else Reply(one.done, 202, QUEUED)
 
 
 class _Import:
     """One import while it is read and journalled."""
 
-    def __init__(self, api: Backends, asked: Call, query: ImportQuery) -> None:
+    def __init__(self, api: Backends, call: Call, query: ImportQuery) -> None:
         self._api = api
-        self._identity = asked.identity
+        self._identity = call.identity
         self._query = query
         self.done = Imported(query.dry_run, 0, 0, 0, 0, 0, [], [])
 

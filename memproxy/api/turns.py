@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import FailFast, Field, ValidationInfo, field_validator
 
-from memproxy.api.calls import Call, Reply, call
+from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends
 from memproxy.api.fields import (
     MAX_MESSAGES,
@@ -115,7 +115,7 @@ class TurnIds(msgspec.Struct, kw_only=True):
     learning: Annotated[Any, one_of("done", "pending")] | UnsetType = UNSET
 
 
-@call(
+@operation(
     "POST",
     "/v1/memory/turns",
     "memory:write",
@@ -123,14 +123,14 @@ class TurnIds(msgspec.Struct, kw_only=True):
     statuses=(201, 202),
     errors=(429,),
 )
-async def ingest(api: Backends, asked: Call, query: TurnsQuery, body: NewTurns) -> Reply[TurnIds]:
+async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -> Reply[TurnIds]:
     """Store the messages in order; 201 when they can be found, 202 when they wait for the store."""
-    scope = asked.scope(body.session_id)
+    scope = call.scope(body.session_id)
     if scope.session is None:
-        scope = msgspec.structs.replace(scope, session=asked.new_id("ses"))
+        scope = msgspec.structs.replace(scope, session=call.new_id("ses"))
     check_ids(body)
     deadline = asyncio.get_running_loop().time() + WAIT_S
-    messages = await _messages(api, scope, body, asked.identity.only_project)
+    messages = await _messages(api, scope, body, call.identity.only_project)
     await api.quotas.admit_turns(scope, sum(bool(message.content.strip()) for message in messages))
     number = await _append(api, scope, body, messages, Source.API)
     indexed = number is None or await _is_indexed(api, scope, number, deadline)
