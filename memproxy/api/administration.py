@@ -75,32 +75,20 @@ class Choices(msgspec.Struct, kw_only=True):
     chosen: OwnChoices
 
 
-@operation(
-    "GET",
-    "/v1/memory/settings",
-    "memory:read",
-    "What a user (or one agent of a user) chose of memory, and what holds.",
-    query=SettingsQuery,
-    etag=True,
-)
+@operation("GET", "/v1/memory/settings", "memory:read", query=SettingsQuery, etag=True)
 async def read_settings(api: Backends, call: Call) -> Choices:
-    """As they hold in every process."""
+    """What a user (or one agent of a user) chose of memory, and what holds."""
     scope = _settings_place(call)
     api.require_state()
     return await _settings(api, scope)
 
 
-@operation(
-    "PUT",
-    "/v1/memory/settings",
-    "memory:write",
-    "Choose whether memory recalls, keeps and learns; in place of what was chosen before.",
-    query=UserQuery,
-    etag=True,
-    if_match=True,
-)
+@operation("PUT", "/v1/memory/settings", "memory:write", query=UserQuery, etag=True, if_match=True)
 async def write_settings(api: Backends, call: Call, body: SettingsBody) -> Choices:
-    """They hold in every process when this is answered."""
+    """Choose whether memory recalls, keeps and learns; in place of what was chosen before.
+
+    They hold in every process when this is answered.
+    """
     scope = _settings_place(call)
     if call.identity.bound_project:
         raise Forbidden("Settings hold in all projects: a key that is bound to one cannot change them.")
@@ -169,16 +157,9 @@ class Stats(msgspec.Struct):
     erasure: Annotated[Any, one_of("complete", "pending")] | msgspec.UnsetType = msgspec.UNSET
 
 
-@operation(
-    "GET",
-    "/v1/memory/stats",
-    "memory:read",
-    "How many memories there are, and what waits to be written.",
-    query=UserQuery,
-    or_admin=True,
-)
+@operation("GET", "/v1/memory/stats", "memory:read", query=UserQuery, or_admin=True)
 async def stats(api: Backends, call: Call) -> Stats:
-    """Of one user; and what models cost the tenant."""
+    """How many memories there are, and what waits to be written."""
     identity = call.identity
     scope = Scope(tenant=identity.tenant, user=call.user, project=identity.project, agent=identity.agent)
     api.require_store()
@@ -233,14 +214,9 @@ class AuditPage(msgspec.Struct):
     next_cursor: str | None
 
 
-@operation(
-    "GET",
-    "/v1/memory/audit",
-    "admin",
-    "Administrative and erasing operations on the tenant, newest first; never content.",
-)
+@operation("GET", "/v1/memory/audit", "admin")
 async def audit_log(api: Backends, call: Call, query: AuditQuery) -> AuditPage:
-    """What `Backends.audit` wrote down."""
+    """Administrative and erasing operations on the tenant, newest first; never content."""
     before = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
     api.require_state()
     found = await api.state.audit(call.identity.tenant, before=before, limit=query.limit + 1)

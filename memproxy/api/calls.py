@@ -1,14 +1,16 @@
 """One decorator makes a call of the API: `/openapi.json`, checking, permission, idempotency, ETags and the table in the
 docs come from it and from the function under it.
 
-    @operation("GET", "/v1/memory/things", "memory:read", "List things.")
+    @operation("GET", "/v1/memory/things", "memory:read")
     async def list_things(api: Backends, call: Call, query: ThingsQuery) -> ThingPage:
+        ...
 
-A parameter ``query`` has the model of the query string, ``body`` that of the JSON body; where the function reads them
-through the `Call` alone, they are named to the decorator. What it returns says what is answered: a struct, a `Reply`
-with status and headers, or (JSON Lines) a `StreamingResponse`.
+The first line of its docstring says what it does. A parameter ``query`` has the model of the query string, ``body``
+that of the JSON body; where the function reads them through the `Call` alone, they are named to the decorator. What it
+returns says what is answered: a struct, a `Reply` with status and headers, or (JSON Lines) a `StreamingResponse`.
 """
 
+import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -52,7 +54,6 @@ class Operation:
     method: str
     path: str
     permission: str
-    summary: str
     _: KW_ONLY
     query: type[BaseModel] = NoQuery
     body: type[BaseModel] | None = None
@@ -77,6 +78,11 @@ class Operation:
     def permissions(self) -> tuple[str, ...]:
         """One of these is needed."""
         return (self.permission, "admin") if self.or_admin else (self.permission,)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return inspect.cleandoc(self.function.__doc__ or "").partition("\n")[0] if self.function else ""
 
     @property
     def takes_key(self) -> bool:

@@ -58,17 +58,12 @@ class Judged(msgspec.Struct):
     data: list[ShownChange]
 
 
-@operation(
-    "POST",
-    "/v1/memory/feedback",
-    "memory:write",
-    "Say that a memory, or what a request was given, was helpful or wrong, or what is right instead.",
-    query=FeedbackQuery,
-    statuses=(201, 202),
-    errors=(404, 429),
-)
+@operation("POST", "/v1/memory/feedback", "memory:write", query=FeedbackQuery, statuses=(201, 202), errors=(404, 429))
 async def give_feedback(api: Backends, call: Call, body: FeedbackBody) -> Reply[Judged]:
-    """201 with the memories as they are now; 202 when that waits for the store."""
+    """Say that a memory, or what a request was given, was helpful or wrong, or what is right instead.
+
+    201 with the memories as they are now; 202 when that waits for the store.
+    """
     if (body.memory_id is None) == (body.request_id is None):
         raise RequestError("memory_id: give this or request_id, one of the two.", param="memory_id")
     if body.signal == "correction" and body.text is None:

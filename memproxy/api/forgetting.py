@@ -75,11 +75,12 @@ def _deleted(count: int, *, applied: bool, erased: bool = False) -> Reply[Delete
     return Reply(Deleted(count, queued=True), 202, QUEUED | erasure)
 
 
-@operation(
-    "DELETE", "/v1/memory/{id}", "memory:write", "Forget one memory.", statuses=(200, 202), errors=(404,), if_match=True
-)
+@operation("DELETE", "/v1/memory/{id}", "memory:write", statuses=(200, 202), errors=(404,), if_match=True)
 async def forget(api: Backends, call: Call, query: OneQuery) -> Reply[Deleted]:
-    """With a message goes what was learned from it alone."""
+    """Forget one memory.
+
+    With a message goes what was learned from it alone.
+    """
     scope = call.scope(query.session_id)
     async with api.locks.of(*scope.owner):
         memory = await find(api, scope, call.path["id"], session=query.session_id)
@@ -122,9 +123,11 @@ async def _gone(api: Backends, scope: Scope, facts: Sequence[str]) -> int:
         return 0
 
 
-@operation("DELETE", "/v1/memory", "memory:write", "Forget by scope.", statuses=(200, 202))
+@operation("DELETE", "/v1/memory", "memory:write", statuses=(200, 202))
 async def forget_scope(api: Backends, call: Call, query: ScopeQuery) -> Reply[Deleted]:
-    """Never without a scope that was named for this call. A caller who stands in a project or agent (by header) forgets
+    """Forget by scope.
+
+    Never without a scope that was named for this call. A caller who stands in a project or agent (by header) forgets
     what is of that one only.
     """
     if query.user_id is None and query.project_id is None and query.session_id is None:
@@ -142,17 +145,12 @@ async def forget_scope(api: Backends, call: Call, query: ScopeQuery) -> Reply[De
     return _deleted(deleted, applied=applied)
 
 
-@operation(
-    "DELETE",
-    "/v1/memory/sessions/{id}",
-    "memory:write",
-    "Undo a conversation: what was learned from it alone goes, what that superseded is active again.",
-    query=UserQuery,
-    statuses=(200, 202),
-    errors=(404,),
-)
+@operation("DELETE", "/v1/memory/sessions/{id}", "memory:write", query=UserQuery, statuses=(200, 202), errors=(404,))
 async def forget_session(api: Backends, call: Call) -> Reply[Deleted]:
-    """A caller who stands in a project (agent) undoes what it sees of it."""
+    """Undo a conversation: what was learned from it alone goes, what that superseded is active again.
+
+    A caller who stands in a project (agent) undoes what it sees of it.
+    """
     scope = msgspec.structs.replace(call.scope(), session=None)
     session = clean_id(call.path["id"], "session_id")
     there = not call.identity.bound_project or await sees_session(api, scope, session, api.write_timeout_s)
@@ -163,17 +161,12 @@ async def forget_session(api: Backends, call: Call) -> Reply[Deleted]:
     return _deleted(deleted, applied=applied)
 
 
-@operation(
-    "DELETE",
-    "/v1/memory/users/{id}",
-    "memory:write",
-    "Forget everything of a user.",
-    statuses=(200, 202),
-    or_admin=True,
-    names_user=True,
-)
+@operation("DELETE", "/v1/memory/users/{id}", "memory:write", statuses=(200, 202), or_admin=True, names_user=True)
 async def forget_user(api: Backends, call: Call) -> Reply[Deleted]:
-    """``admin`` may erase whom it may not read."""
+    """Forget everything of a user.
+
+    ``admin`` may erase whom it may not read.
+    """
     scope = Scope(tenant=call.identity.tenant, user=call.user)
     if call.identity.bound_project:
         raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
@@ -226,15 +219,9 @@ def _some(value: str | None) -> list[str]:
     return [] if value is None else [value]
 
 
-@operation(
-    "POST",
-    "/v1/memory/prune",
-    "memory:write",
-    "Erase what has expired or is over the limit, or tell what would go.",
-    body_optional=True,
-)
+@operation("POST", "/v1/memory/prune", "memory:write", body_optional=True)
 async def prune(api: Backends, call: Call, body: PruneBody) -> Pruned:
-    """With ``dry_run`` nothing is changed."""
+    """Erase what has expired or is over the limit, or tell what would go."""
     scope = call.scope()
     api.require_store()
     api.require_state()

@@ -45,14 +45,12 @@ class Entities(msgspec.Struct):
     next_cursor: str | None
 
 
-@operation(
-    "GET",
-    "/v1/memory/entities",
-    "memory:read",
-    "The people, places, events, items and times that memories name, most often named first.",
-)
+@operation("GET", "/v1/memory/entities", "memory:read")
 async def entities(api: Backends, call: Call, query: EntitiesQuery) -> Entities:
-    """Counted over the newest memories that the caller sees."""
+    """The people, places, events, items and times that memories name, most often named first.
+
+    Counted over the newest memories that the caller sees.
+    """
     scope = call.scope()
     after = number_after("entities", query.cursor)
     api.require_store()
@@ -107,14 +105,9 @@ class Timeline(msgspec.Struct):
     next_cursor: str | None
 
 
-@operation(
-    "GET",
-    "/v1/memory/entities/{name}/timeline",
-    "memory:read",
-    "Every relation of an entity with its validity, oldest first.",
-)
+@operation("GET", "/v1/memory/entities/{name}/timeline", "memory:read")
 async def timeline(api: Backends, call: Call, query: TimelineQuery) -> Timeline:
-    """What ended included."""
+    """Every relation of an entity with its validity, oldest first."""
     scope, name = call.scope(), call.path["name"]
     after = number_after("timeline", query.cursor)
     api.require_store()
@@ -180,9 +173,12 @@ class Categories(msgspec.Struct):
     data: list[Category]
 
 
-@operation("GET", "/v1/memory/categories", "memory:read", "How many memories each category has.")
+@operation("GET", "/v1/memory/categories", "memory:read")
 async def categories(api: Backends, call: Call, query: CategoriesQuery) -> Categories:
-    """Counted over the newest memories that the caller sees."""
+    """How many memories each category has.
+
+    Counted over the newest memories that the caller sees.
+    """
     scope = call.scope()
     api.require_store()
     totals: Counter[str] = Counter()

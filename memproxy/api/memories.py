@@ -118,18 +118,12 @@ class History(msgspec.Struct):
     data: list[ShownMemory]
 
 
-@operation(
-    "POST",
-    "/v1/memory",
-    "memory:write",
-    "Store one memory.",
-    query=Shown,
-    statuses=(201, 202),
-    errors=(429,),
-    etag=True,
-)
+@operation("POST", "/v1/memory", "memory:write", query=Shown, statuses=(201, 202), errors=(429,), etag=True)
 async def create(api: Backends, call: Call, body: NewMemory) -> Reply[Memory]:
-    """Always a new memory under a new id."""
+    """Store one memory.
+
+    Always a new memory under a new id.
+    """
     scope = call.scope(body.session_id)
     now = api.clock.now()
     if body.expires_at is not None and body.expires_at <= now:
@@ -163,9 +157,9 @@ async def _as_stored(api: Backends, scope: Scope, memory: Memory) -> Memory:
         return memory
 
 
-@operation("GET", "/v1/memory", "memory:read", "List memories, newest first.", etag=True, audited_read="user.list")
+@operation("GET", "/v1/memory", "memory:read", etag=True, audited_read="user.list")
 async def list_memories(api: Backends, call: Call, query: ListQuery) -> MemoryPage:
-    """A page of them; a list shows what is and what was."""
+    """List memories, newest first."""
     scope, where = scope_and_filter(call.identity, query, api.clock.now())
     api.require_store()
     where = await in_palace(api, scope, query, where)
@@ -173,33 +167,19 @@ async def list_memories(api: Backends, call: Call, query: ListQuery) -> MemoryPa
     return MemoryPage([call.show(memory) for memory in page.memories], page.next_cursor)
 
 
-@operation(
-    "GET",
-    "/v1/memory/{id}",
-    "memory:read",
-    "Read one memory.",
-    errors=(404, 409),
-    etag=True,
-    audited_read="memory.read",
-)
+@operation("GET", "/v1/memory/{id}", "memory:read", errors=(404, 409), etag=True, audited_read="memory.read")
 async def read(api: Backends, call: Call, query: OneShownQuery) -> Reply[Memory]:
-    """By its id, or the short one by which a block cites it."""
+    """Read one memory."""
     memory = await find(api, call.scope(query.session_id), call.path["id"], session=query.session_id)
     return Reply(call.show(memory), headers=tagged(memory))
 
 
-@operation(
-    "PATCH",
-    "/v1/memory/{id}",
-    "memory:write",
-    "Edit one memory: only the given fields change.",
-    statuses=(200, 202),
-    errors=(404,),
-    etag=True,
-    if_match=True,
-)
+@operation("PATCH", "/v1/memory/{id}", "memory:write", statuses=(200, 202), errors=(404,), etag=True, if_match=True)
 async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit) -> Reply[ChangedMemory]:
-    """The given fields change, the rest and the id stay."""
+    """Edit one memory: only the given fields change.
+
+    The given fields change, the rest and the id stay.
+    """
     scope = call.scope(query.session_id)
     async with api.locks.of(*scope.owner):
         current = await find(api, scope, call.path["id"], session=query.session_id)
@@ -253,16 +233,9 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
     return changed | {"updated_at": now}
 
 
-@operation(
-    "GET",
-    "/v1/memory/{id}/history",
-    "memory:read",
-    "The supersession chain of a memory, oldest first.",
-    errors=(404, 409),
-    etag=True,
-)
+@operation("GET", "/v1/memory/{id}/history", "memory:read", errors=(404, 409), etag=True)
 async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
-    """As far as it is still there."""
+    """The supersession chain of a memory, oldest first."""
     scope = call.scope(query.session_id)
     memory = await find(api, scope, call.path["id"])
     seen = {memory.id}

@@ -144,14 +144,11 @@ class PalaceLevel(msgspec.Struct):
     next_cursor: str | None
 
 
-@operation(
-    "GET",
-    "/v1/memory/palace",
-    "memory:read",
-    "What is in a place of the palace: wings, a wing's rooms, a room's closets, a closet's drawers.",
-)
+@operation("GET", "/v1/memory/palace", "memory:read")
 async def palace(api: Backends, call: Call, query: PalaceQuery) -> PalaceLevel:
-    """What is in the place that is named: without one the wings. Places without memories that the caller sees are left
+    """What is in a place of the palace: wings, a wing's rooms, a room's closets, a closet's drawers.
+
+    What is in the place that is named: without one the wings. Places without memories that the caller sees are left
     out.
     """
     scope = call.scope()

@@ -75,17 +75,11 @@ class Found(msgspec.Struct):
     data: list[FoundMemory]
 
 
-@operation(
-    "POST",
-    "/v1/memory/search",
-    "memory:read",
-    "Search, best first.",
-    query=Shown,
-    repeatable=False,
-    audited_read="user.search",
-)
+@operation("POST", "/v1/memory/search", "memory:read", query=Shown, repeatable=False, audited_read="user.search")
 async def search(api: Backends, call: Call, body: SearchBody) -> Found:
-    """No gate, no floor, no budget.
+    """Search, best first.
+
+    No gate, no floor, no budget.
 
     What was superseded is left out unless ``active`` or ``as_of`` ask for it. With ``explain`` each memory says why a
     recall for this query would leave it out (``rejected``; null: nothing but the budget speaks against it).
@@ -127,9 +121,12 @@ class Recalled(msgspec.Struct, kw_only=True):
     notes: list[str] | UnsetType = UNSET
 
 
-@operation("POST", "/v1/memory/recall", "memory:read", "What the proxy would inject.", repeatable=False)
+@operation("POST", "/v1/memory/recall", "memory:read", repeatable=False)
 async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
-    """The block, its citations, and the gate's verdict, as for a request whose last message is the query."""
+    """What the proxy would inject.
+
+    The block, its citations, and the gate's verdict, as for a request whose last message is the query.
+    """
     scope = call.scope(body.session_id)
     chosen = await api.state.choices(scope)
     said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]

@@ -110,16 +110,9 @@ class Receipt(msgspec.Struct, kw_only=True):
     feedback: list[Judgement] | UnsetType = UNSET
 
 
-@operation(
-    "GET",
-    "/v1/memory/receipts/{request_id}",
-    "memory:read",
-    "Why a request got the memories it got, and what was learned from it.",
-    query=OneQuery,
-    errors=(404,),
-)
+@operation("GET", "/v1/memory/receipts/{request_id}", "memory:read", query=OneQuery, errors=(404,))
 async def receipt(api: Backends, call: Call) -> Receipt:
-    """Everything that is known about one request."""
+    """Why a request got the memories it got, and what was learned from it."""
     scope, request_id = call.scope(), call.path["request_id"]
     api.require_state()
     await api.receipts_written()
@@ -234,9 +227,12 @@ class Activity(msgspec.Struct):
     data: list[Event]
 
 
-@operation("GET", "/v1/memory/activity", "memory:read", "What was learned lately, newest first.")
+@operation("GET", "/v1/memory/activity", "memory:read")
 async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity:
-    """What learning stored, superseded, repeated, rejected or gave up, and what calls stored, edited or deleted."""
+    """What was learned lately, newest first.
+
+    What learning stored, superseded, repeated, rejected or gave up, and what calls stored, edited or deleted.
+    """
     scope = call.scope()
     api.require_state()
     window = query.limit
@@ -280,15 +276,9 @@ class Retried(msgspec.Struct):
     retried: int
 
 
-@operation(
-    "POST",
-    "/v1/memory/activity/retry",
-    "memory:write",
-    "Try again what was given up after its retries.",
-    query=UserQuery,
-)
+@operation("POST", "/v1/memory/activity/retry", "memory:write", query=UserQuery)
 async def retry(api: Backends, call: Call) -> Retried:
-    """What was given up of the user's is tried again."""
+    """Try again what was given up after its retries."""
     scope = call.scope()
     if call.identity.bound_project:
         raise Forbidden("What was given up is of all projects: a key that is bound to one cannot retry it.")

@@ -71,11 +71,9 @@ class SessionPage(msgspec.Struct):
     next_cursor: str | None
 
 
-@operation(
-    "GET", "/v1/memory/sessions", "memory:read", "A user's conversations, that in which something was said last first."
-)
+@operation("GET", "/v1/memory/sessions", "memory:read")
 async def list_sessions(api: Backends, call: Call, query: SessionsQuery) -> SessionPage:
-    """Told from what the caller sees of the user's memories."""
+    """A user's conversations, that in which something was said last first."""
     scope = msgspec.structs.replace(call.scope(), session=None)
     after = _after(query.cursor)
     api.require_store()
@@ -116,7 +114,6 @@ class Learned(msgspec.Struct):
     "POST",
     "/v1/memory/sessions/{id}/end",
     "memory:write",
-    "The session is over: learn from it now.",
     statuses=(200, 202),
     query=LearnQuery,
     body=LearnScope,
@@ -124,7 +121,10 @@ class Learned(msgspec.Struct):
     body_optional=True,
 )
 async def end_session(api: Backends, call: Call) -> Reply[Learned]:
-    """What is new in it is learned, and it is summed up."""
+    """The session is over: learn from it now.
+
+    What is new in it is learned, and it is summed up.
+    """
 
     async def ended(scope: Scope, within_s: float) -> bool:
         await api.state.note_end(scope, at=api.clock.now())
@@ -137,7 +137,6 @@ async def end_session(api: Backends, call: Call) -> Reply[Learned]:
     "POST",
     "/v1/memory/sessions/{id}/mine",
     "memory:write",
-    "Learn from the session again; the second time changes nothing.",
     statuses=(200, 202),
     query=LearnQuery,
     body=LearnScope,
@@ -145,7 +144,7 @@ async def end_session(api: Backends, call: Call) -> Reply[Learned]:
     body_optional=True,
 )
 async def mine_session(api: Backends, call: Call) -> Reply[Learned]:
-    """What is known already changes nothing."""
+    """Learn from the session again; the second time changes nothing."""
     return await _learn(api, call, api.worker.mine)
 
 

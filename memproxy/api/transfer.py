@@ -54,14 +54,11 @@ class ExportQuery(Shown):
     cursor: Cursor | None = None
 
 
-@operation(
-    "GET",
-    "/v1/memory/export",
-    "memory:read",
-    "Everything of a user as JSON Lines: memories with their history, turns, the palace's numbers.",
-)
+@operation("GET", "/v1/memory/export", "memory:read")
 async def export(api: Backends, call: Call, query: ExportQuery) -> StreamingResponse:
-    """What is the same is written the same. A caller who stands in a project or agent (by its key or by header) gets
+    """Everything of a user as JSON Lines: memories with their history, turns, the palace's numbers.
+
+    What is the same is written the same. A caller who stands in a project or agent (by its key or by header) gets
     what that one sees, without the palace's numbers: its names are of all projects.
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
@@ -151,17 +148,12 @@ class Imported(msgspec.Struct):
 
 
 @operation(
-    "POST",
-    "/v1/memory/import",
-    "memory:write",
-    "Take over an export, or a part of one; the same lines twice change nothing.",
-    statuses=(200, 202),
-    errors=(429,),
-    takes_lines=True,
-    repeatable=False,
+    "POST", "/v1/memory/import", "memory:write", statuses=(200, 202), errors=(429,), takes_lines=True, repeatable=False
 )
 async def import_lines(api: Backends, call: Call, query: ImportQuery) -> Reply[Imported]:
-    """202: it is in the journal and not applied yet (the store is away). Over a quota (429) what came before stays: the
+    """Take over an export, or a part of one; the same lines twice change nothing.
+
+    202: it is in the journal and not applied yet (the store is away). Over a quota (429) what came before stays: the
     same lines again go on from there when there is room.
     """
     until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S

@@ -115,16 +115,12 @@ class TurnIds(msgspec.Struct, kw_only=True):
     learning: Annotated[Any, one_of("done", "pending")] | UnsetType = UNSET
 
 
-@operation(
-    "POST",
-    "/v1/memory/turns",
-    "memory:write",
-    "Ingest a conversation as verbatim turns.",
-    statuses=(201, 202),
-    errors=(429,),
-)
+@operation("POST", "/v1/memory/turns", "memory:write", statuses=(201, 202), errors=(429,))
 async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -> Reply[TurnIds]:
-    """Store the messages in order; 201 when they can be found, 202 when they wait for the store."""
+    """Ingest a conversation as verbatim turns.
+
+    Store the messages in order; 201 when they can be found, 202 when they wait for the store.
+    """
     scope = call.scope(body.session_id)
     if scope.session is None:
         scope = msgspec.structs.replace(scope, session=call.new_id("ses"))
