@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """An answer of another status than 200, or with headers. A memory is answered as `Call.show` made it."""
+    """An answer with a status other than 200, or with headers. A memory in it is a dict made by `Call.show`."""
 
     data: T | dict[str, Any]
     status: int = 200
@@ -76,7 +76,7 @@ class Operation:
 
     @property
     def permissions(self) -> tuple[str, ...]:
-        """One of these is needed."""
+        """The permissions of which the caller needs one."""
         return (self.permission, "admin") if self.or_admin else (self.permission,)
 
     @property
@@ -96,7 +96,7 @@ class Operation:
         return get_args(answer)[0] if get_args(answer) else answer
 
     async def make(self, api: Backends, call: "Call") -> Any:
-        """What the function says."""
+        """Run the function, with the parameters that it has."""
         if self.function is None:
             raise TypeError("decorates no function")
         given = {name: getattr(call, name) for name in ("query", "body") if name in self.function.__annotations__}
@@ -109,7 +109,7 @@ operation = Operation
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call as it came, checked: who makes it, and what was sent. ``seed``: 32 hex digits of its idempotency key."""
+    """One request, checked: who makes it, and what it sends. ``seed``: 32 hex digits made of its idempotency key."""
 
     operation: Operation
     request: Request
@@ -138,8 +138,8 @@ class Call:
         return in_body if in_query is None else in_query
 
     def scope(self, session: str | None = None) -> Scope:
-        """The place that the query's (else the body's) ``project_id`` and ``agent_id`` name, in this session (else in
-        that of the header).
+        """The scope named by ``project_id`` and ``agent_id`` of the query, or of the body where the query has no
+        such field; ``session`` comes before the session of the header.
 
         Raises:
             Forbidden, RequestError: as `auth.resolve_scope`.
@@ -153,16 +153,16 @@ class Call:
 
     @property
     def nulls(self) -> bool:
-        """Whether memories are written with the fields that have no value."""
+        """Whether memories are shown with their empty fields (``omit=null`` was not sent)."""
         return all(getattr(one, "omit", None) is None for one in (self.query, self.body))
 
     def show(self, memory: Memory) -> dict[str, Any]:
-        """A memory in the answer: to a key that may not read, without what it says."""
+        """A memory in an answer; a key without ``memory:read`` sees it without its text."""
         shown = to_public(memory, nulls=self.nulls)
         if "memory:read" in self.identity.permissions:
             return shown
         return {name: value for name, value in shown.items() if name not in TEXT_FIELDS}
 
     def new_id(self, prefix: str) -> str:
-        """An id for what the call makes: the same when it is done again under its idempotency key."""
+        """An id for what the call creates: the same when the call is repeated under its idempotency key."""
         return f"{prefix}_{self.seed or uuid.uuid4().hex}"

@@ -36,17 +36,17 @@ WRITE_TIMEOUT_S = 10.0
 """How long a write waits to be applied; after that it is queued (202), durable all the same."""
 
 CITED = "m:"
-"""How a short id begins where a block cites a memory."""
+"""Prefix of the short ids by which blocks cite memories."""
 
 _MOST_NAMED = 5
-"""Ids in a refusal."""
+"""Ids listed in an error message."""
 
 QUEUED = {"x-memproxy-write": "queued"}
 """Header of a 202: the write is in the journal and will be applied when the store answers again."""
 
 
 class Locks:
-    """One lock for each key, for calls that read, then write what follows from it; forgotten when nobody holds it."""
+    """One lock a key, for calls that read and then write; dropped when nobody holds it."""
 
     def __init__(self) -> None:
         self._locks: weakref.WeakValueDictionary[tuple[str, ...], asyncio.Lock] = weakref.WeakValueDictionary()
@@ -94,13 +94,14 @@ class Backends:
 
     @property
     def redacted(self) -> frozenset[str]:
-        """Kinds of secrets that no text is kept with."""
+        """Kinds of secrets that are replaced before a text is kept."""
         return frozenset[str](self.settings.privacy.redact)
 
     async def append(
         self, scope: Scope, kind: JournalKind, body: msgspec.Struct, *, erases: tuple[Scope, ...] = ()
     ) -> int:
-        """Append a row; answers its number when it is durable. What it ``erases`` is taken in no more from then on.
+        """Append a row to the journal; returns its number once it is durable. From then on nothing more is accepted for
+        the scopes that it ``erases``.
 
         Raises:
             StateUnavailable: the journal does not take it; nothing is written.
@@ -120,8 +121,8 @@ class Backends:
         return await self.worker.applied(number, self.write_timeout_s)
 
     async def audit(self, identity: Identity, action: str, counts: dict[str, int], **scope: str | None) -> None:
-        """Write down what ``identity`` did: ids and counts, never content. Trouble in that undoes nothing: it is logged
-        and counted.
+        """Add to the audit log what ``identity`` did: ids and counts, never content. A failure is logged and
+        counted, and does not undo the call.
         """
         entry = AuditEntry(
             at=self.clock.now(),
@@ -163,7 +164,7 @@ def scope_and_filter(identity: Identity, filters: Filters, now: datetime) -> tup
 
 
 def spellings(names: Sequence[str]) -> tuple[str, ...]:
-    """The names as they may be written: entities are compared exactly by a store."""
+    """The names in their usual spellings, because stores compare entities exactly."""
     written = (each for name in names for each in (name, name.lower(), name.title(), name.upper()))
     return tuple(dict.fromkeys(written))
 

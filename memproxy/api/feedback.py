@@ -26,10 +26,10 @@ MAX_SAID = 10_000
 """Characters of a remark or a correction."""
 
 _MOST_FACTS = 200
-"""Facts of one turn that go with it; one tells a handful."""
+"""Facts of one turn that change with it; most turns have a handful."""
 
 _MOST_NAMED = 8
-"""Ids in a refusal."""
+"""Ids listed in an error message."""
 
 
 class FeedbackQuery(UserQuery, Shown):
@@ -108,7 +108,7 @@ async def _meant(api: Backends, scope: Scope, body: FeedbackBody) -> list[Memory
 async def _judge(
     api: Backends, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None
 ) -> tuple[PlanBody, list[str]]:
-    """What is to be written, and the ids of whom the answer tells."""
+    """The plan, and the ids of the memories that the answer shows."""
     now = api.clock.now()
     given = {one.id for one in memories}
     told = [one for one in await _told_by(api, scope, memories) if one.id not in given]
@@ -209,7 +209,7 @@ def _meant_by(text: str, turn: Memory, told: list[Memory]) -> list[Memory]:
 
 
 def _counted(memories: list[Memory]) -> str:
-    """How many they are, and the ids by which the call can be made again."""
+    """Their number and first ids, so that the call can be made again by id."""
     if not memories:
         return "no memories"
     named = ", ".join(one.id for one in memories[:_MOST_NAMED])

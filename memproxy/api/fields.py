@@ -26,10 +26,10 @@ CALL_NAMES = frozenset(
     settings stats turns users working
     """.split()  # noqa: SIM905
 )
-"""What stands behind ``/v1/memory/`` where an id may stand, and is no id."""
+"""Words of the API's own paths directly below ``/v1/memory/``: they cannot be ids of memories."""
 
 UNREACHABLE = CALL_NAMES | {".", ".."}
-"""Ids that no path leads to; ``.`` and ``..`` are taken out of a path by whoever sends it."""
+"""Ids that no path can name; clients remove ``.`` and ``..`` from a path before they send it."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
@@ -52,7 +52,7 @@ def check_text(value: str) -> str:
 
 
 def check_said(value: str) -> str:
-    """Text that says something.
+    """Text that is not blank.
 
     Raises:
         ValueError: it is blank, or as `check_text`.
@@ -269,7 +269,7 @@ AsOf = Annotated[
 Unit = Annotated[float, Field(ge=0, le=1)]
 Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
 Labels = Annotated[list[Label], FailFast(), Field(max_length=100)]
-"""The first wrong one is named: of millions a report of each would take minutes."""
+"""Checking stops at the first wrong one: a report of millions would take minutes."""
 Limit = Annotated[int, Field(ge=1, le=200)]
 FactKind = Literal["semantic", "procedural", "episodic", "reflective"]
 AnyKind = Literal["semantic", "procedural", "episodic", "reflective", "turn"]

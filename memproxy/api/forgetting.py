@@ -27,10 +27,10 @@ ERASURE = "x-memproxy-erasure"
 """Header of a deletion's answer: ``complete``, or ``pending`` while deleted text may be in the store's files."""
 
 MOST_SHOWN = 1_000
-"""Memories that a dry run names, those that would go first."""
+"""Memories listed by a dry run, the first to go."""
 
 _MOST_COUNTED = 200
-"""Facts of one message that are looked at when it is deleted; beyond them they go uncounted."""
+"""Facts of one message that are counted when it is deleted; more are deleted without being counted."""
 
 
 class ScopeQuery(Body):
@@ -68,7 +68,7 @@ class Pruned(msgspec.Struct):
 
 
 def _deleted(count: int, *, applied: bool, erased: bool = False) -> Reply[Deleted]:
-    """``erased``: no byte of it is in a file any more; else that is so in a while."""
+    """``erased``: no deleted byte is left in any file; otherwise the eraser removes them later."""
     erasure = {ERASURE: "complete" if erased and applied else "pending"}
     if applied:
         return Reply(Deleted(count), headers=erasure)
@@ -103,7 +103,7 @@ async def forget(api: Backends, call: Call, query: OneQuery) -> Reply[Deleted]:
 
 
 async def _facts_of(api: Backends, scope: Scope, memory: Memory) -> list[str]:
-    """The ids of the facts that rest on a message, as far as the caller sees them and that can be told now."""
+    """The ids of the facts that rest on a message and that the caller sees; none while the store is away."""
     if memory.kind is not Kind.TURN:
         return []
     try:
@@ -115,7 +115,7 @@ async def _facts_of(api: Backends, scope: Scope, memory: Memory) -> list[str]:
 
 
 async def _gone(api: Backends, scope: Scope, facts: Sequence[str]) -> int:
-    """How many of these are not there any more; others may have been written and deleted meanwhile."""
+    """How many of these are gone."""
     try:
         where = MemoryFilter(ids=tuple(facts), kinds=FACTS)
         return len(facts) - await api.store.count(scope, where) if facts else 0
@@ -205,7 +205,7 @@ async def _forget_by(api: Backends, scope: Scope, plan: PlanBody, where: MemoryF
 
 
 def _emptied_by(scope: Scope, plan: PlanBody) -> tuple[Scope, ...]:
-    """The places that this plan empties: what was said there before, and is still on its way, goes too."""
+    """The scopes that this plan empties: turns of them that are not indexed yet are deleted, too."""
     owner = Scope(tenant=scope.tenant, user=scope.user)
     if plan.undo_session is not None:
         return (msgspec.structs.replace(scope, session=plan.undo_session),)

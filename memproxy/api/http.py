@@ -31,7 +31,7 @@ from memproxy.errors import (
 Model = TypeVar("Model", bound=BaseModel)
 
 RETRY_AFTER_S = 5
-"""What a 503 tells the caller to wait: an outage of the store is tried again about that often."""
+"""``retry-after`` of a 503: about as often is a store that is away tried again."""
 
 MOST_JSON_BYTES = 8 * 1024 * 1024
 """Of a JSON body, and of one line of an import: as much as chat's memory reads. All that the fields of a call may hold
@@ -39,7 +39,7 @@ is less, but for conversations, which can be sent in parts.
 """
 
 MOST_NAMES = 100_000
-"""Objects in one body and names of fields in them, together: the largest conversation has half as many."""
+"""Limit for objects plus field names in one body: the largest conversation has half as many."""
 
 OFF_LOOP_BYTES = 256 * 1024
 """Larger bodies are read in a thread: for each mebibyte others would wait for milliseconds, or tenths of a second where
@@ -58,7 +58,7 @@ _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 
 def caller(request: Request, permission: str, *others: str) -> Identity:
-    """Who calls, if that caller may by this permission or one of the others.
+    """The caller, who must have this permission or one of the others.
 
     Raises:
         Unauthenticated: no identity.
@@ -194,7 +194,7 @@ def read_query(request: Request, model: type[Model]) -> Model:
 
 @functools.cache
 def _kinds(model: type[BaseModel]) -> dict[str, frozenset[object]]:
-    """By field, the types that its annotation is made of."""
+    """The types within each field's annotation."""
 
     def parts(annotation: object) -> Iterator[object]:
         yield annotation
@@ -208,7 +208,7 @@ def _kinds(model: type[BaseModel]) -> dict[str, frozenset[object]]:
 
 
 def _typed(text: str, kinds: frozenset[object]) -> object:
-    """A query string has texts alone: what stands for a number or a flag, where the field is one."""
+    """A parameter's text as the number, flag or time that its field takes; unchanged where it cannot be one."""
     if bool in kinds:
         return _FLAGS.get(text.lower(), text)
     if int in kinds and _INTEGER.fullmatch(text):
@@ -258,7 +258,7 @@ def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = 
 
 
 def error_answer(error: MemproxyError) -> Response:
-    """An OpenAI-shaped error answer; one that passes says when to come back."""
+    """An OpenAI-shaped error answer, with ``retry-after`` where the error is temporary."""
     if isinstance(error, TooManyRequests):
         return answer(error.body(), error.status, {"retry-after": str(error.retry_after_s)})
     headers = {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, MemoryUnavailable) else None
@@ -266,7 +266,7 @@ def error_answer(error: MemproxyError) -> Response:
 
 
 def method_refused(method: str, allowed: Collection[str] = ()) -> Response:
-    """There is such a path, but not with this method; ``allowed`` are those that it has."""
+    """405 for a path without this method; ``allowed`` are the methods that it has."""
     error = MethodNotAllowed(f"{method} is not a method of this path; /openapi.json lists the calls.")
     named = {*allowed, *(["HEAD"] if "GET" in allowed else [])}
     return answer(error.body(), error.status, {"allow": ", ".join(sorted(named))})

@@ -43,7 +43,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[Call], Awaitable[Response]]) -> Response:
-    """The answer that the call got before under this key; else what ``answer`` says now, which is kept."""
+    """The answer that the call got before under this key; otherwise ``answer`` makes it, and it is kept."""
     body = await whole_body(call.request, api.settings.server.max_body_bytes)
     scope = Scope(tenant=call.identity.tenant, user=call.user)
     api.require_state()
@@ -67,7 +67,7 @@ async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[C
 
 
 class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call under a key: whose, the name that stands for the key, what was asked, and what seals its answer."""
+    """One call under a key: its owner, a digest of the key and one of the call, and what seals its answer."""
 
     scope: Scope
     name: str
@@ -91,14 +91,14 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.blake2b(told, key=self.secret, digest_size=16, person=b"ids").hexdigest()
 
     def sealed(self, response: Response) -> bytes:
-        """What is kept of the answer."""
+        """The answer as it is kept, encrypted."""
         headers = {name: value for name, value in response.headers.items() if name in _TOLD}
         told = msgspec.msgpack.encode(_Answer(response.status_code, headers, bytes(response.body)))
         nonce = secrets.token_bytes(_NONCE)
         return nonce + AESGCM(self.secret).encrypt(nonce, told, None)
 
     def opened(self, sealed: bytes) -> Response:
-        """The answer again.
+        """The kept answer.
 
         Raises:
             Conflict: it cannot be opened: the installation has another secret since.
@@ -112,7 +112,7 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _what(request: Request, identity: Identity) -> str:
-    """What is asked beside the body, and from where: each of these may make it another call, with another answer."""
+    """What beside the body makes it another call, with another answer."""
     what = f"{request.method} {request.url.path}?{request.url.query}"
     place = [identity.project, identity.agent, identity.session, request.headers.getlist("if-match")]
     if any(place):

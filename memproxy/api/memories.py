@@ -34,7 +34,7 @@ LONGEST_HISTORY = 1_000
 
 
 def refuse_turn(value: object) -> object:
-    """A memory's kind; a turn is not written this way.
+    """A memory's kind, which cannot be ``turn`` here.
 
     Raises:
         ValueError: it is ``turn``.
@@ -150,7 +150,7 @@ async def create(api: Backends, call: Call, body: NewMemory) -> Reply[Memory]:
 
 
 async def _as_stored(api: Backends, scope: Scope, memory: Memory) -> Memory:
-    """The memory as it is there now; as it was written where only reading it back fails."""
+    """The memory as the store has it; as it was written where reading it back fails."""
     try:
         return (await api.store.get(scope, [memory.id])).get(memory.id, memory)
     except StoreUnavailable:
@@ -258,12 +258,12 @@ async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
 
 
 def _owner_of(scope: Scope, memory: Memory) -> Scope:
-    """The scope in which this memory, and not its namesake in another session, is found wherever it is moved to."""
+    """A scope that finds this memory wherever it was moved to, and not a turn of the same id in another session."""
     return Scope(tenant=scope.tenant, user=scope.user, session=memory.session_id)
 
 
 def place_of(scope: Scope, memory: Memory) -> Scope:
-    """The same where the memory stands: what is done to it is told (`/v1/memory/activity`) to who sees it there."""
+    """The same in the memory's project and agent, whose callers see the change in `/v1/memory/activity`."""
     return _owner_of(scope, memory).at(memory.project_id, memory.agent_id)
 
 

@@ -53,7 +53,7 @@ OPERATIONS = tuple(operation for module in _MODULES for operation in _calls_of(m
 """Every call of the memory API."""
 
 SHARED = (Memory, Kind, Trust, Source, Relation, Citation)
-"""Structs that have a schema of their own under their names; all others stand in the answers that hold them."""
+"""Structs that are components of their own; all others are written out within the answers that hold them."""
 
 PREDICATE = (
     "What is said of the subject. Of a learned memory it is the name that memproxy files the statement under, which is "
@@ -179,7 +179,7 @@ def _components() -> dict[str, Any]:
 
 
 def _in_one(schema: Any, structs: Mapping[str, Any], shared: set[str]) -> Any:
-    """An answer's schema with the structs that stand in it, without their names and docstrings."""
+    """An answer's schema with the structs within it written out, without their names and docstrings."""
     if isinstance(schema, list):
         return [_in_one(one, structs, shared) for one in schema]
     if not isinstance(schema, dict):
@@ -197,7 +197,7 @@ def _in_one(schema: Any, structs: Mapping[str, Any], shared: set[str]) -> Any:
 
 
 def _memories(memory: dict[str, Any]) -> dict[str, Any]:
-    """What is shown of a memory to who may read it, and to who may not."""
+    """The schemas of a memory as a reader sees it, and as a key without ``memory:read`` does."""
     shown = {name: schema for name, schema in memory["properties"].items() if name not in INTERNAL_FIELDS}
     shown["predicate"] = shown["predicate"] | {"description": PREDICATE}
     required = [name for name, schema in shown.items() if {"type": "null"} not in schema.get("anyOf", [])]

@@ -33,7 +33,7 @@ APPLY_TIMEOUT_S = 55.0
 """Longest that a call waits: for what its owners' journal held before, and for its own rows."""
 
 SETTLE_S = 30.0
-"""Longest of that for what was there before; then it is gone on with beside it."""
+"""Longest of that for what the journal held before; after it the import goes on all the same."""
 
 MOST_ERRORS = 100
 """Wrong lines that are told one by one; all are counted."""
@@ -203,7 +203,7 @@ class _Import:
         return numbers + [one.number for one in conversations if one.number is not None], conversations
 
     def _owner(self, named: str | None, number: int) -> Scope | None:
-        """Whose a line becomes; None, and told, when the caller may not write for that user."""
+        """Whose a line becomes; None, and refused, when the caller may not write for that user."""
         try:
             scope = resolve_scope(self._identity, user=self._query.user_id or named)
         except RequestError as error:
@@ -228,7 +228,7 @@ class _Import:
                 self.done.note("The palace has other places by these numbers here: memories get new pointers.")
 
     async def _by_owner(self, lines: Sequence[Line], header: Header | None) -> dict[Scope, list[Carried]]:
-        """The memories with the vectors that fit, by whose they become."""
+        """The memories with their usable vectors, by owner."""
         groups: dict[Scope, list[Carried]] = {}
         scopes: dict[str | None, Scope] = {}
         here = _header(self._api)
@@ -262,7 +262,7 @@ class _Import:
             return None
 
     def _vectors(self, one: Line, header: Header | None, here: Header) -> GivenVectors | None:
-        """The vectors that came along, as far as they fit what is made here."""
+        """The line's vectors, as far as they fit the embedder of this installation."""
         given = one.vectors
         if given is None or header is None:
             return None
@@ -307,8 +307,8 @@ class _Import:
     async def _planned(
         self, scope: Scope, taken: Sequence[Carried], earlier: dict[str, Memory]
     ) -> list[tuple[Scope, PlanBody]]:
-        """What is to be written of these, and for whom; nothing where all of it is there. ``earlier`` is what the same
-        request brought for that user; these are added to it.
+        """The plan for these; none where all of them are there. ``earlier`` are the memories that the same request
+        brought for that user; these are added to it.
         """
         self._api.require_store()
         there = await self._there(scope, [memory for memory, _ in taken])

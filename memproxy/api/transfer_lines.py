@@ -29,7 +29,7 @@ from memproxy.core.turn import name_within
 from memproxy.errors import RequestError
 
 Carried = tuple[Memory, GivenVectors | None]
-"""A memory of a file, with the vectors that it comes with."""
+"""A memory of a file with its vectors."""
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 
@@ -117,7 +117,7 @@ def _check_length(raw: bytes) -> None:
 
 
 def _memory_line(number: int, raw: bytes) -> Line | None:
-    """A memory's line; None where it is another one, or wrong, which is told of what it reads as without its form."""
+    """A memory's line, read the fast way; None where it is another line or a wrong one: `_line` says what is wrong."""
     try:
         read = _DECODE(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -234,6 +234,6 @@ def named_within(project: str, taken: Sequence[Carried], own: Sequence[Memory]) 
 
 
 def says_else(memory: Memory, there: Memory) -> bool:
-    """Whether it is a turn with other words (of somebody else) than what is stored under its id, which stays."""
+    """Whether it is a turn with another text (or role) than the one stored under its id, which stays."""
     said = [(one.metadata.get("role"), one.content) for one in (memory, there)]
     return memory.kind is Kind.TURN and said[0] != said[1]

@@ -34,10 +34,10 @@ from memproxy.errors import RequestError, StoreUnavailable
 from memproxy.ports import JournalKind, MemoryFilter
 
 WAIT_S = 55.0
-"""How long `?wait=true` (and the indexing of a large call) may take; the contract's number."""
+"""How long `?wait=true` (and the indexing of a large call) may take; as documented."""
 
 STEP_S = 1.0
-"""Between two looks at whether the store answers, and has room: a large call is waited for, an outage is not."""
+"""Seconds between two checks that the store answers and has room: a large call is waited for, an outage is not."""
 
 _MOST_IDS = 200
 """Turns that are looked up at once."""

@@ -28,8 +28,8 @@ def tagged(memory: Memory) -> dict[str, str]:
 
 
 def answer_unless_known(request: Request, reply: Reply[Any]) -> Response:
-    """The answer with its ETag; what has no version of its own is named by its bytes. 304 without a body when a GET's
-    caller has this version.
+    """The answer with its ETag: that of its headers, else a digest of its bytes. A GET whose caller has this version is
+    answered 304, without a body.
     """
     body = msgspec.json.encode(reply.data)
     headers = {"etag": f'W/"{digest(body)}"', **reply.headers}
@@ -40,7 +40,7 @@ def answer_unless_known(request: Request, reply: Reply[Any]) -> Response:
 
 
 def expected(request: Request, memory: Memory) -> dict[str, str]:
-    """What a plan expects of the memory that it changes: nothing without ``If-Match``.
+    """The version that a plan expects of the memory that it changes, from ``If-Match``; empty without that header.
 
     Raises:
         PreconditionFailed: it is another version already.

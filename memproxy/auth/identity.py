@@ -19,8 +19,8 @@ OUR_USER_FIELD = "memory_context.user_id"
 
 
 def default_user(auth: AuthSettings, server: ServerSettings) -> str | None:
-    """Whom a request is for that names nobody; None: nobody. A token's user is known to who signs it, so that a
-    loopback address names no default for tokens.
+    """The user of a request that names none; None where such a request has no memory. Tokens have no default on a
+    loopback address: who signs them knows the user.
     """
     if auth.unnamed_user is None and auth.mode != "jwt" and is_loopback(server.host):
         return "default"
@@ -57,15 +57,15 @@ def named_identity(
     permissions: Set[str],
     by: str,
 ) -> Identity:
-    """The identity of a caller who is proved: ``user`` and ``project`` are what his key (token) is for. Without a user
-    it is for ``default_user``; what that means when a request names somebody, `users` decides.
+    """The identity of a caller whose key or token is valid: ``user`` and ``project`` are what it is for. Without a user
+    it is for ``default_user``; `resolve_user` and `chat_user` decide what that means when a request names somebody.
 
     Raises:
         Forbidden: the headers name another user than the key's, without ``act_as_user``, or another project.
         RequestError: a header of ours cannot be read.
     """
     named = headers.single(b"x-memproxy-user")
-    # whom one who administers names, `users` looks at: some calls are for any user
+    # whom an administrator may name depends on the call: see `administered_user`
     if user is not None and named not in (None, user) and permissions.isdisjoint((ACT_AS_USER, ADMIN)):
         raise Forbidden("This key may not name another user: it lacks the permission act_as_user.")
     asked = headers.single(b"x-memproxy-project")
@@ -119,7 +119,7 @@ def administered_user(identity: Identity, named: str | None) -> str:
 
 
 def may_name(identity: Identity, user: str | None) -> None:
-    """Pass only who may speak for this user.
+    """Refuse a caller who may not speak for this user.
 
     Raises:
         Forbidden: the key is for its own user alone.
@@ -129,7 +129,7 @@ def may_name(identity: Identity, user: str | None) -> None:
 
 
 def speaks_for_all(identity: Identity) -> bool:
-    """Whether what sums up all users of the tenant may be told to this caller: who administers it, or may name any."""
+    """Whether the caller may see sums over all users of the tenant: an administrator, or one who may name any user."""
     return bool(identity.permissions & {ADMIN, ACT_AS_USER})
 
 
@@ -175,7 +175,7 @@ def _agreed(field: str | None, header: str | None, name: str, header_name: str) 
 
 
 def require(identity: Identity, permission: str) -> None:
-    """Pass only who holds this permission.
+    """Refuse a caller without this permission.
 
     Raises:
         Forbidden: the key does not allow it.

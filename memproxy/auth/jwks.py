@@ -30,14 +30,14 @@ LIFESPAN_S = 300.0
 """Keys that were fetched are fetched again, behind the requests, when they are this old."""
 
 STALE_S = 24 * 3600.0
-"""Keys of a provider that does not answer are taken for this long at most: it may have withdrawn one."""
+"""Keys of a provider that does not answer are accepted for this long: it may have withdrawn one."""
 
 TIMEOUT_S = 5.0
 BURST = 3
 """This many fetches for unknown key ids need not wait for `LOOK_S` each: a rotation is seen at once all the same."""
 
 MOST_JWKS_BYTES = 1024 * 1024
-"""Providers publish a few kilobytes."""
+"""Upper bound for a JWKS; providers publish a few kilobytes."""
 
 UNUSABLE = (
     jwt.PyJWTError,
@@ -68,7 +68,7 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 
 def chosen(keys: Iterable[SigningKey], kid: str | None, algorithm: str) -> SigningKey | None:
-    """The one key that fits; None where there is none, or more than one: nobody guesses which."""
+    """The one key that fits; None where there is none, or more than one."""
     fitting = [one for one in keys if algorithm in one.algorithms and (kid is None or one.id == kid)]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -226,8 +226,8 @@ class JwksUrl:
         return self._fetching is not None or time.monotonic() - self._failed_at >= self._pause_s
 
     def _may_ask(self) -> bool:
-        """Whether one more unknown key id may be asked about. Whoever waits for a fetch that runs already asks nothing;
-        nor does one that comes after a failure: `_fetch` tells him.
+        """Whether to call `_fetch` for an unknown key id. While one runs, or after one failed, that asks the provider
+        nothing.
         """
         now = time.monotonic()
         if self._fetching is not None or not self._may_fetch():

@@ -39,7 +39,7 @@ _NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 class _Keys(Protocol):
-    """Where keys are."""
+    """A source of keys."""
 
     async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:
         """The key of this id that is for this algorithm."""
@@ -129,7 +129,7 @@ class JwtAuthenticator:
 
 
 def _header(token: str) -> dict[str, Any]:
-    """A token's header, which nothing proves yet.
+    """A token's header, not verified yet.
 
     Raises:
         InvalidTokenError, ValueError, RecursionError: it is none that this reader understands.

@@ -22,7 +22,7 @@ from memproxy.errors import StateUnavailable, Unauthenticated
 log = logging.getLogger(__name__)
 
 RECORD_SECONDS = 5.0
-"""How long a record counts as fresh where no news came: as long may a revoked key still work at most."""
+"""How long a record counts as fresh without news; a revoked key works no longer than that."""
 
 OUTAGE_SECONDS = 600.0
 """How long a record counts while the state cannot be read: a key may have been revoked there meanwhile."""
@@ -33,11 +33,11 @@ Lookup = Callable[[str], Awaitable[KeyRecord | None]]
 
 
 News = Callable[[], bytes]
-"""Bytes that are others whenever a record was changed by any process; asked for with every request."""
+"""Bytes that differ whenever any process changed a record; read with every request."""
 
 
 def no_news() -> bytes:
-    """Of a state that tells none: records are looked at again by time alone."""
+    """For a state without news: records are read again by age alone."""
     return b""
 
 

@@ -13,7 +13,7 @@ from memproxy.settings import LimitsSettings
 
 MINUTE, HOUR = 60, 3600
 QUOTA = "quota_exceeded"
-"""Code of a 429 that time alone does not mend."""
+"""Code of a 429 that waiting does not end."""
 
 CHAT, TURNS, TOKENS = "chat_per_minute", "turns_per_minute", "model_tokens_per_hour"
 MEMORIES = "memories"
@@ -60,7 +60,7 @@ class Rates:
             await self._spend(TURNS, scope.owner, (per_tenant, per_user), amount=count)
 
     async def learning(self, scope: Scope) -> None:
-        """Pass while the user's hour of model tokens is not used up.
+        """Refuse when the user's model tokens of this hour are used up.
 
         Raises:
             TooManyRequests: it is.
