@@ -1,8 +1,8 @@
 """Which files of memproxy one chat request and one captured turn enter: ``python -m tests.walk``.
 
 A real proxy is started with a scripted model. Its processes note every file of the package in which they call a
-function, while they answer one request for which memories are recalled, and then while one turn is captured, indexed
-and learned from.
+function, while they answer a request for which memories are recalled, and then while a turn is captured, indexed and
+learned from.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.e2e.talk import chat, extract_by_rules, found
@@ -31,29 +32,37 @@ Walk = dict[str, list[str]]
 """The files that each process entered, in order."""
 
 
+QUESTIONS = ("Which name does my dog have?", "What name did I give my dog?", "How is my dog called?")
+TOLD = ("My sister lives in Graz.", "My brother lives in Linz.", "My uncle lives in Wels.")
+"""Each is asked and told once: what all of them enter is the walk, for other tasks of the processes go on meanwhile."""
+
+
 async def walk(home: Path) -> dict[str, Walk]:
     """What one request and one turn enter, of a proxy with this home."""
     notes = home / "entered"
     notes.mkdir(parents=True)
-    _phase(notes, "")
+    (notes / "phase").touch()
     async with scripted_upstream() as upstream, _noting_proxy(upstream, home, notes) as proxy, proxy.client() as client:
         upstream.extractor = extract_by_rules
         await chat(client, "My dog is called Biscuit.")
         await eventually(lambda: found(proxy, "Biscuit", kind="semantic"), what="a first turn is learned from")
         await chat(client, "What is my dog called?", headers={"x-memproxy-memory": "read"})  # what is done once is done
         await asyncio.sleep(QUIET_S)
-
-        _phase(notes, REQUEST)
-        answer = await chat(client, "Which name does my dog have?", headers={"x-memproxy-memory": "read"})
-        assert answer.recall == "injected", answer.recall
-        await asyncio.sleep(0.1)  # for the notes to be written
-
-        learned = len(upstream.extractions)
-        _phase(notes, f"{TURN} {TURN_BEGINS_IN}")
-        await chat(client, "My sister lives in Graz.", headers={"x-memproxy-memory": "write"})
-        await eventually(lambda: len(upstream.extractions) > learned, what="the turn is learned from")
-        await _quiet(notes)
-    return {phase: _entered(notes, phase) for phase in (REQUEST, TURN)}
+        for place, question in enumerate(QUESTIONS):
+            await _begin(notes, f"{REQUEST}{place}")
+            answer = await chat(client, question, headers={"x-memproxy-memory": "read"})
+            assert answer.recall == "injected", answer.recall
+            await asyncio.sleep(0.1)  # for the notes to be written
+        for place, text in enumerate(TOLD):
+            learned = len(upstream.extractions)
+            await _begin(notes, f"{TURN}{place}", TURN_BEGINS_IN)
+            await chat(client, text, headers={"x-memproxy-memory": "write"})
+            await eventually(partial(_extracted, upstream, learned), what="the turn is learned from")
+            await _quiet(notes, f"{TURN}{place}")
+    return {
+        REQUEST: _common([_entered(notes, f"{REQUEST}{place}") for place in range(len(QUESTIONS))]),
+        TURN: _common([_entered(notes, f"{TURN}{place}") for place in range(len(TOLD))]),
+    }
 
 
 @asynccontextmanager
@@ -65,10 +74,11 @@ async def _noting_proxy(upstream: ScriptedUpstream, home: Path, notes: Path) -> 
         yield proxy
 
 
-def _phase(notes: Path, name: str) -> None:
+async def _begin(notes: Path, phase: str, begins_in: str = "") -> None:
     new = notes / "phase.new"
-    new.write_text(name, encoding="utf-8")
+    new.write_text(f"{phase} {begins_in}", encoding="utf-8")
     new.replace(notes / "phase")
+    await eventually(lambda: len(_entered(notes, phase)) == len(PROCESSES), what="every process notes")
 
 
 def _entered(notes: Path, phase: str) -> Walk:
@@ -76,9 +86,23 @@ def _entered(notes: Path, phase: str) -> Walk:
     return {name: path.read_text(encoding="utf-8").split() for name, path in files.items() if path.exists()}
 
 
-async def _quiet(notes: Path) -> None:
+def _extracted(upstream: ScriptedUpstream, before: int) -> bool:
+    return len(upstream.extractions) > before
+
+
+def _common(walks: list[Walk]) -> Walk:
+    """What all of them entered, in the order of the first."""
+    first, *others = walks
+    common = {
+        process: [name for name in names if all(name in other.get(process, ()) for other in others)]
+        for process, names in first.items()
+    }
+    return {process: names for process, names in common.items() if names}
+
+
+async def _quiet(notes: Path, phase: str) -> None:
     before: Walk = {}
-    while (now := _entered(notes, TURN)) != before:
+    while (now := _entered(notes, phase)) != before:
         before = now
         await asyncio.sleep(QUIET_S)
 

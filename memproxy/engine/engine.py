@@ -239,7 +239,7 @@ class Engine:
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """The block for a request; degraded while the store is loading, away or refused. Its receipt is made and
-        written behind the answer.
+        written after the answer.
         """
         with self._indexing.recalling(), self.parts.worker.serving():
             if self._readiness.is_open("store"):
@@ -276,7 +276,7 @@ class Engine:
         self._receipts.note_parts(parts)
 
     async def pause_pruning(self) -> None:
-        """Prune nothing by itself any more: whoever asked for a dry run must find everything there."""
+        """Prune nothing by itself any more: after a dry run everything must still be there."""
         await self._pruner.close()
 
     async def prune(self, *, dry_run: bool, tenant: str | None) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class Engine:
         return await worker.applied(await worker.submit(entry), self.parts.write_timeout_s)
 
     async def reindex(self, asked: ReindexAsked) -> ReindexTold:
-        """Begin to write the whole store anew for the configured embedder, or join the running reindex. A store that
+        """Begin to rewrite the whole store for the configured embedder, or join the running reindex. A store that
         was refused is served afterwards.
 
         Raises:

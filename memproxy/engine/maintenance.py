@@ -34,7 +34,7 @@ _POLL_S = 0.1
 
 
 class Reindexing:
-    """Writes the whole store anew for the configured embedder.
+    """Rewrites the whole store for the configured embedder.
 
     Args:
         settings: The configured embedder.

@@ -1,4 +1,4 @@
-"""Writes what recall did into receipts, behind the answers: no request waits for it, and trouble costs the receipt."""
+"""Writes what recall did into receipts, after the answers: no request waits for it, and trouble costs the receipt."""
 
 import asyncio
 import logging

@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 FAILURES_TO_REST = 3
 REST_S = 30.0
-"""After this many failures in a row a tenant's model is left alone for so long: requests wait for it."""
+"""After this many failures in a row a tenant's model is left alone for a while, because requests wait for it."""
 
 COUNT_S = 0.5
-"""Longest that a request waits until its tokens are written down."""
+"""The longest that a request waits until its tokens are written down."""
 
 _TENANTS_BYTES = 4 * 1024 * 1024
 
@@ -88,7 +88,7 @@ class TenantModel:
         self._troubles.put(tenant, trouble)
 
     async def _count(self, tenant: str, reply: ModelReply, prompt: str) -> None:
-        """Write down what it cost. A request does not wait long for that: what cannot be written is told."""
+        """Write down what it cost. A request does not wait long for that: what cannot be written is logged."""
         try:
             async with asyncio.timeout(COUNT_S):
                 await self._meter.note(tenant, self._source, reply, prompt)

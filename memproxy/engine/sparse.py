@@ -38,7 +38,7 @@ def contents(file: int) -> Iterator[bytes]:
 
 
 def zeros(count: int) -> Iterator[bytes]:
-    """So many bytes of zeros."""
+    """Zeros, this many bytes."""
     while count > 0:
         yield _ZEROS[:count]
         count -= PIECE

@@ -47,8 +47,8 @@ _HOW = (
 class MadeResponses:
     """Who made which response, by its upstream's name for it.
 
-    Only a digest of both names is kept. It is useless without the response's name, and stays when a user has his memory
-    erased: the conversation that he is in goes on.
+    Only a digest of both names is kept. It is useless without the response's name, and stays when a user's memory is
+    erased: the conversation goes on.
     """
 
     def __init__(self, sessions: Sessions, tasks: TaskOwner) -> None:

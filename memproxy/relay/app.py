@@ -79,8 +79,8 @@ def _requests(route: str, status: int) -> Counter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Handlers:
-    """What answers requests, and who may ask: made anew when the configuration is reloaded. A request that has begun
-    ends with those that it began with.
+    """What answers requests, and who may ask. Reloaded settings make new ones; a request ends with those that it began
+    with.
     """
 
     chat: ChatHandler
@@ -113,8 +113,8 @@ class Relay:
     Start: the pools, the journal if it opens at once, then serving; else it opens meanwhile, for a request does not
     wait for memory.
     Stop: new requests are refused (``/readyz`` says so) while open ones end; then the server closes its connections;
-    then commits that are under way and what is kept behind them (sessions, blocks), notices to the engine, the pools,
-    and the journal's file last.
+    then commits that are under way end, and the sessions and blocks that follow them, then notices to the engine, the
+    pools, and the journal's file last.
     """
 
     def __init__(self, parts: Parts, settings: Settings, make_handlers: Callable[[Settings], Handlers]) -> None:

@@ -32,7 +32,7 @@ PROBE = "journal_probe"
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be captured of one request, known before the answer comes. ``decided`` goes into its receipt;
-    ``answer_id`` names the answer's turn, where it may come again; ``block`` is kept behind the turn.
+    ``answer_id`` names the answer's turn, where it may come again; ``block`` is kept after the turn.
     """
 
     scope: Scope
@@ -114,7 +114,7 @@ class Journal:
             except StateUnavailable as error:
                 self._trouble = error.message
             except TimeoutError:
-                pass  # as before, for all that is known
+                pass  # it may be as before
             else:
                 self._trouble = None
         return self._trouble
@@ -209,7 +209,7 @@ class Journal:
             return
         self._note_captured(exchange, waiting.messages)
         if noting is None:
-            self._note_session(exchange, answer)  # in one commit behind the turn's, which the answer's end waits for
+            self._note_session(exchange, answer)  # in one commit after the turn's, which the answer's end waits for
         else:
             await asyncio.wait(noting)
 

@@ -27,7 +27,7 @@ LOG_EVERY_S = 30.0
 
 
 class Waiting:
-    """A journal entry of so many messages; ``written`` is called when it is durable after all."""
+    """A journal entry that waits, and the number of its messages; ``written`` is called when it is durable."""
 
     def __init__(self, entry: JournalEntry, messages: int, written: Callable[[], None]) -> None:
         self.entry = entry
@@ -59,7 +59,7 @@ class CaptureBacklog:
         self._trying: asyncio.Task[None] | None = None
 
     def __bool__(self) -> bool:
-        """Whether entries wait: another one stands behind them."""
+        """Whether entries wait; a new one waits after them."""
         return bool(self._waiting)
 
     async def set_aside(self, waiting: Waiting) -> bool:
@@ -121,7 +121,7 @@ class CaptureBacklog:
             await self._write_all()
 
     async def _write_all(self) -> str | None:
-        """Why one could not be written; the others behind it wait as well."""
+        """Why one could not be written; the later ones wait as well."""
         number = 0
         while self._waiting:
             waiting = self._waiting[0]
@@ -134,7 +134,7 @@ class CaptureBacklog:
                 written = await self._state.append(entry)
             except StateUnavailable as error:
                 return error.message
-            except RequestError as error:  # it never will be; those behind it do not wait for that
+            except RequestError as error:  # it never will be; later ones do not wait for that
                 _count_lost(waiting, error.message, reason="refused")
             else:
                 number += 1

@@ -1,6 +1,6 @@
 """What a chat request asks of memory: whose, which session, which of recall, injection and capture, within what limits.
 
-Of names, headers win over the body's own fields. Of what memory may do, whoever asks for less wins: a request that
+A name in a header wins over one in the body. Of what memory may do, the least wins: a request that
 refuses memory anywhere is not remembered.
 """
 
@@ -205,7 +205,7 @@ def _user(identity: Identity, chat: RequestBody, *, blank: bool) -> tuple[str | 
 
 
 def _project(identity: Identity, named: str | None) -> str | None:
-    """The header's project before the body's; a key for one project is for no other, whoever names it."""
+    """The header's project before the body's; a key for one project is for no other."""
     return resolve_project(identity, named if identity.bound_project else identity.project or named)
 
 

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S = 1.0
 """The longest that a request waits for what the state knows of its user and session: more than recall's deadline,
-because without it the user's choices do not count and a conversation may begin anew.
+because without it the user's choices do not count and a conversation may fall apart.
 """
 
 MAX_QUERIES = 4
@@ -433,7 +433,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     total: int
 
     def beside(self, used: int) -> int:
-        """Tokens of a new block beside others that use so many; 0 when there is no room for one."""
+        """Tokens of a new block beside others that use ``used``; 0 when there is no room for one."""
         room = min(self.block, self.total - used)
         return room if room >= min(self.block, LEAST_BLOCK_TOKENS) else 0
 

@@ -129,7 +129,7 @@ class Breaker:
 
 
 class EngineClient:
-    """Calls the engine. ``notices`` are what it is told without an answer."""
+    """Calls the engine. ``notices`` go to it without an answer."""
 
     def __init__(self, socket: Path, *, deadline_s: float, start_patience_s: float = START_PATIENCE_S) -> None:
         self._socket = socket

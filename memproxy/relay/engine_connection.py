@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
         self._end(error)
 
     def close(self) -> None:
-        """Close it; nobody is told."""
+        """Close it; the call's end is not reported."""
         self._on_end = None
         self._close()
 

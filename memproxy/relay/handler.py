@@ -236,7 +236,7 @@ class ChatHandler:
             answer.close()
             metrics().upstream.observe(time.perf_counter() - began)
             if tap is not None and tap.goes_on:
-                await tap.finish()  # whoever left this stream may fetch the response later
+                await tap.finish()  # the client that left this stream may fetch the response later
             if note is not None:
                 note.keep()
         return answer.status

@@ -31,7 +31,7 @@ class Pace:
     """Counts the recalls under way, and tells whether one more may be sent.
 
     As with TCP's window: each round of answers in time makes room for one more, a late one takes a part away, once for
-    all that were sent before. That asks neither why an answer was late (the engine, whoever else asks it, or this
+    all that were sent before. That asks neither why an answer was late (the engine, its other callers, or this
     process) nor how long one takes alone. There is always room for one: nothing else would tell that times are better.
     """
 

@@ -105,7 +105,7 @@ def _declared_length(request: Request) -> int | None:
 @dataclass(kw_only=True, eq=False)
 class FetchedResponses:
     """Relays ``GET /v1/responses/{id}`` as any other path, and captures a response that was made in the background when
-    it is fetched complete: once, whoever fetches how often.
+    it is first fetched complete.
 
     What the user said was captured with the request, and with it a key that the response is known by. Who
     fetches it must be the same: by key, and by ``X-Memproxy-User`` or a field that the response repeats (``user``,

@@ -30,7 +30,7 @@ MOST_READ = 64 * 1024
 """Bytes of an error that are looked at."""
 
 PATIENCE_S = 2.0
-"""Longest wait for an error's body; what came by then decides."""
+"""The longest wait for an error's body; what came by then decides."""
 
 _LENGTH = re.compile(
     r"context[ _](?:length|window|size)|maximum[ _]context|max_?(?:model_?len|context)"
@@ -82,7 +82,7 @@ async def _beginning(answer: UpstreamAnswer) -> str:
         async with asyncio.timeout(PATIENCE_S):
             body = await answer.peek(MOST_READ)
     except (TimeoutError, UpstreamUnreachable, UpstreamTimeout):
-        pass  # an error without its words: whoever relays the answer meets the same trouble and tells it
+        pass  # an error without its words: relaying the answer meets the same trouble and reports it
     encoding = answer.header("content-encoding")
     decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None, MOST_READ)
     return decoder.feed(body).decode("utf-8", "replace")
@@ -92,7 +92,7 @@ REMEMBERED_BYTES = 1024 * 1024
 """For what was learned: some 2,000 models of tenants; what was not used for longest is forgotten first."""
 
 MOST_OF_A_TENANT = 16
-"""Models of one tenant, so that who makes up names displaces his own alone."""
+"""Models of one tenant: made-up names displace the tenant's own alone."""
 
 _META_KEY = "inject.system_first.tenants"
 _LEARNED = msgspec.json.Decoder(list[tuple[str, list[tuple[str, str]]]])

@@ -2,7 +2,7 @@
 
 A block is kept with the user's message it stands before, which is known by the chain of digests of all the user's
 messages up to it. A client that drops or edits an old message makes another chain, so nothing that came after is
-repeated: it is recalled anew where it is needed. Blocks are kept in the state store alone, which takes erased memories
+repeated: it is recalled again where it is needed. Blocks are kept in the state store alone, which takes erased memories
 out of them; a copy in memory could miss that.
 """
 
@@ -204,7 +204,7 @@ class BlockKeeper:
 
 
 class NewBlock:
-    """A block that is kept once: behind the captured turn, or else when its exchange is over."""
+    """A block that is kept once: after the captured turn, or else when its exchange is over."""
 
     def __init__(self, start_saving: Callable[[], asyncio.Task[None]] | None = None) -> None:
         """Without ``start_saving`` there is no block."""

@@ -1,3 +1,3 @@
 """What happens to memories with time: retrievals are counted, what expired or is over the limit is pruned, and what was
-deleted is dropped from the files. All of it behind the answers.
+deleted is dropped from the files. No answer waits for any of it.
 """

@@ -1,4 +1,4 @@
-"""Counts how often memories are recalled, behind the answers.
+"""Counts how often memories are recalled; no answer waits for it.
 
 Counts are gathered in memory and written some seconds later, many at a time. A crash loses those that were not written
 yet, and a memory that is rewritten at the same moment may miss some: they weigh in pruning, nothing else rests on them.
@@ -70,7 +70,7 @@ class AccessCounter:
             await asyncio.wait({self._writer})
 
     async def close(self, grace_s: float) -> None:
-        """Write what waits, if it can be done in so many seconds."""
+        """Write what waits, within ``grace_s`` seconds."""
         self._asked.set()
         await self._tasks.drain(grace_s)
 

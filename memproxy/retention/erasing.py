@@ -1,8 +1,8 @@
 """Drops what was deleted from the files of store and state.
 
-A deletion takes effect at once, while its text may stay in the store's files until these are written anew. That holds
-an embedded store up for as long as it takes (docs/privacy.md has figures), so deletions share it, and unless somebody
-waits it begins a little later and takes a small part of the time only.
+A deletion takes effect at once, but its text may stay in the store's files until these are rewritten. That blocks an
+embedded store for as long as it takes (docs/privacy.md has figures), so deletions share a rewrite; unless a caller
+waits for it, it begins a little later and takes only a small part of the time.
 """
 
 import asyncio
@@ -24,18 +24,21 @@ GATHER_S = 2.0
 """How long an erasure waits for others that nobody waits for either."""
 
 REST = 20
-"""Unless somebody waits, the files are left alone for so many times as long as it took to write them anew, while
-that is not longer than `LONGEST_REST_S`."""
+"""Unless a caller waits, the pause after a rewrite is this many times as long as the rewrite took, up to
+`LONGEST_REST_S`.
+"""
 
 LONGEST_REST_S = 10.0
-"""Longest that deleted text waits because files were written anew lately, where that is quick."""
+"""The longest pause after a rewrite that was quick."""
 
 LEAST_REST = 4
-"""Where it is not (a large store, a busy machine), for so many times as long: a fifth of the time at most is taken."""
+"""After a slow one (a large store, a busy machine) the pause is this many times as long: rewrites take a fifth of the
+time at most.
+"""
 
 WAITED_REST, LONGEST_WAIT_S = 3, 20.0
-"""The same where somebody waits: whoever erases his memory again and again must not keep the store from all others. All
-that wait meanwhile share the next time; nobody waits longer than the second, it is done later then.
+"""The same where callers wait: one who erases again and again must not keep the store from all others. All callers that
+wait meanwhile share the next rewrite; who would wait longer than the second gets an error, and the rewrite comes later.
 """
 
 AGAIN_S = 5.0
@@ -43,12 +46,12 @@ AGAIN_S = 5.0
 
 
 def rest_after(took_s: float) -> float:
-    """How long the files are left alone after they were written anew in ``took_s``."""
+    """The pause after a rewrite that took ``took_s``."""
     return max(LEAST_REST * took_s, min(REST * took_s, LONGEST_REST_S))
 
 
 class Eraser:
-    """Writes the files anew after deletions, for many at once."""
+    """Rewrites the files after deletions, for many at once."""
 
     def __init__(
         self,

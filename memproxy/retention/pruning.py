@@ -25,10 +25,10 @@ from memproxy.tasks import TaskOwner
 log = logging.getLogger(__name__)
 
 GATHER_S = 1.0
-"""How long the first write waits for others before its user is looked at."""
+"""How long the first write waits for others before its user is pruned."""
 
 FIRST_AFTER_S = 60.0
-"""How long after a start the first pass begins: whoever waits for an answer comes first."""
+"""How long after a start the first pass begins: requests come first."""
 
 MOST_NOTED = 10_000
 """Users noted to be looked at; those beyond wait for the next pass."""

@@ -109,7 +109,7 @@ def is_spaced(text: bytes, start: int) -> bool:
 
 
 def _located_by_length(start: int, length: int, messages: list[ChatMessage]) -> bool:
-    """Set the messages' offsets by what they say alone, if that leaves no other way to write them in so many bytes.
+    """Set the messages' offsets by their roles and texts alone, if the array is too short to hold anything else.
 
     None can be shorter than its role and text in their frame. If together they are as long as the array, each is
     exactly that long: it has nothing else, nothing twice, and no white space. Most clients write so, and neither are

@@ -1,4 +1,6 @@
-"""Decode compressed bodies, in time that grows with their bytes alone: in windows, of so many streams, to so much."""
+"""Decode compressed bodies in time that grows with their bytes alone: in small windows, with bounds on members and on
+the decoded size.
+"""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping

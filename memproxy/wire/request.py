@@ -20,8 +20,8 @@ Position = Literal["auto", "before_last_user", "after_system", "system"]
 MOST_BYTES = 8 * 1024 * 1024
 MOST_MESSAGES = 5_000
 MOST_CHARACTERS = 1024 * 1024
-"""What is looked at for memory: a body of so many bytes, with so many messages of so many characters each (a quarter of
-a million tokens). Anything beyond goes on untouched: the parser holds Python's lock for a millisecond or two for each
+"""Bounds of what memory looks at: a body's bytes, its messages, and the characters of each (a quarter of a million
+tokens). Anything beyond goes on untouched: the parser holds Python's lock for a millisecond or two for each
 mebibyte, and all other requests wait for that.
 """
 

@@ -5,7 +5,7 @@ a rare byte of what is looked for is found first, and what stands around it comp
 """
 
 MOST_CANDIDATES = 64
-"""After so many candidates (some 5 microseconds) the byte is not rare in this body, and the usual search takes over."""
+"""After this many candidates (some 5 microseconds) the byte is not rare here, and the usual search takes over."""
 
 
 def contains(body: bytes, wanted: bytes, rare: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What stands behind the engine's ports (store, embedder, chat models), and the engine over it."""
+"""The engine's store, embedder and chat models, and the engine over them."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -73,7 +73,7 @@ async def count_signing_keys(settings: JwtSettings) -> int:
         AuthUnavailable: it does not answer in time, or not with usable keys.
     """
     from memproxy.auth.jwks import JwksUrl  # noqa: PLC0415 - aiohttp and cryptography, which no start needs
-    from memproxy.tasks import TaskOwner  # noqa: PLC0415 - the client of Prometheus, likewise
+    from memproxy.tasks import TaskOwner  # noqa: PLC0415 - the client of Prometheus, which no start needs
 
     assert settings.jwks_url is not None, "the caller looked"  # noqa: S101
     return len(await JwksUrl(settings.jwks_url, settings.algorithms, TaskOwner("check")).read())

@@ -1,4 +1,4 @@
-"""What stands behind the state port."""
+"""The state store of each process."""
 
 import os
 from collections.abc import Mapping

@@ -21,36 +21,40 @@ class Entered:
     def __init__(self, folder: Path, process: str) -> None:
         self._folder = folder
         self._process = process
-        self._files: dict[str, None] = {}
+        self._files: list[str] = []
+        self._known: set[str] = set()
         self._begins_in = ""
 
     def note(self, frame: FrameType, event: str, _argument: object) -> None:
         """Called for each call of a function."""
-        if event != "call":
-            return
         name = frame.f_code.co_filename
+        if event != "call" or name in self._known:
+            return
         if self._begins_in:
             if not name.endswith(self._begins_in):
                 return
             self._begins_in = ""
-            self._files.clear()
-        self._files.setdefault(name)
+        self._known.add(name)
+        if _PACKAGE in name:
+            self._files.append(name.rpartition(_PACKAGE)[2].replace(os.sep, "/"))
 
     def write(self) -> None:
-        """Follow the phases, until the process ends."""
+        """Follow the phases, until the process ends. A phase has begun here when it has a file."""
         sys.setprofile(None)
-        phase, written, pause = "", 0, threading.Event()
+        phase, written, pause = "", -1, threading.Event()
         while True:
             named = (self._folder / "phase").read_text(encoding="utf-8").split()
             if named and named[0] != phase:
-                phase, written = named[0], 0
+                phase, written = named[0], -1
                 self._files.clear()
                 self._begins_in = named[1] if len(named) > 1 and self._process == "relay" else ""
-            files = [name for name in list(self._files) if _PACKAGE in name] if not self._begins_in else []
+                self._known.clear()
+            files = self._files[:]
             if phase and len(files) > written:
+                new = self._folder / f"{self._process}.new"
+                new.write_text("\n".join(files), encoding="utf-8")
+                new.replace(self._folder / f"{phase}-{self._process}")
                 written = len(files)
-                lines = "\n".join(name.rpartition(_PACKAGE)[2].replace(os.sep, "/") for name in files)
-                (self._folder / f"{phase}-{self._process}").write_text(lines, encoding="utf-8")
             pause.wait(_LOOK_S)
 
 
