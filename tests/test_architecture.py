@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 NOT_EVEN_ALL = {"demo": {"commands"}}
 
-CORE_MAY_IMPORT = {"tokens": {"tiktoken"}, "fusion": {"numpy"}, "tokenvectors": {"numpy"}, "packing": {"numpy"}}
+CORE_MAY_IMPORT = {"tokens": {"tiktoken"}, "fusion": {"numpy"}, "vectors": {"numpy"}}
 """Counting tokens exactly needs the model family's table; its files are read once, only if they are local. Scores are
 arithmetic over hundreds of candidates at once.
 """
@@ -66,7 +66,7 @@ NOT_IMPORTED_BUT_USED = {
 INNER_PARTS = frozenset({"aiohttp", "jwt", "uvicorn", "httptools"})
 """Packages whose classes are not made to be inherited from: a new minor version may change what ours override."""
 
-EXTRAS = {"fastembed": "models/(encoder|precision|quantise)", "qdrant": "stores/qdrant", "postgres": "stores/postgres"}
+EXTRAS = {"fastembed": "models/(encoder|query_precision)", "qdrant": "stores/qdrant", "postgres": "stores/postgres"}
 """Extras, and the modules that need what they bring; whoever imports one of these does so when it is wanted."""
 
 IMPORT_NAMES = {"pyjwt": "jwt", "pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}

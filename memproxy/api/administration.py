@@ -15,9 +15,8 @@ from memproxy.api.versions import check_expected
 from memproxy.auth import speaks_for_all
 from memproxy.core.choices import NOTHING_CHOSEN
 from memproxy.core.choices import Choices as Chosen
-from memproxy.core.memory import Kind
+from memproxy.core.memory import Kind, digest
 from memproxy.core.scope import Scope
-from memproxy.core.version import digest
 from memproxy.errors import Forbidden, RequestError
 from memproxy.ports import MemoryFilter
 

@@ -17,10 +17,10 @@ from memproxy.api.transfer_lines import Carried, Line, memory_of, named_within, 
 from memproxy.api.turns import Said, check_ids, conflicting, journalled
 from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind, Memory, Source, to_public
-from memproxy.core.packing import length_of, packed
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, line, vector_key
+from memproxy.core.vectors import length_of, packed
 from memproxy.errors import RequestError
 from memproxy.learn.guard import marked_unless_own
 from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage

@@ -14,7 +14,6 @@ from memproxy.api.models import Body
 from memproxy.api.turns import NewTurns
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.packing import checked
 from memproxy.core.redact import redact, redact_memory
 from memproxy.core.transfer import (
     FORMAT,
@@ -26,6 +25,7 @@ from memproxy.core.transfer import (
     vector_key,
 )
 from memproxy.core.turn import name_within
+from memproxy.core.vectors import checked
 from memproxy.errors import RequestError
 
 Carried = tuple[Memory, GivenVectors | None]

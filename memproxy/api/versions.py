@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memproxy.api.calls import Reply
-from memproxy.core.memory import Memory
-from memproxy.core.version import digest, version_of
+from memproxy.core.memory import Memory, digest, version_of
 from memproxy.errors import PreconditionFailed, RequestError
 
 ANY = "*"

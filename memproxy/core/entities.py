@@ -18,26 +18,6 @@ from memproxy.core.palace import USER, slug, subject_name
 from memproxy.core.slots import predicate_name
 from memproxy.core.text import ABBREVIATIONS, STOPWORDS
 
-_KNOWN_PLACES = frozenset(
-    """
-    afghanistan africa alabama alaska algeria america antarctica argentina arizona arkansas asia australia austria
-    bangladesh belgium bolivia brazil britain bulgaria california cambodia canada chile china colombia colorado
-    connecticut croatia cuba delaware denmark earth ecuador egypt england estonia ethiopia europe finland florida
-    france germany ghana greece greenland haiti hawaii hungary iceland idaho illinois india indiana indonesia iowa
-    iran iraq ireland italy jamaica japan kansas kentucky kenya korea kuwait laos latvia lebanon libya lithuania
-    louisiana luxembourg maine malaysia maryland massachusetts mexico michigan minnesota mississippi missouri
-    montana morocco nebraska nepal netherlands nevada nicaragua nigeria norway ohio oklahoma oregon pakistan panama
-    pennsylvania peru philippines poland portugal romania russia scotland singapore slovakia slovenia somalia spain
-    sudan sweden switzerland syria taiwan tennessee texas thailand tunisia turkey uganda ukraine uruguay utah
-    uzbekistan venezuela vermont vietnam wales wisconsin wyoming yemen zimbabwe amsterdam athens atlanta baghdad
-    baltimore bangkok barcelona beijing berlin boston brussels budapest cairo chicago cleveland copenhagen delhi
-    denver detroit dubai dublin edinburgh hamburg helsinki istanbul jakarta jerusalem lisbon london madrid manila
-    melbourne miami milwaukee montreal moscow mumbai munich naples oslo perth philadelphia prague rome seattle seoul
-    shanghai stockholm tokyo toronto vancouver venice versailles warsaw zurich hollywood
-    """.split()  # noqa: SIM905
-)
-"""Countries, states of the US, continents and large cities whose names are no given names."""
-
 LONGEST_ENTITY = 80
 """Characters of a name; what is longer is a sentence."""
 
@@ -250,7 +230,7 @@ def _begins_a_name(said: list[str]) -> bool:
     if len(said) == 1 or not _after_number(said[1:]):
         return False
     first = said[0].lower()
-    known = _KIN | _PLACE_ENDS | _EVENT_WORDS | _KNOWN_PLACES | {"new"}
+    known = _KIN | _PLACE_ENDS | _EVENT_WORDS | {"new"}
     return first in known or is_abbreviation(said[0], stops=False)
 
 
@@ -284,7 +264,7 @@ def _looked_at(name: str, context: str) -> Mention:
     said = _words(name)
     if said & _EVENT_WORDS:
         return Mention(name, EntityType.EVENT, 3)
-    if slug(name).replace("-", " ") in _KNOWN_PLACES or said & _PLACE_ENDS:
+    if said & _PLACE_ENDS:
         return Mention(name, EntityType.PLACE, 3)
     return _by_context(name, said, _words(context))
 

@@ -119,7 +119,7 @@ def late_columns(
 ) -> dict[str, Array]:
     """How near the tokens of each candidate are to those of the question, by name, one value per candidate.
 
-    ``similarities`` has a row for each candidate and a column for each token of the question (`tokenvectors`), NaN in
+    ``similarities`` has a row for each candidate and a column for each token of the question (`core.vectors`), NaN in
     the rows of candidates without tokens, which get 0; ``window`` is the best of a candidate and of those beside it.
     ``functional`` tokens have no topic. A token that few candidates have anything near to counts more. ``counted`` as
     in `columns`.

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import msgspec
 
 from memproxy.core.message_kinds import MOST_READ, kind_of, plain, speaks_of_self
-from memproxy.core.offered_tools import OfferedTool, asks_for_tool
 from memproxy.core.text import is_unspaced, key_terms
 
 VAGUE_CHARACTERS = 20
@@ -31,13 +30,26 @@ _GREETINGS = 3
 """Messages that may stand before a conversation's first question."""
 
 _VAGUE_READ = 8_000
-_POINTS_AT_MOST = 80
 
-_POINTING = re.compile(
-    r"\b(?:it|its|that|this|those|these|them|they|he|she|him|her|one|ones|there|then|the (?:first"
-    r"|second|third|last|other|same|former|latter))\b"
-    r"|^(?:and|or|but|so|what about|how about|why|how come|tell me more|go on|more|else)\b"
-)
+MAX_TOOLS = 128
+"""Tools looked at; more are not compared."""
+
+_NAME_CHARACTERS = 100
+_LEAST_NAMED = 2
+"""Words of a tool's name that must be said, all but one of longer names (``get`` of ``get_stock_price`` seldom is)."""
+
+_TOOL_STEM = 6
+"""Letters compared of a word: ``convert`` and ``conversion`` share them, ``weather`` and ``whether`` do not."""
+
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class OfferedTool(msgspec.Struct, frozen=True):
+    """A tool that the model may call."""
+
+    name: str
+    description: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -108,11 +120,34 @@ def is_vague(text: str) -> bool:
     if weight == 0:
         return True
     head = plain(read)
-    if len(head) <= VAGUE_CHARACTERS:
-        return weight < 2 and not speaks_of_self(head)
-    return weight < 2 and len(head) <= _POINTS_AT_MOST and _POINTING.search(head) is not None
+    return len(head) <= VAGUE_CHARACTERS and weight < 2 and not speaks_of_self(head)
 
 
 def _term_weight(term: str) -> int:
     """An unspaced run is a clause, not a word: every four of its characters count as one term."""
     return max(1, len(term) // 4) if is_unspaced(term[0]) else 1
+
+
+def asks_for_tool(text: str, tools: Sequence[OfferedTool]) -> bool:
+    """Whether the message names one of the tools, by the words of its name: that tools are offered says nothing, agents
+    offer them with every request. A name that stands before the tool's is whom the message is about
+    ("Does Sarah know the stock price?"), one behind it what the tool is called with.
+    """
+    words = _WORD.findall(text)
+    places: dict[str, int] = {}
+    for place, word in enumerate(words):
+        places.setdefault(_stem(word.lower()), place)
+    first_name = next((place for place, word in enumerate(words) if place and word[0].isupper()), len(words))
+    return any(_is_named(tool, places, first_name) for tool in tools[:MAX_TOOLS])
+
+
+def _is_named(tool: OfferedTool, places: dict[str, int], first_name: int) -> bool:
+    parts = {_stem(part.lower()) for part in _NAME_PART.findall(tool.name[:_NAME_CHARACTERS])}
+    said = [places[part] for part in parts if part in places]
+    return len(said) >= max(_LEAST_NAMED, len(parts) - 1) and min(said) <= first_name
+
+
+def _stem(word: str) -> str:
+    if len(word) > _TOOL_STEM:
+        return word[:_TOOL_STEM]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

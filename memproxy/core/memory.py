@@ -1,6 +1,7 @@
 """The memory object: what is stored, found, injected, corrected and erased."""
 
 import enum
+import hashlib
 from datetime import datetime
 from typing import Any
 
@@ -152,6 +153,21 @@ def to_public(memory: Memory, *, nulls: bool = True) -> dict[str, Any]:
 
 def _without_nulls(shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
+
+
+_NOT_ITS_OWN = INTERNAL_FIELDS | {"access_count", "last_accessed_at"}
+"""Being recalled is no change of what a memory says: an editor's If-Match must not fail by it."""
+
+
+def version_of(memory: Memory) -> str:
+    """32 hex digits that change with every public field but the access counts."""
+    said = {name: value for name, value in to_payload(memory).items() if name not in _NOT_ITS_OWN}
+    return digest(msgspec.json.encode(said, order="deterministic"))
+
+
+def digest(body: bytes) -> str:
+    """32 hex digits that name these bytes."""
+    return hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
 MADE_HERE = "mem_"

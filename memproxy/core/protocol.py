@@ -224,9 +224,9 @@ class PlanBody(msgspec.Struct, kw_only=True):
     ``delete_where`` deletes what matches at the time of applying, so that a delete by scope also covers rows before it.
     ``undo_session`` (a row's only, a stored plan spells it out) undoes a conversation: its turns and what was learned
     from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts. ``expects`` (a
-    row's only) are versions (`core.version`) by memory id: if one is another by then, nothing is done. ``vectors`` (a
-    row's only) come with upserts of an import, by `core.transfer.vector_key`. ``deleted_by`` says who deletes: a call,
-    or what pruned it (``expired``, ``limit``).
+    row's only) are versions (`core.memory.version_of`) by memory id: if one is another by then, nothing is done.
+    ``vectors`` (a row's only) come with upserts of an import, by `core.transfer.vector_key`. ``deleted_by`` says who
+    deletes: a call, or what pruned it (``expired``, ``limit``).
     """
 
     upserts: list[Memory] = []

@@ -6,6 +6,7 @@ searched query alone, with secrets replaced as the journal has them, and of what
 are ids, so that a forgotten memory's words are in no receipt.
 """
 
+import os
 from datetime import datetime
 from typing import Any
 
@@ -13,8 +14,16 @@ import msgspec
 
 from memproxy.core.scope import Scope
 
+REQUEST_ID_HEADER = b"x-memproxy-request-id"
+"""Of every answer that goes to a client."""
+
 RECEIPT_VERSION = 1
 """Version of the stored parts; written beside them, so that a later reader knows how to migrate them."""
+
+
+def new_request_id() -> str:
+    """A fresh name for a request, which its answer's headers, the log and its receipt have."""
+    return f"req_{os.urandom(16).hex()}"
 
 
 class Cited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -43,8 +43,6 @@ _LONGEST = 6
 _CAPITAL = re.compile(r"(?<=\w )[^\W\d_a-z]\w")
 _QUOTES = " '\"”’)»"
 
-_ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:ed|ing)?|questions?)\b", re.IGNORECASE)
-
 
 class Weights(msgspec.Struct, frozen=True):
     """``weights`` are eighths of log odds, one for each number that a feature has (`features`), the last for all."""
@@ -121,8 +119,3 @@ def tells_nothing(memory: Memory) -> bool:
     says what it knows, or gives back what he said.
     """
     return memory.kind is Kind.TURN and (memory.trust is Trust.ASSISTANT or only_asks(memory))
-
-
-def about_questions(query: str) -> bool:
-    """Whether somebody asks for what was asked ("What did I ask you about the trip?")."""
-    return _ABOUT_QUESTIONS.search(query) is not None

@@ -34,8 +34,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 class GivenVectors(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Vectors that come with a memory. ``dense`` holds one vector for each part of its text, each its little-endian
-    32-bit floats (`packing`); empty when it was not embedded. ``indices`` and ``values`` are BM25's half. ``tokens`` is
-    what `tokenvectors.pack` makes of its tokens' vectors; they belong to ``dense``. Bytes are base64 in JSON.
+    32-bit floats (`core.vectors`); empty when it was not embedded. ``indices`` and ``values`` are BM25's half.
+    ``tokens`` is what `vectors.pack` makes of its tokens' vectors; they belong to ``dense``. Bytes are base64 in JSON.
     """
 
     dense: list[bytes] = []

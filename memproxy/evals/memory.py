@@ -24,8 +24,8 @@ from memproxy.evals.vectors import CachedEmbedder
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import named

@@ -31,7 +31,7 @@ from memproxy.evals.output import make_console, make_table, progress, write_json
 from memproxy.evals.scoring import DEPTH, Found, Outcome, Sample
 from memproxy.evals.vectors import CachedEmbedder, VectorCache, local_model, until_ready
 from memproxy.models.dimensions import DEFAULT as DIMENSION
-from memproxy.models.no_embedder import NoEmbedder
+from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.recall.documents import dense_text
 from memproxy.settings import Settings

@@ -17,8 +17,7 @@ import numpy as np
 from memproxy.errors import ConfigError
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.models.encoding import Vectors
-from memproxy.models.no_embedder import NoEmbedder
+from memproxy.models.embedding import NoEmbedder, Vectors
 from memproxy.ports import Embedder, Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.settings.home import home_dir
@@ -42,7 +41,7 @@ class VectorCache:
     """A SQLite file of vectors by key; several processes may use it at once. Blocking.
 
     A row is ``key`` (32 bytes), the number of ``parts`` and ``data``, their vectors as consecutive float32; in the
-    second table ``data`` are the packed vectors of the tokens (`core.tokenvectors`, whose format is in them).
+    second table ``data`` are the packed vectors of the tokens (`core.vectors`, whose format is in them).
     """
 
     def __init__(self, folder: Path) -> None:

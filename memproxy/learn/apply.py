@@ -9,10 +9,10 @@ import msgspec
 
 from memproxy.core.chain import begins
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.packing import unpacked
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import GivenVectors, vector_key
+from memproxy.core.vectors import unpacked
 from memproxy.errors import StoreUnavailable
 from memproxy.learn.forgotten import of_session, of_turns
 from memproxy.learn.known import tombstone

@@ -6,12 +6,11 @@ from typing import TypeVar
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory, Source
+from memproxy.core.memory import Kind, Memory, Source, version_of
 from memproxy.core.protocol import IDLE, LearnBody, PlanBody, TurnsBody
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
-from memproxy.core.version import version_of
 from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, StoreUnavailable
 from memproxy.learn.apply import Applier
 from memproxy.learn.erasure import Erasure, Gone

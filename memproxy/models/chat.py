@@ -13,17 +13,18 @@ import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
-import openai.resources.chat.completions  # the client loads it at the first call: a fifth of a second, on the loop
 
 from memproxy.core.bounded import BoundedCache
 from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
+
+if TYPE_CHECKING:
+    import openai
 
 log = logging.getLogger(__name__)
 
@@ -67,22 +68,32 @@ _FORMAT_WORDS = ("response_format", "json_schema", "json_object", "json mode", "
 
 
 @cache
+def _library() -> Any:
+    """The `openai` package: it takes most of a second to load, and many deployments never ask a model."""
+    import openai  # noqa: PLC0415
+    import openai.resources.chat.completions  # noqa: PLC0415 - else it is loaded at the first call, on the event loop
+
+    return openai
+
+
+@cache
 def _authorities() -> ssl.SSLContext:
     """Whose certificates are trusted: to read them takes 20 ms of processor time, for each client anew."""
     return httpx.create_ssl_context()
 
 
 class OpenAIChatModel:
-    """Implements `ports.ChatModel` for every OpenAI-compatible chat API. One instance serves all tenants of a role."""
+    """Implements `ports.ChatModel` for every OpenAI-compatible chat API. One instance serves all tenants of a role; its
+    library is loaded at the first question, in a thread.
+    """
 
     def __init__(self, settings: ModelSettings, *, role: str = "extract") -> None:
         """``role`` is told to the upstream in a header."""
         self._settings = settings
         self._role = role
         self._headers = {INTERNAL_HEADER: role, "X-Memproxy-Memory": "off"}
-        # Ours, so that all credentials share one connection pool, and because the client's own default differs
-        # between its versions (httpx, httpx2); it takes this one in all of them.
-        self._http = httpx.AsyncClient(verify=_authorities(), timeout=settings.timeout_s, follow_redirects=True)
+        self._opening = asyncio.Lock()
+        self._http: httpx.AsyncClient | None = None
         self._clients: BoundedCache[tuple[str, str | None], openai.AsyncOpenAI] = BoundedCache(
             _REMEMBERED_BYTES, lambda _: _CLIENT_BYTES
         )
@@ -108,6 +119,7 @@ class OpenAIChatModel:
             ModelUnavailable: timeouts, connection errors, every status that says nothing of what was asked.
             ModelError: what was asked is refused, or the answer is no chat completion.
         """
+        await self._open()
         asked = (credential, system, user, _formats(json_mode, schema))
         reply = await self._once(*asked)
         if not reply.truncated or not self._raise_limit(credential):
@@ -119,6 +131,16 @@ class OpenAIChatModel:
             input_tokens=reply.input_tokens + again.input_tokens,
             output_tokens=reply.output_tokens + again.output_tokens,
         )
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._http is None:
+                await asyncio.to_thread(_library)
+                authorities = await asyncio.to_thread(_authorities)
+                # Ours, so that all credentials share one connection pool, and because the client's own default differs
+                # between its versions (httpx, httpx2); it takes this one in all of them.
+                timeout_s = self._settings.timeout_s
+                self._http = httpx.AsyncClient(verify=authorities, timeout=timeout_s, follow_redirects=True)
 
     def _raise_limit(self, credential: Credential) -> bool:
         """Note that an answer was cut; whether the model's limit is higher from now on."""
@@ -139,7 +161,7 @@ class OpenAIChatModel:
         return True
 
     async def _once(self, credential: Credential, system: str, user: str, formats: _Formats) -> ModelReply:
-        host = httpx.URL(credential.base_url).host or credential.base_url
+        openai, host = _library(), httpx.URL(credential.base_url).host or credential.base_url
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         try:
             async with asyncio.timeout(self._settings.timeout_s):
@@ -160,10 +182,11 @@ class OpenAIChatModel:
     async def close(self) -> None:
         """Close all connections."""
         self._clients = BoundedCache(0)
-        await self._http.aclose()
+        if self._http is not None:
+            await self._http.aclose()
 
     async def _adapted(self, credential: Credential, messages: list[dict[str, str]], formats: _Formats) -> Any:
-        place = (credential.base_url, credential.model)
+        openai, place = _library(), (credential.base_url, credential.model)
         without = self._rejected.get(place) or frozenset()
         while True:
             try:
@@ -190,23 +213,23 @@ class OpenAIChatModel:
             options["response_format"] = formats[response_format]
         headers: dict[str, Any] = dict(self._headers)
         if credential.api_key is None:
-            headers["Authorization"] = openai.Omit()
+            headers["Authorization"] = _library().Omit()
         create: Any = self._client(credential).chat.completions.create
         return await create(model=credential.model, messages=messages, extra_headers=headers, **options)
 
-    def _client(self, credential: Credential) -> openai.AsyncOpenAI:
+    def _client(self, credential: Credential) -> "openai.AsyncOpenAI":
         place = (credential.base_url, credential.api_key)
         client = self._clients.get(place)
         if client is None:
-            http: Any = self._http
+            openai = _library()
             client = openai.AsyncOpenAI(
                 base_url=credential.base_url,
                 api_key=credential.api_key or _KEYLESS,
                 # An organisation of this process's environment has nothing to do with the key that is used.
-                default_headers={"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()},  # type: ignore[dict-item]
+                default_headers={"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()},
                 timeout=self._settings.timeout_s,
                 max_retries=0,
-                http_client=http,
+                http_client=self._http,
             )
             self._clients.put(place, client)
         return client
@@ -228,7 +251,7 @@ def _wanted(formats: _Formats, without: frozenset[_Without]) -> _Without | None:
     return next((option for option in formats if option not in without), None)
 
 
-def _named(error: openai.APIStatusError, without: frozenset[_Without], formats: _Formats) -> _Without | None:
+def _named(error: "openai.APIStatusError", without: frozenset[_Without], formats: _Formats) -> _Without | None:
     """Which of the optional parameters the rejection names, if it is one that was sent. A rejection that names none is
     taken for one of the schema, which is the least known of them.
     """
@@ -245,7 +268,7 @@ def _named(error: openai.APIStatusError, without: frozenset[_Without], formats: 
     return sent_format if sent_format is _Without.SCHEMA else None
 
 
-def _status_error(error: openai.APIStatusError, host: str) -> ModelError:
+def _status_error(error: "openai.APIStatusError", host: str) -> ModelError:
     message = f"{host} answered the model call with status {error.status_code}; check the model's name and host"
     if error.status_code in _OF_WHAT_WAS_ASKED:
         return ModelError(message)

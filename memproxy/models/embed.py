@@ -1,4 +1,4 @@
-"""The embedder on a local ONNX model (through fastembed); `embed_remote` and `no_embedder` have the others."""
+"""The embedder on a local ONNX model (through fastembed); `embed_remote` and `embedding` have the others."""
 
 import asyncio
 import logging
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from memproxy.core.text import split_parts
-from memproxy.core.tokenvectors import MOST_TOKENS, pack
+from memproxy.core.vectors import MOST_TOKENS, pack
 from memproxy.errors import ConfigError, EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.batching import Batcher, QueryCache
-from memproxy.models.encoding import TEXT_BATCH, Encoder, Floats, Vectors
+from memproxy.models.embedding import TEXT_BATCH, Encoder, Floats, Vectors
 from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
 
 if TYPE_CHECKING:
-    from memproxy.models.precision import Questions
+    from memproxy.models.query_precision import Questions
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def load_local(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only
 
 
 def _for_questions(encoder: Encoder, settings: EmbeddingSettings, cache_dir: Path) -> "Questions":
-    from memproxy.models.precision import for_questions  # noqa: PLC0415 - the same
+    from memproxy.models.query_precision import for_questions  # noqa: PLC0415 - the same
 
     return for_questions(encoder, settings, cache_dir)
 
@@ -97,7 +97,7 @@ class FastembedEmbedder:
     ``start`` returns at once, also without network, where fastembed retries for 39 s. Until the model is there (and
     again ``retry_s`` after a failure) both calls raise `EmbedderUnavailable` at once. Queries that wait
     together are embedded together; the last ones are cached. ``precision`` says by which weights they are:
-    `models.precision.Questions`.
+    `models.query_precision.Questions`.
     """
 
     def __init__(

@@ -16,8 +16,7 @@ from memproxy.core.tokens import estimate
 from memproxy.errors import EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.batching import Batcher, QueryCache
-from memproxy.models.encoding import TEXT_BATCH, Vectors, unit
-from memproxy.models.plain import WithoutTokens
+from memproxy.models.embedding import TEXT_BATCH, Vectors, WithoutTokens, unit
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner

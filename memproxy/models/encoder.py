@@ -26,7 +26,7 @@ from fastembed.text.onnx_text_model import OnnxTextModel
 
 from memproxy.errors import EmbedderUnavailable
 from memproxy.logs import Seldom
-from memproxy.models.encoding import TEXT_BATCH, Encoder, Floats, unit
+from memproxy.models.embedding import TEXT_BATCH, Encoder, Floats, unit
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 

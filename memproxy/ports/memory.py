@@ -28,7 +28,7 @@ class Point(msgspec.Struct, kw_only=True):
 
     ``dense`` holds one vector per part of the text (long messages are split for the embedder and scored by their best
     part); empty when it is not embedded yet. ``bm25`` is always there. ``tokens`` are the vectors of its single tokens
-    (`core.tokenvectors`); empty when there are none.
+    (`core.vectors`); empty when there are none.
     """
 
     memory: Memory

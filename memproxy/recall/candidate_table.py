@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import fusion
-from memproxy.core.tokenvectors import similarities
+from memproxy.core.vectors import similarities
 from memproxy.ports import Candidate, HybridQuery
 from memproxy.recall.lazy import lazy
 from memproxy.recall.query import Query

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from memproxy.core.tokenvectors import similarities, unpack
+from memproxy.core.vectors import similarities, unpack
 from memproxy.recall.candidate_table import Array, CandidateTable
 
 MOST = 4

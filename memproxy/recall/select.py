@@ -80,14 +80,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             tiers=shares_of(recall.tiers),
         )
 
-    def up_to(self, limit: int) -> "Limits":
-        """With room for so many, if that is more."""
-        return msgspec.structs.replace(self, limit=max(limit, self.limit))
-
-    def for_stable(self, count: int) -> "Limits":
-        """For facts that nobody asked for: so many, whatever their score."""
-        return msgspec.structs.replace(self, floor=0.0, limit=count)
-
 
 class Judged(msgspec.Struct, frozen=True, gc=False):
     """One candidate and why it is left out; ``rejected`` None means it may be injected. Nothing of it refers back to

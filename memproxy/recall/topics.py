@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memproxy.core.memory import Kind
 from memproxy.core.telling import SURELY, telling
-from memproxy.core.tokenvectors import mean_direction
+from memproxy.core.vectors import mean_direction
 from memproxy.errors import EmbedderUnavailable
 from memproxy.ports import Candidate, Embedder
 from memproxy.recall.reading import Reading

@@ -23,9 +23,9 @@ from memproxy.core import gate
 from memproxy.core.block import session_nonce
 from memproxy.core.bounded import BoundedCache
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
+from memproxy.core.gate import OfferedTool
 from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.message_kinds import fitted
-from memproxy.core.offered_tools import OfferedTool
 from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
 from memproxy.core.receipt import Cited, Decided
 from memproxy.core.scope import Scope

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from memproxy.auth import ALLOWED_ORIGIN, Headers
-from memproxy.core.request_id import HEADER, new_request_id
+from memproxy.core.receipt import REQUEST_ID_HEADER, new_request_id
 from memproxy.errors import BodyTooLarge
 from memproxy.relay.intake import Intake, Share
 from memproxy.tasks import TaskOwner
@@ -166,7 +166,7 @@ class Request:
         sent = list(headers)
         if self.for_pages and not any(name.lower() == ALLOWED_ORIGIN for name, _ in sent):
             sent += self.for_pages
-        sent.append((HEADER, self.request_id.encode()))
+        sent.append((REQUEST_ID_HEADER, self.request_id.encode()))
         sent += self.memory_headers
         await self.send({"type": "http.response.start", "status": status, "headers": sent})
 

@@ -15,7 +15,7 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from memproxy.core.request_id import HEADER, new_request_id
+from memproxy.core.receipt import REQUEST_ID_HEADER, new_request_id
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +153,9 @@ class WatchedProtocol(HttpToolsProtocol):
             body, request_id = json.dumps({"error": error}).encode(), new_request_id()
             log.info("%s was no request: %s", request_id, message)
             head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n%b: %b\r\n\r\n"
-            self.transport.write(STATUS_LINE[status] + head % (len(body), HEADER, request_id.encode()) + body)
+            self.transport.write(
+                STATUS_LINE[status] + head % (len(body), REQUEST_ID_HEADER, request_id.encode()) + body
+            )
         self.transport.close()
 
     def _owes(self, *, body: bool) -> None:

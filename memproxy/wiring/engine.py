@@ -13,11 +13,11 @@ from memproxy.learn.budget import TokenMeter
 from memproxy.learn.extract import load_prompt
 from memproxy.learn.tally import QuestionTally
 from memproxy.learn.worker import Worker
-from memproxy.models.chat_when_asked import ChatModelWhenAsked
+from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of
 from memproxy.models.embed import FastembedEmbedder, load_local
+from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import ChatModel, Clock, Embedder, RebuildableStore, Reranker
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import LATE, configured
@@ -134,7 +134,7 @@ def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Ro
     models: list[ChatModel] = []
 
     def model(source: str, role: ModelSettings, timeout_s: float) -> TenantModel:
-        chat = ChatModelWhenAsked(role, role=source)
+        chat = OpenAIChatModel(role, role=source)
         models.append(chat)
         return TenantModel(chat, access, role, source=source, timeout_s=min(timeout_s, role.timeout_s), meter=meter)
 
@@ -176,8 +176,8 @@ def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Pat
         rewriter=roles.rewriter,
         reranker=roles.reranker,
     )
-    model = ChatModelWhenAsked(settings.models.extract)
-    judge = ChatModelWhenAsked(settings.models.judge) if settings.learn.judge == "llm" else None
+    model = OpenAIChatModel(settings.models.extract)
+    judge = OpenAIChatModel(settings.models.judge) if settings.learn.judge == "llm" else None
     worker = Worker(
         settings=settings,
         state=state,

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from memproxy.core.packing import packed
-from memproxy.core.tokenvectors import pack
 from memproxy.core.transfer import MOST_TOKEN_BYTES
+from memproxy.core.vectors import pack, packed
+from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.no_embedder import NoEmbedder
 from tests.api.test_transfer import export, lines, memory, read, take
 from tests.support.engine import DIMENSION, Api
 

@@ -31,14 +31,13 @@ from rich.table import Table
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import RecallRequest
 from memproxy.core.scope import Scope
-from memproxy.core.tokenvectors import pack
+from memproxy.core.vectors import pack
 from memproxy.evals.memory import temporary_folder
 from memproxy.evals.output import progress
 from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.models.encoding import Floats
+from memproxy.models.embedding import Floats, NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder, HybridQuery, Passage, Point, Question
 from memproxy.recall.documents import bm25_text
 from memproxy.recall.pipeline import Recall

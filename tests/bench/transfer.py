@@ -29,8 +29,8 @@ import numpy as np
 from rich.console import Console
 
 from memproxy.commands import transfer
-from memproxy.core.packing import packed
 from memproxy.core.transfer import Header, line
+from memproxy.core.vectors import packed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 

@@ -37,7 +37,7 @@ def named(text: str) -> dict[str, str]:
         ("Suggest 3 books. Compare 2 Hotels.", {"Hotels": "item"}),
         (
             "Visit Paris\n- Compare Lisbon with Porto\n2) Book a room",
-            {"Paris": "place", "Lisbon": "place", "Porto": "person"},
+            {"Paris": "place", "Lisbon": "item", "Porto": "person"},
         ),
         ("## Plan\n**Explore** the coast. “Enjoy it!”", {}),
         (

@@ -1,7 +1,6 @@
 import pytest
 
-from memproxy.core.gate import Verdict, judge
-from memproxy.core.offered_tools import MAX_TOOLS, OfferedTool
+from memproxy.core.gate import MAX_TOOLS, OfferedTool, Verdict, judge
 
 SKIP = frozenset({"greeting", "smalltalk", "tool", "fact"})
 TOOLS = [

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.packing import checked, length_of, packed, unpacked
+from memproxy.core.vectors import checked, length_of, packed, unpacked
 
 FLOATS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=50)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.memory import Trust
-from memproxy.core.telling import LEAST, about_questions, only_asks, telling, tells_nothing
+from memproxy.core.telling import LEAST, only_asks, telling, tells_nothing
 from tests.fitting.telling import figures, read
 from tests.recall.making import fact, turn
 
@@ -68,8 +68,3 @@ def test_odd_texts_can_be_read(text: str) -> None:
 
 def test_the_end_of_a_long_message_is_read_too() -> None:
     assert telling("? " * 10_000 + "My dog Biscuit is a beagle.") >= LEAST
-
-
-@pytest.mark.parametrize(("query", "asked"), [("What did I ask you about work?", True), ("Where do I work?", False)])
-def test_who_asks_for_questions_gets_them(query: str, asked: bool) -> None:
-    assert about_questions(query) is asked

@@ -15,7 +15,7 @@ from memproxy.errors import ConfigError
 from memproxy.evals import extraction
 from memproxy.evals.dialogues import Dialogue, Ended, Judged, Stored
 from memproxy.evals.extraction import Options, of_group
-from memproxy.models.no_embedder import NoEmbedder
+from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import ChatModel, Credential, ModelReply
 from tests.evals.test_extraction import OWN
 

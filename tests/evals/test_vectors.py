@@ -5,8 +5,7 @@ import pytest
 
 from memproxy.errors import ConfigError
 from memproxy.evals.vectors import CachedEmbedder, VectorCache, until_ready
-from memproxy.models.no_embedder import NoEmbedder
-from memproxy.models.plain import WithoutTokens
+from memproxy.models.embedding import NoEmbedder, WithoutTokens
 from memproxy.ports import Passage
 
 

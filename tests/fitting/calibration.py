@@ -35,8 +35,8 @@ import numpy as np
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.telling import only_asks
-from memproxy.core.tokenvectors import pack
 from memproxy.core.turn import Message, make_turns
+from memproxy.core.vectors import pack
 from memproxy.evals import locomo
 from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder

@@ -25,8 +25,8 @@ from memproxy.learn.extract import EXTRACT_MARK
 from memproxy.learn.summary import SUMMARY_MARK
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.embedding import WithoutTokens
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.plain import WithoutTokens
 from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
 from memproxy.settings import LearnSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore

@@ -14,9 +14,8 @@ from memproxy.errors import EmbedderUnavailable
 from memproxy.models.batching import QueryCache
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embed_remote import OpenAIEmbedder
+from memproxy.models.embedding import Encoder, NoEmbedder
 from memproxy.models.encoder import load_fastembed
-from memproxy.models.encoding import Encoder
-from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 from tests.recall.waiting import until_ready

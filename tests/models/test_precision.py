@@ -9,12 +9,11 @@ from onnx import helper, numpy_helper
 from onnxruntime import InferenceSession  # type: ignore[import-untyped]
 
 from memproxy.errors import EmbedderUnavailable
-from memproxy.models import precision
+from memproxy.models import query_precision
 from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.embedding import Encoder
 from memproxy.models.encoder import load_fastembed
-from memproxy.models.encoding import Encoder
-from memproxy.models.precision import for_questions
-from memproxy.models.quantise import BLOCK, in_blocks, quantised
+from memproxy.models.query_precision import BLOCK, for_questions, in_blocks, quantised
 from memproxy.settings import EmbeddingSettings
 from tests.recall.waiting import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
@@ -151,7 +150,6 @@ def test_a_copy_that_cannot_be_kept_leaves_the_model_and_is_told(
 def test_without_onnx_the_model_itself_is_asked(
     tmp_path: Path, model: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "memproxy.models.quantise")
     monkeypatch.setitem(sys.modules, "onnx", None)
     made = for_questions(model, settings(), tmp_path)
     assert made.encode is model
@@ -178,5 +176,5 @@ def test_a_copy_that_says_something_else_is_not_used(tmp_path: Path, model: Enco
 def test_a_model_too_large_to_copy_serves_as_it_is(
     tmp_path: Path, model: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(query_precision, "MOST_BYTES", 1_000_000)
     assert "larger than 1 MB" in for_questions(model, settings(), tmp_path).precision

@@ -7,11 +7,11 @@ import pytest
 from fastembed import TextEmbedding
 
 from memproxy.core.text import split_parts
-from memproxy.core.tokenvectors import similarities
+from memproxy.core.vectors import similarities
 from memproxy.models.batching import QueryCache
 from memproxy.models.embed import FastembedEmbedder
+from memproxy.models.embedding import TEXT_BATCH, unit
 from memproxy.models.encoder import load_fastembed
-from memproxy.models.encoding import TEXT_BATCH, unit
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings, Settings
 from memproxy.wiring.engine import make_embedder

@@ -10,8 +10,8 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import RecallLimits, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable
+from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Embedder, Passage, Point
 from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.recall.pipeline import Recall

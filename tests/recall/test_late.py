@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from memproxy.core.memory import Memory, Trust
-from memproxy.core.tokenvectors import Vectors, pack
+from memproxy.core.vectors import Vectors, pack
+from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import Candidate, HybridQuery, Passage, Question
 from memproxy.recall.query import Query
 from memproxy.recall.ranking import Ranker, Scored

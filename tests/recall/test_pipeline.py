@@ -9,7 +9,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.errors import StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.models.no_embedder import NoEmbedder
+from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore

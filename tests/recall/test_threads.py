@@ -10,7 +10,7 @@ import pytest
 TASKS = Path("/proc/self/task")
 MULTIPLIED = """
 import os
-import memproxy.core.tokenvectors as vectors
+import memproxy.core.vectors as vectors
 import numpy as np
 some = np.ones((512, 384), np.float32)
 some @ some.T

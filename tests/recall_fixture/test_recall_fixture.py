@@ -15,7 +15,7 @@ from memproxy.evals.retrieval import run
 from memproxy.evals.scoring import Outcome, Sample
 from memproxy.evals.vectors import until_ready
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.models.no_embedder import NoEmbedder
+from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings, Settings
 from tests.recall_fixture.cases import fixture

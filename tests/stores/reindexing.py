@@ -10,8 +10,8 @@ from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.reindex import Reindexer
 from memproxy.learn.vectors import adjacency, turn_key
+from memproxy.models.embedding import WithoutTokens
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.plain import WithoutTokens
 from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, Point, RebuildableStore
 from memproxy.recall.documents import bm25_text, dense_text
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, memory, turn

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memproxy.core.tokenvectors import pack
+from memproxy.core.vectors import pack
 from memproxy.errors import EmbedderUnavailable
 from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, Passage, Point
 from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found

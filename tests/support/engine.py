@@ -20,8 +20,8 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.models.no_embedder import NoEmbedder
 from memproxy.ports import MemoryStore, RebuildableStore
 from memproxy.recall.pipeline import Recall
 from memproxy.serve.server import Server

@@ -1,4 +1,5 @@
-"""The vectors of a text's tokens, packed small, and how near a question's tokens are to them (late interaction).
+"""Vectors as bytes: those of a text's tokens, packed small, and how near a question's tokens are to them (late
+interaction); and whole vectors, as the lines of an export (`core.transfer`) hold them: little-endian 32-bit floats.
 
 A text's one vector is the mean of its tokens', in which a single matching word drowns. Late interaction keeps the
 tokens: for each token of the question the most similar token of the text counts (MaxSim; Khattab and Zaharia, 2020).
@@ -9,6 +10,7 @@ that costs in recall is said in docs/recall.md.
 Packed: the format (one byte), the numbers of a vector (two bytes, little endian), then each token's bits.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -16,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
+
+_FLOAT_BYTES = 4
 
 MOST_TOKENS = 128
 """Tokens of one text that are kept and compared, the first: 6 KiB with 384 numbers each. In a longer text something is
@@ -131,3 +135,36 @@ def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:
 
 def _width(numbers: int) -> int:
     return -(-numbers // 8)
+
+
+def packed(vector: Sequence[float]) -> bytes:
+    """A vector as the file holds it (its JSON as base64)."""
+    return np.asarray(vector, dtype="<f4").tobytes()
+
+
+def unpacked(packed_bytes: bytes) -> list[float]:
+    """Read what `packed` wrote, or what was `checked` when it came in."""
+    numbers: list[float] = np.frombuffer(packed_bytes, dtype="<f4").tolist()
+    return numbers
+
+
+def checked(packed_bytes: bytes) -> NDArray[np.float32]:
+    """The numbers that these bytes pack.
+
+    Raises:
+        ValueError: they are not whole 32-bit floats, or one that is not finite is among them.
+    """
+    if len(packed_bytes) % _FLOAT_BYTES:
+        raise ValueError("must hold 32-bit floats")
+    numbers = np.frombuffer(packed_bytes, dtype="<f4")
+    # no sum of so few 32-bit numbers leaves the range of 64-bit ones, and what is not finite stays in it
+    with np.errstate(invalid="ignore"):  # a signalling NaN raises the processor's flag on its way; it is refused below
+        total = np.add.reduce(numbers, dtype=np.float64)
+    if not math.isfinite(total):
+        raise ValueError("must hold finite numbers")
+    return numbers
+
+
+def length_of(packed_bytes: bytes) -> int:
+    """How many numbers a packed vector holds."""
+    return len(packed_bytes) // _FLOAT_BYTES

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.tokenvectors import MOST_TOKENS, Vectors, pack, similarities
+from memproxy.core.vectors import MOST_TOKENS, Vectors, pack, similarities
 
 WIDTHS = st.sampled_from([8, 24, 61, 384])
 
