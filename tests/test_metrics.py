@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from memproxy.core.facts import Operation
 from memproxy.core.message_kinds import KINDS, OWN
 from memproxy.core.retention import EXPIRED, OVER_LIMIT
-from memproxy.core.supersede import Operation
+from memproxy.learn.acknowledge import _REASONS
 from memproxy.learn.budget import SOURCES
-from memproxy.learn.endings import _REASONS
 from memproxy.metrics import KNOWN, Metrics, render
 from memproxy.relay.decide import DEGRADED
 

@@ -11,14 +11,14 @@ from functools import cache, partial
 import pytest
 
 from memproxy.core.block import quote, shown_texts, strip_blocks
+from memproxy.core.facts import orders
 from memproxy.core.forget_all import order_in
 from memproxy.core.gate import is_vague, judge
 from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.redact import KINDS, redact
-from memproxy.core.retract import orders
 from memproxy.core.text import embedder_tokens, key_terms, sentences, spaced, split_parts
 from memproxy.core.timerange import spans
-from memproxy.learn.decode import values
+from memproxy.learn.parse import values
 from memproxy.learn.planted import is_request, planting, plants, unquoted
 from memproxy.learn.rules import statements
 from memproxy.recall.query import parts_of

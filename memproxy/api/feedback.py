@@ -15,8 +15,8 @@ from memproxy.core.memory import Kind, Memory, Source
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.redact import redact
-from memproxy.core.reworded import terms
 from memproxy.core.scope import Scope
+from memproxy.core.similar import terms
 from memproxy.core.slots import numbers
 from memproxy.errors import Conflict, NotFound, RequestError
 from memproxy.learn.outdated import PREDICATE as SUMMARY

@@ -13,14 +13,14 @@ from memproxy.api.fields import Content, FactKind, Id, Label, Labels, Metadata, 
 from memproxy.api.models import Body, ChangedMemory, ListQuery, OneShownQuery, Shown, ShownMemory
 from memproxy.api.palace import in_palace
 from memproxy.api.versions import expected, tagged
-from memproxy.core.correct import following
+from memproxy.core.facts import following
 from memproxy.core.feedback import FEEDBACK
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.protocol import Identity, PlanBody
 from memproxy.core.redact import redact_memory
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, NotFound, RequestError, StoreUnavailable
-from memproxy.learn.guard import marked_anew, marked_unless_own
+from memproxy.learn.planted import marked_anew, marked_unless_own
 from memproxy.learn.vectors import merged
 from memproxy.retention.leftovers import leave_empty_places
 

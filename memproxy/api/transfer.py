@@ -22,7 +22,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.transfer import MEDIA_TYPE, GivenVectors, Header, PalaceRow, line, vector_key
 from memproxy.core.vectors import length_of, packed
 from memproxy.errors import RequestError
-from memproxy.learn.guard import marked_unless_own
+from memproxy.learn.planted import marked_unless_own
 from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage
 
 EXPORT_PAGE = 200

@@ -35,7 +35,7 @@ from memproxy.engine.readiness import LOADING, REFUSED, Readiness
 from memproxy.engine.receipts import ReceiptKeeper
 from memproxy.errors import ConfigError, MemoryUnavailable, MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
-from memproxy.learn.tally import QuestionTally
+from memproxy.learn.budget import QuestionTally
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
 from memproxy.ports import (

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from memproxy.learn.locks import Owner
+from memproxy.learn.flush import Owner
 
 Result = TypeVar("Result")
 

@@ -1,12 +1,21 @@
-"""What an extraction reads and nominates, whoever makes it: a model or the rules of ``learn.mode: verbatim``."""
+"""What an extraction reads and nominates, whoever makes it (a model or the rules of ``learn.mode: verbatim``), the JSON
+schema of a model's answer, and the memory that a candidate would become.
+"""
 
 import enum
+import uuid
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
+from memproxy.core.block import strip_blocks
+from memproxy.core.facts import RECONCILED_AT, SAID
+from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Relation
+from memproxy.core.scope import Scope
+from memproxy.core.slots import OFFERED, OTHER, slot_name, stance_of
 
 
 class Intent(enum.StrEnum):
@@ -88,3 +97,110 @@ class Read(msgspec.Struct, frozen=True):
 
     kept: list[Grounded]
     rejected: list[Rejected]
+
+
+_UNQUOTED_ROLES = frozenset({"system", "developer"})
+
+
+def is_read(turn: Memory) -> bool:
+    """Whether the extractor sees this turn: no instructions to the assistant, nothing that the user ordered to forget,
+    and something left without its block.
+    """
+    if turn.metadata.get("role") in _UNQUOTED_ROLES or is_all_forgotten(turn.metadata):
+        return False
+    return bool(strip_blocks(turn.content).strip())
+
+
+_INTENTS = (Intent.STATE, Intent.CORRECT, Intent.FORGET)
+"""What a model may say; the order to forget everything is read by code."""
+
+_TEXT = {"type": "string"}
+_MAYBE = {"type": ["string", "null"]}
+_TEXTS = {"type": "array", "items": _TEXT}
+_SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+_RELATION = _object(
+    {"subject": _TEXT, "predicate": _TEXT, "object": _TEXT, "valid_from": _MAYBE, "valid_to": _MAYBE},
+    ["subject", "predicate", "object"],
+)
+_CANDIDATE = _object(
+    {
+        "intent": {"type": "string", "enum": [intent.value for intent in _INTENTS]},
+        "kind": {"type": "string", "enum": ["semantic", "procedural", "episodic"]},
+        "content": _TEXT,
+        "subject": _MAYBE,
+        "predicate": {"type": ["string", "null"], "enum": [*OFFERED, OTHER, None]},
+        "other_predicate": _MAYBE,
+        "object": _MAYBE,
+        "aspect": _MAYBE,
+        "stance": {"type": ["string", "null"], "enum": ["positive", "negative", "mixed", "neutral", None]},
+        "replaces": _MAYBE,
+        "category": _MAYBE,
+        "tags": _TEXTS,
+        "entities": _TEXTS,
+        "relations": {"type": "array", "items": _RELATION},
+        "valid_from": _MAYBE,
+        "valid_to": _MAYBE,
+        "confidence": _SHARE,
+        "importance": _SHARE,
+        "evidence": _TEXT,
+    },
+    ["content", "evidence"],
+)
+
+ANSWER_SCHEMA: dict[str, Any] = _object({"candidates": {"type": "array", "items": _CANDIDATE}}, ["candidates"])
+"""One object with the list ``candidates``, each as `candidates.Extracted` (quotes as one text)."""
+
+
+def memory_of(grounded: Grounded, scope: Scope, *, now: datetime, extractor: str) -> Memory:
+    """The memory that a candidate would become, under a new id. What says no beginning holds since it was said."""
+    candidate, turn = grounded.candidate, grounded.turn
+    begins = candidate.valid_from or turn.created_at
+    memory = Memory(
+        id=str(uuid.uuid4()),
+        tenant=scope.tenant,
+        user_id=scope.user,
+        project_id=scope.project,
+        agent_id=scope.agent,
+        session_id=scope.session,
+        kind=candidate.kind,
+        content=candidate.content,
+        category=candidate.category,
+        tags=list(candidate.tags),
+        entities=list(candidate.entities),
+        subject=candidate.subject,
+        predicate=candidate.predicate,
+        object=candidate.object,
+        aspect=candidate.aspect,
+        stance=candidate.stance or stance_of(candidate.predicate),
+        confidence=candidate.confidence,
+        importance=candidate.importance,
+        trust=turn.trust,
+        quarantined=grounded.quarantined,
+        source=turn.source,
+        turn_ids=[turn.id],
+        relations=_relations(candidate, begins),
+        created_at=now,
+        updated_at=now,
+        valid_from=begins,
+        valid_to=candidate.valid_to,
+        metadata={SAID: turn.created_at.isoformat(), "extractor": extractor, RECONCILED_AT: now.isoformat()}
+        | ({"evidence": candidate.evidence[0]} if candidate.evidence else {}),
+    )
+    return msgspec.structs.replace(memory, slot=slot_name(memory))
+
+
+def _relations(candidate: Extracted, begins: datetime) -> list[Relation]:
+    """Its edges: those it names, else its own triple; each holds as long as it does, unless it says otherwise."""
+    named = list(candidate.relations)
+    if not named and candidate.subject and candidate.predicate and candidate.object:
+        named = [Relation(subject=candidate.subject, predicate=candidate.predicate, object=candidate.object)]
+    return [
+        msgspec.structs.replace(one, valid_from=one.valid_from or begins, valid_to=one.valid_to or candidate.valid_to)
+        for one in named
+    ]

@@ -1,4 +1,4 @@
-"""Extraction: a window of a conversation goes to a chat model, grounded candidates come back.
+"""Extract: a window of a session's turns goes to a chat model, or to the rules; grounded candidates come back.
 
 The messages are quoted as data, one JSON object per line; the model nominates, code checks: every candidate must quote
 words that a message of the window really holds, and takes its trust from whoever said it.
@@ -6,24 +6,128 @@ words that a message of the window really holds, and takes its trust from whoeve
 
 import asyncio
 import json
+import math
 from collections.abc import Container, Sequence
+from datetime import datetime
 from importlib import resources
 from pathlib import Path
 
 import msgspec
 
 from memproxy.core.block import quote, strip_blocks
-from memproxy.core.forget_all import is_all_forgotten
-from memproxy.core.memory import Memory
-from memproxy.core.predicates import OFFERED, OTHER
-from memproxy.errors import ConfigError, ModelUnreadable
-from memproxy.learn.admission import Admission
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import LearnBody
+from memproxy.core.scope import Scope
+from memproxy.core.slots import OFFERED, OTHER
+from memproxy.core.turn import in_order
+from memproxy.errors import ConfigError, ModelRefused, ModelUnreadable
+from memproxy.learn import rules
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.admission import Admission, hold_nothing
 from memproxy.learn.budget import TokenMeter
-from memproxy.learn.candidates import Extracted, Read, Window
+from memproxy.learn.candidates import ANSWER_SCHEMA, Extracted, Read, Window, is_read
+from memproxy.learn.forget_everything import heeded
+from memproxy.learn.model_outages import ModelOutages
+from memproxy.learn.outdated import PREDICATE
 from memproxy.learn.parse import parse
-from memproxy.learn.schema import ANSWER_SCHEMA
+from memproxy.learn.pending import as_before, changed_by
+from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
-from memproxy.ports import ChatModel, Credential
+from memproxy.ports import (
+    Candidate,
+    ChatModel,
+    Clock,
+    Credential,
+    HybridQuery,
+    LexicalEncoder,
+    MemoryFilter,
+    MemoryStore,
+)
+from memproxy.settings import ModelSettings
+
+_PAGE = 200
+_SLACK = 2
+"""Turns before the new ones that are read as new too: an exchange that came while the row was made is not missed, and
+what is read twice changes nothing.
+"""
+
+
+class Windows:
+    """Reads a session's turns and cuts them.
+
+    Args:
+        most: ``learn.window_turns``, turns of one window. A longer conversation has at most two thirds of them new in
+            each, the rest are those before (10 and 5 of 15).
+    """
+
+    def __init__(self, store: MemoryStore, most: int) -> None:
+        self._store = store
+        self.most = most
+
+    async def unlearned(self, scope: Scope, count: int, until: datetime | None) -> list[Window]:
+        """The last ``count`` turns of those said until then, all of them new, in whatever project and agent."""
+        unlearned = count + _SLACK
+        turns = await self.turns(scope.at(None, None), unlearned + self.most, until)
+        return of_places(turns, first=max(0, len(turns) - unlearned), most=self.most)
+
+    async def whole(self, scope: Scope, until: datetime | None) -> list[Window]:
+        """The session from its beginning, in whatever project and agent."""
+        return of_places(await self.turns(scope.at(None, None), None, until), first=0, most=self.most)
+
+    async def turns(self, scope: Scope, count: int | None, until: datetime | None) -> list[Memory]:
+        """The last ``count`` turns of the session (None: all) said until then, in order.
+
+        Raises:
+            StoreUnavailable: they could not be read.
+        """
+        sessions = (scope.session,) if scope.session is not None else ()
+        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=sessions)
+        found: list[Memory] = []
+        cursor = None
+        while count is None or len(found) < count:
+            page = await self._store.page(scope, where, limit=_PAGE, cursor=cursor)
+            found += [turn for turn in page.memories if until is None or turn.created_at <= until]
+            if (cursor := page.next_cursor) is None:
+                break
+        return in_order(found)[-count:] if count is not None else in_order(found)
+
+
+def said_where(scope: Scope, turn: Memory) -> Scope:
+    """The scope with the project and agent that a turn was said to: what is learned from it belongs there."""
+    return scope.at(turn.project_id, turn.agent_id)
+
+
+def is_seen(scope: Scope, turn: Memory) -> bool:
+    """Whether what is learned in the scope's project and agent may draw on a turn: it is theirs, or of none."""
+    return turn.project_id in {None, scope.project} and turn.agent_id in {None, scope.agent}
+
+
+def of_places(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]:
+    """The windows of each project and agent that the turns from ``first`` on were said to, those said first first."""
+    windows = []
+    for place in dict.fromkeys((turn.project_id, turn.agent_id) for turn in turns[first:]):
+        new = {turn.id for turn in turns[first:] if (turn.project_id, turn.agent_id) == place}
+        seen = [turn for turn in turns if turn.project_id in {None, place[0]} and turn.agent_id in {None, place[1]}]
+        begins = next(position for position, turn in enumerate(seen) if turn.id in new)
+        windows += [
+            Window(turns=window.turns, new_ids=window.new_ids & new)
+            for window in cut(seen, first=begins, most=most)
+            if not new.isdisjoint(window.new_ids)
+        ]
+    return windows
+
+
+def cut(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]:
+    """The turns from ``first`` on in windows of at most ``most`` turns, evenly long, each after some before it."""
+    count = len(turns) - first
+    size = count if count <= most else math.ceil(count / math.ceil(count / max(1, most * 2 // 3)))
+    windows = []
+    for start in range(first, len(turns), max(1, size)):
+        new = turns[start : start + size]
+        lead = turns[max(0, start - (most - len(new))) : start]
+        windows.append(Window(turns=[*lead, *new], new_ids=frozenset(turn.id for turn in new)))
+    return windows
+
 
 EXTRACT_MARK = "You extract long-term memories"
 """How the built-in prompt begins; scripted models recognise an extraction by it."""
@@ -32,7 +136,6 @@ _PROMPT = "extract.md"
 _MOST_MESSAGE = 6_000
 _MOST_KNOWN = 500
 _MOST_NAMED = 100
-_UNQUOTED_ROLES = frozenset({"system", "developer"})
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -93,15 +196,6 @@ def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None =
             of = {"conversation": sessions.index(turn.session_id) + 1} if len(sessions) > 1 else {}
             lines.append(_line(of | _quoted(turn, new_ids)))
     return lines
-
-
-def is_read(turn: Memory) -> bool:
-    """Whether the extractor sees this turn: no instructions to the assistant, nothing that the user ordered to forget,
-    and something left without its block.
-    """
-    if turn.metadata.get("role") in _UNQUOTED_ROLES or is_all_forgotten(turn.metadata):
-        return False
-    return bool(strip_blocks(turn.content).strip())
 
 
 def _quoted(turn: Memory, new_ids: Container[str] | None) -> dict[str, object]:
@@ -178,3 +272,130 @@ def _read(text: str) -> list[Extracted]:
         raise
     rejected.labels(reason="empty").inc(answer.dropped)
     return answer.candidates
+
+
+_FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC, Kind.REFLECTIVE)
+_KNOWN = 12
+_LATEST = 24
+"""Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
+
+_QUERY = 2_000
+
+
+class Reader:
+    """Reads windows by a model, or with ``verbatim`` by the rules (``learn.mode``)."""
+
+    def __init__(
+        self,
+        *,
+        role: ModelSettings,
+        store: MemoryStore,
+        lexical: LexicalEncoder,
+        vectors: Vectors,
+        extractor: Extractor,
+        admission: Admission,
+        verbatim: bool,
+        access: ModelAccess,
+        outages: ModelOutages,
+        clock: Clock,
+    ) -> None:
+        self._role = role
+        self._store = store
+        self._lexical = lexical
+        self._vectors = vectors
+        self._extractor = extractor
+        self._admission = admission
+        self._verbatim = verbatim
+        self._access = access
+        self._outages = outages
+        self._clock = clock
+
+    @property
+    def version(self) -> str:
+        """Who nominates; memories note it."""
+        return rules.VERSION if self._verbatim else self._extractor.prompt.version
+
+    async def read(self, scope: Scope, body: LearnBody, window: Window) -> Read:
+        """What the window comes to.
+
+        Raises:
+            ModelRefused, BudgetSpent, ModelError: of the model; the rules need none.
+            StoreUnavailable, StateUnavailable: try again later.
+        """
+        window, order = heeded(msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)]))
+        found = await self._nominated(scope, body, window, is_new=order is not None)
+        return found if order is None else msgspec.structs.replace(found, kept=[order, *found.kept])
+
+    async def _nominated(self, scope: Scope, body: LearnBody, window: Window, *, is_new: bool) -> Read:
+        """What a model or the rules make of it; ``is_new``: nothing is known of the user (any more)."""
+        if not self._verbatim and hold_nothing(window.turns, window.new_ids):
+            metrics().extractions_skipped.labels(reason="idle").inc()
+            return Read([], [])
+        if not is_new:
+            pending = await self._pending(scope, window)
+            related = [one for one in await self._related(scope, window) if one.id not in pending]
+            window = msgspec.structs.replace(window, known=[*pending.values(), *related])
+        if self._verbatim:
+            return self._admission.of_rules(await asyncio.to_thread(rules.extract, _plain(window)))
+        credential = self.credential(scope, body)
+        if credential is None:
+            raise ModelRefused(
+                "no key (or model) is known for extraction: the tenant made no request since the start. Its next one "
+                "brings it; or set models.extract.api_key or upstream.api_key (and models.extract.model)"
+            )
+        return await self._extractor.extract(scope.tenant, credential, window)
+
+    def require_model(self, scope: Scope, body: LearnBody) -> None:
+        """Return when the tenant's model may be asked now, as far as is known.
+
+        Raises:
+            ModelAwaited: it is left alone for a while, because it did not answer.
+        """
+        if (credential := self.credential(scope, body)) is not None:
+            self._outages.require(credential)
+
+    def credential(self, scope: Scope, body: LearnBody) -> Credential | None:
+        """How the tenant's model is called; None while that is not known, and where no model is asked."""
+        return None if self._verbatim else self._access.credential(scope.tenant, self._role, body.model)
+
+    async def _pending(self, scope: Scope, window: Window) -> dict[str, Memory]:
+        """The facts, by id, that a new message of the window ended by rules, as they were: whoever reads the message
+        sees what it is about.
+        """
+        changed = changed_by([turn for turn in window.turns if turn.id in window.new_ids])
+        stored = await self._store.get(scope, list(changed)) if changed else {}
+        before = {name: as_before(memory, changed[name]) for name, memory in stored.items() if name in changed}
+        return {name: memory for name, memory in before.items() if memory.active}
+
+    async def _related(self, scope: Scope, window: Window) -> list[Memory]:
+        """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""
+        said = [turn.content for turn in window.turns if turn.id in window.new_ids]
+        text = "\n".join(said)[-_QUERY:]
+        vector = (await self._vectors.statement_vectors([text], scope.tenant))[0]
+        where = MemoryFilter(kinds=_FACTS, active=True, now=self._clock.now())
+        words = self._lexical.encode_query(text)
+        query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
+        found = sorted(await self._store.search(scope, query), key=_nearness, reverse=True)
+        # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
+        stated = [candidate.memory for candidate in found if candidate.memory.predicate != PREDICATE][:_KNOWN]
+        if not self._verbatim and len(stated) == _KNOWN:
+            return stated
+        latest = await self._latest(scope, where, stated)
+        return stated + (latest if self._verbatim else latest[: _KNOWN - len(stated)])
+
+    async def _latest(self, scope: Scope, where: MemoryFilter, found: Sequence[Memory]) -> list[Memory]:
+        """What was learned last: a change ("I sold it", "I switched to Figma") need not name what it ends."""
+        owner = Scope(tenant=scope.tenant, user=scope.user, project=scope.project, agent=scope.agent)
+        page = await self._store.page(owner, where, limit=_LATEST)
+        known = {memory.id for memory in found}
+        return [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
+
+
+def _plain(window: Window) -> Window:
+    """The window as the rules see it: what an extractor would be shown, without injected blocks."""
+    turns = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
+    return msgspec.structs.replace(window, turns=turns)
+
+
+def _nearness(candidate: Candidate) -> tuple[float, float]:
+    return (candidate.bm25 or 0.0, candidate.cosine or 0.0)

@@ -12,17 +12,16 @@ from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
 from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, StoreUnavailable
+from memproxy.learn.api_plan import written
 from memproxy.learn.apply import Applier
 from memproxy.learn.erasure import Erasure, Gone
-from memproxy.learn.guard import marked
-from memproxy.learn.locks import OwnerLocks
-from memproxy.learn.orders import order_of
+from memproxy.learn.flush import OwnerLocks, Writes
+from memproxy.learn.forget_everything import order_of
 from memproxy.learn.palace import Palace
 from memproxy.learn.pending import Marks, Pending
-from memproxy.learn.reconcile import Planned, Reconciler
+from memproxy.learn.plan import Planned, Reconciler
+from memproxy.learn.planted import marked
 from memproxy.learn.vectors import Vectors, adjacency, turn_key
-from memproxy.learn.writes import Writes
-from memproxy.learn.written import written
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalKind, JournalRow, LexicalEncoder, MemoryFilter, MemoryStore, StateStore
 

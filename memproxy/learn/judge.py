@@ -10,11 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from memproxy.core.block import quote
-from memproxy.core.chain import begins, is_older
+from memproxy.core.facts import Bands, Decision, Operation, begins, in_gray_zone, is_older, may_replace, trusted_enough
 from memproxy.core.memory import Memory
 from memproxy.core.similar import Neighbour
 from memproxy.core.slots import same_value, slot_value
-from memproxy.core.supersede import Bands, Decision, Operation, in_gray_zone, may_replace, trusted_enough
 from memproxy.errors import ModelError, ModelRefused
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter

@@ -10,31 +10,28 @@ from time import perf_counter
 
 import msgspec
 
+from memproxy.core.facts import Operation
 from memproxy.core.memory import Memory, Trust
 from memproxy.core.palace import USER, subject_name
 from memproxy.core.protocol import LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
-from memproxy.core.supersede import Operation
 from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
-from memproxy.learn.apply import Applier
+from memproxy.learn.admission import hold_nothing
+from memproxy.learn.apply import Applier, Meanwhile
 from memproxy.learn.background import Background
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
-from memproxy.learn.idle_turns import hold_nothing
+from memproxy.learn.extract import Reader, Windows, is_seen, said_where
+from memproxy.learn.flush import Owner, OwnerLocks, Writes
+from memproxy.learn.forget_everything import heeded, without_covered
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
-from memproxy.learn.locks import Owner, OwnerLocks
-from memproxy.learn.meanwhile import Meanwhile
-from memproxy.learn.orders import heeded, without_covered
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
 from memproxy.learn.pending import changed_by
-from memproxy.learn.reading import Reader
-from memproxy.learn.reconcile import Planned, Reconciler
+from memproxy.learn.plan import Planned, Reconciler
 from memproxy.learn.summary import Summariser, Summary, still_so
-from memproxy.learn.windows import Windows, is_seen, said_where
-from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalRow, MemoryStore, StateStore
 

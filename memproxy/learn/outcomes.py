@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from memproxy.core.facts import Decision, Operation
 from memproxy.core.memory import Memory
 from memproxy.core.receipt import Outcome
-from memproxy.core.supersede import Decision, Operation
 from memproxy.learn.candidates import Read, Window
 
 _SHOWN = 120

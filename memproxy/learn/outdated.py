@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.chain import RETRACTED_BY
+from memproxy.core.facts import RETRACTED_BY
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.similar import repeats
 from memproxy.core.text import sentences
-from memproxy.learn.known import Known
+from memproxy.learn.plan_view import Known
 from memproxy.ports import MemoryFilter, MemoryStore
 
 PREDICATE = "had conversation"

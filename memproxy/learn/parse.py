@@ -4,18 +4,223 @@ Tolerant of form, strict in the end: an answer in which no candidates can be fou
 never "nothing to learn".
 """
 
+import ast
+import json
+import math
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from memproxy.core.memory import Kind, Relation
-from memproxy.core.predicates import OTHER
+from memproxy.core.slots import OTHER
 from memproxy.errors import ModelUnreadable
 from memproxy.learn.candidates import Extracted, Intent
-from memproxy.learn.decode import nested, values
-from memproxy.learn.fields import MOST_CONTENT, MOST_NAME, labels, lowered, moment, quotes, share, text_of
+
+_MOST_CHARACTERS = 200_000
+_MOST_PYTHON = 50_000
+_MOST_OPENINGS = 60
+_MOST_FAILURES = 20
+_THINKING = re.compile(r"<(think(?:ing)?|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"```[\w-]*")
+_TRAILING_COMMA = re.compile(r",(\s*[\]}])")
+_SEPARATOR = re.compile(r"[\s,]*")
+_LIST_AHEAD = re.compile(r"\s*(?:\{\s*\"(?P<name>[^\"]*)\"\s*:\s*)?\[")
+
+
+def values(text: str) -> Iterator[Any]:
+    """The objects and lists in the text, in order, none within another; the last one may have been cut short."""
+    plain = _FENCE.sub("\n", _THINKING.sub("", text[:_MOST_CHARACTERS]))
+    place = failures = 0
+    for _ in range(_MOST_OPENINGS):
+        opening = re.compile(r"[\[{]").search(plain, place)
+        if opening is None or failures == _MOST_FAILURES:
+            break
+        value, length = _decoded(plain[opening.start() :])
+        failures += value is None
+        place = opening.start() + max(1, length)
+        if value is not None:
+            yield value
+
+
+def nested(text: str) -> Any | None:
+    """The one object or list that a string holds as JSON text, or None: models encode arguments twice."""
+    stripped = text.strip()
+    return next(values(stripped), None) if stripped[:1] in {"{", "["} else None
+
+
+def _decoded(text: str) -> tuple[Any | None, int]:
+    """The value that begins here, and how many characters it took."""
+    decoder = _decoder()
+    for attempt in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        try:
+            value, length = decoder.raw_decode(attempt)
+        except (ValueError, RecursionError):
+            continue
+        return value, length
+    found = _python_literal(text) or _cut_short(_TRAILING_COMMA.sub(r"\1", text))
+    return (None, 1) if found is None else (found, len(text))
+
+
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(strict=False, object_pairs_hook=_merged)
+
+
+def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose repeated names lose nothing: lists are joined, else the last value that says something counts."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        former = found.get(name)
+        if isinstance(former, list) and isinstance(value, list):
+            found[name] = former + value
+        elif former is None or value is not None:
+            found[name] = value
+    return found
+
+
+def _python_literal(text: str) -> Any | None:
+    """A dict or list written with single quotes, as small models do."""
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    if not end or end > _MOST_PYTHON or "'" not in text[:end]:
+        return None
+    plain = re.sub(r"(?<=[:\[,\s])(null|true|false)(?=[,\s\]}])", _python_name, text[:end])
+    try:
+        value = ast.literal_eval(plain)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
+def _python_name(match: re.Match[str]) -> str:
+    return {"null": "None", "true": "True", "false": "False"}[match.group()]
+
+
+def _cut_short(text: str) -> Any | None:
+    """The complete items of a list whose end is missing (the token limit was reached)."""
+    outer = _LIST_AHEAD.match(text)
+    if outer is None:
+        return None
+    decoder = _decoder()
+    items: list[Any] = []
+    place = outer.end()
+    while True:
+        begin = _SEPARATOR.match(text, place)
+        try:
+            item, place = decoder.raw_decode(text, begin.end() if begin else place)
+        except (ValueError, RecursionError):
+            break
+        items.append(item)
+    if not items:
+        return None
+    return {outer["name"]: items} if outer["name"] else items
+
+
+MOST_CONTENT = 2_000
+"""Characters of a statement or a quote."""
+
+MOST_NAME = 300
+"""Characters of a subject, a predicate, a category."""
+
+_MOST_LABELS = 20
+_EVIDENCE = ("evidence", "quote", "quotes", "source_text")
+_PLACEHOLDERS = frozenset({"", "null", "none", "n/a", "unknown", "undefined", "string", "..."})
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
+_DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+
+
+def lowered(item: dict[Any, Any]) -> dict[str, Any]:
+    """The object with its names in lower case."""
+    return {str(name).lower(): value for name, value in item.items()}
+
+
+def text_of(fields: dict[str, Any], names: Sequence[str], most: int) -> str | None:
+    """The first of these fields that holds text, a number, or a list of texts."""
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            value = str(value)
+        if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+            value = "; ".join(value)
+        if isinstance(value, str) and _cleaned(value).lower() not in _PLACEHOLDERS:
+            return _cleaned(value)[:most]
+    return None
+
+
+def _cleaned(text: str) -> str:
+    """Without control characters and halves of characters, which stores and other programs do not take."""
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return _CONTROL.sub(" ", whole).strip()
+
+
+def labels(value: Any) -> tuple[str, ...]:
+    """Tags or entities: a list, or text with commas between; each once."""
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list):
+        return ()
+    named = (item.get("name") if isinstance(item, dict) else item for item in value)
+    texts = (_cleaned(str(label))[:100] for label in named if isinstance(label, str | int | float))
+    return tuple(dict.fromkeys(label for label in texts if label.lower() not in _PLACEHOLDERS))[:_MOST_LABELS]
+
+
+def share(value: Any, default: float) -> float:
+    """A share in [0, 1], also when given as text, as a percentage, out of ten or in words."""
+    named = {"high": 0.9, "medium": 0.6, "low": 0.3}
+    if isinstance(value, str):
+        lower = value.strip().lower()
+        if lower in named:
+            return named[lower]
+        percent = lower.endswith("%")
+        try:
+            value = float(lower.rstrip("% ")) / (100 if percent else 1)
+        except ValueError:
+            return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return default
+    part = value / 10 if 1 < value <= 10 else value / 100 if value > 10 else value
+    return float(min(1.0, max(0.0, part)))
+
+
+def moment(value: Any, *, end: bool = False) -> datetime | None:
+    """An ISO date or time; without a zone it is UTC. A day, month or year alone is its begin, or with ``end`` the
+    begin of the next one ("until Friday" holds on Friday). Anything else is no time.
+    """
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    try:
+        if match := _DAY.fullmatch(text):
+            return _whole(match, end=end)
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _whole(match: re.Match[str], *, end: bool) -> datetime:
+    year, month, day = (int(part) if part else None for part in match.groups())
+    begin = datetime(year or 1, month or 1, day or 1, tzinfo=UTC)
+    if not end:
+        return begin
+    if day is not None:
+        return begin + timedelta(days=1)
+    following = begin + timedelta(days=366 if month is None else 31)
+    return following.replace(month=1 if month is None else following.month, day=1)
+
+
+def quotes(fields: dict[str, Any]) -> tuple[str, ...]:
+    """The quotes that a candidate rests on: text, or a list of texts or of objects with one."""
+    for name in _EVIDENCE:
+        value = fields.get(name)
+        given = value if isinstance(value, list) else [value]
+        named = [item.get("quote", item.get("text")) if isinstance(item, dict) else item for item in given]
+        texts = tuple(_cleaned(quote)[:MOST_CONTENT] for quote in named if isinstance(quote, str))
+        if kept := tuple(text for text in texts if text.lower() not in _PLACEHOLDERS):
+            return kept
+    return ()
+
 
 MOST_CANDIDATES = 50
 """Candidates read from one answer; one window of a conversation holds far fewer facts."""

@@ -14,18 +14,17 @@ from typing import Any
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.chain import PENDING, RETRACTED_AT, RETRACTED_BY, last_said_at, reopened, take_back
+from memproxy.core.facts import PENDING, RETRACTED_AT, RETRACTED_BY, last_said_at, only_asks, reopened, take_back
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
-from memproxy.core.retract import only_asks
 from memproxy.core.scope import Scope
 from memproxy.core.text import sentences
 from memproxy.core.turn import in_order
-from memproxy.learn.known import Known
 from memproxy.learn.outcomes import requests_of
 from memproxy.learn.outdated import end_outdated
+from memproxy.learn.plan_view import Known
 from memproxy.learn.planted import plants
 from memproxy.learn.succession import Succession
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, SlotChange, SlotStore
@@ -243,7 +242,7 @@ def _telling(turn: Memory) -> list[str]:
 
 def _says_no_more(turn: Memory, covered: frozenset[str]) -> bool:
     """Whether a message states next to nothing beside these terms, so that nothing is lost when it is hidden."""
-    from memproxy.learn.rules.known import terms  # noqa: PLC0415 - as above
+    from memproxy.learn.rules.changes import terms  # noqa: PLC0415 - as above
 
     return len(terms(" ".join(_telling(turn))) - covered) <= _BESIDE
 

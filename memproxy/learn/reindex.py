@@ -15,7 +15,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
-from memproxy.learn.locks import Owner
+from memproxy.learn.flush import Owner
 from memproxy.learn.vectors import Around, adjacency, turn_key
 from memproxy.ports import Embedder, Kept, LexicalEncoder, Passage, Point, Rebuild, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text

@@ -5,13 +5,12 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.chain import RETRACTED_BY, begins, place, reinforce, retracted_at, take_back
+from memproxy.core.facts import RETRACTED_BY, begins, orders, place, reinforce, retracted_at, take_back
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.retract import orders
 from memproxy.core.similar import repeats
 from memproxy.core.slots import has_many, predicate_name
-from memproxy.learn.known import Known
+from memproxy.learn.plan_view import Known
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 
 _REPEATING_TURNS = 100

@@ -17,14 +17,13 @@ from memproxy.core.similar import repeats
 from memproxy.core.slots import numbers, slot_name
 from memproxy.core.text import key_terms, sentences, words
 from memproxy.errors import ModelError, ModelRefused
+from memproxy.learn.admission import hold_nothing
 from memproxy.learn.budget import TokenMeter
-from memproxy.learn.decode import values
 from memproxy.learn.extract import Prompt, conversation_lines
-from memproxy.learn.fields import MOST_CONTENT, text_of
-from memproxy.learn.idle_turns import hold_nothing
-from memproxy.learn.known import Known
-from memproxy.learn.orders import since_order
+from memproxy.learn.forget_everything import since_order
 from memproxy.learn.outdated import PREDICATE, TAG, end_outdated
+from memproxy.learn.parse import MOST_CONTENT, text_of, values
+from memproxy.learn.plan_view import Known
 from memproxy.learn.planted import plants
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore

@@ -12,7 +12,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.budget import TokenMeter
-from memproxy.learn.locks import Owner, OwnerLocks
+from memproxy.learn.flush import Owner, OwnerLocks
 from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, MetaStore, Passage, Point
 from memproxy.recall.documents import bm25_text, dense_text
 

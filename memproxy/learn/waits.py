@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StateUnavailable
-from memproxy.learn.endings import Endings
-from memproxy.learn.locks import Owner
+from memproxy.learn.acknowledge import Endings
+from memproxy.learn.flush import Owner, Writes
 from memproxy.learn.triggers import Triggers
-from memproxy.learn.writes import Writes
 from memproxy.ports import JournalKind, JournalRow, JournalStore
 
 log = logging.getLogger(__name__)

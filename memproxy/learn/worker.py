@@ -14,31 +14,24 @@ from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.acknowledge import POLL_S, Endings, state_trouble
 from memproxy.learn.admission import Admission
-from memproxy.learn.ahead import Ahead
 from memproxy.learn.apply import Applier
-from memproxy.learn.awaiting import Awaiting
 from memproxy.learn.background import Background
-from memproxy.learn.blocked import Blocked
 from memproxy.learn.budget import TokenMeter, charged_to
-from memproxy.learn.drift import Drift
-from memproxy.learn.endings import POLL_S, Endings, state_trouble
-from memproxy.learn.extract import Extractor, load_prompt
+from memproxy.learn.erasure import Ahead
+from memproxy.learn.extract import Extractor, Reader, Windows, load_prompt
+from memproxy.learn.flush import Blocked, Owner, OwnerLocks, Writes
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import configured_judge
 from memproxy.learn.learner import END, MINE, Learner
-from memproxy.learn.locks import Owner, OwnerLocks
-from memproxy.learn.outages import ModelOutages, SparedModel
-from memproxy.learn.reading import Reader
-from memproxy.learn.reconcile import Reconciler
-from memproxy.learn.runs import Runs
-from memproxy.learn.slots import Slot, Slots
+from memproxy.learn.model_outages import Awaiting, ModelOutages, SparedModel
+from memproxy.learn.plan import Reconciler
+from memproxy.learn.runs import Runs, Slot, Slots
 from memproxy.learn.summary import Summariser
-from memproxy.learn.triggers import Triggers
+from memproxy.learn.triggers import Drift, Triggers
 from memproxy.learn.vectors import Vectors
 from memproxy.learn.waits import Waits
-from memproxy.learn.windows import Windows
-from memproxy.learn.writes import Writes
 from memproxy.metrics import metrics
 from memproxy.ports import (
     ChatModel,

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from memproxy.engine.engine import Engine, Parts
 from memproxy.engine.role import TenantModel
 from memproxy.learn.access import ModelAccess
-from memproxy.learn.budget import TokenMeter
+from memproxy.learn.budget import QuestionTally, TokenMeter
 from memproxy.learn.extract import load_prompt
-from memproxy.learn.tally import QuestionTally
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of

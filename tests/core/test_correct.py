@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.core.correct import following
+from memproxy.core.facts import following
 from memproxy.core.memory import Kind, Memory, Relation
 from tests.stores.making import memory
 

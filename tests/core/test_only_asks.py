@@ -2,7 +2,7 @@
 
 import pytest
 
-from memproxy.core.retract import only_asks
+from memproxy.core.facts import only_asks
 
 SALARY = "forget what I told you about my salary"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memproxy.core.reworded import alike, terms
+from memproxy.core.similar import alike, terms
 
 YACHT = "User has a yacht in Monaco harbour"
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.chain import place, reinforce, said_at
+from memproxy.core.facts import Operation, decide, place, reinforce, said_at
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.similar import Neighbour, lexical_overlap, repeats
 from memproxy.core.slots import slot_name, slot_value
-from memproxy.core.supersede import Operation, decide
 from tests.learn.rig import NOON, fact
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.learn.background import BUSY_FROM, LATELY_S, PIECE_S, SAVED_S, Background
-from memproxy.learn.locks import OwnerLocks
-from memproxy.learn.writes import Writes
+from memproxy.learn.flush import OwnerLocks, Writes
 from memproxy.tasks import TaskOwner
 from tests.learn.rig import ANN, BEN, PATIENCE_S, rig
 from tests.learn.test_groups import Watched

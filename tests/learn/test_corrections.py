@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memproxy.core.correct import named_by, says_exactly
+from memproxy.core.facts import named_by, says_exactly
 from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from memproxy.learn.candidates import Intent
-from memproxy.learn.rules.table import ROWS
+from memproxy.learn.rules.statements import ROWS
 from tests.learn.corrections import CORRECTIONS, Correction
 from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
 from tests.learn.rules_rig import said as read_by_rules

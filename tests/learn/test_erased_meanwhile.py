@@ -8,9 +8,8 @@ from pathlib import Path
 
 from memproxy.core.protocol import Deletion, PlanBody, TurnsBody
 from memproxy.core.turn import Message
-from memproxy.learn.drift import Drift
-from memproxy.learn.locks import OwnerLocks
-from memproxy.learn.triggers import Triggers
+from memproxy.learn.flush import OwnerLocks
+from memproxy.learn.triggers import Drift, Triggers
 from memproxy.ports import SessionProgress
 from memproxy.stores.sqlite_state import SqliteState
 from tests.learn.rig import ANN, NOON, PATIENCE_S, rig

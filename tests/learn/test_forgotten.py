@@ -9,7 +9,7 @@ from memproxy.core.memory import Kind
 from memproxy.core.protocol import Deletion
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from memproxy.learn.traces import TRACE_TAG
+from memproxy.learn.nearby import TRACE_TAG
 from tests.learn.rig import ANN, PATIENCE_S, Answer, Rig, budget, rig
 
 EARLIER = Scope(tenant="acme", user="ann", session="s0")

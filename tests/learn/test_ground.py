@@ -4,9 +4,9 @@ import pytest
 
 from memproxy.core.memory import Trust
 from memproxy.core.turn import Message, make_turns
+from memproxy.learn.admission import Heard, ground
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
-from memproxy.learn.ground import Heard, ground
-from memproxy.learn.guard import rejection
+from memproxy.learn.planted import rejection
 from tests.learn.rig import ANN, NOON
 
 TURNS = make_turns(

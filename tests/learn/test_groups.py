@@ -12,7 +12,7 @@ from memproxy.core.protocol import LearnBody, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.errors import MemproxyError, RequestError, StoreUnavailable
-from memproxy.learn.writes import Writes
+from memproxy.learn.flush import Writes
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.stores.edge import EdgeStore
 from memproxy.tasks import TaskOwner

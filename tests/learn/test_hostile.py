@@ -14,8 +14,7 @@ from memproxy.core.memory import Memory, Trust
 from memproxy.core.protocol import RecallLimits
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
-from memproxy.learn.guard import marked
-from memproxy.learn.planted import plants
+from memproxy.learn.planted import marked, plants
 from memproxy.recall.assemble import assemble
 from memproxy.recall.ranking import Scored
 from memproxy.recall.select import Limits, select

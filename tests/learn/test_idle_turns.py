@@ -6,7 +6,7 @@ import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
-from memproxy.learn.idle_turns import hold_nothing
+from memproxy.learn.admission import hold_nothing
 from tests.learn.rig import ANN, NOON, PATIENCE_S, rig
 
 HELLO = ("Hi there!", "Hello! How can I help you today?", "thanks, bye", "You're welcome!")

@@ -15,12 +15,11 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memproxy.core.chain import begins, last_said_at, place, repeat, segment, take_back
+from memproxy.core.facts import Operation, begins, decide, last_said_at, place, repeat, segment, take_back, told_already
 from memproxy.core.memory import Memory
 from memproxy.core.protocol import PlanBody
 from memproxy.core.slots import slot_name
-from memproxy.core.supersede import Operation, decide, told_already
-from memproxy.learn.traces import is_trace
+from memproxy.learn.nearby import is_trace
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, fact, rig
 
 

@@ -5,10 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.learn.answers import turns
+from memproxy.learn.admission import dated, mistaken, turns
 from memproxy.learn.candidates import Extracted, Grounded, Intent
-from memproxy.learn.mistaken import mistaken
-from memproxy.learn.moments import dated
 from memproxy.learn.parse import parse
 from tests.learn.rig import NOON, fact
 

@@ -9,8 +9,7 @@ import pytest
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, ModelUnavailable
-from memproxy.learn.backoff import model_delay
-from memproxy.learn.outages import ModelOutages
+from memproxy.learn.model_outages import ModelOutages, model_delay
 from memproxy.ports import Credential, JournalEntry, JournalKind
 from tests.learn.rig import Answer, Rig, TestClock, budget, rig
 from tests.support.waiting import eventually

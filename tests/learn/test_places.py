@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.learn.windows import of_places
+from memproxy.learn.extract import of_places
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Answer, Rig, fact, rig
 
 SAID = {

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from memproxy.core.facts import Bands, Decision, Operation
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.similar import Neighbour
-from memproxy.core.supersede import Bands, Decision, Operation
 from memproxy.errors import ModelError
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.candidates import Extracted, Grounded, Intent
 from memproxy.learn.extract import load_prompt
+from memproxy.learn.flush import OwnerLocks
 from memproxy.learn.judge import JUDGE_PROMPT, Judge, advised, doubtful, read_verdict
-from memproxy.learn.locks import OwnerLocks
-from memproxy.learn.reconcile import Reconciler
+from memproxy.learn.plan import Reconciler
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
 from memproxy.models.lexical import Bm25Encoder

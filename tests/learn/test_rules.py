@@ -14,10 +14,9 @@ from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind
 from memproxy.core.slots import slot_name
 from memproxy.learn import rules
-from memproxy.learn.candidates import Extracted, Grounded, Intent
+from memproxy.learn.candidates import Extracted, Grounded, Intent, memory_of
 from memproxy.learn.rules import extract
 from memproxy.learn.rules.statements import patterns
-from memproxy.learn.statement import memory_of
 from tests.learn.rig import ANN, NOON
 from tests.learn.rules_rig import contents, said, window
 

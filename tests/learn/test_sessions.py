@@ -13,8 +13,8 @@ from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.learn import rules
-from memproxy.learn.drift import centroid_cosine, shared_terms
-from memproxy.learn.windows import cut
+from memproxy.learn.extract import cut
+from memproxy.learn.triggers import centroid_cosine, shared_terms
 from memproxy.ports import JournalEntry, JournalKind
 from tests.learn.rig import ANN, BEN, PATIENCE_S, Answer, Rig, WordEmbedder, budget, fact, rig
 from tests.support.waiting import eventually

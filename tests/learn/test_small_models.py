@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from memproxy.core.chain import SAID
+from memproxy.core.facts import SAID
 from memproxy.core.memory import Kind
-from memproxy.core.predicates import OFFERED_MANY, OFFERED_ONE, OTHER
-from memproxy.core.slots import has_many, predicate_name, slot_name
+from memproxy.core.slots import OFFERED_MANY, OFFERED_ONE, OTHER, has_many, predicate_name, slot_name
 from memproxy.core.turn import Message
 from memproxy.learn.extract import load_prompt
 from memproxy.learn.outdated import PREDICATE, TAG

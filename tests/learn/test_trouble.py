@@ -14,8 +14,8 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
 from memproxy.learn.access import ModelAccess
-from memproxy.learn.backoff import counted_delay, outage_delay
 from memproxy.learn.extract import EXTRACT_MARK, load_prompt
+from memproxy.learn.model_outages import counted_delay, outage_delay
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings

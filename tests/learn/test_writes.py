@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from memproxy.errors import StoreUnavailable
-from memproxy.learn.writes import Writes
+from memproxy.learn.flush import Writes
 from memproxy.tasks import TaskOwner
 from tests.learn.test_groups import Watched
 from tests.support.waiting import eventually

@@ -8,8 +8,7 @@ import pytest
 from memproxy.core.scope import paid_by
 from memproxy.core.tokens import estimate
 from memproxy.errors import EmbedderUnavailable, StateUnavailable
-from memproxy.learn.budget import TokenMeter
-from memproxy.learn.tally import QuestionTally
+from memproxy.learn.budget import QuestionTally, TokenMeter
 from memproxy.models.embed_remote import OpenAIEmbedder
 from memproxy.settings import EmbeddingSettings
 from memproxy.stores.sqlite_state import SqliteState

@@ -1,22 +1,178 @@
-"""Plain corrections: what was stated before gets another value, in the table's own sentence for it; what somebody else
-worded is taken back and not worded anew.
-
-A value is put right by naming the wrong one ("Lyon, not Paris"), by naming its question ("the deadline is now 3 May"),
-or alone, where just one thing of its kind was said before ("no, it's 15k"). Where none of these is clear nothing
-changes.
-"""
+"""What was stated before, and the plain corrections and retractions that find in it what they are about."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
-from memproxy.core.slots import predicate_name, same_value, value_name
-from memproxy.learn.candidates import Extracted
-from memproxy.learn.rules.known import Ledger, put_aside, terms, with_value
-from memproxy.learn.rules.said import Clause
-from memproxy.learn.rules.statements import is_value, stated
-from memproxy.learn.rules.table import COUNT, VALUES
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.slots import has_many, predicate_name, same_value, singular, subject_name, value_name, words
+from memproxy.core.text import GENERIC_WORDS, key_terms
+from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.rules.said import MASK, Clause, plain
+from memproxy.learn.rules.statements import COUNT, EVENTS, SURE, VALUES, is_value, stated
+
+_NAMES_NOTHING = GENERIC_WORDS | frozenset(
+    """
+    user told said changed actually wrong mistake moved old monday tuesday wednesday thursday friday saturday sunday
+    today live use stay anymore longer stop stopped
+    """.split()  # noqa: SIM905
+)
+
+
+_SAME = {"allergic": "allergy", "intolerant": "intolerance", "favourite": "favorite", "bday": "birthday", "mum": "mom"}
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A statement that can be changed; ``turn`` is the place of its turn in the window, -1 for what was known
+    before, which is the fact ``memory``.
+    """
+
+    statement: Extracted
+    turn: int
+    memory: str | None = None
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """The words of its content and of its predicate."""
+        return terms(f"{self.statement.content} {self.statement.predicate or ''}".replace("_", " "))
+
+    @property
+    def topic(self) -> frozenset[str]:
+        """What it is about: its words without those of its value."""
+        return terms(self.statement.content.replace("_", " ")) - terms(self.statement.object or "")
+
+
+class Ledger:
+    """Statements in order, the newest last."""
+
+    def __init__(self, known: Sequence[Memory]) -> None:
+        facts = sorted(
+            (one for one in known if one.kind is not Kind.TURN and one.active), key=lambda one: one.created_at
+        )
+        self._held = [Known(_of_memory(memory), -1, memory.id) for memory in facts]
+        self.place = 0
+        """The place of the turn that is read."""
+
+    def add(self, statement: Extracted, turn: int) -> None:
+        """Note what a turn stated; what it takes back or replaces is known no more."""
+        self._held = [one for one in self._held if not _ends(statement, one.statement)]
+        if statement.intent is not Intent.FORGET:
+            self._held.append(Known(statement, turn))
+
+    def newest(self) -> list[Known]:
+        """All, the newest first."""
+        return self._held[::-1]
+
+    def said_in(self, first: int, last: int) -> list[Extracted]:
+        """What the turns of this conversation from ``first`` to ``last`` stated, the newest first."""
+        return [one.statement for one in self.newest() if max(first, 0) <= one.turn <= last]
+
+    def holding(self, value: str) -> Extracted | None:
+        """The one statement whose value is or holds this one; the newest where they say it of one question."""
+        wanted = value_name(value)
+        found = [one.statement for one in self.newest() if wanted and _holds(one.statement.object, wanted)]
+        return found[0] if found and all(one.predicate == found[0].predicate for one in found) else None
+
+    def asked_by(self, topic: str) -> list[Extracted]:
+        """What is known of the user that answers the question a topic names ("my full name")."""
+        said = frozenset(words(topic))
+        held = (one.statement for one in self.newest())
+        return [
+            one for one in held if one.subject == "user" and one.predicate and frozenset(words(one.predicate)) <= said
+        ]
+
+    def all_about(self, topic: str) -> list[Extracted]:
+        """The statements that hold every term of a topic, the newest first."""
+        wanted = terms(topic)
+        return [one.statement for one in self.newest() if wanted and wanted <= one.terms]
+
+
+def terms(text: str) -> frozenset[str]:
+    """The words by which a statement can be meant, made singular."""
+    found = (singular(term) for term in key_terms(text, 64))
+    return frozenset(_SAME.get(term, term) for term in found) - _NAMES_NOTHING
+
+
+def same_slot(one: Extracted, other: Extracted) -> bool:
+    """Whether two statements answer one question, that has one answer at a time."""
+    if not (one.subject and other.subject and one.predicate and other.predicate):
+        return False
+    first, second = predicate_name(one.predicate)[0], predicate_name(other.predicate)[0]
+    return first == second and subject_name(one.subject) == subject_name(other.subject) and not has_many(first)
+
+
+def taken_back(statement: Extracted) -> Extracted:
+    """The retraction of a statement."""
+    return msgspec.structs.replace(statement, intent=Intent.FORGET, confidence=SURE, evidence=(), relations=())
+
+
+def put_aside(statement: Extracted) -> Extracted:
+    """The retraction of a statement that holds with another value now."""
+    return msgspec.structs.replace(taken_back(statement), replaces=statement.object)
+
+
+def with_value(statement: Extracted, value: str) -> Extracted | None:
+    """What puts another value in a statement's place: the table's own sentence of that value. A sentence that somebody
+    else wrote (a model, the API) is not written anew: it is taken back, and the message says what holds. None where
+    nothing changes.
+    """
+    old = statement.object or ""
+    if same_value(value_name(old), value_name(value)):
+        return None
+    if not statement.evidence:
+        return put_aside(statement)
+    head, found, _ = statement.content.rpartition(f"{old}.")
+    if not old or not found:
+        return None
+    return Extracted(
+        content=f"{head}{value}.",
+        intent=Intent.CORRECT,
+        kind=statement.kind,
+        subject=statement.subject,
+        predicate=statement.predicate,
+        object=value,
+        replaces=old,
+        category=statement.category,
+        confidence=SURE,
+        importance=statement.importance,
+    )
+
+
+def _holds(value: str | None, wanted: str) -> bool:
+    return f"_{wanted}_" in f"_{value_name(value or '')}_"
+
+
+def _ends(new: Extracted, old: Extracted) -> bool:
+    """Whether a statement leaves nothing of another one: it answers the same, replaces it or takes it back."""
+    same_value_ = value_name(new.object or "") == value_name(old.object or "")
+    if new.intent is Intent.FORGET and not new.predicate:
+        return terms(new.content) <= Known(old, 0).terms
+    if new.predicate == old.predicate and new.subject == old.subject:
+        replaced = new.replaces is not None and value_name(new.replaces) == value_name(old.object or "")
+        return same_value_ or replaced or same_slot(new, old)
+    return new.intent is not Intent.FORGET and same_slot(new, old)
+
+
+def _of_memory(memory: Memory) -> Extracted:
+    """A fact as the rules look at it; its ``evidence`` is kept where the table itself read it there."""
+    own = str(memory.metadata.get("extractor", "")).startswith("rules/")
+    evidence = memory.metadata.get("evidence")
+    return Extracted(
+        content=memory.content,
+        kind=memory.kind,
+        subject=memory.subject,
+        predicate=memory.predicate,
+        object=memory.object,
+        aspect=memory.aspect,
+        stance=memory.stance,
+        category=memory.category,
+        confidence=memory.confidence,
+        importance=memory.importance,
+        evidence=(evidence,) if own and isinstance(evidence, str) else (),
+    )
+
 
 _JUST_SAID = 2
 """Turns back to what the user said before the answer that a correction follows."""
@@ -215,3 +371,171 @@ def _fits(old: str | None, new: tuple[str, str]) -> bool:
 
 def _bare(text: str) -> str:
     return re.sub(r"^(?:at|on|in|an?|the|my|our|to|for) ", "", text.strip(" .!,'\""), flags=re.IGNORECASE)
+
+
+_ORDERED_TOPIC = r"(?P<topic>[^,;!?]{2,120}?)"
+_POLITE = (
+    r"(?:(?:please|can you|could you|would you|will you|i want you to|i'd like you to|i need you to|you can|just|now)"
+    r" ){0,3}"
+)
+ORDER = re.compile(
+    rf"\A{_POLITE}(?:forget|delete|erase|remove|drop|scrub|wipe|unlearn|(?:do not|stop) (?:remember|store|keep"
+    rf"|save)(?:ing)?)"
+    r"(?: about)?(?: everything| anything| all| the fact| the thing| the part)?"
+    r"(?: (?:(?:that |what |which )?(?:i|we) (?:have )?(?:ever )?(?:said|told you|mentioned|shared)|(?:that "
+    r"|what )?you (?:know|have|remember)))?"
+    rf"(?: (?:about|on|of|regarding))?(?: that)? {_ORDERED_TOPIC}"
+    r"(?: from (?:your |the )?(?:memory|notes|records?|memories)| (?:again|please|now)|,.{0,200})?\Z",
+    re.IGNORECASE,
+)
+_BACK = re.compile(
+    r"\A(?:please )?(?:(?:forget|delete|ignore|disregard|scratch|strike) (?:that|it|this"
+    r"|what i (?:just )?said)(?: again)?"
+    r"|(?:that|this) (?:was|is) (?:a joke|wrong|not true|a lie|nonsense)|i was (?:joking|kidding"
+    r"|lying))(?:, (?P<tail>.{1,200}))?\Z",
+    re.IGNORECASE,
+)
+"""Takes back what was said just before."""
+
+ENDED = (
+    (re.compile(r"\A(I|we) no longer (.{2,120})\Z", re.IGNORECASE), r"\1 \2"),
+    (re.compile(r"\A(I|we) (am|are) no longer (.{2,120})\Z", re.IGNORECASE), r"\1 \2 \3"),
+    (re.compile(r"\A(I|we) (?:do not|did not|will not) (.{2,110}) anymore\b", re.IGNORECASE), r"\1 \2"),
+    (re.compile(r"\A(I|we) (am|are|have) (?:not|no) (.{2,110}) anymore\b", re.IGNORECASE), r"\1 \2 \3"),
+    (re.compile(r"\A(I|we) (cannot) (.{2,110}) anymore\b", re.IGNORECASE), r"\1 can \3"),
+    (re.compile(r"\b(I|we) (do|am|are|have) not (.{2,110}?)(?: after all| at all)?\Z", re.IGNORECASE), r"\1 \2 \3"),
+    (re.compile(r"\A(my|our) (.{2,80}) (?:is|are) (?:no longer|not) (.{2,60})\Z", re.IGNORECASE), r"\1 \2 is \3"),
+)
+"""What is no longer so, and the statement of it that it takes back."""
+
+_OF_MEMORY = re.compile(
+    r"\b(?:forget (?!it\Z|that\Z|this\Z)|unlearn|remember|memor(?:y|ies)\b|i (?:have )?(?:ever |just )?(?:said|told you"
+    r"|mentioned|shared)\b|you (?:know|have|remember)\b|was (?:joking|kidding|lying)\b)",
+    re.IGNORECASE,
+)
+_EVENTS = tuple((re.compile(rf"\b(?:{one})", re.IGNORECASE), predicates) for one, predicates in EVENTS)
+_OVER = re.compile(r"\bno longer\b|\banymore\b", re.IGNORECASE)
+GONE = (
+    (
+        r"(?:(?:i|we) (?:have )?)?(?:sold|got rid of|gave away|gave up on|gave up|given up on|given up|returned"
+        r"|lost|scrapped|cancelled|canceled|called off"
+        r"|dropped|quit|left|stopped|ditched|deleted|traded in|donated|rehomed|closed|ended|resigned from"
+        r"|unsubscribed from"
+        r"|finished|broke up with|split up with|split from|divorced)"
+        r"(?: (?:my|our|the|using|doing|taking|playing|going to|working (?:at|for)|my job at|learning|with"
+        r"|at)){0,2} (?P<topic>[^,;!?]{2,60}?)"
+        r"(?=\Z|[,;!?]| (?:last|this|in|on|because|since|and|so|a|for|two|three|yesterday|today|to)\b)"
+    ),
+    (
+        r"(?:my|our|the) (?P<topic>[\w'-]{2,20}(?: [\w'-]{2,20}){0,3}?)(?: (?:has|have|is|are|was|were|got|been)){0,2}"
+        r" (?:died|passed away|cancelled|canceled|called off|off the table|off|sold|gone for good|scrapped|over)"
+        r"(?=\Z|[,;!?]| (?:last|this|in|on|because|since|and|so|a)\b)"
+    ),
+    r"(?:me|i) and (?P<topic>\w{2,20}) (?:have |are |got )?(?:broke up|broken up|split up|separated|divorced)\b",
+    r"(?:(?:i|we) )?(?:have |had to )?put (?P<topic>\w{2,20}) (?:to sleep|down)\b",
+    r"(?P<topic>\w{2,20}) (?:died|passed away)\b",
+    (
+        r".{0,60}\b(?:not|no|off)(?: on| using| with| the| my| any| a){0,2} (?P<topic>[^,;!?]{2,60}?) (?:anymore"
+        r"|after all)\b"
+    ),
+    r"(?P<topic>\w{2,20}) and i (?:have |are |got )?(?:broke up|broken up|split up|separated|divorced)\b",
+    r"i (?:have )?(?:broke|broken|split) up with (?P<topic>\w{2,20})\b",
+)  # fmt: skip
+GONE_PATTERNS = tuple(re.compile(rf"\A(?:{one})", re.IGNORECASE) for one in GONE)
+
+
+def is_order(clause: Clause) -> bool:
+    """Whether a sentence orders to forget something, or takes back what was said just before."""
+    text = clause.text.rstrip("?")
+    return _BACK.match(text) is not None or ORDER.match(text) is not None
+
+
+def is_plain_order(clause: Clause) -> bool:
+    """Whether it orders the memory to forget something. "Delete the last line" is for the work at hand, and "forget it"
+    may be no more than "never mind".
+    """
+    return _OF_MEMORY.search(clause.text) is not None and is_order(clause)
+
+
+def topic_of(clause: Clause) -> str:
+    """What an order names that is to be forgotten; nothing of one that takes back what was said just before."""
+    match = ORDER.match(clause.text.rstrip("?"))
+    return plain(match["topic"]) if match is not None else ""
+
+
+def speaks_of_an_end(clause: Clause) -> bool:
+    """Whether a clause is worded like one that says of something that it is no longer so."""
+    return any(pattern.search(clause.text) for pattern, _ in ENDED)
+
+
+def order(clause: Clause, ledger: Ledger, place: int, said_at: datetime) -> list[Extracted]:
+    """What a sentence orders to forget; read of questions too ("can you forget my address?")."""
+    text = clause.text.rstrip("?")
+    if (back := _BACK.match(text)) is not None:
+        tail = Clause(plain(back["tail"] or ""), corrects=True)
+        instead = changed(tail, ledger, place) or stated(tail.text, said_at)
+        return instead or [taken_back(one) for one in ledger.said_in(place - _JUST_SAID, place)]
+    match = ORDER.match(text)
+    topic = plain(match["topic"]) if match is not None else ""
+    if MASK in topic:
+        return []
+    if THERE.match(topic):
+        return _denied(topic, ledger, said_at, is_over=True)
+    if not terms(topic):
+        return [taken_back(one) for one in ledger.asked_by(topic)]
+    if meant := stated(topic, said_at):
+        return [taken_back(one) for one in meant]
+    return [taken_back(one) for one in ledger.all_about(topic) or ledger.asked_by(topic)] or [_request(topic)]
+
+
+def ended(clause: Clause, ledger: Ledger, said_at: datetime, *, plainly: bool = False) -> list[Extracted]:
+    """What a clause says is no longer so; ``plainly``: in these words, and not by what became of a thing ("I left
+    Berlin", this morning or for good).
+    """
+    for pattern, instead in ENDED:
+        if (match := pattern.search(clause.text)) is not None:
+            is_over = _OVER.search(clause.text) is not None
+            if found := _denied(match.expand(instead), ledger, said_at, is_over=is_over):
+                return found
+    for pattern in () if plainly else GONE_PATTERNS:
+        if (match := pattern.match(clause.text)) is not None and terms(topic := plain(match["topic"])):
+            return [taken_back(one) for one in ledger.all_about(topic)]
+    return []
+
+
+def ended_by_event(clause: Clause, ledger: Ledger) -> list[Extracted]:
+    """What an event ends ("got a new job"): the known answers to its questions."""
+    for pattern, predicates in _EVENTS:
+        if pattern.search(clause.text) is not None:
+            held = (one.statement for one in ledger.newest() if one.turn < ledger.place)
+            return [taken_back(one) for one in held if one.predicate in predicates and one.subject == "user"]
+    return []
+
+
+THERE = re.compile(
+    r"\A(?:(?:i|we) (?P<verb>work|live|study) (?:there|here)|where (?:i|we) (?P<where>work|live|study))\b", re.I
+)
+_THERE = {"work": "works_at", "live": "lives_in", "study": "studies_at"}
+
+
+def _denied(text: str, ledger: Ledger, said_at: datetime, *, is_over: bool) -> list[Extracted]:
+    """The known statements that a positive sentence says; by the question it answers, else by all of its words."""
+    held = [one.statement for one in ledger.newest()]
+    if (there := THERE.match(text)) is not None:
+        asked = _THERE[(there["verb"] or there["where"]).lower()]
+        return [taken_back(one) for one in held if one.predicate == asked][:1]
+    if meant := stated(text, said_at):
+        found = [one for one in held for said in meant if _says(said, one)]
+        found = found or (ledger.all_about(text) if is_over else [])
+        return [taken_back(one) for one in found or (meant if is_over else [])]
+    return [taken_back(one) for one in ledger.all_about(text)] if is_over else []
+
+
+def _says(said: Extracted, held: Extracted) -> bool:
+    same = said.subject == held.subject and said.predicate == held.predicate
+    return (same_slot(said, held) or same) and terms(said.object or "") <= terms(held.content)
+
+
+def _request(topic: str) -> Extracted:
+    """A request to forget what nothing known holds in these words; reconciliation looks further."""
+    return msgspec.structs.replace(Extracted(content=topic), intent=Intent.FORGET, confidence=SURE)

@@ -11,16 +11,22 @@ from memproxy.core.memory import Memory
 from memproxy.core.similar import says_changed
 from memproxy.core.slots import numbers, same_value, value_name
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
-from memproxy.learn.guard import rejection
-from memproxy.learn.rules.changes import another_value, changed, put_right, speaks_of_a_change
-from memproxy.learn.rules.known import Known, Ledger, same_slot, terms
-from memproxy.learn.rules.retractions import (
+from memproxy.learn.planted import rejection
+from memproxy.learn.rules.changes import (
+    Known,
+    Ledger,
+    another_value,
+    changed,
     ended,
     ended_by_event,
     is_order,
     is_plain_order,
     order,
+    put_right,
+    same_slot,
+    speaks_of_a_change,
     speaks_of_an_end,
+    terms,
     topic_of,
 )
 from memproxy.learn.rules.said import Clause, Sentence, sentences_said, sets_a_stage

@@ -1,4 +1,4 @@
-"""Whose writes the store has not flushed yet.
+"""Flush: whose writes the store has not flushed yet, and the lock under which an owner's writes are made.
 
 A row is acknowledged after a flush that began when its writes were done, and rows share flushes. What one lane wrote
 and did not flush can be seen by the other, which must not build on it: after a crash each lane does its own rows again,
@@ -6,12 +6,40 @@ in their order, but one lane does not wait for the other.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from memproxy.errors import StoreUnavailable
-from memproxy.learn.locks import Owner
-from memproxy.ports import MemoryStore
+from memproxy.ports import JournalStore, MemoryStore
+
+Owner = tuple[str, str]
+
+
+class OwnerLocks:
+    """A lock for each owner that is being written just now; none is kept for the others."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Owner, asyncio.Lock] = {}
+        self._users: dict[Owner, int] = {}
+
+    def wanted(self, owner: Owner) -> bool:
+        """Whether somebody waits for the owner's lock."""
+        return self._users.get(owner, 0) > 1
+
+    @asynccontextmanager
+    async def of(self, owner: Owner) -> AsyncIterator[None]:
+        """Hold the owner's lock. Not reentrant."""
+        lock = self._locks.setdefault(owner, asyncio.Lock())
+        self._users[owner] = self._users.get(owner, 0) + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[owner] -= 1
+            if not self._users[owner]:
+                del self._users[owner], self._locks[owner]
+
 
 GATHER_S = 0.3
 """How long a flush that nobody waits for lets others' writes come: one takes as long for many rows as for one, and more
@@ -179,3 +207,43 @@ def _fail(shared: Iterable[asyncio.Future[None]], error: BaseException) -> None:
     for one in shared:
         if not one.done():
             one.set_exception(told)
+
+
+MOST_S = 0.5
+"""So long a captured row waits; then the flush that it waits for waits for no pause any more."""
+
+
+class Blocked:
+    """Has a flush hurry when rows of turns have waited for it long enough.
+
+    Args:
+        wake: has `look` called again.
+    """
+
+    def __init__(self, state: JournalStore, writes: Writes, *, wake: Callable[[], None]) -> None:
+        self._state = state
+        self._writes = writes
+        self._wake = wake
+        self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        """It wakes nobody any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def look(self, *, held: int) -> None:
+        """After as many rows were claimed as could be; ``held`` are claimed and not acknowledged.
+
+        Raises:
+            StateUnavailable: the state does not answer.
+        """
+        now = time.monotonic()
+        if not held or not (await self._state.queue_sizes()).get("index", {}).get("waiting"):
+            self._since = None
+        elif self._since is None:
+            self._since = now
+            self._timer = asyncio.get_running_loop().call_later(MOST_S + 0.02, self._wake)
+        elif now - self._since >= MOST_S:
+            self._since = None
+            self._writes.press()

@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.chain import RETRACTED_BY, last_said_at, take_back
+from memproxy.core.facts import RETRACTED_BY, last_said_at, take_back
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, is_all_forgotten, order_in
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.scope import Scope
 from memproxy.core.text import key_terms
-from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
-from memproxy.learn.extract import is_read
-from memproxy.learn.known import Known
+from memproxy.learn.candidates import Extracted, Grounded, Intent, Window, is_read
+from memproxy.learn.plan_view import Known
 from memproxy.learn.planted import plants
 from memproxy.ports import MemoryFilter, MemoryStore
 

@@ -1,4 +1,4 @@
-"""How rows end: done, refused, parked, or put back until their time comes; and who waits for the end."""
+"""Acknowledge: how rows end (done, refused, parked, or put back until their time comes), and who waits for the end."""
 
 import asyncio
 import logging
@@ -16,9 +16,8 @@ from memproxy.errors import (
     StateUnavailable,
     StoreUnavailable,
 )
-from memproxy.learn.awaiting import Awaiting
-from memproxy.learn.backoff import counted_delay, outage_delay
-from memproxy.learn.locks import Owner
+from memproxy.learn.flush import Owner
+from memproxy.learn.model_outages import Awaiting, counted_delay, outage_delay
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalKind, JournalRow, JournalStore
 from memproxy.tasks import TaskOwner

@@ -1,4 +1,4 @@
-"""Reconciliation: what each candidate does to what is known, as a plan of exact writes and slot changes."""
+"""Plan: what each candidate does to what is known, as exact writes and slot changes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,9 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.chain import RETRACTED_BY, repeat, said_at
-from memproxy.core.correct import in_place_of, is_whole, named_by, says_exactly
-from memproxy.core.memory import Memory, Trust
-from memproxy.core.protocol import PlanBody
-from memproxy.core.receipt import Outcome
-from memproxy.core.scope import Scope
-from memproxy.core.slots import slot_name
-from memproxy.core.supersede import (
+from memproxy.core.block import strip_blocks
+from memproxy.core.facts import (
+    RETRACTED_BY,
     Bands,
     Decision,
     Operation,
@@ -21,28 +16,69 @@ from memproxy.core.supersede import (
     decide_correction,
     decide_replacement,
     decide_retraction,
+    in_place_of,
+    is_whole,
+    named_by,
+    only_asks,
+    repeat,
+    said_at,
+    says_exactly,
     trusted_enough,
 )
-from memproxy.learn.aliases import Aliases
-from memproxy.learn.answers import goes_back_unsaid, turns
-from memproxy.learn.asked import Asked
-from memproxy.learn.candidates import Grounded, Intent
+from memproxy.core.memory import Memory, Trust
+from memproxy.core.protocol import PlanBody
+from memproxy.core.receipt import Outcome
+from memproxy.core.scope import Scope
+from memproxy.core.slots import slot_name
+from memproxy.learn.admission import goes_back_unsaid, turns
+from memproxy.learn.api_plan import Asked
+from memproxy.learn.candidates import Grounded, Intent, memory_of
+from memproxy.learn.extract import said_where
+from memproxy.learn.forget_everything import Forgetting
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
-from memproxy.learn.known import Known
-from memproxy.learn.nearby import Nearby, Vector
-from memproxy.learn.orders import Forgetting
+from memproxy.learn.nearby import Nearby, Traces, Vector
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.pending import opened, settled, taken_back_with
-from memproxy.learn.requests import hide_requests
-from memproxy.learn.statement import memory_of
+from memproxy.learn.plan_view import Aliases, Known
 from memproxy.learn.succession import Succession
-from memproxy.learn.traces import Traces
 from memproxy.learn.vectors import Vectors
-from memproxy.learn.windows import said_where
 from memproxy.metrics import metrics
 from memproxy.ports import LexicalEncoder, MemoryStore, StateStore
 from memproxy.settings import DedupSettings
+
+
+def hide_requests(known: Known, found: Sequence[Grounded]) -> None:
+    """Add to the plan that the user's turns of which nothing but requests to forget was read are not recalled; they
+    are listed, and read again as any turn. One that was hidden for that, and tells something, is shown again.
+    """
+    by_turn: dict[tuple[str | None, str], list[Grounded]] = {}
+    for one in found:
+        by_turn.setdefault((one.turn.session_id, one.turn.id), []).append(one)
+    for read in by_turn.values():
+        turn = read[0].turn
+        if _tells_after_all(known, turn, read):
+            noted = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
+            known.mark(turn, {"active": True, "metadata": noted})
+        if _is_shown(known, turn) and _only_asks(turn, read):
+            noted = known.marked(turn).get("metadata", turn.metadata)
+            known.mark(turn, {"active": False, "metadata": noted | {RETRACTED_BY: turn.id}})
+
+
+def _tells_after_all(known: Known, turn: Memory, read: Sequence[Grounded]) -> bool:
+    """Whether a message was hidden for only asking to forget when it came, and something else was read in it now."""
+    hidden = not turn.active and turn.metadata.get(RETRACTED_BY) == turn.id and not known.marked(turn)
+    return hidden and any(one.candidate.intent in (Intent.STATE, Intent.CORRECT) for one in read)
+
+
+def _is_shown(known: Known, turn: Memory) -> bool:
+    return turn.trust is Trust.USER and turn.active and known.marked(turn).get("active") is not False
+
+
+def _only_asks(turn: Memory, read: Sequence[Grounded]) -> bool:
+    quotes = [quote for one in read for quote in one.candidate.evidence]
+    return all(one.candidate.intent is Intent.FORGET for one in read) and only_asks(strip_blocks(turn.content), quotes)
+
 
 _DONE_BEFORE = "again"
 """The name of what was carried out when the same words were read before: nothing happens, nothing is told."""

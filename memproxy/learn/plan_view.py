@@ -1,20 +1,153 @@
-"""What is known of an owner while a plan is made: the store and the slot register, with the plan so far laid over."""
+"""What is known of an owner while a plan is made: the store and the slot register, with the plan so far laid over; the
+names that the user said are one, and the statements that were deleted while their turns stay.
+"""
 
-from collections.abc import Hashable, Mapping, Sequence
+import hashlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from memproxy.core.chain import position
+from memproxy.core.facts import position
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.palace import USER, is_role, same_names, subject_name
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.core.slots import slot_name
-from memproxy.learn.aliases import Aliases
-from memproxy.learn.forgotten import is_about, marks, with_words, word_marks
+from memproxy.core.similar import alike, terms
+from memproxy.core.slots import slot_name, slot_value, value_name
 from memproxy.learn.vectors import merged
-from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, SlotChange, SlotStore
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, PalaceStore, SlotChange, SlotStore
+
+_MOST_VARIANTS = 8
+
+
+class Aliases:
+    """The owner's names, made anew for every attempt at a plan."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        """``names`` maps every name and alias of a wing to the wing's own."""
+        self._names = dict(names)
+
+    @classmethod
+    async def of(cls, state: PalaceStore, scope: Scope) -> "Aliases":
+        """Those that hold for what is learned in a scope: names that were told in another project stay there.
+
+        Raises:
+            StateUnavailable: try again later.
+        """
+        return cls(await state.palace_names(scope, writing=True))
+
+    def resolved(self, memory: Memory) -> Memory:
+        """The statement by the names that its subject and its object go by; what it says of names itself stays."""
+        pairs = same_names(memory)
+        for one, other in pairs:
+            known = self._names.get(other) or (None if is_role(one) else self._names.get(one)) or other
+            self._names |= {one: known if is_role(one) else self._names.get(one, known), other: known}
+        if pairs:
+            return memory
+        changed = msgspec.structs.replace(
+            memory, subject=self._named(memory.subject), object=self._named(memory.object, thing=True)
+        )
+        return msgspec.structs.replace(changed, slot=slot_name(changed)) if changed != memory else memory
+
+    def _named(self, said: str | None, *, thing: bool = False) -> str | None:
+        """What somebody or something is called; values that are no names stay as they were said."""
+        name = subject_name(said or "")
+        known = self._names.get(name, name)
+        if not said or known == name or self._is_user(name) or (thing and not self._is_only(said, name)):
+            return said
+        words = known.replace("-", " ")
+        return words.title() if said[:1].isupper() or " " in said else words
+
+    def _is_only(self, said: str, name: str) -> bool:
+        return len(said.split()) <= len(name.split("-")) + 2
+
+    def _is_user(self, name: str) -> bool:
+        return self._names.get(name) == self._names.get(USER, USER)
+
+    def slots(self, memory: Memory) -> list[str]:
+        """The slots that the statement would hold by the other names of its subject and object: where it was known
+        before these names were told.
+        """
+        found: list[str] = []
+        for field in ("subject", "object"):
+            for other in self._others(getattr(memory, field)):
+                slot = slot_name(msgspec.structs.replace(memory, **{field: other.replace("-", " ")}))
+                found += [slot] if slot is not None and slot != memory.slot else []
+        return list(dict.fromkeys(found))[:_MOST_VARIANTS]
+
+    def _others(self, said: str | None) -> list[str]:
+        name = subject_name(said or "")
+        known = self._names.get(name)
+        if known is None or self._is_user(name):
+            return []
+        return [other for other, wing in self._names.items() if wing == known and other != name]
+
+
+_PREFIX = "forgotten"
+_WORDS = "about"
+_NEXT = ";"
+_MOST_OF_A_TURN = 50
+"""Statements of one turn whose words are kept, the latest; a turn tells a handful."""
+
+_SHORT = 8
+
+
+def marks(memory: Memory, sessions: Mapping[str, str | None] | None = None) -> list[str]:
+    """The register's entries for a statement, for each turn that tells it: by its words, and by slot and value.
+    ``sessions`` are those of the turns; by default all are the memory's.
+    """
+    if memory.kind is Kind.TURN:
+        return []
+    stated = {f"words|{value_name(memory.content)}"}
+    if memory.object and (slot := slot_name(memory)) is not None:
+        stated.add(f"slot|{slot}|{slot_value(memory)}")
+    return [f"{of_turn}{_hashed(said)}" for of_turn in _turns_of(memory, sessions) for said in sorted(stated)]
+
+
+def word_marks(memory: Memory, sessions: Mapping[str, str | None] | None = None) -> list[str]:
+    """The register's entries, one for each of its turns, that hold the words of what was forgotten of the turn."""
+    return [] if memory.kind is Kind.TURN else [f"{of_turn}{_WORDS}" for of_turn in _turns_of(memory, sessions)]
+
+
+def with_words(held: str | None, memory: Memory) -> str:
+    """What such an entry holds when the words of this statement are added."""
+    kept = [*(held.split(_NEXT) if held else ()), ".".join(sorted(_hashed_terms(memory)))]
+    return _NEXT.join(list(dict.fromkeys(kept))[-_MOST_OF_A_TURN:])
+
+
+def is_about(held: str, memory: Memory) -> bool:
+    """Whether a statement says what such an entry holds, in other words."""
+    own = _hashed_terms(memory)
+    return any(alike(own, frozenset(words.split("."))) for words in held.split(_NEXT) if words)
+
+
+def _hashed_terms(memory: Memory) -> frozenset[str]:
+    return frozenset(_hashed(term)[:_SHORT] for term in terms(memory.content))
+
+
+def _turns_of(memory: Memory, sessions: Mapping[str, str | None] | None) -> list[str]:
+    return [_of_turn((sessions or {}).get(turn, memory.session_id), turn) for turn in memory.turn_ids]
+
+
+def of_session(session: str) -> str:
+    """How the entries of a session's turns begin."""
+    return f"{_PREFIX}|{_hashed(session)}|"
+
+
+def of_turns(session: str | None, turns: Iterable[str]) -> list[str]:
+    """How the entries of these turns of a session begin."""
+    return [_of_turn(session, turn) for turn in turns]
+
+
+def _of_turn(session: str | None, turn: str) -> str:
+    return f"{of_session(session or '')}{_hashed(turn)}|"
+
+
+def _hashed(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
+
 
 _LONGEST_CHAIN = 100
 _GONE = "gone"

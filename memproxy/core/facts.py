@@ -1,0 +1,810 @@
+"""What a new statement does to what is known: pure decisions, and the chain of supersession that they make.
+
+A slot decides over similarity: the same slot with the same value is a repetition, with another value a change. Without
+a common slot similarity only nominates; numbers, names and negation decide, and in doubt both statements live on
+(over-invalidation loses more than a contradiction that a later statement settles).
+"""
+
+import enum
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory, Relation
+from memproxy.core.similar import (
+    LEXICAL_RELATED,
+    LEXICAL_SAME,
+    Neighbour,
+    affirms,
+    alike,
+    changes,
+    contains,
+    lexical_overlap,
+    names,
+    one_topic,
+    same_aspect,
+    same_place,
+    says_the_same,
+    terms,
+    topic,
+)
+from memproxy.core.slots import (
+    denies_another,
+    has_many,
+    numbers,
+    predicate_name,
+    same_value,
+    singular,
+    slot_name,
+    slot_value,
+    subject_name,
+    value_name,
+)
+from memproxy.core.slots import (
+    words as name_words,
+)
+from memproxy.core.text import GENERIC_WORDS, key_terms, sentences, words
+
+SAID = "said_at"
+LAST_SAID = "last_said_at"
+RETRACTED_BY = "retracted_by"
+RETRACTED_AT = "retracted_at"
+STATED_END = "stated_end"
+RECONCILED_AT = "reconciled_at"
+PENDING = "pending"
+"""Names in ``metadata``: when it was said first and last, by which turn and when it was taken back, until when it was
+said to hold, where something closed it before, and when learning held it against all that was known: two such
+statements that are active side by side both hold. ``pending``: that it was replaced (``superseded``) or taken back
+(``retracted``) is what rules read in a message when it came, and learning has not looked at yet.
+"""
+
+
+class Effects(msgspec.Struct, frozen=True):
+    """What to write: the memory (None if nothing new), and changed fields of known memories by id."""
+
+    new: Memory | None = None
+    changes: dict[str, dict[str, Any]] = {}
+
+
+def said_at(memory: Memory) -> datetime:
+    """When it was said: noted with what was learned from a conversation, else when we came to know it."""
+    return _noted(memory, SAID) or memory.created_at
+
+
+def last_said_at(memory: Memory) -> datetime:
+    """When it was said last."""
+    return _noted(memory, LAST_SAID) or said_at(memory)
+
+
+def _noted(memory: Memory, name: str) -> datetime | None:
+    noted = memory.metadata.get(name)
+    return datetime.fromisoformat(noted) if isinstance(noted, str) else None
+
+
+def begins(memory: Memory) -> datetime:
+    """From when it held, as far as known."""
+    return memory.valid_from or said_at(memory)
+
+
+def retracted_at(memory: Memory) -> datetime | None:
+    """When it was taken back; None when it never was."""
+    return _noted(memory, RETRACTED_AT)
+
+
+def is_older(one: Memory, other: Memory) -> bool:
+    """Whether ``one`` speaks of an earlier state than ``other``.
+
+    Stated beginnings decide if both have one (a history that is imported out of order); else what was said later is
+    the newer statement, whatever time it speaks of ("I have lived in Rome since 2020" corrects what was said before).
+    What had ended when it was said ("I lived in Berlin until 2023") is older than what goes on. What nobody said in a
+    conversation (it was written by the API, imported) and has a beginning stands where that is: it is a record.
+    """
+    if had_ended(one) and other.valid_to is None:
+        return True
+    if states_beginning(one) and (states_beginning(other) or not _was_said(one)):
+        return begins(one) < begins(other)
+    return said_at(one) < last_said_at(other)
+
+
+def _was_said(memory: Memory) -> bool:
+    return SAID in memory.metadata or bool(memory.turn_ids)
+
+
+def had_ended(memory: Memory) -> bool:
+    """Whether it spoke of something that was over when it was said."""
+    return memory.valid_to is not None and memory.valid_to <= said_at(memory)
+
+
+def states_beginning(memory: Memory) -> bool:
+    """Whether it says since when, and not only that it holds."""
+    return memory.valid_from is not None and memory.valid_from != said_at(memory)
+
+
+def position(candidate: Memory, chain: Sequence[Memory]) -> int:
+    """How many of the chain stand before the candidate in time."""
+    here = len(chain)
+    while here and is_older(candidate, chain[here - 1]):
+        here -= 1
+    return here
+
+
+def segment(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
+    """The end of the chain that was taken back after the candidate was said, among what a slot held: what was said
+    before "forget it" was meant by it, also when it comes late.
+    """
+    ends = [(at, memory) for memory in past if (at := retracted_at(memory)) and memory.superseded_by is None]
+    later = [(at, memory) for at, memory in ends if at >= said_at(candidate)]
+    return min(later, key=lambda end: end[0])[1] if later else None
+
+
+def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effects:
+    """Put the candidate where it belongs in a chain of supersession (oldest first, the active one last).
+
+    The newest statement becomes the active one and closes those before it; an older one that comes late is stored as
+    already superseded, between its neighbours in time. In a chain that was taken back nothing becomes active.
+    """
+    here = position(candidate, chain)
+    before = chain[here - 1] if here else None
+    after = chain[here] if here < len(chain) else None
+    new = msgspec.structs.replace(candidate, supersedes=before.id if before else candidate.supersedes)
+    changes = trimmed(chain[: here - 1] if here else [], begins(new), now=now)
+    if before is not None:
+        changes[before.id] = _closed(before, begins(new)) | {"superseded_by": new.id, "updated_at": now}
+        taken = retracted_at(before)
+        if after is None and taken is not None:
+            new = msgspec.structs.replace(new, **_taken_back(new, str(before.metadata.get(RETRACTED_BY)), taken))
+            changes[before.id]["metadata"] = _without(before.metadata, RETRACTED_BY, RETRACTED_AT)
+    if after is not None:
+        end = min(begins(later) for later in chain[here:])
+        new = msgspec.structs.replace(new, superseded_by=after.id, **_closed(new, end))
+        changes[after.id] = {"supersedes": new.id, "updated_at": now}
+    return Effects(new, changes)
+
+
+def repeat(known: Memory, again: Memory, chain: Sequence[Memory], *, now: datetime) -> dict[str, dict[str, Any]]:
+    """What a repetition changes: of the one repeated, and of those before it in its chain if it began earlier."""
+    changes = reinforce(known, again, now=now)
+    if not changes:
+        return {}
+    ids = [memory.id for memory in chain]
+    here = ids.index(known.id) if known.id in ids else 0
+    if "valid_from" in changes and (later := chain[here + 1 :]):
+        earlier = msgspec.structs.replace(known, valid_from=changes["valid_from"])
+        changes |= _closed(earlier, min(begins(memory) for memory in later))
+    begin = changes.get("valid_from", begins(known))
+    return trimmed(chain[:here], begin, now=now) | {known.id: changes}
+
+
+def trimmed(chain: Sequence[Memory], end: datetime, *, now: datetime) -> dict[str, dict[str, Any]]:
+    """The changed ends of those that would reach beyond ``end``."""
+    return {
+        memory.id: _closed(memory, end) | {"updated_at": now}
+        for memory in chain
+        if _close(memory, end) != memory.valid_to
+    }
+
+
+def _closed(memory: Memory, end: datetime) -> dict[str, Any]:
+    """The fields of one that is no longer active. An end that was stated is noted, for when it is opened again."""
+    at = _close(memory, end)
+    closed: dict[str, Any] = {"active": False, "valid_to": at, "relations": _until(memory, at)}
+    if memory.active and memory.valid_to is not None:
+        closed["metadata"] = memory.metadata | {STATED_END: memory.valid_to.isoformat()}
+    return closed
+
+
+def _close(memory: Memory, end: datetime) -> datetime:
+    """The end of its validity: never before its beginning, and not later than an end it had already."""
+    end = max(end, begins(memory)).astimezone(UTC)
+    return min(end, memory.valid_to) if memory.valid_to else end
+
+
+def _until(memory: Memory, end: datetime) -> list[Relation]:
+    """Its relations, ended with it."""
+    return [
+        msgspec.structs.replace(one, valid_to=min(end, one.valid_to) if one.valid_to else end)
+        for one in memory.relations
+    ]
+
+
+def _without(metadata: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name not in names}
+
+
+def take_back(memory: Memory, turn: str, at: datetime, *, now: datetime) -> dict[str, Any]:
+    """The fields that change when somebody takes a statement back: it ends, nothing takes its place."""
+    return _taken_back(memory, turn, at) | {"updated_at": now}
+
+
+def _taken_back(memory: Memory, turn: str, at: datetime) -> dict[str, Any]:
+    closed = _closed(memory, at)
+    noted = closed.get("metadata", memory.metadata) | {RETRACTED_BY: turn, RETRACTED_AT: at.isoformat()}
+    return closed | {"metadata": noted}
+
+
+def reopened(memory: Memory, *, now: datetime) -> dict[str, Any]:
+    """The fields that change when what closed a memory is undone: active again, until when it was said to hold."""
+    end = _noted(memory, STATED_END)
+    relations = [
+        msgspec.structs.replace(one, valid_to=end) if one.valid_to == memory.valid_to else one
+        for one in memory.relations
+    ]
+    return {
+        "active": True,
+        "superseded_by": None,
+        "valid_to": end,
+        "relations": relations,
+        "metadata": _without(memory.metadata, RETRACTED_BY, RETRACTED_AT, STATED_END, PENDING),
+        "updated_at": now,
+    }
+
+
+def reinforce(known: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
+    """The fields that change when a statement is repeated; none when it is the very same turn read again.
+
+    Confidence moves a quarter of the way to certainty, weighed by the repetition's own (a choice of ours: four
+    confident repetitions lift 0.5 to 0.84). Somebody more trusted who says the same vouches for it, and what waited in
+    quarantine for that leaves it. When it was said first and last is noted; what was said to hold since an earlier
+    time holds since then.
+    """
+    more = [turn for turn in again.turn_ids if turn not in known.turn_ids]
+    if not more:
+        return {}
+    changes: dict[str, Any] = {"turn_ids": [*known.turn_ids, *more], "metadata": _said_again(known, again)}
+    if not states_beginning(known) and begins(again) < begins(known):
+        changes["valid_from"] = begins(again)
+    if known.active:
+        changes["confidence"] = round(known.confidence + (1 - known.confidence) * 0.25 * again.confidence, 4)
+        changes["updated_at"] = now
+        if again.trust.level > known.trust.level:
+            changes["trust"] = again.trust
+        if known.quarantined and not again.quarantined:
+            changes["quarantined"] = False
+    return changes
+
+
+def _said_again(known: Memory, again: Memory) -> dict[str, Any]:
+    first = min(said_at(known), said_at(again))
+    last = max(last_said_at(known), last_said_at(again))
+    return known.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+
+
+_PRONOUNS = frozenset({"it", "that", "this", "he", "she", "they", "its"})
+_WHOLE = 4
+"""Words of a sentence that stands by itself ("User gets up at 7")."""
+
+_NEARLY = 0.8
+"""Share of their words (Dice) that a statement and another form of it have in common."""
+
+_MOST_OF_IT = 0.67
+"""Share of the words of a statement called wrong that a known one must hold to be it."""
+
+
+def named_by(replaces: str, known: Sequence[Memory]) -> Memory | None:
+    """The statement that a correction names word for word, case, blanks and end marks aside; where none is that, the
+    only one that says it in nearly the same words. None where it names a value alone.
+    """
+    exact = [memory for memory in known if says_exactly(memory, replaces)]
+    if exact:
+        return max(exact, key=last_said_at)
+    said = terms(replaces)
+    if len(words(replaces)) < _WHOLE or not said:
+        return None
+    near = [memory for memory in known if _says_nearly(memory, replaces, said)]
+    return near[0] if len(near) == 1 else None
+
+
+def says_exactly(memory: Memory, text: str) -> bool:
+    """Whether a text is the memory's own sentence, case, blanks, end marks and "User" at its head aside."""
+    return _plain(memory.content) == _plain(text)
+
+
+def _plain(text: str) -> str:
+    """A statement's words in lower case; that it is one about the user may be left out."""
+    said = " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").casefold().split()).strip(" .!?…。！？\"'")
+    return said.removeprefix("the ").removeprefix("user ")
+
+
+def _says_nearly(memory: Memory, text: str, said: frozenset[str]) -> bool:
+    return (
+        2 * len(said & terms(memory.content)) >= _NEARLY * (len(said) + len(terms(memory.content)))
+        and numbers(text) == numbers(memory.content)
+        and names(text) == names(memory.content)
+        and affirms(msgspec.structs.replace(memory, content=text)) == affirms(memory)
+    )
+
+
+def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]) -> Memory | None:
+    """The active memory that a correction is about, where its slot does not tell; None when none clearly is.
+
+    What it names as wrong decides; else what it speaks of; else, when it speaks of nothing by itself ("it's 15,000
+    now"), the last thing with such a value that was said in its conversation.
+    """
+    known = [one.memory for one in near if _may_be_corrected(candidate, one.memory)]
+    if replaces:
+        stated = [memory for memory in known if _states(memory, replaces)]
+        return _closest(candidate, stated)
+    if topic(candidate.content) - names(candidate.content):
+        fitting = [memory for memory in known if changes(candidate, memory, corrects=True)]
+        return _closest(candidate, fitting)
+    here = [memory for memory in known if memory.session_id == candidate.session_id and _same_sort(candidate, memory)]
+    return max(here, key=last_said_at, default=None)
+
+
+def _may_be_corrected(candidate: Memory, known: Memory) -> bool:
+    if not known.active or known.kind in (Kind.TURN, Kind.EPISODIC) or last_said_at(known) > said_at(candidate):
+        return False
+    if (known.project_id, known.agent_id) != (candidate.project_id, candidate.agent_id):
+        return False
+    if known.turn_ids and set(known.turn_ids) <= set(candidate.turn_ids):
+        return False  # what one message says side by side holds side by side
+    return not candidate.aspect or (known.aspect or "").casefold() == candidate.aspect.casefold()
+
+
+def _states(memory: Memory, wrong: str) -> bool:
+    """Whether it says what the correction calls wrong: its value, or most of its words."""
+    if memory.object and same_value(value_name(memory.object), value_name(wrong)):
+        return True
+    about = topic(wrong) | names(wrong)
+    if found := numbers(wrong):
+        held = topic(memory.content) | names(memory.content)
+        return found <= numbers(memory.content) and len(about & held) >= _MOST_OF_IT * len(about)
+    return contains(memory.content, value_name(wrong)) or (bool(about) and about <= topic(memory.content))
+
+
+def _closest(candidate: Memory, fitting: Sequence[Memory]) -> Memory | None:
+    """The one that shares most of the candidate's topic; among equals the one of its conversation, said last."""
+    about = topic(candidate.content)
+
+    def fit(memory: Memory) -> tuple[int, bool, float]:
+        shared = len(about & topic(memory.content))
+        return (shared, memory.session_id == candidate.session_id, last_said_at(memory).timestamp())
+
+    return max(fitting, key=fit, default=None)
+
+
+def _same_sort(candidate: Memory, known: Memory) -> bool:
+    """Whether a number corrects a statement with one number, or a name one with a name."""
+    if numbers(candidate.content):
+        return len(numbers(known.content)) == 1
+    return bool(names(candidate.content)) and bool(known.object) and not numbers(known.object or "")
+
+
+def stands_alone(candidate: Memory) -> bool:
+    """Whether it can be understood without what was said before: it speaks of something, not only of a value."""
+    about = topic(candidate.content) - topic(candidate.object or "")
+    return bool(about) and _first_word(candidate.content) not in _PRONOUNS
+
+
+def in_place_of(candidate: Memory, target: Memory) -> Memory:
+    """The correction as what replaces a statement: its own words untouched, under the old one's names where it has none
+    of its own (a bare value, "it's 15,000 now").
+    """
+    listed = has_many(predicate_name(target.predicate or "")[0])
+    if (
+        is_whole(candidate)
+        or _turns(candidate, target)
+        or slot_name(target) is None
+        or (listed and not candidate.object)
+    ):
+        return candidate
+    named = msgspec.structs.replace(
+        candidate,
+        kind=target.kind,
+        subject=target.subject,
+        predicate=target.predicate,
+        aspect=target.aspect,
+        category=candidate.category or target.category,
+    )
+    return msgspec.structs.replace(named, slot=slot_name(named))
+
+
+def _turns(candidate: Memory, target: Memory) -> bool:
+    """Whether it says otherwise about the same thing ("likes coffee", "hates coffee")."""
+    slot, value = slot_name(candidate), value_name(candidate.object or "")
+    return slot is not None and slot == slot_name(target) and value != "" and value == value_name(target.object or "")
+
+
+def is_whole(candidate: Memory) -> bool:
+    """Whether a correction says by itself of what it is: it has names, and a sentence of its own."""
+    said = words(candidate.content)
+    named = candidate.subject and candidate.predicate and candidate.object
+    return bool(named) and len(said) >= _WHOLE and said[0] not in _PRONOUNS
+
+
+def _first_word(text: str) -> str:
+    found = re.match(r"\W*(\w+)", text)
+    return found.group(1).casefold() if found else ""
+
+
+def following(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that follow when ``given`` ones of a statement are edited, as far as they are not given themselves: no
+    object, relation or entity goes on saying what its words do not say any more.
+    """
+    if memory.kind is Kind.TURN:
+        return {}
+    fields: dict[str, Any] = {}
+    content = given.get("content", memory.content)
+    if "object" not in given and _is_gone(memory.object, memory.content, content):
+        fields["object"] = _in_its_place(memory.object or "", memory.content, content)
+    stated = {name: {**fields, **given}.get(name, getattr(memory, name)) for name in ("subject", "predicate", "object")}
+    if "relations" not in given:
+        relations = [one for old in memory.relations if (one := _restated(old, memory, stated)) is not None]
+        fields |= {"relations": relations} if relations != memory.relations else {}
+    if "entities" not in given:
+        entities = [name for name in memory.entities if not _is_gone(name, memory.content, content)]
+        new = stated["object"]
+        if new and new not in entities and memory.object in memory.entities and memory.object not in entities:
+            entities.append(new)
+        fields |= {"entities": entities} if entities != memory.entities else {}
+    return fields
+
+
+def _is_gone(value: str | None, before: str, after: str) -> bool:
+    """Whether an edit took a value out of the words."""
+    name = value_name(value or "")
+    return bool(name) and contains(before, name) and not contains(after, name)
+
+
+def _in_its_place(value: str, before: str, after: str) -> str | None:
+    """What the new words say where the old ones said a value; None where more than that has changed."""
+    head, found, tail = before.partition(value)
+    new = after[len(head) : len(after) - len(tail)].strip()
+    return new if found and after.startswith(head) and after.endswith(tail) and new else None
+
+
+def _restated(relation: Relation, memory: Memory, stated: Mapping[str, str | None]) -> Relation | None:
+    """A relation of an edited statement, with what is stated now; None where that leaves one of its ends open."""
+    changed: dict[str, str] = {}
+    for name, new in stated.items():
+        old = getattr(memory, name)
+        if old is None or old == new or value_name(getattr(relation, name)) != value_name(old):
+            continue
+        if new is None:
+            return None
+        changed[name] = new
+    return msgspec.structs.replace(relation, **changed) if changed else relation
+
+
+_FORGETTING = frozenset(
+    """
+    forget forgot forgotten delete remove erase drop scratch discard ignore disregard remember store stored memory
+    memories told tell said mention mentioned saying everything anything all info fact facts statement earlier before
+    previous previously longer anymore want wanted asked ask request requested keep kept record note noted stop
+    """.split()  # noqa: SIM905 - a list of forty quoted words reads worse
+)
+"""Words of the request itself, not of what is to be forgotten."""
+
+_CLAUSE_END = re.compile(r"[,;:–—]|\s-\s")
+
+
+_ORDER = re.compile(
+    r"(?<!\bi )\b(?:forget|delete|remove|erase|wipe|clear|purge|drop|scratch|strike|disregard|ignore|discard|unlearn"
+    r"|(?:don't|do not|no need to|stop) (?:\w+ )?(?:remember|stor|keep|sav|record|not(?:e|ing)\b|mention)\w*"
+    r"|vergiss|vergessen sie|l(?:ö|o|oe)sche?|entfernen?|streiche?|olv[ií]d(?:a|e|ar)\w*|borr(?:a|e|ar)\w*"
+    r"|elim[ií]n(?:a|e|ar)\w*|oublie[rsz]?|efface[rsz]?|supprime[rsz]?)\b|忘掉|忘记|忘了|删",
+    re.IGNORECASE,
+)
+"""An order to forget. "I'm not on Instagram any more" ends what was told as well, but tells something itself."""
+
+
+def orders(text: str) -> bool:
+    """Whether a message orders to forget something; one that does not and ends what was told says what is so now."""
+    return _ORDER.search(text.replace("’", "'")) is not None
+
+
+def only_asks(text: str, quotes: Sequence[str]) -> bool:
+    """Whether a message does nothing but ask to forget, in these of its words: it tells nothing else. One that goes on
+    behind a comma may ("Forget the budget, money is no object").
+    """
+    asked = [_quoted(quote) for quote in quotes]
+    said = [sentence for sentence in sentences(text.replace("’", "'")) if key_terms(sentence)]
+    return bool(said) and all(
+        _ORDER.search(sentence) is not None
+        and any(_quoted(sentence) in quote or quote in _quoted(sentence) for quote in asked if quote)
+        and sum(bool(key_terms(clause)) for clause in _CLAUSE_END.split(sentence)) == 1
+        for sentence in said
+    )
+
+
+def _quoted(text: str) -> str:
+    return " ".join(text.replace("’", "'").casefold().split()).strip(" .!?\"'")
+
+
+def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:
+    """The active memories that a request to forget (as a memory: its content names what is meant) is about.
+
+    The same slot decides, unless another value is named. Else all memories that hold every term of the request; else
+    the one that holds most of them. What was said after the request is never meant.
+    """
+    known = [one.memory for one in near if _may_be_meant(request, one.memory)]
+    wanted = _terms(request)
+    exact = [memory for memory in known if _same_question(request, memory, wanted)]
+    if exact:
+        return tuple(exact)
+    if not wanted:
+        return ()
+    shares = [(len(wanted & _told(memory)) / len(wanted), memory) for memory in known]
+    if whole := [memory for share, memory in shares if share == 1]:
+        return tuple(whole)
+    best = sorted((one for one in shares if one[0] >= _MOST_OF_IT), key=lambda one: -one[0])
+    alone = best and (len(best) == 1 or best[0][0] > best[1][0])
+    return (best[0][1],) if alone else ()
+
+
+def is_specific(request: Memory) -> bool:
+    """Whether a request to forget names something in particular, by its terms or by a question."""
+    return bool(_terms(request) or (request.subject and request.predicate and slot_name(request)))
+
+
+def means(request: Memory, told: Memory) -> bool:
+    """Whether a request to forget clearly means a statement, whatever else is known: its slot, or all of its terms."""
+    if not _may_be_meant(request, told):
+        return False
+    wanted = _terms(request)
+    return _same_question(request, told, wanted) or (bool(wanted) and wanted <= _told(told))
+
+
+def _same_question(request: Memory, known: Memory, wanted: frozenset[str]) -> bool:
+    """Whether the request names the slot of a memory; without an object it means every item of a list that holds its
+    other words.
+    """
+    slot = slot_name(msgspec.structs.replace(request, object=request.object or known.object or known.content))
+    if slot is None or slot != slot_name(known):
+        return False
+    return bool(request.object) or not has_many(predicate_name(known.predicate or "")[0]) or bool(wanted & _told(known))
+
+
+def _may_be_meant(request: Memory, known: Memory) -> bool:
+    """Whether nothing speaks against it: its time, another value, another subject, another name or number."""
+    if not known.active or known.kind is Kind.TURN or last_said_at(known) > said_at(request):
+        return False
+    if _other_value(request, known) or _other_subject(request, known) or _other_question(request, known):
+        return False
+    told = _told(known) | {part for name in names(known.content) for part in name.split("_")}
+    named = {part for name in names(request.content) for part in name.split("_")}
+    return numbers(request.content) <= numbers(_text(known)) and named <= told
+
+
+def _other_value(request: Memory, known: Memory) -> bool:
+    """Whether both name a value for one slot, and not the same."""
+    if not request.object or not known.object or slot_name(request) != slot_name(known):
+        return False
+    return affirms(request) == affirms(known) and not same_value(value_name(request.object), value_name(known.object))
+
+
+def _other_subject(request: Memory, known: Memory) -> bool:
+    if not request.subject or not known.subject:
+        return False
+    asked, of = subject_name(request.subject), subject_name(known.subject)
+    if asked == of or set(of.split("_")) <= _terms(request):
+        return False
+    return asked == "user" or not set(asked.split("_")) <= _told(known)
+
+
+def _other_question(request: Memory, known: Memory) -> bool:
+    """Whether both name predicates, and nothing in the request speaks of the known one's."""
+    if predicate_name(request.predicate or "") == predicate_name(known.predicate or ""):
+        return False
+    asked, of = name_words(request.predicate or ""), name_words(known.predicate or "")
+    return bool(asked and of) and not set(of) & (set(asked) | _terms(request))
+
+
+def _text(memory: Memory) -> str:
+    named = (memory.subject, memory.predicate, memory.object, memory.aspect, *memory.entities)
+    return " ".join([memory.content, *(part for part in named if part)])
+
+
+def _told(memory: Memory) -> frozenset[str]:
+    """The words that a memory holds, its names taken apart."""
+    return frozenset(name_words(_text(memory))) | topic(_text(memory))
+
+
+def _terms(request: Memory) -> frozenset[str]:
+    """What the request asks to forget. Words that are in many memories whatever they are about count beside others."""
+    found = frozenset(singular(term) for term in topic(request.content)) - _FORGETTING
+    specific = found - GENERIC_WORDS
+    predicate = frozenset(name_words(request.predicate or ""))
+    return found if specific or found & predicate else frozenset()
+
+
+class Operation(enum.StrEnum):
+    """What becomes of a candidate: a new memory, one that replaces another, a repetition, a new one beside a related
+    one, the end of what somebody takes back; or nothing, when it speaks of something that is not known.
+    """
+
+    ADD = "add"
+    UPDATE = "update"
+    DUPLICATE = "duplicate"
+    COEXIST = "coexist"
+    RETRACT = "retract"
+    NOTHING = "nothing"
+
+
+class Bands(msgspec.Struct, frozen=True):
+    """Cosines from which a neighbour counts as the same statement, and as related (``dedup`` in the settings)."""
+
+    same: float = 0.9
+    related: float = 0.7
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """The operation, and the memory it is about (None for ADD); of RETRACT all that are ``meant``."""
+
+    operation: Operation
+    target: Memory | None = None
+    meant: tuple[Memory, ...] = ()
+
+
+def decide(
+    candidate: Memory, *, chain: Sequence[Memory], neighbours: Sequence[Neighbour], bands: Bands | None = None
+) -> Decision:
+    """What a statement does to what is known.
+
+    ``chain`` is the history of the candidate's slot, oldest first, its active holder (or, of a chain that was taken
+    back, its end) last; empty: a free slot. ``neighbours`` are near memories of the same owner, best first; inactive
+    ones only tell a repetition of something that ended from something new.
+    """
+    if chain:
+        return _in_slot(candidate, chain)
+    related: Memory | None = None
+    for near in neighbours:
+        operation = _beside(candidate, near, bands or Bands())
+        if operation in (Operation.DUPLICATE, Operation.UPDATE):
+            return Decision(operation, near.memory)
+        if operation is Operation.COEXIST and related is None:
+            related = near.memory
+    return Decision(Operation.COEXIST, related) if related else Decision(Operation.ADD)
+
+
+def decide_correction(
+    candidate: Memory,
+    replaces: str | None,
+    *,
+    chain: Sequence[Memory],
+    neighbours: Sequence[Neighbour],
+    bands: Bands | None = None,
+) -> Decision:
+    """What a correction does: it replaces what it is about; one that is about nothing known is a statement if it can
+    be understood by itself, else nothing.
+    """
+    if chain:
+        return _in_slot(candidate, chain)
+    again = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
+    if again is not None:
+        return Decision(Operation.DUPLICATE, again)
+    target = corrected(candidate, replaces, neighbours)
+    if target is not None:
+        same = same_value(slot_value(candidate), slot_value(target)) if candidate.object and target.object else False
+        return Decision(Operation.DUPLICATE if same else Operation.UPDATE, target)
+    if not stands_alone(candidate):
+        return Decision(Operation.NOTHING)
+    return decide(candidate, chain=chain, neighbours=neighbours, bands=bands)
+
+
+def decide_replacement(candidate: Memory, target: Memory, neighbours: Sequence[Neighbour]) -> Decision:
+    """What a statement does that names what it replaces: it replaces just that, whatever slots say; the same turn read
+    again repeats it.
+    """
+    again = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
+    if again is not None:
+        return Decision(Operation.DUPLICATE, again)
+    same = says_exactly(target, candidate.content)
+    return Decision(Operation.DUPLICATE if same else Operation.UPDATE, target)
+
+
+def decide_retraction(request: Memory, neighbours: Sequence[Neighbour]) -> Decision:
+    """What a request to forget does: it ends what is meant, nothing when nothing clearly is."""
+    exact = (near.memory for near in neighbours if near.memory.active and says_exactly(near.memory, request.content))
+    named = [memory for memory in exact if last_said_at(memory) <= said_at(request)]
+    found = tuple(named) or meant(request, neighbours)
+    return Decision(Operation.RETRACT, found[0], found) if found else Decision(Operation.NOTHING)
+
+
+def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
+    """By the values of those next to it in time, and of one that the same turn told already."""
+    here = position(candidate, chain)
+    beside = [*chain[max(0, here - 1) : here][::-1], *chain[here : here + 1]]
+    told = [memory for memory in chain if set(candidate.turn_ids) & set(memory.turn_ids)]
+    for memory in (*told, *beside):
+        if same_value(slot_value(candidate), slot_value(memory)) and not _said_after_taken_back(candidate, memory):
+            return Decision(Operation.DUPLICATE, memory)
+    if denies_another(candidate, chain[-1]):
+        return Decision(Operation.NOTHING)
+    return Decision(Operation.UPDATE, chain[-1])
+
+
+def told_already(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
+    """Which of what a slot held the candidate's own turn told before, when it is read again."""
+    turns, value = set(candidate.turn_ids), slot_value(candidate)
+    told = (memory for memory in past if turns & set(memory.turn_ids) and same_value(value, slot_value(memory)))
+    return next(told, None)
+
+
+def _said_after_taken_back(candidate: Memory, known: Memory) -> bool:
+    taken = retracted_at(known)
+    return taken is not None and said_at(candidate) > taken
+
+
+def _beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:
+    known = near.memory
+    if known.kind is not candidate.kind:
+        return Operation.ADD
+    if _is_the_same_turn(candidate, known) or _was_taken_back(candidate, known):
+        return Operation.DUPLICATE
+    if not _near(candidate, near, bands.related, LEXICAL_RELATED) and not one_topic(candidate, known):
+        return Operation.ADD
+    same = _near(candidate, near, bands.same, LEXICAL_SAME)
+    if says_the_same(candidate, known):
+        repeated = same and (known.active or said_at(candidate) <= _ended(known))
+        return Operation.DUPLICATE if repeated else Operation.COEXIST
+    changed = known.active and changes(candidate, known)
+    return Operation.UPDATE if changed else Operation.COEXIST
+
+
+def _is_the_same_turn(candidate: Memory, known: Memory) -> bool:
+    """Whether the same words of the same turn are read again (whatever became of them since)."""
+    if not set(candidate.turn_ids) & set(known.turn_ids) or known.kind is Kind.TURN:
+        return False
+    if candidate.content == known.content:
+        return True
+    evidence = candidate.metadata.get("evidence")
+    if evidence is None or evidence != known.metadata.get("evidence") or slot_name(candidate) != slot_name(known):
+        return False
+    return same_value(slot_value(candidate), slot_value(known))
+
+
+def _was_taken_back(candidate: Memory, known: Memory) -> bool:
+    """Whether the user took back what it says, in these or other words, after it was said."""
+    taken = retracted_at(known)
+    if taken is None or known.active or said_at(candidate) > taken or affirms(candidate) != affirms(known):
+        return False
+    if str(known.metadata.get(RETRACTED_BY)) in candidate.turn_ids:
+        return False  # the turn that took it back says what holds instead ("not to dogs, to dust mites")
+    return alike(terms(candidate.content), terms(known.content))
+
+
+def _near(candidate: Memory, near: Neighbour, cosine: float, overlap: float) -> bool:
+    if near.cosine is not None:
+        return near.cosine >= cosine
+    return lexical_overlap(candidate.content, near.memory.content) >= overlap
+
+
+def _ended(memory: Memory) -> datetime:
+    return memory.valid_to or memory.updated_at
+
+
+def in_gray_zone(candidate: Memory, near: Neighbour, bands: Bands) -> bool:
+    """Whether rules are unsure of an active neighbour: related, not plainly the same, and not told apart by kind,
+    aspect or another item of a list.
+    """
+    known = near.memory
+    if not known.active or not may_replace(candidate, known):
+        return False
+    return _near(candidate, near, bands.related, LEXICAL_RELATED) and not _near(
+        candidate, near, bands.same, LEXICAL_SAME
+    )
+
+
+def may_replace(candidate: Memory, known: Memory) -> bool:
+    """Whether it may be the known statement in another form, whoever says so: episodes, other kinds, other aspects and
+    items of lists live side by side; what is less trusted, or in quarantine, replaces nothing that is not.
+    """
+    if candidate.kind is not known.kind or candidate.kind in (Kind.EPISODIC, Kind.TURN):
+        return False
+    if not same_aspect(candidate, known) or not same_place(candidate, known):
+        return False
+    if any(has_many(predicate_name(memory.predicate or "")[0]) for memory in (candidate, known)):
+        return False
+    return trusted_enough(candidate, known) and not is_older(candidate, known)
+
+
+def trusted_enough(candidate: Memory, known: Memory) -> bool:
+    """Whether whoever says it may change what is known: nobody less trusted, nothing that waits to be confirmed."""
+    if candidate.quarantined and not known.quarantined:
+        return False
+    return candidate.trust.level >= known.trust.level

@@ -1,0 +1,582 @@
+"""What the API asks for (store, edit, delete, undo), as a plan: statements take their slots, what goes frees them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.facts import (
+    LAST_SAID,
+    PENDING,
+    RECONCILED_AT,
+    RETRACTED_AT,
+    RETRACTED_BY,
+    SAID,
+    STATED_END,
+    Operation,
+    begins,
+    last_said_at,
+    place,
+    position,
+    reopened,
+    retracted_at,
+    said_at,
+    take_back,
+    trimmed,
+)
+from memproxy.core.forget_all import ALL_FORGOTTEN_BY, after_forgetting, is_all_forgotten
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.protocol import Deletion, PlanBody
+from memproxy.core.receipt import Outcome
+from memproxy.core.scope import Scope
+from memproxy.core.similar import affirms, repeats, terms
+from memproxy.core.slots import same_value, slot_name, slot_value
+from memproxy.learn.forget_everything import ended_with, meant_by, standing
+from memproxy.learn.outdated import ENDED_BY, PREDICATE, outdated_with, still_ended_by
+from memproxy.learn.outdated import PREDICATE as SUMMARY
+from memproxy.learn.pending import CHANGES
+from memproxy.learn.plan_view import GONE_PREFIX, Known, tombstone
+from memproxy.learn.succession import Succession
+from memproxy.ports import MemoryFilter, MemoryStore, StateStore
+
+MOST_TOLD = 100
+"""Outcomes noted of one plan: an import of thousands is not thousands of events."""
+
+
+def written(asked: PlanBody, plan: PlanBody) -> list[Outcome]:
+    """One outcome for each memory that the plan stored, edited or deleted (``reason`` is how it came: ``api`` or
+    ``import``; of what was pruned ``expired`` or ``limit``), and one for a deletion by scope (``reason`` is the scope).
+    What went with a message, as ``plan`` has it, is told like the message.
+    """
+    told = [
+        Outcome(result="stored", reason=memory.source.value, memory_id=memory.id, kind=memory.kind.value)
+        for memory in asked.upserts
+    ]
+    told += [Outcome(result="edited", reason="api", memory_id=name) for name in asked.changes]
+    told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in asked.deletes]
+    if (gone := asked.delete_where) is not None:
+        told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in gone.ids]
+        scopes = {"session": gone.session_ids, "project": gone.project_ids, "agent": gone.agent_ids}
+        reason = next((name for name, ids in scopes.items() if ids), "user")
+        told += [] if gone.ids else [Outcome(result="deleted", reason=reason)]
+        along = [name for name in plan.deletes if name not in asked.deletes] if gone.ids else []
+        told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in along]
+    if asked.undo_session is not None:
+        told.append(Outcome(result="deleted", reason="session"))
+    return [*asked.outcomes, *told][:MOST_TOLD]
+
+
+EVIDENCE = "evidence"
+"""Name in ``metadata``: the words of a message from which a fact was read."""
+
+_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
+_PAGE = 200
+
+
+async def unlearn(known: Known, store: MemoryStore, turn: Memory, *, now: datetime) -> list[Memory]:
+    """What goes with a turn: facts that no other message which is still there tells, and every summary made of it.
+    Others lose in the plan what they have of it. A fact that was edited to say something else than the turn stays: it
+    is the person's own word.
+
+    Raises:
+        StoreUnavailable: what is known could not be read.
+    """
+    elsewhere = {one.session_id for one in await _all(known, store, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))}
+    elsewhere.discard(turn.session_id)
+    told = await _all(known, store, MemoryFilter(turn_ids=(turn.id,), kinds=_FACTS))
+    told = [known.current(fact) for fact in told if fact.session_id not in elsewhere]
+    names = sorted({name for fact in told for name in fact.turn_ids} - {turn.id})
+    others = await _turns(known, store, names)
+    lost = []
+    for fact in told:
+        there = {one.id: one for one in sorted(others, key=lambda one: one.session_id == fact.session_id)}
+        left = [there[name] for name in fact.turn_ids if name in there]
+        if fact.predicate == PREDICATE or (not left and turn.superseded_by != fact.id):
+            lost.append(fact)
+        else:
+            await known.change(fact.id, _without(fact, turn, left, now))
+    return lost
+
+
+def _without(fact: Memory, turn: Memory, left: Sequence[Memory], now: datetime) -> dict[str, Any]:
+    """The fields of a fact that stays, without the turn: its words, and when it was said by it."""
+    noted = dict(fact.metadata)
+    quoted = noted.get(EVIDENCE)
+    if isinstance(quoted, str) and not any(quoted in one.content for one in left):
+        del noted[EVIDENCE]
+    fields: dict[str, Any] = {
+        "turn_ids": [name for name in fact.turn_ids if name != turn.id],
+        "metadata": noted,
+        "updated_at": now,
+    }
+    if left:
+        first, last = min(one.created_at for one in left), max(one.created_at for one in left)
+        fields["metadata"] = noted | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+        if fact.valid_from == said_at(fact):
+            fields["valid_from"] = first
+        if fact.session_id not in {one.session_id for one in left}:
+            fields["session_id"] = left[0].session_id
+    return fields
+
+
+async def _turns(known: Known, store: MemoryStore, names: Sequence[str]) -> list[Memory]:
+    """Those of these turns that are still there, of every session in which an id is used."""
+    found: list[Memory] = []
+    for start in range(0, len(names), _PAGE):
+        where = MemoryFilter(ids=tuple(names[start : start + _PAGE]), kinds=(Kind.TURN,))
+        found += await _all(known, store, where)
+    return found
+
+
+async def _all(known: Known, store: MemoryStore, where: MemoryFilter) -> list[Memory]:
+    found: list[Memory] = []
+    cursor = None
+    while True:
+        page = await store.page(known.owner, where, limit=_PAGE, cursor=cursor)
+        found += page.memories
+        if (cursor := page.next_cursor) is None:
+            return found
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    """All that the owner has, as the undoing sees it.
+
+    ``going`` are the turns that are undone, ``turns`` the others; ``gone`` the ids that only the former use; ``lost``
+    facts that rest on nothing else; ``orders`` those to forget everything that still stand, oldest first.
+    """
+
+    turns: list[Memory]
+    going: list[Memory]
+    facts: list[Memory]
+    gone: frozenset[str]
+    lost: dict[str, Memory]
+    orders: list[Memory]
+
+
+async def undo(known: Known, store: MemoryStore, session: str, *, within: Scope, now: datetime) -> Counter[str]:
+    """Add to the plan what undoes the session as far as who stands ``within`` sees it; how many of each operation that
+    is. What another project has there stays, without what it knows from messages that go.
+
+    Raises:
+        StoreUnavailable, StateUnavailable: what is known could not be read.
+    """
+    owned = await _owned(known, store, session, within)
+    for fact in owned.facts:
+        if fact.id not in owned.lost:
+            await known.change(fact.id, _less(fact, owned, session, now))
+    for fact in owned.facts:
+        if fact.id in owned.lost:
+            await _undo_fact(known, fact, owned, now)
+    replaced = await _give_back_all(known, owned, now)
+    lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
+    for turn in owned.turns:
+        if fields := _hidden(turn, lost) or await _unmarked(known, turn, owned, replaced):
+            known.mark(turn, fields)
+    await _give_back_summaries(known, owned, now)
+    ids = [turn.id for turn in owned.going]
+    if ids:
+        known.sweep(Deletion(ids=ids, session_ids=[session]))
+    return Counter({"delete": len(ids) + len(owned.lost)})
+
+
+async def _owned(known: Known, store: MemoryStore, session: str, within: Scope) -> _Owned:
+    memories: list[Memory] = []
+    cursor = None
+    while True:
+        page = await store.page(known.owner, MemoryFilter(), limit=_PAGE, cursor=cursor)
+        memories += [known.current(one) if one.kind is not Kind.TURN else one for one in page.memories]
+        if (cursor := page.next_cursor) is None:
+            break
+    here = {id(one) for one in memories if one.session_id == session and within.sees(one.project_id, one.agent_id)}
+    turns = [one for one in memories if one.kind is Kind.TURN and id(one) not in here]
+    going = [one for one in memories if one.kind is Kind.TURN and id(one) in here]
+    facts = [one for one in memories if one.kind is not Kind.TURN]
+    elsewhere = {turn.id for turn in turns}
+    gone = frozenset(turn.id for turn in going) - elsewhere
+    lost = {fact.id: fact for fact in facts if _rests_on(fact, gone, elsewhere, said_here=id(fact) in here)}
+    return _Owned(turns, going, facts, gone, lost, standing([*turns, *going], gone))
+
+
+def _rests_on(fact: Memory, gone: frozenset[str], elsewhere: set[str], *, said_here: bool) -> bool:
+    """Whether a fact rests on what is undone alone."""
+    if said_here:
+        return not elsewhere & set(fact.turn_ids[1:])
+    return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
+
+
+def _less(fact: Memory, owned: _Owned, session: str, now: datetime) -> dict[str, Any]:
+    """A fact that others tell too, without what the session said of it."""
+    left = [name for name in fact.turn_ids if name not in owned.gone]
+    if left == fact.turn_ids:
+        return {}
+    told = [turn for turn in owned.turns if turn.id in left]
+    changes: dict[str, Any] = {"turn_ids": left, "updated_at": now}
+    if told:
+        first, last = min(turn.created_at for turn in told), max(turn.created_at for turn in told)
+        changes["metadata"] = fact.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+        if fact.valid_from == said_at(fact):
+            changes["valid_from"] = first
+        if fact.session_id == session:
+            changes["session_id"] = told[0].session_id
+    return changes
+
+
+async def _undo_fact(known: Known, fact: Memory, owned: _Owned, now: datetime) -> None:
+    """Take a fact out of its chain: the one before it is closed by the one after it, or is active again."""
+    fact = await known.memory(fact.id) or fact
+    before = await known.memory(fact.supersedes) if fact.supersedes else None
+    await known.unlink(fact.id, now=now)
+    await known.delete(fact.id)
+    if before is None or before.superseded_by != fact.id:
+        return
+    after = await known.memory(fact.superseded_by) if fact.superseded_by else None
+    taken = retracted_at(fact)
+    if after is not None:
+        opened = msgspec.structs.replace(before, **(reopened(before, now=now) | {"superseded_by": after.id}))
+        fields = trimmed([opened], begins(after), now=now).get(before.id, {})
+        await known.change(before.id, reopened(before, now=now) | fields | {"active": False, "superseded_by": after.id})
+    elif taken is not None and fact.metadata.get(RETRACTED_BY) not in owned.gone:
+        opened = msgspec.structs.replace(before, **reopened(before, now=now))
+        closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), taken, now=now)
+        await known.change(before.id, {"superseded_by": None} | closed)
+    elif fact.active or taken is not None:
+        await _give_back(known, before.id, owned, now)
+
+
+async def _give_back_all(known: Known, owned: _Owned, now: datetime) -> dict[str, str]:
+    """Make active again what the undone turns took back; by turn what took the place meanwhile of what it says. What
+    was said last takes its slot, and a summary that tells what was replaced stays away.
+    """
+    replaced: dict[str, str] = {}
+    taken = [fact for fact in owned.facts if fact.metadata.get(RETRACTED_BY) in owned.gone]
+    for fact in sorted(taken, key=last_said_at, reverse=True):
+        if fact.id in owned.lost:
+            continue
+        await _give_back(known, fact.id, owned, now)
+        given = await known.memory(fact.id)
+        if given is not None and given.superseded_by is not None:
+            replaced |= dict.fromkeys(given.turn_ids, given.superseded_by)
+    for fact in taken:
+        if fact.id not in owned.lost and fact.predicate == PREDICATE and replaced.keys() & set(fact.turn_ids):
+            await known.change(fact.id, {"active": False, "valid_to": now, "updated_at": now})
+    return replaced
+
+
+async def _give_back_summaries(known: Known, owned: _Owned, now: datetime) -> None:
+    """Make active again the summaries that ended with what the undone session replaced or took back, if all of what
+    they tell holds again.
+    """
+    undone = owned.gone | owned.lost.keys()
+    ended = [one for one in owned.facts if one.id not in owned.lost and undone & set(one.metadata.get(ENDED_BY, ()))]
+    for summary in ended:
+        facts = [now_so for one in owned.facts if (now_so := await known.memory(one.id)) is not None]
+        turns = [msgspec.structs.replace(turn, **known.marked(turn)) for turn in (*owned.turns, *owned.going)]
+        left = still_ended_by(summary, facts, turns)
+        await known.change(summary.id, outdated_with(summary, left) | {"updated_at": now})
+        if not left:
+            await _give_back(known, summary.id, owned, now)
+
+
+async def _give_back(known: Known, name: str, owned: _Owned, now: datetime) -> None:
+    """Make a memory active again, with its slot. An order to forget everything that means it, and still stands, ends
+    it; when somebody else holds its slot by now, it stays in the history, before what was said later.
+    """
+    memory = await known.memory(name)
+    if memory is None or memory.active:
+        return
+    fields = reopened(memory, now=now)
+    opened = msgspec.structs.replace(memory, **fields)
+    if (order := meant_by(owned.orders, opened)) is not None:
+        await known.change(name, fields | ended_with(opened, order, now=now))
+        return
+    holder = await known.holder(memory.slot) if memory.slot else None
+    if holder is None:
+        await known.change(name, fields)
+        await known.take(name)
+        return
+    chain = await known.chain(holder)
+    if chain and chain[0].supersedes is None and position(opened, chain) == 0:  # all of that was said later
+        after = chain[0]
+        fields |= trimmed([opened], begins(after), now=now).get(name, {}) | {"superseded_by": after.id}
+        await known.change(name, fields | {"active": False})
+        await known.change(after.id, {"supersedes": name, "updated_at": now})
+        return
+    noted = {key: value for key, value in memory.metadata.items() if key not in (RETRACTED_BY, RETRACTED_AT, PENDING)}
+    await known.change(name, {"metadata": noted, "updated_at": now})
+
+
+def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
+    """The fields of another session's turn in which the assistant only repeats what was undone ("Your dog is Rex");
+    what the user says there himself is no fact that is lost.
+    """
+    if turn.trust is not Trust.ASSISTANT or not turn.active:
+        return {}
+    told = next((fact for fact in lost if repeats(turn.content, fact, None)), None)
+    return {} if told is None else {"active": False, "metadata": turn.metadata | {RETRACTED_BY: told.id}}
+
+
+async def _unmarked(known: Known, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of another session's turn that the undone session had marked as stale, or hidden. ``replaced`` names
+    what took the place of what such a turn says.
+    """
+    fields: dict[str, Any] = {}
+    noted = after_forgetting(turn.metadata, owned.gone)
+    lifted = is_all_forgotten(turn.metadata) and not is_all_forgotten(noted)
+    if lifted and (order := meant_by(owned.orders, turn)) is not None:
+        noted[ALL_FORGOTTEN_BY] = order.id
+    if noted.get(RETRACTED_BY) in owned.gone:
+        if (over := _order_over(turn, noted, owned)) is not None:
+            noted[RETRACTED_BY] = over
+        else:
+            for name in (RETRACTED_BY, RETRACTED_AT, PENDING):
+                noted.pop(name, None)
+            fields["active"] = True
+            if turn.superseded_by is None and turn.id in replaced:
+                fields["superseded_by"] = replaced[turn.id]
+    if noted != turn.metadata:
+        fields["metadata"] = noted
+    if (lost := owned.lost.get(turn.superseded_by or "")) is not None:
+        fields["superseded_by"] = await _successor(known, lost, owned)
+    return fields
+
+
+def _order_over(turn: Memory, noted: Mapping[str, Any], owned: _Owned) -> str | None:
+    """The order to forget everything by which a turn stays hidden: an order's own turn by a later one, if at all."""
+    if noted.get(ALL_FORGOTTEN_BY) != turn.id:
+        return noted.get(ALL_FORGOTTEN_BY)
+    later = meant_by((order for order in owned.orders if order.id != turn.id), turn)
+    return later.id if later is not None else None
+
+
+async def _successor(known: Known, lost: Memory, owned: _Owned) -> str | None:
+    """What still supersedes a turn's statement: the next in the chain that stays, if it says something else than the
+    one that the lost fact had replaced.
+    """
+    after, seen = lost.superseded_by, {lost.id}
+    while after in owned.lost and after not in seen:
+        seen.add(after)
+        after = owned.lost[after].superseded_by
+    later = await known.memory(after) if after else None
+    before = await known.memory(lost.supersedes) if lost.supersedes and lost.supersedes not in owned.lost else None
+    if later is None or (before is not None and same_value(slot_value(before), slot_value(later))):
+        return None
+    return later.id
+
+
+_SLOT_FIELDS = frozenset(
+    {"subject", "predicate", "object", "aspect", "stance", "active", "content", "valid_from", "kind"}
+)
+_STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
+_NOTED = frozenset({RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY, PENDING, CHANGES})
+_NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID, RECONCILED_AT})
+_EXTRACTOR = "extractor"
+"""Metadata of what was learned; what somebody stored himself may have a ``said_at`` of his own."""
+
+_BY_CALL = PlanBody().deleted_by
+
+
+class Asked:
+    """Adds to a plan what was asked for from outside."""
+
+    def __init__(self, store: MemoryStore, state: StateStore, succession: Succession) -> None:
+        self._store = store
+        self._state = state
+        self._succession = succession
+
+    async def plan(self, known: Known, body: PlanBody, within: Scope, now: datetime) -> Counter[str]:
+        """Everything the row asks for, of who stands ``within``; how many of each operation that is.
+
+        Raises:
+            StoreUnavailable, StateUnavailable: what is known could not be read.
+            msgspec.ValidationError: a changed field does not take its value.
+        """
+        counts: Counter[str] = Counter()
+        await known.load([*body.changes, *body.deletes])
+        await known.load_slots([slot for memory in body.upserts for slot in _slots_of(memory)])
+        for memory in body.upserts:
+            counts[await self._put(known, memory, now)] += 1
+        for name, fields in body.changes.items():
+            await self._edit(known, name, fields, now)
+            counts["change"] += 1
+        for session, turns in body.turn_changes.items():
+            within = msgspec.structs.replace(known.owner, session=session or None)
+            for turn in (await self._store.get(within, list(turns))).values():
+                known.mark(turn, _beside(known.marked(turn), _noted_still(turn, turns[turn.id])))
+                counts["change"] += 1
+        if body.deletes:
+            await self._delete(known, body, now)
+            counts["delete"] += len(body.deletes)
+        if body.undo_session is not None:
+            counts += await undo(known, self._store, body.undo_session, within=within, now=now)
+        if body.delete_where is not None:
+            if body.delete_where.ids and body.deleted_by == _BY_CALL:
+                counts["delete"] += await self._unlearn(known, body.delete_where, now)
+            await self._sweep(known, body.delete_where)
+        return counts
+
+    async def _put(self, known: Known, memory: Memory, now: datetime) -> str:
+        memory = msgspec.structs.replace(memory, slot=slot_name(memory))
+        await known.unbury(memory.id)
+        holder = await known.holder(memory.slot) if memory.slot and memory.active else None
+        if holder is None or holder == memory.id:
+            await known.add(memory)
+            return Operation.ADD.value
+        target = await known.memory(holder)
+        if target is None:
+            # Registered, and not in the store yet: an earlier plan that is still to be applied. It will find itself
+            # superseded (`apply.Applier`).
+            await known.add(msgspec.structs.replace(memory, supersedes=holder))
+        else:
+            await self._succession.supersede(known, memory, target, now)
+        return Operation.UPDATE.value
+
+    async def _edit(self, known: Known, name: str, fields: Mapping[str, Any], now: datetime) -> None:
+        """Change fields, under the same id (docs/decisions/0020); when the memory's slot changes by it, it and the new
+        slot's holder stand there in the order of their times. What its turns say is not learned from them again where
+        the statement was changed, nor given out of them beside what it says now.
+        """
+        before = await known.memory(name)
+        if before is not None:
+            fields = _noted_still(before, fields)
+            if _STATED & fields.keys():
+                await known.forget(before)
+        await known.change(name, {"updated_at": now, **fields})
+        memory = await known.memory(name)
+        if before is not None and memory is not None and before.kind is not Kind.TURN:
+            await self._tell_turns(known, before, memory, now)
+        if not _SLOT_FIELDS & fields.keys():
+            return
+        slot = slot_name(memory) if memory is not None and memory.active else None
+        holder = await known.holder(slot) if slot else None
+        if memory is not None and holder is not None and holder != name:
+            chain = await known.chain(holder)
+            effects = place(memory, chain[-1:], now=now)
+            for other, changed in effects.changes.items():
+                await known.change(other, changed)
+            if effects.new is not None:
+                await known.change(name, _differences(memory, effects.new))
+        await known.take(name)
+
+    async def _tell_turns(self, known: Known, before: Memory, after: Memory, now: datetime) -> None:
+        """Hide or mark the turns that state what an edit ended, set aside, replaced or reworded to something else; what
+        it made hold again they may tell again.
+        """
+        if not _is_told(before):
+            if _is_told(after):
+                await self._succession.show_stated(known, before)
+        elif after.superseded_by:
+            if (by := await known.memory(after.superseded_by)) is not None:
+                await self._succession.mark_stated(known, before, by)
+        elif not _is_told(after):
+            await self._succession.hide_stated(known, before, now)
+        elif not _still_says(after, before):
+            await self._succession.mark_stated(known, before, after)
+
+    async def _delete(self, known: Known, body: PlanBody, now: datetime) -> None:
+        """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
+        plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
+        What somebody deleted is not given out of its turns either; what was pruned was only too much.
+        """
+        learning = await self._is_learning(known)
+        by_call = body.deleted_by == _BY_CALL
+        for name in body.deletes:
+            if (memory := await known.memory(name)) is not None:
+                await known.forget(memory)
+                if by_call and memory.kind is Kind.TURN:
+                    await self._drop_learned(known, memory, now)
+                elif by_call and _is_told(memory):
+                    await self._succession.hide_stated(known, memory, now)
+            await _drop(known, name, now, bury=learning)
+
+    async def _is_learning(self, known: Known) -> bool:
+        """Whether a plan may be saved that does not know of what is deleted now."""
+        if any((await self._state.backlog(known.owner)).get("learn", {}).values()):
+            return True
+        # every plan that these were noted for is carried out
+        await self._state.drop_slots(known.owner, GONE_PREFIX)
+        return False
+
+    async def _unlearn(self, known: Known, gone: Deletion, now: datetime) -> int:
+        """Delete with messages what was learned from them alone; answers how many memories that is."""
+        turns = [turn for session in gone.session_ids for turn in await known.turns(session, gone.ids)]
+        here = [turn for turn in turns if turn.session_id in gone.session_ids]
+        return sum([await self._drop_learned(known, turn, now) for turn in here])
+
+    async def _drop_learned(self, known: Known, turn: Memory, now: datetime) -> int:
+        """What goes with a deleted message; where the assistant repeats it, that is hidden."""
+        lost = await unlearn(known, self._store, turn, now=now)
+        learning = await self._is_learning(known) if lost else False
+        for memory in lost:
+            if memory.predicate != SUMMARY:
+                await self._succession.hide_repeated(known, memory)
+            await _drop(known, memory.id, now, bury=learning)
+        return len(lost)
+
+    async def _sweep(self, known: Known, gone: Deletion) -> None:
+        """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
+        known.sweep(gone)
+        where = MemoryFilter(
+            ids=tuple(gone.ids),
+            session_ids=tuple(gone.session_ids),
+            project_ids=tuple(gone.project_ids),
+            agent_ids=tuple(gone.agent_ids),
+            kinds=tuple(kind for kind in Kind if kind is not Kind.TURN),
+            active=True,
+        )
+        cursor = None
+        while True:
+            page = await self._store.page(known.owner, where, limit=_PAGE, cursor=cursor)
+            for memory in page.memories:
+                await known.release(memory)
+            if (cursor := page.next_cursor) is None:
+                return
+
+
+async def _drop(known: Known, name: str, now: datetime, *, bury: bool) -> None:
+    """Delete a memory; its chain closes over the gap."""
+    await known.unlink(name, now=now)
+    await known.delete(name)
+    if bury:
+        await known.bury(name)
+
+
+def _slots_of(memory: Memory) -> list[str]:
+    """The names in the register that writing the memory asks for."""
+    slot = slot_name(memory) if memory.active else None
+    return [tombstone(memory.id), *([slot] if slot else [])]
+
+
+def _is_told(memory: Memory) -> bool:
+    """Whether a memory holds and may be recalled."""
+    return memory.active and not memory.quarantined and memory.superseded_by is None
+
+
+def _still_says(after: Memory, before: Memory) -> bool:
+    """Whether an edited statement says all that it said before, and as much denies or affirms it."""
+    return terms(before.content) <= terms(after.content) and affirms(before) == affirms(after)
+
+
+def _noted_still(memory: Memory, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is asked of a memory, with what is noted here of its ending and its telling: whoever asks may not know of it
+    (it came after he looked, or he gives a metadata of his own), and it decides what is learned and given back.
+    """
+    if "metadata" not in asked:
+        return asked
+    ours = _NOTED | (_NOTED_OF_LEARNED if _EXTRACTOR in memory.metadata else frozenset())
+    theirs = {name: value for name, value in asked["metadata"].items() if name not in ours}
+    return {**asked, "metadata": theirs | {name: memory.metadata[name] for name in ours & memory.metadata.keys()}}
+
+
+def _beside(planned: Mapping[str, Any], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is asked of a turn, with what hid or showed it in this plan: a fact that it tells, and that changes too."""
+    if "metadata" not in planned or "metadata" not in asked:
+        return asked
+    noted = {name: value for name, value in asked["metadata"].items() if name != RETRACTED_BY}
+    hidden = {name: value for name, value in planned["metadata"].items() if name == RETRACTED_BY}
+    return {**asked, "metadata": noted | hidden}
+
+
+def _differences(old: Memory, new: Memory) -> dict[str, Any]:
+    return {name: value for name in old.__struct_fields__ if (value := getattr(new, name)) != getattr(old, name)}
