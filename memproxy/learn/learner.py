@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
+from functools import partial
 from time import perf_counter
 
 import msgspec
@@ -19,9 +20,9 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
 from memproxy.learn.admission import hold_nothing
 from memproxy.learn.apply import Applier, Meanwhile
-from memproxy.learn.background import Background
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
+from memproxy.learn.cooperative import Scheduler, Step
 from memproxy.learn.extract import Reader, Windows, is_seen, said_where
 from memproxy.learn.flush import Owner, OwnerLocks, Writes
 from memproxy.learn.forget_everything import heeded, without_covered
@@ -96,7 +97,7 @@ class Learner:
         applier: Applier,
         locks: OwnerLocks,
         writes: Writes,
-        background: Background,
+        scheduler: Scheduler,
         clock: Clock,
     ) -> None:
         self._store = store
@@ -109,7 +110,7 @@ class Learner:
         self._applier = applier
         self._locks = locks
         self._writes = writes
-        self._background = background
+        self._scheduler = scheduler
         self._unplanned = 0
         self._clock = clock
         self._palace = Palace(state)
@@ -145,6 +146,7 @@ class Learner:
         if len(joined) <= 1 or len({turn.id for turn in turns}) < len(turns):
             return  # one is read as ever; ids that two clients' sessions share would be taken for each other
         self._reader.require_model(rows[0].entry.scope, first)
+        await self._step(rows[0].entry.scope)
         new = frozenset[str]().union(*(progress.windows[0].new_ids for progress in joined.values()))
         window = Window(turns=turns, new_ids=new)
         spent = next(iter(joined.values())).spent
@@ -176,6 +178,7 @@ class Learner:
         if row.plan is not None:
             read()
             plan = decoded(row.plan, PlanBody)
+            await self._step(scope)
             async with self._locks.of(scope.owner):
                 now = self._clock.now()
                 plan = await self._meanwhile.ended(scope, plan, now)
@@ -190,6 +193,7 @@ class Learner:
             return
         if self._is_to_be_read(row, body):
             self._reader.require_model(scope, body)
+        await self._step(scope)
         progress = await self._begun(row, body)
         with tallied(progress.spent):
             try:
@@ -234,6 +238,7 @@ class Learner:
         scope = row.entry.scope
         for window in progress.shown[len(progress.read) :]:
             self._check_is_there(row, progress)
+            await self._step(scope)
             place = said_where(scope, progress.windows[len(progress.read)].newest)
             progress.read.append(await self._reader.read(place, body, window) if window.turns else Read([], []))
         if body.reason == END and not progress.summarised:
@@ -269,13 +274,16 @@ class Learner:
         advice = await self._reconciler.advice(scope, found, now=self._clock.now())
         async with self._turn_to_plan(read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
+                await self._step(scope)
                 now = self._clock.now()
                 planned = await self._planned(scope, found, progress, advice, now)
                 silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
                 outcomes = with_tokens(silent, progress.spent, progress.windows)
                 plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
+                await self._step(scope)
                 changes = planned.known.slot_changes()
                 if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
+                    await self._step(scope)
                     with self._writes.of("learn", scope.owner):
                         await self._applier.apply(scope, plan, now=now)
                     return planned, outcomes
@@ -304,9 +312,9 @@ class Learner:
         """The owner's lock within it, with all flushed that the index lane wrote for the owner."""
         async with AsyncExitStack() as held:
             for _ in range(_SETTLING_TRIES):
-                patient = self._background.is_patient(owner)
+                patient = self._scheduler.is_patient(owner)
                 # behind others' flush at once: else the owner's next turn is written, and not flushed
-                with self._background.hurrying(owner):
+                with self._scheduler.hurrying(owner):
                     if patient:
                         await self._writes.settle_with_others("index", owner)
                     await held.enter_async_context(self._locks.of(owner))
@@ -325,13 +333,21 @@ class Learner:
         still = await self._not_forgotten(scope, found)
         version = self._reader.version
         planned = await self._reconciler.learned(
-            scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns
+            scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns, step=self._steps(scope)
         )
+        await self._step(scope)
         await self._summarise(planned, scope, progress.summary, now)
         return planned
 
+    async def _step(self, scope: Scope) -> None:
+        await self._scheduler.step(scope.owner)
+
+    def _steps(self, scope: Scope) -> Step:
+        return partial(self._scheduler.step, scope.owner)
+
     async def _house(self, scope: Scope) -> None:
         """Move the session's turns into the wing of what it is about, where that had none when they came."""
+        await self._step(scope)
         async with self._locks.of(scope.owner):
             latest = await self._windows.turns(scope, _LATEST, None)
             if not await self._palace.is_elsewhere(scope, latest):

@@ -33,6 +33,7 @@ from memproxy.core.slots import slot_name
 from memproxy.learn.admission import goes_back_unsaid, turns
 from memproxy.learn.api_plan import Asked
 from memproxy.learn.candidates import Grounded, Intent, memory_of
+from memproxy.learn.cooperative import Step, no_wait
 from memproxy.learn.extract import said_where
 from memproxy.learn.forget_everything import Forgetting
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
@@ -170,6 +171,7 @@ class Reconciler:
         extractor: str,
         advice: Advice | None = None,
         read: Sequence[Memory] = (),
+        step: Step = no_wait,
     ) -> Planned:
         """The plan for what was extracted, each candidate against what is known and against those before it. ``read``
         are the messages that it was extracted from: what is pending by them is settled.
@@ -177,12 +179,13 @@ class Reconciler:
         Raises:
             StoreUnavailable, StateUnavailable: what is known could not be read.
         """
-        known = Known(scope, self._store, self._state)
+        known = Known(scope, self._store, self._state, step)
         held = await opened(known, read, now)
         candidates, vectors = await self._candidates(known, scope, found, now, extractor)
         counts: Counter[str] = Counter()
         outcomes: list[Outcome] = []
         for grounded, candidate in zip(found, candidates, strict=True):
+            await step()
             key = candidate_key(candidate)
             verdicts = {name: verdict for (of, name), verdict in (advice or {}).items() if of == key}
             case = _Case(

@@ -16,6 +16,7 @@ from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.similar import alike, terms
 from memproxy.core.slots import slot_name, slot_value, value_name
+from memproxy.learn.cooperative import Step, no_wait
 from memproxy.learn.vectors import merged
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, PalaceStore, SlotChange, SlotStore
 
@@ -173,11 +174,13 @@ def _new_key(memory: Memory) -> str:
 class Known:
     """A view that changes with the plan; nothing is written. Made anew for every attempt at a plan."""
 
-    def __init__(self, scope: Scope, store: MemoryStore, state: SlotStore) -> None:
+    def __init__(self, scope: Scope, store: MemoryStore, state: SlotStore, step: Step = no_wait) -> None:
+        """``step`` is awaited before what takes time."""
         # The session only tells which turn is meant where an id is used in several.
         self.owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
         self._store = store
         self._state = state
+        self._step = step
         self._seen: dict[str, Memory] = {}
         self._new: dict[str, Memory] = {}
         self._changes: dict[str, dict[str, Any]] = {}
@@ -229,6 +232,7 @@ class Known:
         """What holds or held a slot, newest first; of a long history the newest part."""
         page = self._past.get(slot)
         if page is None:
+            await self._step()
             page = self._past[slot] = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
         self._unread.setdefault(slot, page.next_cursor)
         stored = [self.current(memory) for memory in page.memories]
@@ -240,6 +244,7 @@ class Known:
         """What a search for this content finds, as it is stored; one candidate is looked for again and again."""
         asked = (scope, content, query.dense is None, query.limit, query.where.kinds)
         if asked not in self._searched:
+            await self._step()
             self._searched[asked] = await self._store.search(scope, query)
         return self._searched[asked]
 

@@ -297,9 +297,7 @@ def _tells_somebody(candidate: Extracted) -> bool:
 def _rests_on_planted(candidate: Extracted, text: str) -> bool:
     if candidate.intent is Intent.FORGET:
         return False
-    planted = [_trimmed(sentence) for sentence in sentences(text) if plants(sentence)] or [
-        _trimmed(text)
-    ]
+    planted = [_trimmed(sentence) for sentence in sentences(text) if plants(sentence)] or [_trimmed(text)]
     quotes = [_trimmed(quote) for quote in candidate.evidence]
     return any(quote in sentence or sentence in quote for quote in quotes for sentence in planted)
 

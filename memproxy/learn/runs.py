@@ -11,8 +11,8 @@ from functools import partial
 
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.acknowledge import Endings
-from memproxy.learn.background import Background
-from memproxy.learn.erasure import Ahead
+from memproxy.learn.cooperative import Scheduler
+from memproxy.learn.early_deletes import Ahead
 from memproxy.learn.flush import Owner, Writes
 from memproxy.learn.index import together
 from memproxy.metrics import metrics
@@ -97,14 +97,14 @@ class Runs:
     """Handles runs, each in a task of its own.
 
     Args:
-        background: says when learning may wait for others' flushes.
+        scheduler: says when learning may wait for others' flushes.
         tasks: owns them.
     """
 
     def __init__(
-        self, *, writes: Writes, endings: Endings, ahead: Ahead, background: Background, tasks: TaskOwner
+        self, *, writes: Writes, endings: Endings, ahead: Ahead, scheduler: Scheduler, tasks: TaskOwner
     ) -> None:
-        self._background = background
+        self._scheduler = scheduler
         self._writes = writes
         self._endings = endings
         self._ahead = ahead
@@ -128,7 +128,7 @@ class Runs:
     def stop(self) -> None:
         """No run begins another row; what it did not begin stays claimed."""
         self._stopping = True
-        self._background.end()
+        self._scheduler.end()
         self._writes.hurry()
 
     async def _work(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, *, each: bool) -> None:
@@ -144,7 +144,7 @@ class Runs:
 
     async def _flush_behind(self, owner: Owner) -> None:
         """Where nobody waits for what was learned, others' flush is its flush while the engine is busy."""
-        if self._background.is_patient(owner):
+        if self._scheduler.is_patient(owner):
             await self._writes.flush_with_others()
         else:
             await self._writes.flush_soon()

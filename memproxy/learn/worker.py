@@ -17,9 +17,9 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.acknowledge import POLL_S, Endings, state_trouble
 from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
-from memproxy.learn.background import Background
 from memproxy.learn.budget import TokenMeter, charged_to
-from memproxy.learn.erasure import Ahead
+from memproxy.learn.cooperative import Scheduler
+from memproxy.learn.early_deletes import Ahead
 from memproxy.learn.extract import Extractor, Reader, Windows, load_prompt
 from memproxy.learn.flush import Blocked, Owner, OwnerLocks, Writes
 from memproxy.learn.index import Indexer
@@ -90,7 +90,7 @@ class Worker:
         self._state = state
         self._clock = clock
         locks, self._writes = OwnerLocks(), Writes(store)
-        self._background = Background(locks.wanted)
+        self._scheduler = Scheduler(locks.wanted)
         per_user = settings.limits.user.model_tokens_per_hour
         meter = TokenMeter(state, clock, settings.learn, per_user=per_user)
         min_trust = Trust(settings.learn.min_trust)
@@ -144,7 +144,7 @@ class Worker:
             applier=applier,
             locks=locks,
             writes=self._writes,
-            background=self._background,
+            scheduler=self._scheduler,
             clock=clock,
         )
         self._triggers = Triggers(
@@ -176,7 +176,7 @@ class Worker:
             ahead=Ahead(store, state, self._gone),
             writes=self._writes,
             endings=self._endings,
-            background=self._background,
+            scheduler=self._scheduler,
             tasks=self._rows,
         )
         self._waits = Waits(
@@ -210,7 +210,7 @@ class Worker:
 
     def serving(self) -> AbstractContextManager[None]:
         """A request waits within it: learning waits for it, but for a share of the time."""
-        return self._background.going_before()
+        return self._scheduler.serving()
 
     def wake(self) -> None:
         """New rows may be there, or time has passed: look now instead of within a second."""
@@ -272,7 +272,7 @@ class Worker:
     async def _begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
         if not self._settings.learn.enabled or not (await self._state.choices(scope)).learns:
             return True
-        with self._background.hurrying(scope.owner):
+        with self._scheduler.hurrying(scope.owner):
             return await self._waits.begun_and_done(scope, reason, timeout_s)
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
@@ -359,14 +359,14 @@ class Worker:
         """One row, or several that go together. Learning leaves its slot when no model is asked any more."""
         row = rows[0]
         if row.entry.kind is JournalKind.TURNS:
-            with self._background.going_before():
+            with self._scheduler.serving():
                 asked = await self._indexer.turns(rows)
             self._waits.written(rows)
             if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
                 await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
         elif row.entry.kind is JournalKind.PLAN:
-            with self._background.going_before():
+            with self._scheduler.serving():
                 planned = await self._indexer.plan(row)
             for operation, count in (planned.operations if planned else {}).items():
                 metrics().memories_written.labels(operation=operation).inc(count)
@@ -376,7 +376,7 @@ class Worker:
                     self._awaiting.give_way(one)
             owner = row.entry.scope.owner
             with charged_to(owner):
-                await self._background.run(self._learner.learn_all(rows, read=slot.leave), owner)
+                await self._learner.learn_all(rows, read=slot.leave)
 
     def on_written(self, told: Callable[[Owner], None]) -> None:
         """``told`` is called with whom something was written for, whenever a row has ended."""

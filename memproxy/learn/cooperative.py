@@ -1,0 +1,112 @@
+"""Learning goes on in steps, between what requests wait for.
+
+A session that is learned from takes some 25 ms of the event loop: reading what is known, comparing, planning, writing.
+Beside a hundred exchanges a second that is time which their recalls wait for. So learning asks before every step (a
+candidate that is compared, a read of what is known, a plan that is applied) whether it may go on.
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from memproxy.learn.flush import Owner
+
+Step = Callable[[], Awaitable[None]]
+"""Awaited between two steps of learning; returns when the next may run."""
+
+STEP_EVERY_S = 0.05
+"""While requests wait one step is let through this often: a step takes some 2 ms, so learning has 5 % of the time and
+never stands still.
+"""
+
+LATELY_S = 1.0
+BUSY_FROM = 20
+"""Requests and writes within `LATELY_S` from which on there is traffic; one person's chat is none."""
+
+_LOOK_S = 0.02
+"""How often a step that waits looks whether somebody waits for its owner's lock."""
+
+
+class Scheduler:
+    """Says when learning's next step may run.
+
+    Args:
+        wanted: whether somebody waits for what learning holds of this owner (its lock): its steps wait no longer then.
+        clock: seconds since some moment.
+    """
+
+    def __init__(self, wanted: Callable[[Owner], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._wanted = wanted
+        self._clock = clock
+        self._serving = 0
+        self._quiet = asyncio.Event()
+        self._lately: deque[float] = deque(maxlen=BUSY_FROM)
+        self._hurrying: Counter[Owner] = Counter()
+        self._ending = False
+        self._next_at = clock()
+        self._stepped = False
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """A request waits within it, or what was told is made findable: learning comes after that."""
+        self._serving += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._serving -= 1
+            self._lately.append(self._clock())
+            if not self._serving:
+                self._quiet.set()
+
+    async def step(self, owner: Owner) -> None:
+        """Return when learning from this owner may take its next step: one in a turn of the event loop."""
+        while True:
+            await asyncio.sleep(0)
+            if self._stepped:
+                continue
+            if not self._serving or self._ending or self._hurries(owner):
+                break
+            wait_s = self._next_at - self._clock()
+            if wait_s <= 0:
+                self._next_at = self._clock() + STEP_EVERY_S
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(wait_s, _LOOK_S)):
+                    await self._quiet.wait()
+        self._stepped = True
+        asyncio.get_running_loop().call_soon(self._turned)
+
+    def _turned(self) -> None:
+        self._stepped = False
+
+    def is_patient(self, owner: Owner) -> bool:
+        """Whether what is learned from this owner may wait for others' flushes: there is traffic, and nobody waits for
+        it.
+        """
+        traffic = len(self._lately) == BUSY_FROM and self._clock() - self._lately[0] < LATELY_S
+        return traffic and not self._ending and not self._hurries(owner)
+
+    @contextmanager
+    def hurrying(self, owner: Owner) -> Iterator[None]:
+        """Within it this owner's steps wait for nothing."""
+        self._hurrying[owner] += 1
+        try:
+            yield
+        finally:
+            self._hurrying[owner] -= 1
+            if not self._hurrying[owner]:
+                del self._hurrying[owner]
+
+    def end(self) -> None:
+        """No step waits any more: the worker ends."""
+        self._ending = True
+
+    def _hurries(self, owner: Owner) -> bool:
+        return owner in self._hurrying or self._wanted(owner)
+
+
+async def no_wait() -> None:
+    """A step of work that requests wait for themselves."""

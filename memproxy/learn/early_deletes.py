@@ -1,0 +1,151 @@
+"""Deletions that do not wait: they go ahead of what the store has no room for, where the order makes no difference.
+
+An owner's rows are carried out in their order, so that what was captured before a deletion and is covered by it does
+not come back. On a full disk that order would keep what somebody deletes until there is room again.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import Deletion, TurnsBody
+from memproxy.core.scope import Scope
+from memproxy.core.similar import repeats
+from memproxy.core.turn import make_turns
+from memproxy.learn.erasure import Gone
+from memproxy.learn.flush import Owner
+from memproxy.learn.index import decoded
+from memproxy.ports import JournalKind, JournalRow, MemoryStore, OwnerStore
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What a ``plan`` row says of deletions; its memories are passed over unread."""
+
+    upserts: list[msgspec.Raw] = []
+    changes: dict[str, msgspec.Raw] = {}
+    turn_changes: dict[str, msgspec.Raw] = {}
+    deletes: list[str] = []
+    delete_where: Deletion | None = None
+    undo_session: str | None = None
+
+
+class Ahead:
+    """Says which deletions may go ahead of which rows."""
+
+    def __init__(self, store: MemoryStore, state: OwnerStore, gone: Gone) -> None:
+        """``gone`` is told which rows went with a conversation."""
+        self._gone = gone
+        self._store = store
+        self._state = state
+        self._users: dict[Owner, JournalRow] = {}
+
+    def note(self, row: JournalRow) -> None:
+        """A row was appended. A whole user's deletion is remembered, however many rows stand before it."""
+        asked = _asked(row)
+        if asked is not None and _is_whole(asked):
+            self._users[row.entry.scope.owner] = row
+
+    def ended(self, row: JournalRow) -> None:
+        """A row is done, refused or parked."""
+        noted = self._users.get(row.entry.scope.owner)
+        if noted is not None and noted.number <= row.number and row.entry.kind is not JournalKind.LEARN:
+            del self._users[row.entry.scope.owner]
+
+    def behind(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
+        """What stands behind the first of these rows of one owner, as far as it is known here."""
+        if rows[0].entry.kind is JournalKind.LEARN:
+            return []
+        noted = self._users.get(rows[0].entry.scope.owner)
+        return [*rows[1:], *([noted] if noted is not None and noted.number > rows[-1].number else [])]
+
+    async def may_go(self, row: JournalRow, before: Sequence[JournalRow]) -> bool:
+        """Whether a row deletes, and may do so before these earlier ones: it erases them all as well, or they bring
+        messages alone, and it erases these or concerns none of them.
+
+        Raises:
+            RequestError: an earlier row cannot be read.
+            StoreUnavailable: what it deletes could not be read.
+        """
+        asked = _asked(row)
+        if asked is None or _is_whole(asked):
+            return asked is not None
+        left = [one for one in before if not _is_empty(one)]
+        if any(one.entry.kind is not JournalKind.TURNS for one in left):
+            return False  # what is written to a memory, the deletion may have to see
+        left = [one for one in left if not _erases(asked, one)]
+        where = asked.delete_where
+        if where is not None and where.project_ids:
+            return not any(one.entry.scope.project in where.project_ids for one in left)
+        ids = [*asked.deletes, *(where.ids if where is not None else ())]
+        if not ids:
+            return True
+        owner = row.entry.scope
+        going = await self._store.get(Scope(tenant=owner.tenant, user=owner.user, session=owner.session), ids)
+        facts = [memory for memory in going.values() if memory.kind is not Kind.TURN]
+        turns = [turn for one in left for turn in _turns(one)]
+        return not any(turn.id in ids or any(repeats(turn.content, fact, None) for fact in facts) for turn in turns)
+
+    async def erase(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
+        """Take the earlier rows of a conversation that is undone out of the journal; answers which. The plan names the
+        turns that go, so that these must not become turns when it is made already.
+
+        Raises:
+            StateUnavailable: they may still be there.
+        """
+        asked, erased = _asked(row), self.erased(row, before)
+        if asked is None or asked.undo_session is None or not erased:
+            return []
+        owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
+        self._gone(await self._state.forget(owner, session=asked.undo_session, until=row.number - 1))
+        return erased
+
+    def erased(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
+        """Those of the earlier rows that went with a deletion which was carried out."""
+        asked = _asked(row)
+        return [one for one in before if asked is not None and _erases(asked, one)]
+
+
+def _asked(row: JournalRow) -> _Asked | None:
+    """What a row deletes; None when it does anything else."""
+    asked = _decoded(row)
+    if asked is None or asked.upserts or asked.changes or asked.turn_changes:
+        return None
+    agents = asked.delete_where.agent_ids if asked.delete_where is not None else []
+    if agents or (asked.undo_session is not None and row.entry.scope.is_narrow):
+        return None  # what others said there stays in the journal, so this one waits for its turn
+    return asked if asked.deletes or asked.delete_where is not None or asked.undo_session is not None else None
+
+
+def _decoded(row: JournalRow) -> _Asked | None:
+    """None for what is no plan, or cannot be read (which is told when the row is handled)."""
+    if row.entry.kind is not JournalKind.PLAN:
+        return None
+    try:
+        return msgspec.json.decode(row.entry.body, type=_Asked)
+    except msgspec.DecodeError:
+        return None
+
+
+def _is_whole(asked: _Asked) -> bool:
+    return asked.delete_where == Deletion()
+
+
+def _is_empty(row: JournalRow) -> bool:
+    """Whether a row does nothing: the API writes such a one to see that those before it are done."""
+    return _decoded(row) == _Asked()
+
+
+def _erases(asked: _Asked, row: JournalRow) -> bool:
+    """Whether the deletion takes the earlier row out of the journal (`erasure.Erasure.complete`)."""
+    session, where = row.entry.scope.session, asked.delete_where
+    if asked.undo_session is not None:
+        return asked.undo_session == session
+    if where is None or where.ids or where.project_ids:
+        return False
+    return not where.session_ids or session in where.session_ids
+
+
+def _turns(row: JournalRow) -> list[Memory]:
+    body = decoded(row.entry.body, TurnsBody)
+    return make_turns(row.entry.scope, body.messages, now=body.said_at)
