@@ -17,7 +17,7 @@ from memproxy.errors import (
     StoreUnavailable,
 )
 from memproxy.learn.flush import Owner
-from memproxy.learn.model_outages import Awaiting, counted_delay, outage_delay
+from memproxy.learn.model_outages import WaitingRows, counted_delay, outage_delay
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalKind, JournalRow, JournalStore
 from memproxy.tasks import TaskOwner
@@ -40,7 +40,7 @@ _REASONS: dict[type[Exception], str] = {
 """What the metric calls a failure, the first that fits."""
 
 
-class Endings:
+class Acknowledger:
     """Writes how claimed rows end.
 
     Args:
@@ -55,14 +55,14 @@ class Endings:
         state: JournalStore,
         clock: Clock,
         max_attempts: int,
-        awaiting: Awaiting,
+        waiting_rows: WaitingRows,
         tasks: TaskOwner,
         ended: Callable[[JournalRow, bool], None],
     ) -> None:
         self._state = state
         self._clock = clock
         self._max_attempts = max_attempts
-        self._awaiting = awaiting
+        self._waiting_rows = waiting_rows
         self._tasks = tasks
         self._ended = ended
         self._held: dict[int, JournalRow] = {}
@@ -87,7 +87,7 @@ class Endings:
     def hold(self, row: JournalRow) -> None:
         """A row was claimed."""
         self._held[row.number] = row
-        self._awaiting.goes_on(row)
+        self._waiting_rows.goes_on(row)
 
     def stop_waiting(self) -> None:
         """Let those go that wait for a key."""
@@ -110,7 +110,7 @@ class Endings:
 
     def model_answers(self, outage: int) -> None:
         """That outage of a model is over: rows that wait for its end go on."""
-        if rows := self._awaiting.over(outage):
+        if rows := self._waiting_rows.over(outage):
             self._tasks.start(self._go_on(rows), f"rows after outage {outage}")
 
     async def _go_on(self, rows: Sequence[JournalRow]) -> None:
@@ -206,13 +206,13 @@ class Endings:
 
     async def _await_model(self, row: JournalRow, error: ModelAwaited) -> None:
         """The model does not answer. Only when it does answer others is that counted against the row."""
-        if self._awaiting.is_its_own(row, error):
+        if self._waiting_rows.is_its_own(row, error):
             await self._count(row, error)
-        elif (waited_s := self._awaiting.waited_s(row)) >= self._awaiting.most_s:
+        elif (waited_s := self._waiting_rows.waited_s(row)) >= self._waiting_rows.most_s:
             await self._park(row, error, f"after {waited_s:.0f} s without an answer of its model")
         else:
             metrics().internal_errors.labels(where="learn.model_outage").inc()
-            due = self._awaiting.due(row, error)
+            due = self._waiting_rows.due(row, error)
             await self._put_back(row, error.message, due, counted=False)
 
     async def _postpone(self, row: JournalRow, error: MemproxyError) -> None:
@@ -277,7 +277,7 @@ class Endings:
         self._has_key(row.number)
         if row.entry.kind is not JournalKind.LEARN:
             self._waiting.discard(row.entry.scope.owner)
-        self._awaiting.ended(row)
+        self._waiting_rows.ended(row)
         self._tell(row.number, error)
         self._ended(row, True)
 

@@ -37,7 +37,7 @@ from memproxy.learn.forget_everything import ended_with, meant_by, standing
 from memproxy.learn.outdated import ENDED_BY, PREDICATE, outdated_with, still_ended_by
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.pending import CHANGES
-from memproxy.learn.plan_view import GONE_PREFIX, Known, tombstone
+from memproxy.learn.plan_view import GONE_PREFIX, PlanView, tombstone
 from memproxy.learn.succession import Succession
 from memproxy.ports import MemoryFilter, MemoryStore, StateStore
 
@@ -75,7 +75,7 @@ _FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 _PAGE = 200
 
 
-async def unlearn(known: Known, store: MemoryStore, turn: Memory, *, now: datetime) -> list[Memory]:
+async def unlearn(known: PlanView, store: MemoryStore, turn: Memory, *, now: datetime) -> list[Memory]:
     """What goes with a turn: facts that no other message which is still there tells, and every summary made of it.
     Others lose in the plan what they have of it. A fact that was edited to say something else than the turn stays: it
     is the person's own word.
@@ -121,7 +121,7 @@ def _without(fact: Memory, turn: Memory, left: Sequence[Memory], now: datetime) 
     return fields
 
 
-async def _turns(known: Known, store: MemoryStore, names: Sequence[str]) -> list[Memory]:
+async def _turns(known: PlanView, store: MemoryStore, names: Sequence[str]) -> list[Memory]:
     """Those of these turns that are still there, of every session in which an id is used."""
     found: list[Memory] = []
     for start in range(0, len(names), _PAGE):
@@ -130,7 +130,7 @@ async def _turns(known: Known, store: MemoryStore, names: Sequence[str]) -> list
     return found
 
 
-async def _all(known: Known, store: MemoryStore, where: MemoryFilter) -> list[Memory]:
+async def _all(known: PlanView, store: MemoryStore, where: MemoryFilter) -> list[Memory]:
     found: list[Memory] = []
     cursor = None
     while True:
@@ -155,7 +155,7 @@ class _Owned(msgspec.Struct, frozen=True):
     orders: list[Memory]
 
 
-async def undo(known: Known, store: MemoryStore, session: str, *, within: Scope, now: datetime) -> Counter[str]:
+async def undo(known: PlanView, store: MemoryStore, session: str, *, within: Scope, now: datetime) -> Counter[str]:
     """Add to the plan what undoes the session as far as who stands ``within`` sees it; how many of each operation that
     is. What another project has there stays, without what it knows from messages that go.
 
@@ -181,7 +181,7 @@ async def undo(known: Known, store: MemoryStore, session: str, *, within: Scope,
     return Counter({"delete": len(ids) + len(owned.lost)})
 
 
-async def _owned(known: Known, store: MemoryStore, session: str, within: Scope) -> _Owned:
+async def _owned(known: PlanView, store: MemoryStore, session: str, within: Scope) -> _Owned:
     memories: list[Memory] = []
     cursor = None
     while True:
@@ -223,7 +223,7 @@ def _less(fact: Memory, owned: _Owned, session: str, now: datetime) -> dict[str,
     return changes
 
 
-async def _undo_fact(known: Known, fact: Memory, owned: _Owned, now: datetime) -> None:
+async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned, now: datetime) -> None:
     """Take a fact out of its chain: the one before it is closed by the one after it, or is active again."""
     fact = await known.memory(fact.id) or fact
     before = await known.memory(fact.supersedes) if fact.supersedes else None
@@ -245,7 +245,7 @@ async def _undo_fact(known: Known, fact: Memory, owned: _Owned, now: datetime) -
         await _give_back(known, before.id, owned, now)
 
 
-async def _give_back_all(known: Known, owned: _Owned, now: datetime) -> dict[str, str]:
+async def _give_back_all(known: PlanView, owned: _Owned, now: datetime) -> dict[str, str]:
     """Make active again what the undone turns took back; by turn what took the place meanwhile of what it says. What
     was said last takes its slot, and a summary that tells what was replaced stays away.
     """
@@ -264,7 +264,7 @@ async def _give_back_all(known: Known, owned: _Owned, now: datetime) -> dict[str
     return replaced
 
 
-async def _give_back_summaries(known: Known, owned: _Owned, now: datetime) -> None:
+async def _give_back_summaries(known: PlanView, owned: _Owned, now: datetime) -> None:
     """Make active again the summaries that ended with what the undone session replaced or took back, if all of what
     they tell holds again.
     """
@@ -279,7 +279,7 @@ async def _give_back_summaries(known: Known, owned: _Owned, now: datetime) -> No
             await _give_back(known, summary.id, owned, now)
 
 
-async def _give_back(known: Known, name: str, owned: _Owned, now: datetime) -> None:
+async def _give_back(known: PlanView, name: str, owned: _Owned, now: datetime) -> None:
     """Make a memory active again, with its slot. An order to forget everything that means it, and still stands, ends
     it; when somebody else holds its slot by now, it stays in the history, before what was said later.
     """
@@ -317,7 +317,7 @@ def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
     return {} if told is None else {"active": False, "metadata": turn.metadata | {RETRACTED_BY: told.id}}
 
 
-async def _unmarked(known: Known, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
+async def _unmarked(known: PlanView, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
     """The fields of another session's turn that the undone session had marked as stale, or hidden. ``replaced`` names
     what took the place of what such a turn says.
     """
@@ -350,7 +350,7 @@ def _order_over(turn: Memory, noted: Mapping[str, Any], owned: _Owned) -> str | 
     return later.id if later is not None else None
 
 
-async def _successor(known: Known, lost: Memory, owned: _Owned) -> str | None:
+async def _successor(known: PlanView, lost: Memory, owned: _Owned) -> str | None:
     """What still supersedes a turn's statement: the next in the chain that stays, if it says something else than the
     one that the lost fact had replaced.
     """
@@ -377,7 +377,7 @@ _EXTRACTOR = "extractor"
 _BY_CALL = PlanBody().deleted_by
 
 
-class Asked:
+class ApiPlanner:
     """Adds to a plan what was asked for from outside."""
 
     def __init__(self, store: MemoryStore, state: StateStore, succession: Succession) -> None:
@@ -385,7 +385,7 @@ class Asked:
         self._state = state
         self._succession = succession
 
-    async def plan(self, known: Known, body: PlanBody, within: Scope, now: datetime) -> Counter[str]:
+    async def plan(self, known: PlanView, body: PlanBody, within: Scope, now: datetime) -> Counter[str]:
         """Everything the row asks for, of who stands ``within``; how many of each operation that is.
 
         Raises:
@@ -416,7 +416,7 @@ class Asked:
             await self._sweep(known, body.delete_where)
         return counts
 
-    async def _put(self, known: Known, memory: Memory, now: datetime) -> str:
+    async def _put(self, known: PlanView, memory: Memory, now: datetime) -> str:
         memory = msgspec.structs.replace(memory, slot=slot_name(memory))
         await known.unbury(memory.id)
         holder = await known.holder(memory.slot) if memory.slot and memory.active else None
@@ -432,7 +432,7 @@ class Asked:
             await self._succession.supersede(known, memory, target, now)
         return Operation.UPDATE.value
 
-    async def _edit(self, known: Known, name: str, fields: Mapping[str, Any], now: datetime) -> None:
+    async def _edit(self, known: PlanView, name: str, fields: Mapping[str, Any], now: datetime) -> None:
         """Change fields, under the same id (docs/decisions/0020); when the memory's slot changes by it, it and the new
         slot's holder stand there in the order of their times. What its turns say is not learned from them again where
         the statement was changed, nor given out of them beside what it says now.
@@ -459,7 +459,7 @@ class Asked:
                 await known.change(name, _differences(memory, effects.new))
         await known.take(name)
 
-    async def _tell_turns(self, known: Known, before: Memory, after: Memory, now: datetime) -> None:
+    async def _tell_turns(self, known: PlanView, before: Memory, after: Memory, now: datetime) -> None:
         """Hide or mark the turns that state what an edit ended, set aside, replaced or reworded to something else; what
         it made hold again they may tell again.
         """
@@ -474,7 +474,7 @@ class Asked:
         elif not _still_says(after, before):
             await self._succession.mark_stated(known, before, after)
 
-    async def _delete(self, known: Known, body: PlanBody, now: datetime) -> None:
+    async def _delete(self, known: PlanView, body: PlanBody, now: datetime) -> None:
         """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
         plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
         What somebody deleted is not given out of its turns either; what was pruned was only too much.
@@ -490,7 +490,7 @@ class Asked:
                     await self._succession.hide_stated(known, memory, now)
             await _drop(known, name, now, bury=learning)
 
-    async def _is_learning(self, known: Known) -> bool:
+    async def _is_learning(self, known: PlanView) -> bool:
         """Whether a plan may be saved that does not know of what is deleted now."""
         if any((await self._state.backlog(known.owner)).get("learn", {}).values()):
             return True
@@ -498,13 +498,13 @@ class Asked:
         await self._state.drop_slots(known.owner, GONE_PREFIX)
         return False
 
-    async def _unlearn(self, known: Known, gone: Deletion, now: datetime) -> int:
+    async def _unlearn(self, known: PlanView, gone: Deletion, now: datetime) -> int:
         """Delete with messages what was learned from them alone; answers how many memories that is."""
         turns = [turn for session in gone.session_ids for turn in await known.turns(session, gone.ids)]
         here = [turn for turn in turns if turn.session_id in gone.session_ids]
         return sum([await self._drop_learned(known, turn, now) for turn in here])
 
-    async def _drop_learned(self, known: Known, turn: Memory, now: datetime) -> int:
+    async def _drop_learned(self, known: PlanView, turn: Memory, now: datetime) -> int:
         """What goes with a deleted message; where the assistant repeats it, that is hidden."""
         lost = await unlearn(known, self._store, turn, now=now)
         learning = await self._is_learning(known) if lost else False
@@ -514,7 +514,7 @@ class Asked:
             await _drop(known, memory.id, now, bury=learning)
         return len(lost)
 
-    async def _sweep(self, known: Known, gone: Deletion) -> None:
+    async def _sweep(self, known: PlanView, gone: Deletion) -> None:
         """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
         known.sweep(gone)
         where = MemoryFilter(
@@ -534,7 +534,7 @@ class Asked:
                 return
 
 
-async def _drop(known: Known, name: str, now: datetime, *, bury: bool) -> None:
+async def _drop(known: PlanView, name: str, now: datetime, *, bury: bool) -> None:
     """Delete a memory; its chain closes over the gap."""
     await known.unlink(name, now=now)
     await known.delete(name)

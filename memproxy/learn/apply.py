@@ -27,7 +27,7 @@ from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SlotSto
 from memproxy.recall.documents import bm25_text, dense_text
 
 
-class Meanwhile:
+class StalePlans:
     """Ends in a learn row's saved plan what orders to forget, carried out since, mean of it."""
 
     def __init__(self, store: MemoryStore, state: SlotStore) -> None:

@@ -30,7 +30,7 @@ class _Asked(msgspec.Struct, frozen=True):
     undo_session: str | None = None
 
 
-class Ahead:
+class EarlyDeletes:
     """Says which deletions may go ahead of which rows."""
 
     def __init__(self, store: MemoryStore, state: OwnerStore, gone: Gone) -> None:

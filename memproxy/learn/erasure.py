@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from memproxy.core.memory import Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.learn.flush import Writes
+from memproxy.learn.flush import Flushes
 from memproxy.ports import JournalRow, MemoryFilter, MemoryStore, StateStore
 from memproxy.retention.leftovers import leave_empty_places, leave_unsaid_names
 
@@ -19,12 +19,12 @@ _AT_ONCE = 200
 class Erasure:
     """Completes deletions of a user, a session, a project or single memories."""
 
-    def __init__(self, store: MemoryStore, state: StateStore, writes: Writes, gone: Gone) -> None:
+    def __init__(self, store: MemoryStore, state: StateStore, flushes: Flushes, gone: Gone) -> None:
         """``gone`` is told which rows went with it."""
         self._gone = gone
         self._store = store
         self._state = state
-        self._writes = writes
+        self._flushes = flushes
 
     async def going(self, scope: Scope, plan: PlanBody) -> list[Memory]:
         """The single memories that a plan deletes, as long as they are there: read before it is applied.
@@ -50,12 +50,12 @@ class Erasure:
         if asked.undo_session is None and (where is None or where.ids):
             await self.leave_places(owner, gone)
             if gone:
-                await leave_unsaid_names(self._store, self._state, owner, gone, self._writes.flush)
+                await leave_unsaid_names(self._store, self._state, owner, gone, self._flushes.flush)
             return
-        await self._writes.flush()
+        await self._flushes.flush()
         await self._leave_empty_wings(owner)
         if where != Deletion():
-            await leave_unsaid_names(self._store, self._state, owner, None, self._writes.flush)
+            await leave_unsaid_names(self._store, self._state, owner, None, self._flushes.flush)
         if where is not None and where.project_ids:
             await self._leave_empty_closets(owner)
             await self._state.forget_receipts(owner, where.project_ids, where.session_ids)

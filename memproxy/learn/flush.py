@@ -51,7 +51,7 @@ PATIENT_S = 2.5
 """How long who can wait lets others ask for the flush: beside traffic one comes every second or two."""
 
 
-class Writes:
+class Flushes:
     """Counts writes by lane and owner until they are flushed."""
 
     def __init__(self, store: MemoryStore) -> None:
@@ -213,16 +213,16 @@ MOST_S = 0.5
 """So long a captured row waits; then the flush that it waits for waits for no pause any more."""
 
 
-class Blocked:
+class FlushPressure:
     """Has a flush hurry when rows of turns have waited for it long enough.
 
     Args:
         wake: has `look` called again.
     """
 
-    def __init__(self, state: JournalStore, writes: Writes, *, wake: Callable[[], None]) -> None:
+    def __init__(self, state: JournalStore, flushes: Flushes, *, wake: Callable[[], None]) -> None:
         self._state = state
-        self._writes = writes
+        self._flushes = flushes
         self._wake = wake
         self._since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -246,4 +246,4 @@ class Blocked:
             self._timer = asyncio.get_running_loop().call_later(MOST_S + 0.02, self._wake)
         elif now - self._since >= MOST_S:
             self._since = None
-            self._writes.press()
+            self._flushes.press()

@@ -18,7 +18,7 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.scope import Scope
 from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window, is_read
-from memproxy.learn.plan_view import Known
+from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
 from memproxy.ports import MemoryFilter, MemoryStore
 
@@ -142,13 +142,13 @@ def ended_with(memory: Memory, order: Memory, *, now: datetime) -> dict[str, Any
     return take_back(memory, order.id, order.created_at - _JUST_BEFORE, now=now)
 
 
-class Forgetting:
+class ForgetEverything:
     """Adds to a plan what an order to forget everything does."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
-    async def all_of(self, known: Known, scope: Scope, order: Memory, now: datetime) -> tuple[Memory, ...] | None:
+    async def all_of(self, known: PlanView, scope: Scope, order: Memory, now: datetime) -> tuple[Memory, ...] | None:
         """End what the order's turn means, and hide what was said; answers what ended. None: it was carried out before.
 
         That is what a request of the order's project and agent sees: all of the user's without one.
@@ -170,7 +170,7 @@ class Forgetting:
                     known.mark(turn, _hidden(turn, order))
         return tuple(ended)
 
-    async def _end(self, known: Known, facts: Iterable[Memory], order: Memory, now: datetime) -> list[Memory]:
+    async def _end(self, known: PlanView, facts: Iterable[Memory], order: Memory, now: datetime) -> list[Memory]:
         meant = [one for one in facts if one.active and last_said_at(one) <= order.created_at]
         await known.load_slots([one.slot for one in meant if one.slot])
         for one in meant:

@@ -15,11 +15,11 @@ from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, 
 from memproxy.learn.api_plan import written
 from memproxy.learn.apply import Applier
 from memproxy.learn.erasure import Erasure, Gone
-from memproxy.learn.flush import OwnerLocks, Writes
+from memproxy.learn.flush import Flushes, OwnerLocks
 from memproxy.learn.forget_everything import order_of
 from memproxy.learn.palace import Palace
 from memproxy.learn.pending import Marks, Pending
-from memproxy.learn.plan import Planned, Reconciler
+from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.planted import marked
 from memproxy.learn.vectors import Vectors, adjacency, turn_key
 from memproxy.metrics import metrics
@@ -39,10 +39,10 @@ class Indexer:
         store: MemoryStore,
         state: StateStore,
         vectors: Vectors,
-        reconciler: Reconciler,
+        planner: Planner,
         applier: Applier,
         locks: OwnerLocks,
-        writes: Writes,
+        flushes: Flushes,
         lexical: LexicalEncoder,
         clock: Clock,
         gone: Gone,
@@ -51,13 +51,13 @@ class Indexer:
         self._state = state
         self._vectors = vectors
         self._pending = Pending(store, state, lexical)
-        self._reconciler = reconciler
+        self._planner = planner
         self._applier = applier
         self._locks = locks
-        self._writes = writes
+        self._flushes = flushes
         self._clock = clock
         self._palace = Palace(state)
-        self._erasure = Erasure(store, state, writes, gone)
+        self._erasure = Erasure(store, state, flushes, gone)
         self._noted: set[int] = set()
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:
@@ -79,7 +79,7 @@ class Indexer:
                 if marks is not None:
                     new, near = marks.turns, [_marked(turn, marks.plan) for turn in near]
                     await self._carry_out(scope, marks, said)
-                with self._writes.of("index", scope.owner):
+                with self._flushes.of("index", scope.owner):
                     await self._write(scope, new, near)
         await self._tell(said)
         self._noted.difference_update(row.number for row in rows)
@@ -92,10 +92,10 @@ class Indexer:
         """Write what new messages end, before the messages: a try that is cut off between the two finds it again."""
         if marks.plan == PlanBody():
             return
-        await self._writes.settle("learn", scope.owner)
+        await self._flushes.settle("learn", scope.owner)
         if marks.slots and not await self._state.change_slots(scope, marks.slots):
             raise StateUnavailable("a slot changed while a message that ends its holder came; it is tried again")
-        with self._writes.of("index", scope.owner):
+        with self._flushes.of("index", scope.owner):
             await self._applier.apply(scope, marks.plan, now=self._clock.now())
         for row, _, turns in said:
             ids = {turn.id for turn in turns}
@@ -188,12 +188,12 @@ class Indexer:
             if row.plan is not None:
                 plan = decoded(row.plan, PlanBody)
             else:
-                await self._writes.settle("learn", scope.owner)
+                await self._flushes.settle("learn", scope.owner)
                 planned = await self._planned(row, asked)
                 plan = planned.plan
             going = await self._erasure.going(scope, plan)
             try:
-                with self._writes.of("index", scope.owner):
+                with self._flushes.of("index", scope.owner):
                     await self._applier.apply(scope, plan, now=self._clock.now(), given=asked.vectors)
             except StoreUnavailable:
                 # what could be deleted is gone by now, and the next try does not see any more where it stood
@@ -222,7 +222,7 @@ class Indexer:
         await self._check_versions(row.entry.scope, body.expects)
         for _ in range(_PLANNING_TRIES):
             try:
-                planned = await self._reconciler.asked(row.entry.scope, body, now=self._clock.now())
+                planned = await self._planner.asked(row.entry.scope, body, now=self._clock.now())
             except msgspec.ValidationError as error:
                 raise RequestError(f"a memory's field does not take this value: {error}; correct it") from error
             slots = planned.known.slot_changes()

@@ -19,19 +19,19 @@ from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
 from memproxy.learn.admission import hold_nothing
-from memproxy.learn.apply import Applier, Meanwhile
+from memproxy.learn.apply import Applier, StalePlans
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
 from memproxy.learn.cooperative import Scheduler, Step
 from memproxy.learn.extract import Reader, Windows, is_seen, said_where
-from memproxy.learn.flush import Owner, OwnerLocks, Writes
+from memproxy.learn.flush import Flushes, Owner, OwnerLocks
 from memproxy.learn.forget_everything import heeded, without_covered
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
 from memproxy.learn.pending import changed_by
-from memproxy.learn.plan import Planned, Reconciler
+from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.summary import Summariser, Summary, still_so
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, JournalRow, MemoryStore, StateStore
@@ -93,10 +93,10 @@ class Learner:
         reader: Reader,
         summariser: Summariser,
         min_trust: Trust,
-        reconciler: Reconciler,
+        planner: Planner,
         applier: Applier,
         locks: OwnerLocks,
-        writes: Writes,
+        flushes: Flushes,
         scheduler: Scheduler,
         clock: Clock,
     ) -> None:
@@ -106,15 +106,15 @@ class Learner:
         self._reader = reader
         self._summariser = summariser
         self._min_trust = min_trust
-        self._reconciler = reconciler
+        self._planner = planner
         self._applier = applier
         self._locks = locks
-        self._writes = writes
+        self._flushes = flushes
         self._scheduler = scheduler
         self._unplanned = 0
         self._clock = clock
         self._palace = Palace(state)
-        self._meanwhile = Meanwhile(store, state)
+        self._stale_plans = StalePlans(store, state)
         self._planning = asyncio.Semaphore(_PLANNED_AT_ONCE)
         self._progress: dict[int, _Progress] = {}
 
@@ -181,8 +181,8 @@ class Learner:
             await self._step(scope)
             async with self._locks.of(scope.owner):
                 now = self._clock.now()
-                plan = await self._meanwhile.ended(scope, plan, now)
-                with self._writes.of("learn", scope.owner):
+                plan = await self._stale_plans.ended(scope, plan, now)
+                with self._flushes.of("learn", scope.owner):
                     await self._applier.apply(scope, plan, now=now, again=True)
             await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
             if plan.upserts:
@@ -271,7 +271,7 @@ class Learner:
             return None, with_tokens(silent, progress.spent, progress.windows)
         scope = row.entry.scope
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
-        advice = await self._reconciler.advice(scope, found, now=self._clock.now())
+        advice = await self._planner.advice(scope, found, now=self._clock.now())
         async with self._turn_to_plan(read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 await self._step(scope)
@@ -284,7 +284,7 @@ class Learner:
                 changes = planned.known.slot_changes()
                 if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
                     await self._step(scope)
-                    with self._writes.of("learn", scope.owner):
+                    with self._flushes.of("learn", scope.owner):
                         await self._applier.apply(scope, plan, now=now)
                     return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
@@ -316,14 +316,14 @@ class Learner:
                 # behind others' flush at once: else the owner's next turn is written, and not flushed
                 with self._scheduler.hurrying(owner):
                     if patient:
-                        await self._writes.settle_with_others("index", owner)
+                        await self._flushes.settle_with_others("index", owner)
                     await held.enter_async_context(self._locks.of(owner))
-                if not patient or self._writes.is_settled("index", owner):
+                if not patient or self._flushes.is_settled("index", owner):
                     break
                 await held.aclose()
             else:
                 await held.enter_async_context(self._locks.of(owner))
-            await self._writes.settle("index", owner)
+            await self._flushes.settle("index", owner)
             yield
 
     async def _planned(
@@ -332,7 +332,7 @@ class Learner:
         """The plan as things stand now, under the owner's lock, with the summary."""
         still = await self._not_forgotten(scope, found)
         version = self._reader.version
-        planned = await self._reconciler.learned(
+        planned = await self._planner.learned(
             scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns, step=self._steps(scope)
         )
         await self._step(scope)
@@ -354,7 +354,7 @@ class Learner:
                 return
             moved = await self._palace.moved(scope, await self._windows.turns(scope, _MOST_HOUSED, None))
             if moved:
-                with self._writes.of("learn", scope.owner):
+                with self._flushes.of("learn", scope.owner):
                     await self._store.set_fields(scope, moved)
 
     async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None, now: datetime) -> None:

@@ -262,7 +262,7 @@ class _Wait(msgspec.Struct):
     gave_way: int = 0
 
 
-class Awaiting:
+class WaitingRows:
     """In memory only: after a restart every row is due, and begins to wait anew.
 
     Args:
@@ -273,7 +273,7 @@ class Awaiting:
         self.most_s = most_s
         self._outages = outages
         self._clock = clock
-        self._waits: OrderedDict[int, _Wait] = OrderedDict()
+        self._waiters: OrderedDict[int, _Wait] = OrderedDict()
         self._rows: dict[int, tuple[JournalRow, int]] = {}
         self._of: dict[int, set[int]] = {}
         self._asked: dict[int, int] = {}
@@ -284,7 +284,7 @@ class Awaiting:
         Raises:
             ModelAwaited: it was asked for this one last, in vain, and others wait too.
         """
-        wait = self._waits.get(row.number)
+        wait = self._waiters.get(row.number)
         if wait is None or wait.outage is None or self._asked.get(wait.outage) != row.number:
             return
         if len(self._of[wait.outage]) > 1 and wait.gave_way < _GIVES_WAY:
@@ -326,7 +326,7 @@ class Awaiting:
             del self._rows[row.number]
         self._asked.pop(outage, None)
         for number in self._of.pop(outage, ()):
-            self._waits[number].outage = None
+            self._waiters[number].outage = None
         return rows
 
     def goes_on(self, row: JournalRow) -> None:
@@ -335,7 +335,7 @@ class Awaiting:
 
     def ended(self, row: JournalRow) -> None:
         """The row is done, or given up."""
-        if (wait := self._waits.pop(row.number, None)) is not None:
+        if (wait := self._waiters.pop(row.number, None)) is not None:
             self._leave(row.number, wait)
 
     def _note(self, row: JournalRow, error: ModelAwaited) -> None:
@@ -352,7 +352,7 @@ class Awaiting:
             wait.outage = None
 
     def _wait(self, row: JournalRow) -> _Wait:
-        wait = self._waits.setdefault(row.number, _Wait(self._clock.now()))
-        if len(self._waits) > _MOST:
-            self._leave(*self._waits.popitem(last=False))
+        wait = self._waiters.setdefault(row.number, _Wait(self._clock.now()))
+        if len(self._waiters) > _MOST:
+            self._leave(*self._waiters.popitem(last=False))
         return wait

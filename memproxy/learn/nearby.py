@@ -28,7 +28,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, lexical_overlap
 from memproxy.learn.outdated import PREDICATE as SUMMARY
-from memproxy.learn.plan_view import MOST_PAST, Known
+from memproxy.learn.plan_view import MOST_PAST, PlanView
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 
 TRACE_TAG = "retraction"
@@ -52,7 +52,7 @@ class Traces:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
-    async def leave(self, known: Known, request: Memory, now: datetime) -> None:
+    async def leave(self, known: PlanView, request: Memory, now: datetime) -> None:
         """Note a request to forget that means nothing known; one that names nothing in particular leaves no trace."""
         if not is_specific(request):
             return
@@ -72,13 +72,13 @@ class Traces:
         if await known.memory(trace.id) is None:
             await known.add(trace)
 
-    async def ended(self, known: Known, candidate: Memory, decision: Decision, now: datetime) -> Memory | None:
+    async def ended(self, known: PlanView, candidate: Memory, decision: Decision, now: datetime) -> Memory | None:
         """The candidate as it was taken back after it was said; None when it was not, or is not what would hold now."""
         if not _would_hold(candidate, decision):
             return None
         return taken_back(await self._of(known, now), candidate, now)
 
-    async def _of(self, known: Known, now: datetime) -> Sequence[Memory]:
+    async def _of(self, known: PlanView, now: datetime) -> Sequence[Memory]:
         if known.traces is None:
             known.traces = await traces_of(self._store, known.owner, now)
         found = {one.id: one for one in (*known.traces, *known.new_memories()) if is_trace(one)}
@@ -127,7 +127,7 @@ class Nearby:
         self._store = store
         self._lexical = lexical
 
-    async def chain(self, known: Known, candidate: Memory) -> list[Memory]:
+    async def chain(self, known: PlanView, candidate: Memory) -> list[Memory]:
         """The history of the candidate's slot, oldest first: that which has it already from the same turn, else that
         which was taken back after the candidate was said, else that of its active holder; where there is none, that of
         what was known by another name of its subject.
@@ -146,7 +146,9 @@ class Nearby:
                 return await known.chain_for(candidate, last)
         return []
 
-    async def of(self, scope: Scope, known: Known, candidate: Memory, vectors: Mapping[str, Vector]) -> list[Neighbour]:
+    async def of(
+        self, scope: Scope, known: PlanView, candidate: Memory, vectors: Mapping[str, Vector]
+    ) -> list[Neighbour]:
         """Neighbours of its kind and place: the ended ones of its slot, then those near by vector and by words in turn
         (two orders, not one sum: what either finds first is looked at first), the active ones before the others.
         """
@@ -157,7 +159,7 @@ class Nearby:
         return sorted(same_place, key=lambda one: not one.memory.active)
 
     async def to_replace(
-        self, scope: Scope, known: Known, candidate: Memory, vectors: Mapping[str, Vector], *, wrong: str | None
+        self, scope: Scope, known: PlanView, candidate: Memory, vectors: Mapping[str, Vector], *, wrong: str | None
     ) -> list[Neighbour]:
         """What a correction could be about: its neighbours, those of what it calls wrong, and what was learned last in
         its session.
@@ -173,7 +175,7 @@ class Nearby:
         found += [Neighbour(known.current(memory)) for memory in latest.memories]
         return [one for one in _once(found) if _place(one.memory) == _place(candidate)]
 
-    async def worded(self, scope: Scope, known: Known, candidate: Memory, words: str) -> list[Memory]:
+    async def worded(self, scope: Scope, known: PlanView, candidate: Memory, words: str) -> list[Memory]:
         """The active statements of the candidate's place, told by then, that are nearest to these words."""
         named = msgspec.structs.replace(candidate, id="", content=words)
         found = await self._found(scope, known, named, {}, kinds=_FACTS, limit=_TO_FORGET)
@@ -181,7 +183,7 @@ class Nearby:
         return [one for one in near if last_said_at(one) <= said_at(candidate) and one.predicate != SUMMARY]
 
     async def to_forget(
-        self, scope: Scope, known: Known, request: Memory, vectors: Mapping[str, Vector]
+        self, scope: Scope, known: PlanView, request: Memory, vectors: Mapping[str, Vector]
     ) -> list[Neighbour]:
         """What a request to forget could mean: the holder of its slot, and neighbours of every kind."""
         held = await known.memory(holder) if request.slot and (holder := await known.holder(request.slot)) else None
@@ -192,7 +194,7 @@ class Nearby:
     async def _found(
         self,
         scope: Scope,
-        known: Known,
+        known: PlanView,
         candidate: Memory,
         vectors: Mapping[str, Vector],
         *,

@@ -10,7 +10,7 @@ from memproxy.core.facts import RETRACTED_BY
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.similar import repeats
 from memproxy.core.text import sentences
-from memproxy.learn.plan_view import Known
+from memproxy.learn.plan_view import PlanView
 from memproxy.ports import MemoryFilter, MemoryStore
 
 PREDICATE = "had conversation"
@@ -27,7 +27,7 @@ _PAGE = 200
 """Summaries that are read at once; all of an owner's are looked at, however long ago."""
 
 
-async def end_outdated(known: Known, store: MemoryStore, *, now: datetime) -> None:
+async def end_outdated(known: PlanView, store: MemoryStore, *, now: datetime) -> None:
     """End the summaries that tell what a plan supersedes, takes back, edits, deletes or withholds: nothing of it is
     shown as current. One that is withheld itself waits, with what is withheld beside it, until that is given again.
 
@@ -56,7 +56,7 @@ async def end_outdated(known: Known, store: MemoryStore, *, now: datetime) -> No
             await known.change(summary.id, outdated_with(summary, causes) | {"valid_to": now, "updated_at": now})
 
 
-async def _summaries(known: Known, store: MemoryStore) -> AsyncIterator[Memory]:
+async def _summaries(known: PlanView, store: MemoryStore) -> AsyncIterator[Memory]:
     where, cursor = MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True), None
     while True:
         page = await store.page(known.owner, where, limit=_PAGE, cursor=cursor)
@@ -93,7 +93,7 @@ def _tells(summary: Memory, old: Memory, new: Memory | None) -> bool:
     return repeats(_DATED.sub("", summary.content), old, new)
 
 
-async def _ended_by(known: Known, old: Memory, new: Memory | None) -> str | None:
+async def _ended_by(known: PlanView, old: Memory, new: Memory | None) -> str | None:
     """What superseded a fact, or the turn that took it back; None where it was edited, deleted or withheld."""
     if new is not None:
         return new.id if new.id != old.id else None
@@ -107,7 +107,7 @@ def _hidden_by(fields: Mapping[str, Any]) -> str | None:
     return by
 
 
-async def _withheld(known: Known, names: Sequence[str]) -> list[tuple[Memory, None]]:
+async def _withheld(known: PlanView, names: Sequence[str]) -> list[tuple[Memory, None]]:
     """The facts of these ids, which a plan withholds, as if somebody had taken them back."""
     found = [await known.memory(name) for name in names]
     return [(one, None) for one in found if one is not None and one.predicate != PREDICATE]
@@ -126,7 +126,7 @@ def _unsaid(turns: Mapping[str, Mapping[str, Any]], waiting: set[str] | None) ->
     }
 
 
-async def _quoted(summary: Memory, known: Known, unsaid: set[str]) -> list[Memory]:
+async def _quoted(summary: Memory, known: PlanView, unsaid: set[str]) -> list[Memory]:
     """Those of these messages that it quotes."""
     turns = await known.turns(summary.session_id, [name for name in summary.turn_ids if name in unsaid])
     return [turn for turn in turns if _quotes(summary, turn)]

@@ -24,7 +24,7 @@ from memproxy.core.text import sentences
 from memproxy.core.turn import in_order
 from memproxy.learn.outcomes import requests_of
 from memproxy.learn.outdated import end_outdated
-from memproxy.learn.plan_view import Known
+from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
 from memproxy.learn.succession import Succession
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, SlotChange, SlotStore
@@ -81,7 +81,7 @@ class Pending:
         asking = [turn for turn in asking if await asyncio.to_thread(reader.may_change, turn)]
         if not asking:
             return None
-        known = Known(scope, self._store, self._state)
+        known = PlanView(scope, self._store, self._state)
         under_way = _Plan(scope, known, new, now)
         for turn in asking:
             under_way.turns[turn.id] = await self._of(under_way, turn)
@@ -133,7 +133,7 @@ class Pending:
             return msgspec.structs.replace(turn, active=False, metadata=noted | {RETRACTED_BY: turn.id})
         return msgspec.structs.replace(turn, metadata=noted)
 
-    async def _end(self, known: Known, fact: Memory, turn: Memory, how: str, now: datetime) -> None:
+    async def _end(self, known: PlanView, fact: Memory, turn: Memory, how: str, now: datetime) -> None:
         await self._succession.retract(known, fact, turn.id, turn.created_at, now)
         ended = await known.memory(fact.id) or fact
         await known.change(fact.id, {"metadata": ended.metadata | {PENDING: how}})
@@ -143,7 +143,7 @@ class Pending:
             if noted.get(RETRACTED_BY) == turn.id:
                 self._hide(known, msgspec.structs.replace(earlier, metadata=noted), turn, how)
 
-    def _hide(self, known: Known, earlier: Memory, turn: Memory, how: str) -> Memory:
+    def _hide(self, known: PlanView, earlier: Memory, turn: Memory, how: str) -> Memory:
         at = turn.created_at.isoformat()
         noted = earlier.metadata | {RETRACTED_BY: turn.id, RETRACTED_AT: at, PENDING: how}
         known.mark(earlier, {"active": False, "metadata": noted})
@@ -188,7 +188,7 @@ class Pending:
 class _Plan:
     """What is made of some new messages so far."""
 
-    def __init__(self, scope: Scope, known: Known, new: Sequence[Memory], now: datetime) -> None:
+    def __init__(self, scope: Scope, known: PlanView, new: Sequence[Memory], now: datetime) -> None:
         self.scope = scope
         self.known = known
         self.turns = {turn.id: turn for turn in new}
@@ -284,7 +284,7 @@ def taken_back_with(turn: Memory, candidate: Memory, seen: Collection[str], now:
     return msgspec.structs.replace(candidate, **take_back(candidate, by, datetime.fromisoformat(at), now=now))
 
 
-async def opened(known: Known, turns: Sequence[Memory], now: datetime) -> dict[str, Memory]:
+async def opened(known: PlanView, turns: Sequence[Memory], now: datetime) -> dict[str, Memory]:
     """The facts that are pending by these messages hold again in the plan, for learning to look at; by id, with the
     message. One whose place was taken meanwhile stays as it is.
     """
@@ -300,7 +300,9 @@ async def opened(known: Known, turns: Sequence[Memory], now: datetime) -> dict[s
     return found
 
 
-async def settled(known: Known, turns: Sequence[Memory], facts: Mapping[str, Memory], now: datetime) -> list[Outcome]:
+async def settled(
+    known: PlanView, turns: Sequence[Memory], facts: Mapping[str, Memory], now: datetime
+) -> list[Outcome]:
     """What learning left of the facts that `opened` named: those that their message only told once more hold again,
     with what was hidden for them; all else stays ended, and is pending no more.
 

@@ -31,17 +31,17 @@ from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
 from memproxy.learn.admission import goes_back_unsaid, turns
-from memproxy.learn.api_plan import Asked
+from memproxy.learn.api_plan import ApiPlanner
 from memproxy.learn.candidates import Grounded, Intent, memory_of
 from memproxy.learn.cooperative import Step, no_wait
 from memproxy.learn.extract import said_where
-from memproxy.learn.forget_everything import Forgetting
+from memproxy.learn.forget_everything import ForgetEverything
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
 from memproxy.learn.nearby import Nearby, Traces, Vector
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.pending import opened, settled, taken_back_with
-from memproxy.learn.plan_view import Aliases, Known
+from memproxy.learn.plan_view import Aliases, PlanView
 from memproxy.learn.succession import Succession
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
@@ -49,7 +49,7 @@ from memproxy.ports import LexicalEncoder, MemoryStore, StateStore
 from memproxy.settings import DedupSettings
 
 
-def hide_requests(known: Known, found: Sequence[Grounded]) -> None:
+def hide_requests(known: PlanView, found: Sequence[Grounded]) -> None:
     """Add to the plan that the user's turns of which nothing but requests to forget was read are not recalled; they
     are listed, and read again as any turn. One that was hidden for that, and tells something, is shown again.
     """
@@ -66,13 +66,13 @@ def hide_requests(known: Known, found: Sequence[Grounded]) -> None:
             known.mark(turn, {"active": False, "metadata": noted | {RETRACTED_BY: turn.id}})
 
 
-def _tells_after_all(known: Known, turn: Memory, read: Sequence[Grounded]) -> bool:
+def _tells_after_all(known: PlanView, turn: Memory, read: Sequence[Grounded]) -> bool:
     """Whether a message was hidden for only asking to forget when it came, and something else was read in it now."""
     hidden = not turn.active and turn.metadata.get(RETRACTED_BY) == turn.id and not known.marked(turn)
     return hidden and any(one.candidate.intent in (Intent.STATE, Intent.CORRECT) for one in read)
 
 
-def _is_shown(known: Known, turn: Memory) -> bool:
+def _is_shown(known: PlanView, turn: Memory) -> bool:
     return turn.trust is Trust.USER and turn.active and known.marked(turn).get("active") is not False
 
 
@@ -91,7 +91,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     plan: PlanBody
-    known: Known
+    known: PlanView
     operations: Mapping[str, int]
 
 
@@ -111,7 +111,7 @@ class _Case(msgspec.Struct, frozen=True):
     seen: frozenset[str] = frozenset()
 
 
-class Reconciler:
+class Planner:
     """Makes plans. Callers hold the owner's lock from here until the plan is applied (but for `advice`).
 
     Args:
@@ -136,10 +136,10 @@ class Reconciler:
         self._bands = Bands(same=dedup.update_above, related=dedup.related_above)
         self._nearby = Nearby(store, lexical)
         self._succession = Succession(store, lexical)
-        self._asked = Asked(store, state, self._succession)
+        self._asked = ApiPlanner(store, state, self._succession)
         self._judge = judge
         self._traces = Traces(store)
-        self._forgetting = Forgetting(store)
+        self._forget_everything = ForgetEverything(store)
 
     async def advice(self, scope: Scope, found: Sequence[Grounded], *, now: datetime) -> Advice:
         """What the judge holds of the doubtful pairs, as things stand now; empty with ``judge: rules``. Asks a model,
@@ -150,7 +150,7 @@ class Reconciler:
         """
         if self._judge is None or any(one.candidate.intent is Intent.FORGET_ALL for one in found):
             return {}  # nothing that is known is to be shown to a model, nor compared with
-        known = Known(scope, self._store, self._state)
+        known = PlanView(scope, self._store, self._state)
         candidates, vectors = await self._candidates(known, scope, found, now, "judge")
         advice: dict[tuple[str, str], str] = {}
         for grounded, candidate in zip(found, candidates, strict=True):
@@ -179,7 +179,7 @@ class Reconciler:
         Raises:
             StoreUnavailable, StateUnavailable: what is known could not be read.
         """
-        known = Known(scope, self._store, self._state, step)
+        known = PlanView(scope, self._store, self._state, step)
         held = await opened(known, read, now)
         candidates, vectors = await self._candidates(known, scope, found, now, extractor)
         counts: Counter[str] = Counter()
@@ -209,7 +209,7 @@ class Reconciler:
         return Planned(plan=plan, known=known, operations=counts)
 
     async def _candidates(
-        self, known: Known, scope: Scope, found: Sequence[Grounded], now: datetime, extractor: str
+        self, known: PlanView, scope: Scope, found: Sequence[Grounded], now: datetime, extractor: str
     ) -> tuple[list[Memory], dict[str, Vector]]:
         known.aliases = aliases = await Aliases.of(self._state, scope)
         stated = [
@@ -219,7 +219,7 @@ class Reconciler:
         vectors = await self._vectors.statement_vectors([one.content for one in candidates], scope.tenant)
         return candidates, dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
 
-    async def _learn(self, known: Known, case: _Case) -> tuple[str, Decision]:
+    async def _learn(self, known: PlanView, case: _Case) -> tuple[str, Decision]:
         """Add to the plan what a candidate does; the name of that (or why it does nothing), and the decision."""
         if case.grounded.candidate.intent is Intent.FORGET_ALL:
             return await self._forget_all(known, case)
@@ -240,7 +240,7 @@ class Reconciler:
         await self._carry_out(known, case, decision)
         return decision.operation.value, decision
 
-    async def _ended(self, known: Known, case: _Case, decision: Decision) -> Memory | None:
+    async def _ended(self, known: PlanView, case: _Case, decision: Decision) -> Memory | None:
         """The candidate as it was taken back after it was said: with its whole message, or in its own words."""
         if decision.operation is not Operation.DUPLICATE:
             ended = taken_back_with(case.grounded.turn, case.candidate, case.seen, case.now)
@@ -248,7 +248,7 @@ class Reconciler:
                 return ended
         return await self._traces.ended(known, case.candidate, decision, case.now)
 
-    async def _carry_out(self, known: Known, case: _Case, decision: Decision) -> None:
+    async def _carry_out(self, known: PlanView, case: _Case, decision: Decision) -> None:
         """Add to the plan what a statement does."""
         candidate = case.candidate
         if decision.operation is Operation.DUPLICATE and decision.target is not None:
@@ -265,7 +265,7 @@ class Reconciler:
         else:
             await known.add(candidate)
 
-    async def _refused(self, known: Known, case: _Case, decision: Decision) -> str | None:
+    async def _refused(self, known: PlanView, case: _Case, decision: Decision) -> str | None:
         """Why a decision is not carried out; a value of before that a model took from elsewhere is an echo."""
         if self._by_model and goes_back_unsaid(
             case.candidate, case.grounded, await self._nearby.chain(known, case.candidate)
@@ -273,7 +273,7 @@ class Reconciler:
             return "echo"
         return _refused(case.candidate, decision)
 
-    async def _decision(self, known: Known, case: _Case) -> Decision:
+    async def _decision(self, known: PlanView, case: _Case) -> Decision:
         candidate, wrong = case.candidate, case.wrong
         if case.named is not None:
             near = await self._nearby.of(case.scope, known, candidate, case.vectors)
@@ -292,7 +292,7 @@ class Reconciler:
             return decision
         return advised(decision, candidate, case.verdicts, chain=chain, near=near, bands=self._bands)
 
-    async def _out_of_others_way(self, known: Known, candidate: Memory, target: Memory) -> Memory:
+    async def _out_of_others_way(self, known: PlanView, candidate: Memory, target: Memory) -> Memory:
         """A statement that names what it replaces, under the names of that where its own are those of a third one that
         says something else: nothing but what is named ends.
         """
@@ -308,7 +308,7 @@ class Reconciler:
             return there
         return msgspec.structs.replace(candidate, predicate=None, slot=None)
 
-    async def _with_named(self, known: Known, case: _Case) -> _Case:
+    async def _with_named(self, known: PlanView, case: _Case) -> _Case:
         """The case with the statement that it names as replaced."""
         read = case.grounded.candidate
         if read.replaces and read.intent is not Intent.FORGET:
@@ -328,7 +328,7 @@ class Reconciler:
             return decision
         return Decision(Operation.UPDATE, target)
 
-    async def _forget(self, known: Known, case: _Case) -> tuple[str, Decision]:
+    async def _forget(self, known: PlanView, case: _Case) -> tuple[str, Decision]:
         """End what a request to forget means. Only the user takes back what the user's memory holds."""
         request = case.candidate
         if request.trust is not Trust.USER:
@@ -347,9 +347,9 @@ class Reconciler:
         metrics().candidates_rejected.labels(reason="unknown").inc()
         return "unknown", decision
 
-    async def _forget_all(self, known: Known, case: _Case) -> tuple[str, Decision]:
+    async def _forget_all(self, known: PlanView, case: _Case) -> tuple[str, Decision]:
         """End all that is known of the user where the order was given."""
-        ended = await self._forgetting.all_of(known, case.scope, case.grounded.turn, case.now)
+        ended = await self._forget_everything.all_of(known, case.scope, case.grounded.turn, case.now)
         if ended is None:
             return _DONE_BEFORE, Decision(Operation.NOTHING)
         return Operation.RETRACT.value, Decision(Operation.RETRACT, next(iter(ended), None), ended)
@@ -361,7 +361,7 @@ class Reconciler:
             StoreUnavailable, StateUnavailable: what is known could not be read.
             msgspec.ValidationError: a changed field does not take its value.
         """
-        known = Known(scope, self._store, self._state)
+        known = PlanView(scope, self._store, self._state)
         counts = await self._asked.plan(known, body, scope, now)
         await end_outdated(known, self._store, now=now)
         return Planned(plan=known.plan(), known=known, operations=counts)

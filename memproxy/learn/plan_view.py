@@ -171,7 +171,7 @@ def _new_key(memory: Memory) -> str:
     return f"{memory.session_id}\n{memory.id}" if memory.kind is Kind.TURN else memory.id
 
 
-class Known:
+class PlanView:
     """A view that changes with the plan; nothing is written. Made anew for every attempt at a plan."""
 
     def __init__(self, scope: Scope, store: MemoryStore, state: SlotStore, step: Step = no_wait) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from memproxy.errors import StateUnavailable, StoreUnavailable
-from memproxy.learn.acknowledge import Endings
+from memproxy.learn.acknowledge import Acknowledger
 from memproxy.learn.cooperative import Scheduler
-from memproxy.learn.early_deletes import Ahead
-from memproxy.learn.flush import Owner, Writes
+from memproxy.learn.early_deletes import EarlyDeletes
+from memproxy.learn.flush import Flushes, Owner
 from memproxy.learn.index import together
 from memproxy.metrics import metrics
 from memproxy.ports import JournalKind, JournalRow
@@ -102,12 +102,18 @@ class Runs:
     """
 
     def __init__(
-        self, *, writes: Writes, endings: Endings, ahead: Ahead, scheduler: Scheduler, tasks: TaskOwner
+        self,
+        *,
+        flushes: Flushes,
+        acknowledger: Acknowledger,
+        early_deletes: EarlyDeletes,
+        scheduler: Scheduler,
+        tasks: TaskOwner,
     ) -> None:
         self._scheduler = scheduler
-        self._writes = writes
-        self._endings = endings
-        self._ahead = ahead
+        self._flushes = flushes
+        self._acknowledger = acknowledger
+        self._early_deletes = early_deletes
         self._tasks = tasks
         self._stopping = False
 
@@ -119,23 +125,23 @@ class Runs:
 
     def note(self, row: JournalRow) -> None:
         """A row was appended here."""
-        self._ahead.note(row)
+        self._early_deletes.note(row)
 
     def ended(self, row: JournalRow) -> None:
         """A row is done, refused or parked."""
-        self._ahead.ended(row)
+        self._early_deletes.ended(row)
 
     def stop(self) -> None:
         """No run begins another row; what it did not begin stays claimed."""
         self._stopping = True
         self._scheduler.end()
-        self._writes.hurry()
+        self._flushes.hurry()
 
     async def _work(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, *, each: bool) -> None:
         entry = rows[0].entry
         behind = entry.kind is JournalKind.LEARN
-        flush = partial(self._flush_behind, entry.scope.owner) if behind else self._writes.flush_soon
-        ending = _Ending(flush, self._endings, self._tasks, each=each)
+        flush = partial(self._flush_behind, entry.scope.owner) if behind else self._flushes.flush_soon
+        ending = _Ending(flush, self._acknowledger, self._tasks, each=each)
         try:
             left = await self._handle(rows, slot, handle, ending)
         finally:
@@ -145,9 +151,9 @@ class Runs:
     async def _flush_behind(self, owner: Owner) -> None:
         """Where nobody waits for what was learned, others' flush is its flush while the engine is busy."""
         if self._scheduler.is_patient(owner):
-            await self._writes.flush_with_others()
+            await self._flushes.flush_with_others()
         else:
-            await self._writes.flush_soon()
+            await self._flushes.flush_soon()
 
     async def _handle(
         self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, ending: "_Ending"
@@ -162,10 +168,10 @@ class Runs:
                 return []
             if ending.failure is not None:
                 break
-            group, keys = groups.popleft(), self._endings.new_keys
+            group, keys = groups.popleft(), self._acknowledger.new_keys
             try:
                 await handle(group, slot)
-            except Exception as error:  # noqa: BLE001 - Endings logs and counts it
+            except Exception as error:  # noqa: BLE001 - the acknowledger logs and counts it
                 # of several rows each is tried alone, to see whose failure it is
                 if len(group) > 1 and not isinstance(error, (StoreUnavailable, StateUnavailable)):
                     groups.extendleft([row] for row in reversed(group))
@@ -176,10 +182,10 @@ class Runs:
                     ending.add(done)
                     rows = [row for row in rows if row not in done]
                     if group[0] in done:
-                        await self._endings.release(rows)
+                        await self._acknowledger.release(rows)
                         return []
-                if not await self._endings.failed(group[0], error, keys):
-                    await self._endings.release(rows[1:])
+                if not await self._acknowledger.failed(group[0], error, keys):
+                    await self._acknowledger.release(rows[1:])
                     return []
             else:
                 ending.add(group)
@@ -192,12 +198,12 @@ class Runs:
         The first row is still claimed, and with it nobody else handles rows of its owner and lane.
         """
         done, before = list[JournalRow](), [rows[0]]
-        for row in self._ahead.behind(rows):
+        for row in self._early_deletes.behind(rows):
             if self._stopping:
                 break
             try:
-                if goes := await self._ahead.may_go(row, before):
-                    erased = await self._ahead.erase(row, before)
+                if goes := await self._early_deletes.may_go(row, before):
+                    erased = await self._early_deletes.erase(row, before)
                     done += erased
                     before = [one for one in before if one not in erased]
                     await handle([row], slot)
@@ -210,7 +216,7 @@ class Runs:
             if not goes:
                 before.append(row)
                 continue
-            erased = self._ahead.erased(row, before)
+            erased = self._early_deletes.erased(row, before)
             done += [*erased, row]
             before = [one for one in before if one not in erased]
         return done
@@ -223,9 +229,11 @@ class _Ending:
     stopped, and not before: else its first row would be claimed again while a later one is still being handled.
     """
 
-    def __init__(self, flush: Callable[[], Awaitable[None]], endings: Endings, tasks: TaskOwner, *, each: bool) -> None:
+    def __init__(
+        self, flush: Callable[[], Awaitable[None]], acknowledger: Acknowledger, tasks: TaskOwner, *, each: bool
+    ) -> None:
         self._flush = flush
-        self._endings = endings
+        self._acknowledger = acknowledger
         self._tasks = tasks
         self._each = each
         self._applied: list[JournalRow] = []
@@ -243,10 +251,10 @@ class _Ending:
             rows, self._applied = self._applied, []
             try:
                 await self._flush()
-            except Exception as error:  # noqa: BLE001 - `end` hands it to Endings, which logs and counts it
+            except Exception as error:  # noqa: BLE001 - `end` hands it to the acknowledger, which logs and counts it
                 self._fail(rows, error)
             else:
-                await asyncio.gather(*(self._endings.end(row) for row in rows))
+                await asyncio.gather(*(self._acknowledger.end(row) for row in rows))
 
     def _fail(self, rows: list[JournalRow], error: Exception) -> None:
         """These are not acknowledged; nothing more is."""
@@ -260,5 +268,5 @@ class _Ending:
         if self.failure is None:
             return
         rows = [*self._applied, *left]
-        await self._endings.failed(rows[0], self.failure, self._endings.new_keys)
-        await self._endings.release(rows[1:])
+        await self._acknowledger.failed(rows[0], self.failure, self._acknowledger.new_keys)
+        await self._acknowledger.release(rows[1:])

@@ -10,7 +10,7 @@ from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.similar import repeats
 from memproxy.core.slots import has_many, predicate_name
-from memproxy.learn.plan_view import Known
+from memproxy.learn.plan_view import PlanView
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
 
 _REPEATING_TURNS = 100
@@ -23,7 +23,7 @@ class Succession:
         self._store = store
         self._lexical = lexical
 
-    async def supersede(self, known: Known, candidate: Memory, target: Memory, now: datetime) -> None:
+    async def supersede(self, known: PlanView, candidate: Memory, target: Memory, now: datetime) -> None:
         """Put the candidate into the chain that ends in ``target``, and mark the turns of what is not current."""
         candidate = _with_slot_of(candidate, target)
         effects = place(candidate, await known.chain_for(candidate, target.id), now=now)
@@ -41,72 +41,72 @@ class Succession:
         elif retracted_at(new) is not None:
             await self._hide(known, new, str(new.metadata[RETRACTED_BY]), retracted_at(new) or now)
 
-    async def _holder(self, known: Known, new: Memory, target: Memory) -> Memory | None:
+    async def _holder(self, known: PlanView, new: Memory, target: Memory) -> Memory | None:
         """Who else answers what the new statement answers (a correction may move into another slot)."""
         holder = await known.holder(new.slot) if new.slot else None
         return await known.memory(holder) if holder is not None and holder != target.id else None
 
-    async def _yield_to(self, known: Known, new: Memory, target: Memory, holder: Memory, now: datetime) -> None:
+    async def _yield_to(self, known: PlanView, new: Memory, target: Memory, holder: Memory, now: datetime) -> None:
         """The corrected statement is known already: what it replaces ends, and it is one more time that it was said."""
         await self.retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new), now)
         await known.change(holder.id, reinforce(holder, new, now=now))
 
-    async def retract(self, known: Known, memory: Memory, turn: str, at: datetime, now: datetime) -> None:
+    async def retract(self, known: PlanView, memory: Memory, turn: str, at: datetime, now: datetime) -> None:
         """End a memory because ``turn`` took it back, and hide the turns that state it; not ``turn`` itself where it
         tells what is so now ("I'm not vegan any more, I eat fish again").
         """
         await known.change(memory.id, take_back(memory, turn, at, now=now))
         await self._hide(known, memory, turn, at)
 
-    async def add_ended(self, known: Known, ended: Memory, now: datetime) -> None:
+    async def add_ended(self, known: PlanView, ended: Memory, now: datetime) -> None:
         """Add a statement that was taken back before it came to be known, and hide the turns that state it."""
         await known.add(ended)
         await self._hide(known, ended, str(ended.metadata[RETRACTED_BY]), retracted_at(ended) or now)
 
-    async def hide_late(self, known: Known, name: str) -> None:
+    async def hide_late(self, known: PlanView, name: str) -> None:
         """Hide the turns that state what was taken back after they were said, and were not known by then."""
         memory = await known.memory(name)
         if memory is not None and not memory.active and (at := retracted_at(memory)) is not None:
             await self._hide(known, memory, str(memory.metadata[RETRACTED_BY]), at)
 
-    async def hide_stated(self, known: Known, memory: Memory, now: datetime) -> None:
+    async def hide_stated(self, known: PlanView, memory: Memory, now: datetime) -> None:
         """Hide the turns that state what was deleted or ended from outside: it is not to be read there instead."""
         await self._hide(known, memory, memory.id, now)
 
-    async def hide_repeated(self, known: Known, memory: Memory) -> None:
+    async def hide_repeated(self, known: PlanView, memory: Memory) -> None:
         """Hide the turns in which the assistant repeats what is deleted with the message that told it."""
         for turn in await self._stating(known, memory, None):
             if turn.trust is Trust.ASSISTANT and turn.active:
                 known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: memory.id}})
 
-    async def show_stated(self, known: Known, memory: Memory) -> None:
+    async def show_stated(self, known: PlanView, memory: Memory) -> None:
         """Show the turns again that `hide_stated` hid for a memory."""
         for turn in await self._stating(known, memory, None):
             if not turn.active and turn.metadata.get(RETRACTED_BY) == memory.id and not is_all_forgotten(turn.metadata):
                 kept = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
                 known.mark(turn, {"active": True, "metadata": kept})
 
-    async def mark_stated(self, known: Known, old: Memory, new: Memory) -> None:
+    async def mark_stated(self, known: PlanView, old: Memory, new: Memory) -> None:
         """Note on the turns that state ``old`` that ``new`` was put in its place from outside, also on those that both
         rest on: whoever wrote it knows better than what was read there.
         """
         await self._mark(known, old, msgspec.structs.replace(new, turn_ids=[]))
 
-    async def _hide(self, known: Known, memory: Memory, by: str, at: datetime) -> None:
+    async def _hide(self, known: PlanView, memory: Memory, by: str, at: datetime) -> None:
         for turn in await self._stating(known, memory, None):
             if turn.id == by and not orders(turn.content):
                 continue
             if turn.created_at <= at and turn.active and not turn.superseded_by:
                 known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: by}})
 
-    async def _mark(self, known: Known, old: Memory, new: Memory) -> None:
+    async def _mark(self, known: PlanView, old: Memory, new: Memory) -> None:
         """Note on the turns that state what is no longer so, by which memory it was superseded."""
         for turn in await self._stating(known, old, new):
             said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id
             if not turn.superseded_by and not said_by_new:
                 known.mark(turn, {"superseded_by": new.id})
 
-    async def _stating(self, known: Known, old: Memory, new: Memory | None) -> Sequence[Memory]:
+    async def _stating(self, known: PlanView, old: Memory, new: Memory | None) -> Sequence[Memory]:
         """The turns that say what ``old`` said (and not what ``new`` says), and those it was read from."""
         query = HybridQuery(
             bm25=self._lexical.encode_query(old.content),

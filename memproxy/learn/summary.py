@@ -23,7 +23,7 @@ from memproxy.learn.extract import Prompt, conversation_lines
 from memproxy.learn.forget_everything import since_order
 from memproxy.learn.outdated import PREDICATE, TAG, end_outdated
 from memproxy.learn.parse import MOST_CONTENT, text_of, values
-from memproxy.learn.plan_view import Known
+from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore
@@ -138,7 +138,7 @@ class Summariser:
             if (cursor := page.next_cursor) is None:
                 return None
 
-    async def put(self, known: Known, scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) -> Memory:
+    async def put(self, known: PlanView, scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) -> Memory:
         """Add the summary to a plan, in place of the one that the session has."""
         memory = _memory(scope, summary, min_trust=min_trust, now=now)
         former = await self.existing(scope)
@@ -149,12 +149,12 @@ class Summariser:
         await known.add(memory)
         return memory
 
-    async def end_outdated(self, known: Known, *, now: datetime) -> None:
+    async def end_outdated(self, known: PlanView, *, now: datetime) -> None:
         """End the summaries that tell what a plan supersedes (`outdated.end_outdated`)."""
         await end_outdated(known, self._store, now=now)
 
 
-async def still_so(summary: Summary, known: Known) -> Summary | None:
+async def still_so(summary: Summary, known: PlanView) -> Summary | None:
     """The summary without sentences that the plan ends: said and corrected in one conversation. A model has read both
     and tells them as they are; of its words nothing is cut, but where they tell what was to be forgotten, or a message
     was deleted since, extracts stand in their place.
@@ -173,7 +173,7 @@ async def still_so(summary: Summary, known: Known) -> Summary | None:
     return Summary(content, turns, EXTRACTS, summary.until) if content else None
 
 
-async def _tells_forgotten(summary: Summary, known: Known) -> bool:
+async def _tells_forgotten(summary: Summary, known: PlanView) -> bool:
     """Whether it tells what the plan takes back without anything in its place."""
     return any(new is None and repeats(summary.content, old, None) for old, new in await known.outdated())
 

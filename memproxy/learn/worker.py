@@ -14,24 +14,24 @@ from memproxy.core.memory import Trust
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
-from memproxy.learn.acknowledge import POLL_S, Endings, state_trouble
+from memproxy.learn.acknowledge import POLL_S, Acknowledger, state_trouble
 from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
 from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.cooperative import Scheduler
-from memproxy.learn.early_deletes import Ahead
+from memproxy.learn.early_deletes import EarlyDeletes
 from memproxy.learn.extract import Extractor, Reader, Windows, load_prompt
-from memproxy.learn.flush import Blocked, Owner, OwnerLocks, Writes
+from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import configured_judge
 from memproxy.learn.learner import END, MINE, Learner
-from memproxy.learn.model_outages import Awaiting, ModelOutages, SparedModel
-from memproxy.learn.plan import Reconciler
+from memproxy.learn.model_outages import ModelOutages, SparedModel, WaitingRows
+from memproxy.learn.plan import Planner
 from memproxy.learn.runs import Runs, Slot, Slots
 from memproxy.learn.summary import Summariser
 from memproxy.learn.triggers import Drift, Triggers
 from memproxy.learn.vectors import Vectors
-from memproxy.learn.waits import Waits
+from memproxy.learn.waiters import Waiters
 from memproxy.metrics import metrics
 from memproxy.ports import (
     ChatModel,
@@ -89,17 +89,17 @@ class Worker:
         self._settings = settings
         self._state = state
         self._clock = clock
-        locks, self._writes = OwnerLocks(), Writes(store)
+        locks, self._flushes = OwnerLocks(), Flushes(store)
         self._scheduler = Scheduler(locks.wanted)
         per_user = settings.limits.user.model_tokens_per_hour
         meter = TokenMeter(state, clock, settings.learn, per_user=per_user)
         min_trust = Trust(settings.learn.min_trust)
         admission, prompts = Admission(min_trust), settings.learn.prompts_dir
         self._outages = ModelOutages(clock, self._model_answers)
-        self._awaiting = Awaiting(self._outages, clock, settings.learn.max_outage_s)
+        self._waiting_rows = WaitingRows(self._outages, clock, settings.learn.max_outage_s)
         model = SparedModel(model, self._outages)
         self._vectors = Vectors(store=store, state=state, embedder=embedder, lexical=lexical, locks=locks, meter=meter)
-        reconciler = Reconciler(
+        planner = Planner(
             store=store,
             state=state,
             lexical=lexical,
@@ -113,10 +113,10 @@ class Worker:
             store=store,
             state=state,
             vectors=self._vectors,
-            reconciler=reconciler,
+            planner=planner,
             applier=applier,
             locks=locks,
-            writes=self._writes,
+            flushes=self._flushes,
             lexical=lexical,
             clock=clock,
             gone=self._gone,
@@ -140,10 +140,10 @@ class Worker:
             ),
             summariser=Summariser(store, model, load_prompt(prompts, "summary.md"), meter),
             min_trust=min_trust,
-            reconciler=reconciler,
+            planner=planner,
             applier=applier,
             locks=locks,
-            writes=self._writes,
+            flushes=self._flushes,
             scheduler=self._scheduler,
             clock=clock,
         )
@@ -163,27 +163,27 @@ class Worker:
         self._wakes = {name: asyncio.Event() for name in (*_LANES, "triggers", "vectors")}
         width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
         self._slots = {lane: Slots(width[lane], self._wakes[lane].set) for lane in _LANES}
-        self._endings = Endings(
+        self._acknowledger = Acknowledger(
             state=state,
             clock=clock,
             max_attempts=settings.learn.max_attempts,
-            awaiting=self._awaiting,
+            waiting_rows=self._waiting_rows,
             tasks=self._rows,
             ended=self._ended,
         )
-        self._blocked = Blocked(state, self._writes, wake=self.wake_index)
+        self._pressure = FlushPressure(state, self._flushes, wake=self.wake_index)
         self._runs = Runs(
-            ahead=Ahead(store, state, self._gone),
-            writes=self._writes,
-            endings=self._endings,
+            early_deletes=EarlyDeletes(store, state, self._gone),
+            flushes=self._flushes,
+            acknowledger=self._acknowledger,
             scheduler=self._scheduler,
             tasks=self._rows,
         )
-        self._waits = Waits(
+        self._waiters = Waiters(
             state=state,
             triggers=self._triggers,
-            endings=self._endings,
-            writes=self._writes,
+            acknowledger=self._acknowledger,
+            flushes=self._flushes,
             wake=self.wake,
             wake_index=self.wake_index,
         )
@@ -202,11 +202,11 @@ class Worker:
     async def close(self, grace_s: float) -> None:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
         await self._loops.cancel()
-        self._blocked.close()
+        self._pressure.close()
         self._runs.stop()
-        self._endings.stop_waiting()
+        self._acknowledger.stop_waiting()
         await self._rows.drain(grace_s)
-        await self._endings.release_all()
+        await self._acknowledger.release_all()
 
     def serving(self) -> AbstractContextManager[None]:
         """A request waits within it: learning waits for it, but for a share of the time."""
@@ -223,7 +223,7 @@ class Worker:
 
     def new_key(self, tenant: str) -> None:
         """The tenant's requests bring another key: rows that wait for one go on."""
-        self._endings.new_key(tenant)
+        self._acknowledger.new_key(tenant)
 
     @property
     def learning(self) -> str:
@@ -251,11 +251,11 @@ class Worker:
         Raises:
             MemproxyError: the row's own error, when it was refused for good or parked.
         """
-        return await self._waits.applied(number, timeout_s)
+        return await self._waiters.applied(number, timeout_s)
 
     def waits(self, scope: Scope) -> bool:
         """Whether what the owner tells waits for the store just now, or for room there."""
-        return self._endings.waits(scope.owner)
+        return self._acknowledger.waits(scope.owner)
 
     async def learned(self, scope: Scope, timeout_s: float) -> bool:
         """Learn from what is new in ``scope.session`` now; True when that is done, False if not within the time."""
@@ -273,17 +273,17 @@ class Worker:
         if not self._settings.learn.enabled or not (await self._state.choices(scope)).learns:
             return True
         with self._scheduler.hurrying(scope.owner):
-            return await self._waits.begun_and_done(scope, reason, timeout_s)
+            return await self._waiters.begun_and_done(scope, reason, timeout_s)
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
         """Whether all of an owner's turns are indexed, waiting for it: what was captured just before is learned from,
         and told, too.
         """
-        return await self._waits.indexed(owner, timeout_s)
+        return await self._waiters.indexed(owner, timeout_s)
 
     async def soon_indexed(self, owner: Scope, timeout_s: float) -> bool:
         """As `indexed`, for a request that waits: a long backlog is not waited for."""
-        return await self._waits.soon_indexed(owner, timeout_s, _RUN)
+        return await self._waiters.soon_indexed(owner, timeout_s, _RUN)
 
     async def _recover(self) -> None:
         """Take back what a dead engine had claimed; before that nothing is claimed."""
@@ -342,14 +342,14 @@ class Worker:
 
     async def _claim(self, lane: str) -> int:
         free = self._slots[lane].free
-        if not free or self._endings.held >= _MOST_HELD:
+        if not free or self._acknowledger.held >= _MOST_HELD:
             return 0
         async with self._triggers.beginning if lane == "learn" else nullcontext():
             rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=self._run[lane])
         for row in rows:
-            self._endings.hold(row)
+            self._acknowledger.hold(row)
         if lane == "index" and len(rows) < free:
-            await self._blocked.look(held=self._endings.held)
+            await self._pressure.look(held=self._acknowledger.held)
         each = lane == "learn" and self._asks
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
             self._runs.begin(list(run), self._slots[lane].ask(), self._handle, each=each)
@@ -361,7 +361,7 @@ class Worker:
         if row.entry.kind is JournalKind.TURNS:
             with self._scheduler.serving():
                 asked = await self._indexer.turns(rows)
-            self._waits.written(rows)
+            self._waiters.written(rows)
             if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
                 await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
@@ -373,7 +373,7 @@ class Worker:
         else:
             for one in rows:
                 if one.plan is None:
-                    self._awaiting.give_way(one)
+                    self._waiting_rows.give_way(one)
             owner = row.entry.scope.owner
             with charged_to(owner):
                 await self._learner.learn_all(rows, read=slot.leave)
@@ -387,11 +387,11 @@ class Worker:
         self._applier.on_deleted(told)
 
     def _model_answers(self, outage: int) -> None:
-        self._endings.model_answers(outage)
+        self._acknowledger.model_answers(outage)
 
     def _gone(self, numbers: Sequence[int]) -> None:
         self._learner.gone(numbers)
-        self._endings.gone(numbers)
+        self._acknowledger.gone(numbers)
 
     def _ended(self, row: JournalRow, for_good: bool) -> None:
         if for_good:
@@ -403,4 +403,4 @@ class Worker:
         if for_good and row.entry.kind is JournalKind.LEARN:
             self._learner.forget(row.number)
         if for_good or row.entry.kind is not JournalKind.LEARN:
-            self._waits.ended(row)
+            self._waiters.ended(row)

@@ -5,7 +5,7 @@ import itertools
 from pathlib import Path
 
 from memproxy.learn.cooperative import BUSY_FROM, LATELY_S, STEP_EVERY_S, Scheduler
-from memproxy.learn.flush import OwnerLocks, Writes
+from memproxy.learn.flush import Flushes, OwnerLocks
 from memproxy.tasks import TaskOwner
 from tests.learn.rig import ANN, BEN, PATIENCE_S, rig
 from tests.learn.test_groups import Watched
@@ -105,7 +105,7 @@ async def test_in_an_engine_without_a_pause_a_session_is_learned_from_all_the_sa
 async def test_who_can_wait_shares_the_flush_that_another_asks_for(tmp_path: Path) -> None:
     store, tasks = Watched(tmp_path), TaskOwner("test")
     await store.open(None)
-    writes = Writes(store)
+    writes = Flushes(store)
     patient = tasks.start(writes.flush_with_others(), "patient")
     await asyncio.sleep(0)
     await writes.flush()
@@ -117,7 +117,7 @@ async def test_who_can_wait_shares_the_flush_that_another_asks_for(tmp_path: Pat
 async def test_who_can_wait_asks_for_a_flush_when_that_of_another_fails(tmp_path: Path) -> None:
     store, tasks = Watched(tmp_path, failing_flushes=1), TaskOwner("test")
     await store.open(None)
-    writes = Writes(store)
+    writes = Flushes(store)
     patient, other = (tasks.start(one, "flush") for one in (writes.flush_with_others(), writes.flush()))
     await asyncio.wait([patient, other], timeout=PATIENCE_S)
     assert other.exception() is not None
@@ -129,7 +129,7 @@ async def test_who_can_wait_asks_for_a_flush_when_that_of_another_fails(tmp_path
 async def test_who_can_wait_does_not_where_somebody_waits_for_what_is_written(tmp_path: Path) -> None:
     store, tasks = Watched(tmp_path), TaskOwner("test")
     await store.open(None)
-    writes = Writes(store)
+    writes = Flushes(store)
     patient = tasks.start(writes.flush_with_others(), "patient")
     await asyncio.sleep(0)
     with writes.waited_for():

@@ -12,7 +12,7 @@ from memproxy.core.protocol import LearnBody, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.errors import MemproxyError, RequestError, StoreUnavailable
-from memproxy.learn.flush import Writes
+from memproxy.learn.flush import Flushes
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.stores.edge import EdgeStore
 from memproxy.tasks import TaskOwner
@@ -262,7 +262,7 @@ class Slow:
 
 async def test_only_what_was_written_before_a_flush_began_is_settled_by_it(tmp_path: Path) -> None:
     store, owner = Slow(), TaskOwner("test")
-    writes = Writes(store)  # type: ignore[arg-type]
+    writes = Flushes(store)  # type: ignore[arg-type]
     with writes.of("index", ANN.owner):
         flushing = owner.start(writes.flush(), "flush")
         await eventually(lambda: store.begun == 1)

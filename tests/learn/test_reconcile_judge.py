@@ -15,7 +15,7 @@ from memproxy.learn.candidates import Extracted, Grounded, Intent
 from memproxy.learn.extract import load_prompt
 from memproxy.learn.flush import OwnerLocks
 from memproxy.learn.judge import JUDGE_PROMPT, Judge, advised, doubtful, read_verdict
-from memproxy.learn.plan import Reconciler
+from memproxy.learn.plan import Planner
 from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
 from memproxy.models.lexical import Bm25Encoder
@@ -78,7 +78,7 @@ async def test_what_is_ordered_to_be_forgotten_is_shown_to_no_judge(tmp_path: Pa
         role = ModelSettings(base_url="http://judge.test/v1", model="judge", api_key="sk-judge")
         meter, prompt = TokenMeter(r.state, r.clock, None), load_prompt(None, JUDGE_PROMPT)
         lexical, locks = Bm25Encoder(), OwnerLocks()
-        reconciler = Reconciler(
+        reconciler = Planner(
             store=r.store,
             state=r.state,
             lexical=lexical,

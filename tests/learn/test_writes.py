@@ -1,26 +1,26 @@
-"""Flushes that nobody waits for: one for all who come meanwhile, and never one that began before somebody's writes."""
+"""Flushes that nobody waits for: one for all who come meanwhile, and never one that began before somebody's flushes."""
 
 import asyncio
 from pathlib import Path
 
 from memproxy.errors import StoreUnavailable
-from memproxy.learn.flush import Writes
+from memproxy.learn.flush import Flushes
 from memproxy.tasks import TaskOwner
 from tests.learn.test_groups import Watched
 from tests.support.waiting import eventually
 
 
-async def wanted(writes: Writes) -> None:
+async def wanted(flushes: Flushes) -> None:
     """Somebody waits."""
-    with writes.waited_for():
-        await writes.flush_soon()
+    with flushes.waited_for():
+        await flushes.flush_soon()
 
 
 async def test_all_who_come_before_somebody_waits_share_a_flush(tmp_path: Path) -> None:
     store = Watched(tmp_path)
     await store.open(None)
-    writes = Writes(store)
-    await asyncio.gather(writes.flush_soon(), writes.flush_soon(), wanted(writes))
+    flushes = Flushes(store)
+    await asyncio.gather(flushes.flush_soon(), flushes.flush_soon(), wanted(flushes))
     assert store.flushes == 1
     await store.close()
 
@@ -29,10 +29,10 @@ async def test_who_comes_while_one_is_under_way_has_another(tmp_path: Path) -> N
     store, tasks = Watched(tmp_path), TaskOwner("test")
     await store.open(None)
     store.may_flush.clear()
-    writes = Writes(store)
-    first = tasks.start(wanted(writes), "first")
+    flushes = Flushes(store)
+    first = tasks.start(wanted(flushes), "first")
     await eventually(lambda: store.flushes == 1, what="the first one is under way")
-    second = tasks.start(wanted(writes), "second")
+    second = tasks.start(wanted(flushes), "second")
     await eventually(lambda: store.flushes == 2, what="the second one began")
     store.may_flush.set()
     await asyncio.gather(first, second)
@@ -42,10 +42,10 @@ async def test_who_comes_while_one_is_under_way_has_another(tmp_path: Path) -> N
 async def test_a_flush_that_failed_failed_for_all_who_shared_it(tmp_path: Path) -> None:
     store = Watched(tmp_path, failing_flushes=1)
     await store.open(None)
-    writes = Writes(store)
-    told = await asyncio.gather(writes.flush_soon(), writes.flush_soon(), wanted(writes), return_exceptions=True)
+    flushes = Flushes(store)
+    told = await asyncio.gather(flushes.flush_soon(), flushes.flush_soon(), wanted(flushes), return_exceptions=True)
     assert [type(one) for one in told] == [StoreUnavailable] * 3
-    await wanted(writes)
+    await wanted(flushes)
     assert store.flushes == 2
     await store.close()
 
@@ -54,9 +54,9 @@ async def test_who_shared_a_flush_whose_caller_left_tries_again(tmp_path: Path) 
     store, tasks = Watched(tmp_path), TaskOwner("test")
     await store.open(None)
     store.may_flush.clear()
-    writes = Writes(store)
+    flushes = Flushes(store)
     first, other, last = (
-        tasks.start(one, "flush") for one in (writes.flush_soon(), writes.flush_soon(), wanted(writes))
+        tasks.start(one, "flush") for one in (flushes.flush_soon(), flushes.flush_soon(), wanted(flushes))
     )
     await eventually(lambda: store.flushes > 0, what="it is under way")
     first.cancel()

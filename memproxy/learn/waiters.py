@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StateUnavailable
-from memproxy.learn.acknowledge import Endings
-from memproxy.learn.flush import Owner, Writes
+from memproxy.learn.acknowledge import Acknowledger
+from memproxy.learn.flush import Flushes, Owner
 from memproxy.learn.triggers import Triggers
 from memproxy.ports import JournalKind, JournalRow, JournalStore
 
 log = logging.getLogger(__name__)
 
 
-class Waits:
+class Waiters:
     """Waits for what the worker does.
 
     Args:
@@ -27,15 +27,15 @@ class Waits:
         *,
         state: JournalStore,
         triggers: Triggers,
-        endings: Endings,
-        writes: Writes,
+        acknowledger: Acknowledger,
+        flushes: Flushes,
         wake: Callable[[], None],
         wake_index: Callable[[], None],
     ) -> None:
         self._state = state
         self._triggers = triggers
-        self._endings = endings
-        self._writes = writes
+        self._acknowledger = acknowledger
+        self._flushes = flushes
         self._wake = wake
         self._wake_index = wake_index
         self._learn_ended = asyncio.Event()
@@ -67,13 +67,13 @@ class Waits:
 
     async def applied(self, number: int, timeout_s: float) -> bool:
         """As `Worker.applied`."""
-        with self._writes.waited_for():
-            return await self._endings.applied(number, timeout_s)
+        with self._flushes.waited_for():
+            return await self._acknowledger.applied(number, timeout_s)
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
         """As `Worker.indexed`."""
         try:
-            with self._writes.waited_for():
+            with self._flushes.waited_for():
                 async with asyncio.timeout(timeout_s):
                     while True:
                         ended = self._index_ended
@@ -93,10 +93,10 @@ class Waits:
         left = await self._unwritten(owner)
         if not left:
             return True
-        if left > most or owner.owner in self._written or self._endings.waits(owner.owner):
+        if left > most or owner.owner in self._written or self._acknowledger.waits(owner.owner):
             return False
         try:
-            with self._writes.waited_for():
+            with self._flushes.waited_for():
                 async with asyncio.timeout(timeout_s):
                     await self._soon(owner, left)
         except TimeoutError:
