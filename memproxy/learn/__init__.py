@@ -1,1 +1,17 @@
-"""From captured turns to memories: triggers, worker, extraction, reconciliation, apply."""
+"""Learning: what was said becomes memories, behind the answer. A reader follows it in this order:
+
+    journal      `worker` claims rows, an owner's in their order, and hands them to their lane; `runs` handles them
+    index        `index`: turns become searchable, and what the API asked for is carried out; needs no model
+    extract      `triggers` says when; `learner` takes the new turns of a session; `extract` reads them, by a model or
+                 by `rules`; `admission` keeps what rests on words that were really said
+    plan         `plan` decides what each candidate does to what is known (`plan_view`, `nearby`, `core.facts`): exact
+                 writes and slot changes, saved by compare-and-set before anything is written
+    apply        `apply` carries the plan out; twice is harmless, and nothing comes back that was taken back meanwhile
+    flush        `flush`: what was written becomes durable, many rows by one flush
+    acknowledge  `acknowledge`: a row is done, refused, parked, or waits until its time comes
+
+A kill between any two of them loses nothing: the row is there, and what was done is done again to no effect. Whatever
+reads or writes the store or the state raises `StoreUnavailable` or `StateUnavailable`, and its row is tried again:
+where that is all that can go wrong, a docstring does not repeat it. `cooperative` lets requests go before learning;
+`model_outages` and `budget` say when a model may be asked.
+"""

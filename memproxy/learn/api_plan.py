@@ -79,9 +79,6 @@ async def unlearn(known: PlanView, store: MemoryStore, turn: Memory, *, now: dat
     """What goes with a turn: facts that no other message which is still there tells, and every summary made of it.
     Others lose in the plan what they have of it. A fact that was edited to say something else than the turn stays: it
     is the person's own word.
-
-    Raises:
-        StoreUnavailable: what is known could not be read.
     """
     elsewhere = {one.session_id for one in await _all(known, store, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))}
     elsewhere.discard(turn.session_id)
@@ -158,9 +155,6 @@ class _Owned(msgspec.Struct, frozen=True):
 async def undo(known: PlanView, store: MemoryStore, session: str, *, within: Scope, now: datetime) -> Counter[str]:
     """Add to the plan what undoes the session as far as who stands ``within`` sees it; how many of each operation that
     is. What another project has there stays, without what it knows from messages that go.
-
-    Raises:
-        StoreUnavailable, StateUnavailable: what is known could not be read.
     """
     owned = await _owned(known, store, session, within)
     for fact in owned.facts:

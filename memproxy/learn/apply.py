@@ -21,9 +21,10 @@ from memproxy.learn.forget_everything import ended_with
 from memproxy.learn.nearby import taken_back, traces_of
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.palace import Palace, places_of
+from memproxy.learn.parts import Parts
 from memproxy.learn.plan_view import of_session, of_turns, tombstone
-from memproxy.learn.vectors import Vectors, merged
-from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SlotStore, SparseVector, StateStore
+from memproxy.learn.vectors import merged
+from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SlotStore, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 
 
@@ -37,9 +38,6 @@ class StalePlans:
     async def ended(self, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
         """The plan with what was taken back written as ended, and without changes to what is; ended facts free their
         slots.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: what happened since could not be read.
         """
         owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
         names = [name for one in plan.upserts for name in (one.id, one.supersedes) if name is not None]
@@ -131,11 +129,11 @@ _SHOWN_FIELDS = frozenset(
 class Applier:
     """Writes plans to the store; the caller flushes. Callers hold the owner's lock."""
 
-    def __init__(self, *, store: MemoryStore, state: StateStore, vectors: Vectors) -> None:
-        self._store = store
-        self._state = state
-        self._vectors = vectors
-        self._palace = Palace(state)
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._state = parts.state
+        self._vectors = parts.vectors
+        self._palace = Palace(parts.state)
         self._deleted: Callable[[], Awaitable[None]] | None = None
 
     def on_deleted(self, told: Callable[[], Awaitable[None]]) -> None:
@@ -155,9 +153,6 @@ class Applier:
 
         ``again``: the plan was saved before (a crash, an outage lies between); what rests on turns that were deleted
         meanwhile is left out. ``given`` are vectors that came with memories (`core.transfer.vector_key`).
-
-        Raises:
-            StoreUnavailable, StateUnavailable: nothing is lost, apply the same plan again.
         """
         # The session only tells which turn is meant where an id is used in several.
         owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)

@@ -81,11 +81,7 @@ def budgets(learn: LearnSettings) -> list[Budget]:
 
 
 async def spent_on_learning(state: UsageStore, tenant: str, since: datetime) -> int:
-    """Tokens of the tenant's learning since then.
-
-    Raises:
-        StateUnavailable: they cannot be read.
-    """
+    """Tokens of the tenant's learning since then."""
     counted = await state.tokens_spent(tenant, since=since)
     return sum(sum(pair) for source, pair in counted.items() if source in _LEARNING)
 
@@ -157,11 +153,7 @@ class TokenMeter:
         )
 
     async def note(self, tenant: str, source: str, reply: ModelReply, prompt: str) -> None:
-        """Count what a call cost; estimated from the texts when the provider does not say.
-
-        Raises:
-            StateUnavailable: it could not be written down.
-        """
+        """Count what a call cost; estimated from the texts when the provider does not say."""
         given = reply.input_tokens or estimate(prompt)
         made = reply.output_tokens or estimate(reply.text)
         metrics().model_tokens.labels(source=source, direction="input").inc(given)
@@ -171,18 +163,11 @@ class TokenMeter:
     async def note_texts(self, tenant: str, source: str, texts: Sequence[str]) -> None:
         """Count texts that went to a model (an embedder) which several tenants may share in one call: estimated. The
         metric is the caller's, who knows the whole.
-
-        Raises:
-            StateUnavailable: it could not be written down.
         """
         await self._write(tenant, source, sum(estimate(text) for text in texts), 0)
 
     async def note_given(self, tenant: str, source: str, tokens: int) -> None:
-        """Count input tokens that were added up before; the metric is the caller's.
-
-        Raises:
-            StateUnavailable: it could not be written down.
-        """
+        """Count input tokens that were added up before; the metric is the caller's."""
         await self._write(tenant, source, tokens, 0)
 
     async def _write(self, tenant: str, source: str, given: int, made: int) -> None:

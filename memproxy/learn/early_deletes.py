@@ -89,9 +89,6 @@ class EarlyDeletes:
     async def erase(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
         """Take the earlier rows of a conversation that is undone out of the journal; answers which. The plan names the
         turns that go, so that these must not become turns when it is made already.
-
-        Raises:
-            StateUnavailable: they may still be there.
         """
         asked, erased = _asked(row), self.erased(row, before)
         if asked is None or asked.undo_session is None or not erased:

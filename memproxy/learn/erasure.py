@@ -27,11 +27,7 @@ class Erasure:
         self._flushes = flushes
 
     async def going(self, scope: Scope, plan: PlanBody) -> list[Memory]:
-        """The single memories that a plan deletes, as long as they are there: read before it is applied.
-
-        Raises:
-            StoreUnavailable: the row is done again.
-        """
+        """The single memories that a plan deletes, as long as they are there: read before it is applied."""
         ids = [*plan.deletes, *(plan.delete_where.ids if plan.delete_where is not None else ())]
         within = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
         return list((await self._store.get(within, ids)).values()) if ids else []
@@ -41,9 +37,6 @@ class Erasure:
         flushed before), and names of wings in which nothing is left; after the deletion of a project also those of
         closets, and what wings were called in it; of a session that is undone in a project the receipts there. Where
         single memories were deleted (``gone``), the names of their wings and closets alone.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: the row is done again.
         """
         where = asked.delete_where
         owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
@@ -75,11 +68,7 @@ class Erasure:
         self._gone([number for number in rows if number != row.number])
 
     async def leave_places(self, scope: Scope, gone: Sequence[Memory]) -> None:
-        """Erase the names of these memories' places in which nothing is left.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: some may be left.
-        """
+        """Erase the names of these memories' places in which nothing is left."""
         await leave_empty_places(self._store, self._state, scope, gone)
 
     async def _leave_empty_wings(self, owner: Scope) -> None:

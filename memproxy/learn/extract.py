@@ -22,28 +22,23 @@ from memproxy.core.slots import OFFERED, OTHER
 from memproxy.core.turn import in_order
 from memproxy.errors import ConfigError, ModelRefused, ModelUnreadable
 from memproxy.learn import rules
-from memproxy.learn.access import ModelAccess
 from memproxy.learn.admission import Admission, hold_nothing
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.candidates import ANSWER_SCHEMA, Extracted, Read, Window, is_read
 from memproxy.learn.forget_everything import heeded
-from memproxy.learn.model_outages import ModelOutages
 from memproxy.learn.outdated import PREDICATE
 from memproxy.learn.parse import parse
+from memproxy.learn.parts import Parts
 from memproxy.learn.pending import as_before, changed_by
-from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
 from memproxy.ports import (
     Candidate,
     ChatModel,
-    Clock,
     Credential,
     HybridQuery,
-    LexicalEncoder,
     MemoryFilter,
     MemoryStore,
 )
-from memproxy.settings import ModelSettings
 
 _PAGE = 200
 _SLACK = 2
@@ -75,11 +70,7 @@ class Windows:
         return of_places(await self.turns(scope.at(None, None), None, until), first=0, most=self.most)
 
     async def turns(self, scope: Scope, count: int | None, until: datetime | None) -> list[Memory]:
-        """The last ``count`` turns of the session (None: all) said until then, in order.
-
-        Raises:
-            StoreUnavailable: they could not be read.
-        """
+        """The last ``count`` turns of the session (None: all) said until then, in order."""
         sessions = (scope.session,) if scope.session is not None else ()
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=sessions)
         found: list[Memory] = []
@@ -285,30 +276,17 @@ _QUERY = 2_000
 class Reader:
     """Reads windows by a model, or with ``verbatim`` by the rules (``learn.mode``)."""
 
-    def __init__(
-        self,
-        *,
-        role: ModelSettings,
-        store: MemoryStore,
-        lexical: LexicalEncoder,
-        vectors: Vectors,
-        extractor: Extractor,
-        admission: Admission,
-        verbatim: bool,
-        access: ModelAccess,
-        outages: ModelOutages,
-        clock: Clock,
-    ) -> None:
-        self._role = role
-        self._store = store
-        self._lexical = lexical
-        self._vectors = vectors
+    def __init__(self, parts: Parts, extractor: Extractor, admission: Admission) -> None:
+        self._role = parts.settings.models.extract
+        self._store = parts.store
+        self._lexical = parts.lexical
+        self._vectors = parts.vectors
+        self._access = parts.access
+        self._outages = parts.outages
+        self._clock = parts.clock
+        self._verbatim = not parts.by_model
         self._extractor = extractor
         self._admission = admission
-        self._verbatim = verbatim
-        self._access = access
-        self._outages = outages
-        self._clock = clock
 
     @property
     def version(self) -> str:

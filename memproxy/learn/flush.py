@@ -7,7 +7,7 @@ in their order, but one lane does not wait for the other.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from memproxy.errors import StoreUnavailable
@@ -52,7 +52,11 @@ PATIENT_S = 2.5
 
 
 class Flushes:
-    """Counts writes by lane and owner until they are flushed."""
+    """Counts writes by lane and owner until they are flushed, and lets flushes be shared.
+
+    A flush is asked for in three ways: `flush` at once, `flush_soon` after others' writes had time to come, and
+    `flush_with_others` when somebody else asks. All raise `StoreUnavailable` where what was written may not be durable.
+    """
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -60,8 +64,10 @@ class Flushes:
         self._unflushed: dict[tuple[str, Owner], int] = {}
         self._waiting = 0
         self._wanted = asyncio.Event()
-        self._sharing: list[asyncio.Future[None]] | None = None
-        self._patient: list[asyncio.Future[bool]] = []
+        self._gathering: asyncio.Future[Exception | None] | None = None
+        """Of the flush that others may still join: its error, when it is over."""
+        self._patient: asyncio.Future[bool] | None = None
+        """Whether the next flush succeeded, for who can wait; False when nobody may wait any more."""
 
     @contextmanager
     def of(self, lane: str, owner: Owner) -> Iterator[None]:
@@ -77,20 +83,52 @@ class Flushes:
         self._unflushed[lane, owner] = self._count
 
     async def flush(self) -> None:
-        """Returns when everything written before the call is durable.
-
-        Raises:
-            StoreUnavailable: it may not be.
-        """
-        before, patient = self._count, self._patient
-        self._patient = []
-        flushed = False
+        """Returns when everything written before the call is durable."""
+        before, patient, flushed = self._count, self._patient, False
+        self._patient = None
         try:
             await self._store.flush()
             flushed = True
         finally:
-            _tell(patient, flushed)
+            if patient is not None and not patient.done():
+                patient.set_result(flushed)
         self._unflushed = {key: number for key, number in self._unflushed.items() if number > before}
+
+    async def flush_soon(self) -> None:
+        """As `flush`, but all that come within `GATHER_S` share one, where nobody waits."""
+        if self._gathering is not None:
+            if (error := await asyncio.shield(self._gathering)) is not None:
+                raise error
+            return
+        shared = self._gathering = asyncio.get_running_loop().create_future()
+        result: Exception | None = StoreUnavailable("A flush was broken off; it is tried again.")
+        try:
+            with suppress(TimeoutError):  # nobody asked: others may have come meanwhile
+                async with asyncio.timeout(GATHER_S):
+                    await self._wanted.wait()
+            self._gathering = None  # what is written from now on, this flush may lack
+            await self.flush()
+            result = None
+        except Exception as error:
+            result = error
+            raise
+        finally:
+            if self._gathering is shared:
+                self._gathering = None
+            shared.set_result(result)
+
+    async def flush_with_others(self) -> None:
+        """As `flush_soon`, but for `PATIENT_S` it waits for a flush that others ask for: while requests are served each
+        flush stops them for as long as it takes.
+        """
+        if not self._waiting:
+            if self._patient is None:
+                self._patient = asyncio.get_running_loop().create_future()
+            patient = self._patient
+            await asyncio.wait([patient], timeout=PATIENT_S)
+            if patient.done() and patient.result():
+                return
+        await self.flush_soon()
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
@@ -107,8 +145,9 @@ class Flushes:
         """No flush lets others come any more: the worker ends."""
         self._waiting += 1
         self._wanted.set()
-        patient, self._patient = self._patient, []
-        _tell(patient, False)
+        if self._patient is not None and not self._patient.done():
+            self._patient.set_result(False)
+        self._patient = None
 
     def press(self) -> None:
         """Rows wait behind what is not flushed: the flush that is to come begins soon."""
@@ -117,100 +156,23 @@ class Flushes:
             self._wanted.clear()
         self._store.hurry()
 
-    async def flush_with_others(self) -> None:
-        """As `flush_soon`, but for `PATIENT_S` it waits for a flush that others ask for: while requests are served each
-        flush stops them for as long as it takes.
-
-        Raises:
-            StoreUnavailable: as `flush`.
-        """
-        if not await self._flushed_by_others():
-            await self.flush_soon()
-
-    async def _flushed_by_others(self) -> bool:
-        if self._waiting:
-            return False
-        flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._patient.append(flushed)
-        await asyncio.wait([flushed], timeout=PATIENT_S)
-        if flushed in self._patient:
-            self._patient.remove(flushed)
-            return False
-        return await flushed
-
-    async def flush_soon(self) -> None:
-        """As `flush`, but all that come within `GATHER_S` share one, where nobody waits.
-
-        Raises:
-            StoreUnavailable: as `flush`.
-        """
-        if self._sharing is None:
-            self._sharing = []
-            await self._flush_with(self._sharing)
-        else:
-            shared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._sharing.append(shared)
-            await shared
-
-    async def _flush_with(self, others: list[asyncio.Future[None]]) -> None:
-        try:
-            await self._gather()
-            self._sharing = None  # what is written from now on, this flush may lack
-            await self.flush()
-        except BaseException as error:
-            if self._sharing is others:
-                self._sharing = None
-            _fail(others, error)
-            raise
-        for shared in others:
-            if not shared.done():
-                shared.set_result(None)
-
-    async def _gather(self) -> None:
-        with suppress(TimeoutError):  # nobody asked: others may have come meanwhile
-            async with asyncio.timeout(GATHER_S):
-                await self._wanted.wait()
-
-    async def settle_with_others(self, lane: str, owner: Owner) -> None:
-        """Returns when what the lane wrote for the owner until now is durable, as `flush_with_others`.
-
-        Raises:
-            StoreUnavailable: it may not be.
-        """
-        if not self.is_settled(lane, owner):
-            await self.flush_with_others()
-
     def is_settled(self, lane: str, owner: Owner) -> bool:
         """Whether what the lane wrote for the owner is durable."""
         return (lane, owner) not in self._unflushed
 
     async def settle(self, lane: str, owner: Owner) -> None:
-        """Returns when what the lane wrote for the owner is durable. Callers hold the owner's lock.
-
-        Raises:
-            StoreUnavailable: it may not be.
-        """
+        """Returns when what the lane wrote for the owner is durable. Callers hold the owner's lock."""
         if not self.is_settled(lane, owner):
             await self.flush()
 
-
-def _tell(patient: Iterable[asyncio.Future[bool]], flushed: bool) -> None:
-    """Who waited for others' flush is flushed with it, or asks for its own."""
-    for one in patient:
-        if not one.done():
-            one.set_result(flushed)
-
-
-def _fail(shared: Iterable[asyncio.Future[None]], error: BaseException) -> None:
-    """Who shared a flush that failed has the same error; where its caller had to leave, they try again."""
-    told = error if isinstance(error, Exception) else StoreUnavailable("A flush was broken off; it is tried again.")
-    for one in shared:
-        if not one.done():
-            one.set_exception(told)
+    async def settle_with_others(self, lane: str, owner: Owner) -> None:
+        """As `settle`, by `flush_with_others` and without the lock: for what was written until now."""
+        if not self.is_settled(lane, owner):
+            await self.flush_with_others()
 
 
 MOST_S = 0.5
-"""So long a captured row waits; then the flush that it waits for waits for no pause any more."""
+"""After this long a captured row's flush waits for no pause in searches any more."""
 
 
 class FlushPressure:
@@ -233,11 +195,7 @@ class FlushPressure:
             self._timer.cancel()
 
     async def look(self, *, held: int) -> None:
-        """After as many rows were claimed as could be; ``held`` are claimed and not acknowledged.
-
-        Raises:
-            StateUnavailable: the state does not answer.
-        """
+        """After as many rows were claimed as could be; ``held`` are claimed and not acknowledged."""
         now = time.monotonic()
         if not held or not (await self._state.queue_sizes()).get("index", {}).get("waiting"):
             self._since = None

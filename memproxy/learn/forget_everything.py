@@ -152,9 +152,6 @@ class ForgetEverything:
         """End what the order's turn means, and hide what was said; answers what ended. None: it was carried out before.
 
         That is what a request of the order's project and agent sees: all of the user's without one.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: what is known could not be read.
         """
         stored = await known.turns(order.session_id, [order.id])
         if any(is_all_forgotten(turn.metadata) for turn in stored):

@@ -15,15 +15,15 @@ from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, 
 from memproxy.learn.api_plan import written
 from memproxy.learn.apply import Applier
 from memproxy.learn.erasure import Erasure, Gone
-from memproxy.learn.flush import Flushes, OwnerLocks
 from memproxy.learn.forget_everything import order_of
 from memproxy.learn.palace import Palace
+from memproxy.learn.parts import Parts
 from memproxy.learn.pending import Marks, Pending
 from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.planted import marked
-from memproxy.learn.vectors import Vectors, adjacency, turn_key
+from memproxy.learn.vectors import adjacency, turn_key
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, JournalKind, JournalRow, LexicalEncoder, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import JournalKind, JournalRow, MemoryFilter
 
 _T = TypeVar("_T")
 _MOST_IDS = 200
@@ -33,31 +33,18 @@ _PLANNING_TRIES = 5
 class Indexer:
     """Handles rows of kind ``turns`` and ``plan``. What it writes is found at once, and durable after a flush."""
 
-    def __init__(
-        self,
-        *,
-        store: MemoryStore,
-        state: StateStore,
-        vectors: Vectors,
-        planner: Planner,
-        applier: Applier,
-        locks: OwnerLocks,
-        flushes: Flushes,
-        lexical: LexicalEncoder,
-        clock: Clock,
-        gone: Gone,
-    ) -> None:
-        self._store = store
-        self._state = state
-        self._vectors = vectors
-        self._pending = Pending(store, state, lexical)
+    def __init__(self, parts: Parts, planner: Planner, applier: Applier, *, gone: Gone) -> None:
+        self._store = parts.store
+        self._state = parts.state
+        self._vectors = parts.vectors
+        self._locks = parts.locks
+        self._flushes = parts.flushes
+        self._clock = parts.clock
         self._planner = planner
         self._applier = applier
-        self._locks = locks
-        self._flushes = flushes
-        self._clock = clock
-        self._palace = Palace(state)
-        self._erasure = Erasure(store, state, flushes, gone)
+        self._pending = Pending(parts.store, parts.state, parts.lexical)
+        self._palace = Palace(parts.state)
+        self._erasure = Erasure(parts.store, parts.state, parts.flushes, gone)
         self._noted: set[int] = set()
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:

@@ -22,19 +22,20 @@ from memproxy.learn.admission import hold_nothing
 from memproxy.learn.apply import Applier, StalePlans
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
-from memproxy.learn.cooperative import Scheduler, Step
+from memproxy.learn.cooperative import Step
 from memproxy.learn.extract import Reader, Windows, is_seen, said_where
-from memproxy.learn.flush import Flushes, Owner, OwnerLocks
+from memproxy.learn.flush import Owner
 from memproxy.learn.forget_everything import heeded, without_covered
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
+from memproxy.learn.parts import Parts
 from memproxy.learn.pending import changed_by
 from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.summary import Summariser, Summary, still_so
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, JournalRow, MemoryStore, StateStore
+from memproxy.ports import JournalRow
 
 log = logging.getLogger(__name__)
 
@@ -85,36 +86,23 @@ class Learner:
     """Handles rows of kind ``learn``."""
 
     def __init__(
-        self,
-        *,
-        store: MemoryStore,
-        state: StateStore,
-        windows: Windows,
-        reader: Reader,
-        summariser: Summariser,
-        min_trust: Trust,
-        planner: Planner,
-        applier: Applier,
-        locks: OwnerLocks,
-        flushes: Flushes,
-        scheduler: Scheduler,
-        clock: Clock,
+        self, parts: Parts, planner: Planner, applier: Applier, *, reader: Reader, summariser: Summariser
     ) -> None:
-        self._store = store
-        self._state = state
-        self._windows = windows
+        self._store = parts.store
+        self._state = parts.state
+        self._locks = parts.locks
+        self._flushes = parts.flushes
+        self._scheduler = parts.scheduler
+        self._clock = parts.clock
+        self._min_trust = Trust(parts.settings.learn.min_trust)
+        self._windows = Windows(parts.store, parts.settings.learn.window_turns)
         self._reader = reader
         self._summariser = summariser
-        self._min_trust = min_trust
         self._planner = planner
         self._applier = applier
-        self._locks = locks
-        self._flushes = flushes
-        self._scheduler = scheduler
         self._unplanned = 0
-        self._clock = clock
-        self._palace = Palace(state)
-        self._stale_plans = StalePlans(store, state)
+        self._palace = Palace(parts.state)
+        self._stale_plans = StalePlans(parts.store, parts.state)
         self._planning = asyncio.Semaphore(_PLANNED_AT_ONCE)
         self._progress: dict[int, _Progress] = {}
 

@@ -86,11 +86,7 @@ class Traces:
 
 
 async def traces_of(store: MemoryStore, owner: Scope, now: datetime) -> list[Memory]:
-    """The owner's traces, the newest.
-
-    Raises:
-        StoreUnavailable: they could not be read.
-    """
+    """The owner's traces, the newest."""
     where = MemoryFilter(tags=(TRACE_TAG,), active=False, now=now)
     return [one for one in (await store.page(owner, where, limit=_MOST)).memories if is_trace(one)]
 

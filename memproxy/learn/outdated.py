@@ -30,9 +30,6 @@ _PAGE = 200
 async def end_outdated(known: PlanView, store: MemoryStore, *, now: datetime) -> None:
     """End the summaries that tell what a plan supersedes, takes back, edits, deletes or withholds: nothing of it is
     shown as current. One that is withheld itself waits, with what is withheld beside it, until that is given again.
-
-    Raises:
-        StoreUnavailable: try again later.
     """
     gone = [pair for pair in await known.outdated() if pair[0].predicate != PREDICATE]
     plan = known.plan()

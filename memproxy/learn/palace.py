@@ -31,45 +31,25 @@ class Palace:
         self._state = state
 
     async def turns(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
-        """New turns of the scope's session, in their order, with their drawers.
-
-        Raises:
-            StateUnavailable: try again later.
-        """
+        """New turns of the scope's session, in their order, with their drawers."""
         return await self._placed(scope, turns, await self._looked_through(assign_turns, scope, turns))
 
     async def memories(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """The memories, those with places that have none yet; the order stays.
-
-        Raises:
-            StateUnavailable: try again later.
-        """
+        """The memories, those with places that have none yet; the order stays."""
         new = [memory for memory in memories if memory.pointer is None]
         placed = iter(await self._placed(scope, new, [assign(memory) for memory in new]))
         return [next(placed) if memory.pointer is None else memory for memory in memories]
 
     async def again(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """The memories with the places that they belong to by now; what their old pointers meant, nothing else will.
-
-        Raises:
-            StateUnavailable: try again later.
-        """
+        """The memories with the places that they belong to by now; what their old pointers meant, nothing else will."""
         return await self._placed(scope, memories, [assign(memory) for memory in memories])
 
     async def is_elsewhere(self, scope: Scope, turns: Sequence[Memory]) -> bool:
-        """Whether some of a session's turns stand in another wing than that of what they are about.
-
-        Raises:
-            StateUnavailable: try again later.
-        """
+        """Whether some of a session's turns stand in another wing than that of what they are about."""
         return bool((await self._looked_through(moved_turns, scope, turns))[0])
 
     async def moved(self, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
-        """The new places, by id, of those of a session's turns that move into the wing of what the session is about.
-
-        Raises:
-            StateUnavailable: try again later.
-        """
+        """The new places, by id, of those of a session's turns that move into the wing of what the session is about."""
         moving, names = await self._looked_through(moved_turns, scope, turns)
         return {turn.id: places_of(turn) for turn in await self._placed(scope, moving, names)}
 

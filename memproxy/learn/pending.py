@@ -68,11 +68,7 @@ class Pending:
         self._succession = Succession(store, lexical)
 
     async def marks(self, scope: Scope, new: Sequence[Memory], now: datetime) -> Marks | None:
-        """What these messages, which are not written yet, change; None where none of them changes anything.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: what is known could not be read.
-        """
+        """What these messages, which are not written yet, change; None where none of them changes anything."""
         asking = [turn for turn in new if _may_speak(turn)]
         if not asking:
             return None
@@ -305,9 +301,6 @@ async def settled(
 ) -> list[Outcome]:
     """What learning left of the facts that `opened` named: those that their message only told once more hold again,
     with what was hidden for them; all else stays ended, and is pending no more.
-
-    Raises:
-        StoreUnavailable, StateUnavailable: what is known could not be read.
     """
     outcomes: list[Outcome] = []
     for name, turn in facts.items():

@@ -40,13 +40,11 @@ from memproxy.learn.judge import Advice, Judge, advised, candidate_key
 from memproxy.learn.nearby import Nearby, Traces, Vector
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
+from memproxy.learn.parts import Parts
 from memproxy.learn.pending import opened, settled, taken_back_with
 from memproxy.learn.plan_view import Aliases, PlanView
 from memproxy.learn.succession import Succession
-from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
-from memproxy.ports import LexicalEncoder, MemoryStore, StateStore
-from memproxy.settings import DedupSettings
 
 
 def hide_requests(known: PlanView, found: Sequence[Grounded]) -> None:
@@ -112,41 +110,24 @@ class _Case(msgspec.Struct, frozen=True):
 
 
 class Planner:
-    """Makes plans. Callers hold the owner's lock from here until the plan is applied (but for `advice`).
+    """Makes plans. Callers hold the owner's lock from here until the plan is applied (but for `advice`)."""
 
-    Args:
-        by_model: a model nominates, which may repeat what it was shown or leave out what it replaces.
-    """
-
-    def __init__(
-        self,
-        *,
-        store: MemoryStore,
-        state: StateStore,
-        lexical: LexicalEncoder,
-        vectors: Vectors,
-        dedup: DedupSettings,
-        judge: Judge | None = None,
-        by_model: bool = False,
-    ) -> None:
-        self._by_model = by_model
-        self._store = store
-        self._state = state
-        self._vectors = vectors
-        self._bands = Bands(same=dedup.update_above, related=dedup.related_above)
-        self._nearby = Nearby(store, lexical)
-        self._succession = Succession(store, lexical)
-        self._asked = ApiPlanner(store, state, self._succession)
+    def __init__(self, parts: Parts, judge: Judge | None = None) -> None:
+        self._by_model = parts.by_model  # it may repeat what it was shown, or leave out what a statement replaces
+        self._store = parts.store
+        self._state = parts.state
+        self._vectors = parts.vectors
+        self._bands = Bands(same=parts.settings.dedup.update_above, related=parts.settings.dedup.related_above)
+        self._nearby = Nearby(parts.store, parts.lexical)
+        self._succession = Succession(parts.store, parts.lexical)
+        self._asked = ApiPlanner(parts.store, parts.state, self._succession)
         self._judge = judge
-        self._traces = Traces(store)
-        self._forget_everything = ForgetEverything(store)
+        self._traces = Traces(parts.store)
+        self._forget_everything = ForgetEverything(parts.store)
 
     async def advice(self, scope: Scope, found: Sequence[Grounded], *, now: datetime) -> Advice:
         """What the judge holds of the doubtful pairs, as things stand now; empty with ``judge: rules``. Asks a model,
         so it is called before the lock is taken; what changed meanwhile makes the advice void, never wrong.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: what is known could not be read.
         """
         if self._judge is None or any(one.candidate.intent is Intent.FORGET_ALL for one in found):
             return {}  # nothing that is known is to be shown to a model, nor compared with
@@ -175,9 +156,6 @@ class Planner:
     ) -> Planned:
         """The plan for what was extracted, each candidate against what is known and against those before it. ``read``
         are the messages that it was extracted from: what is pending by them is settled.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: what is known could not be read.
         """
         known = PlanView(scope, self._store, self._state, step)
         held = await opened(known, read, now)

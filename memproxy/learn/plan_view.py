@@ -32,11 +32,7 @@ class Aliases:
 
     @classmethod
     async def of(cls, state: PalaceStore, scope: Scope) -> "Aliases":
-        """Those that hold for what is learned in a scope: names that were told in another project stay there.
-
-        Raises:
-            StateUnavailable: try again later.
-        """
+        """Those that hold for what is learned in a scope: names that were told in another project stay there."""
         return cls(await state.palace_names(scope, writing=True))
 
     def resolved(self, memory: Memory) -> Memory:

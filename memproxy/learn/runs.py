@@ -21,7 +21,7 @@ from memproxy.tasks import TaskOwner
 
 
 class Slots:
-    """The slots of a lane.
+    """A lane's slots: how many pieces of work go on at once. Who has one can give it back early.
 
     Args:
         most: how many there are.
@@ -29,62 +29,42 @@ class Slots:
     """
 
     def __init__(self, most: int, freed: Callable[[], None]) -> None:
-        self._most = most
-        self._freed = freed
-        self._semaphore = asyncio.Semaphore(most)
-        self._wanted = 0
+        self.most = most
+        self.freed = freed
+        self.semaphore = asyncio.Semaphore(most)
+        self.asked = 0
 
     @property
     def free(self) -> int:
         """How many can be asked for and had at once; none while somebody waits for one."""
-        return max(0, self._most - self._wanted)
-
-    def ask(self) -> "Slot":
-        """One that is counted from now on, and had by `Slot.take`."""
-        return Slot(self)
-
-    def want(self, change: int) -> None:
-        """So many more (or less) are asked for."""
-        self._wanted += change
-
-    async def acquire(self) -> None:
-        """Wait for one, in the order of asking."""
-        await self._semaphore.acquire()
-
-    def release(self) -> None:
-        """One can be had by the next."""
-        self._semaphore.release()
-        self._freed()
+        return max(0, self.most - self.asked)
 
 
 class Slot:
-    """One piece of work's slot, asked for when it is made."""
+    """One piece of work's slot: it counts as asked for from now on, and is held from `take` to `leave`."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._asked = self._held = False
-        self._ask()
-
-    def _ask(self) -> None:
-        if not self._asked:
-            self._asked = True
-            self._slots.want(1)
+        self._held = False
+        self._asked = True
+        slots.asked += 1
 
     async def take(self) -> None:
         """Returns when it is held; at once where it already is."""
-        if not self._held:
-            self._ask()
-            await self._slots.acquire()
-            self._held = True
+        if self._held:
+            return
+        self._slots.asked += not self._asked
+        self._asked = True
+        await self._slots.semaphore.acquire()
+        self._held = True
 
     def leave(self) -> None:
         """Let others have it; nothing happens where it was left before."""
-        asked, held = self._asked, self._held
-        self._asked = self._held = False
-        if asked:
-            self._slots.want(-1)
-        if held:
-            self._slots.release()
+        self._slots.asked -= self._asked
+        was_held, self._held, self._asked = self._held, False, False
+        if was_held:
+            self._slots.semaphore.release()
+            self._slots.freed()
 
 
 log = logging.getLogger(__name__)

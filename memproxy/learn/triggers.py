@@ -14,12 +14,9 @@ from memproxy.core.protocol import IDLE, LearnBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import singular
 from memproxy.core.text import key_terms
-from memproxy.learn.access import ModelAccess
 from memproxy.learn.extract import Windows
-from memproxy.learn.flush import OwnerLocks
-from memproxy.learn.vectors import Vectors
-from memproxy.ports import Clock, JournalEntry, JournalKind, MemoryFilter, MemoryStore, ProgressStore, StateStore
-from memproxy.settings import LearnSettings
+from memproxy.learn.parts import Parts
+from memproxy.ports import JournalEntry, JournalKind, MemoryFilter
 
 _LEAST_TERMS = 3
 """Key terms of a message that is about something; "ok, thanks" changes no topic."""
@@ -31,23 +28,18 @@ _MOST_CHARACTERS = 1_000
 class Drift:
     """Compares a session's newest user message with the user's unlearned ones before it.
 
-    Args:
-        threshold: ``learn.drift_threshold``, least similarity that is the same topic: the cosine against the mean of
-            the earlier messages' vectors, or without vectors the share of its key terms that were said. None: off.
+    Below ``learn.drift_threshold`` (None: off) it is another topic: the cosine against the mean of the earlier
+    messages' vectors, or without vectors the share of its key terms that were said.
     """
 
-    def __init__(self, threshold: float | None, *, state: ProgressStore, windows: Windows, vectors: Vectors) -> None:
-        self._threshold = threshold
-        self._state = state
-        self._windows = windows
-        self._vectors = vectors
+    def __init__(self, parts: Parts) -> None:
+        self._threshold = parts.settings.learn.drift_threshold
+        self._state = parts.state
+        self._windows = Windows(parts.store, parts.settings.learn.window_turns)
+        self._vectors = parts.vectors
 
     async def is_drifting(self, scope: Scope) -> bool:
-        """Whether the topic has just changed.
-
-        Raises:
-            StateUnavailable, StoreUnavailable: the session could not be read.
-        """
+        """Whether the topic has just changed."""
         if self._threshold is None:
             return False
         progress = await self._state.progress(scope)
@@ -106,36 +98,22 @@ call for each would cost its instructions each time.
 class Triggers:
     """Looks for sessions whose turns are due, and appends their ``learn`` rows."""
 
-    def __init__(
-        self,
-        *,
-        settings: LearnSettings,
-        state: StateStore,
-        store: MemoryStore,
-        access: ModelAccess,
-        drift: Drift,
-        locks: OwnerLocks,
-        clock: Clock,
-    ) -> None:
-        self._settings = settings
-        self._state = state
-        self._store = store
-        self._locks = locks
-        self._access = access
-        self._drift = drift
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings.learn
+        self._state = parts.state
+        self._store = parts.store
+        self._locks = parts.locks
+        self._access = parts.access
+        self._drift = Drift(parts)
+        self._clock = parts.clock
         # The rules ask no model: there is nothing to save up for.
-        self._every = settings.every_turns if settings.mode == "model" else 1
-        self._clock = clock
+        self._every = parts.settings.learn.every_turns if parts.by_model else 1
         self._noted: BoundedCache[str, str] = BoundedCache(_NOTED_BYTES)
         self.beginning = asyncio.Lock()
         """Held while the rows of a user's sessions are appended, so that all of them are claimed together."""
 
     async def look(self) -> int:
-        """Begin learning wherever it is due; answers in how many sessions.
-
-        Raises:
-            StateUnavailable, StoreUnavailable: look again later.
-        """
+        """Begin learning wherever it is due; answers in how many sessions."""
         every, now = self._every, self._clock.now()
         idle = timedelta(seconds=self._settings.idle_s)
         silent = await self._state.due_sessions(every=every, idle_before=now - idle * _TAKEN_ALONG, limit=_AT_ONCE)
@@ -149,11 +127,7 @@ class Triggers:
         return begun
 
     async def came(self, scope: Scope, *, asked: bool) -> None:
-        """Turns of the session were indexed: begin at once when that was asked for, or the topic has just changed.
-
-        Raises:
-            StateUnavailable, StoreUnavailable: nothing was begun.
-        """
+        """Turns of the session were indexed: begin at once when that was asked for, or the topic has just changed."""
         await self._note_model(scope.tenant)
         if asked:
             await self.begin(scope, "asked")
@@ -171,9 +145,6 @@ class Triggers:
         """Begin learning in one session now; the row's number, or None when learning is under way there.
 
         With nothing new the row is still made (and does nothing): it stands behind all earlier ones of its owner.
-
-        Raises:
-            StateUnavailable, StoreUnavailable: nothing was begun.
         """
         async with self._locks.of(scope.owner):
             return await self._begin_locked(scope, reason)

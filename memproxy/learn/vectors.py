@@ -148,22 +148,14 @@ class Vectors:
         self._pending = pending
 
     async def forget(self, owner: Owner) -> None:
-        """Nothing of this owner is left that could lack a vector; its name goes too.
-
-        Raises:
-            StateUnavailable: try again later.
-        """
+        """Nothing of this owner is left that could lack a vector; its name goes too."""
         async with self._noting:
             pending = await self._known()
             if owner in pending:
                 await self._save(pending - {owner})
 
     async def fill(self) -> int:
-        """Give vectors to all memories that lack them, if the embedder is ready; answers how many got theirs.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: try again later; what is not done stays noted.
-        """
+        """Give vectors to all memories that lack them, if the embedder is ready; answers how many got theirs."""
         filled = 0
         if self._embedder.state != "ready" or not await self._known():
             return 0

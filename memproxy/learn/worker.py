@@ -20,16 +20,17 @@ from memproxy.learn.apply import Applier
 from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.early_deletes import EarlyDeletes
-from memproxy.learn.extract import Extractor, Reader, Windows, load_prompt
+from memproxy.learn.extract import Extractor, Reader, load_prompt
 from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import configured_judge
 from memproxy.learn.learner import END, MINE, Learner
 from memproxy.learn.model_outages import ModelOutages, SparedModel, WaitingRows
+from memproxy.learn.parts import Parts
 from memproxy.learn.plan import Planner
 from memproxy.learn.runs import Runs, Slot, Slots
 from memproxy.learn.summary import Summariser
-from memproxy.learn.triggers import Drift, Triggers
+from memproxy.learn.triggers import Triggers
 from memproxy.learn.vectors import Vectors
 from memproxy.learn.waiters import Waiters
 from memproxy.metrics import metrics
@@ -89,76 +90,40 @@ class Worker:
         self._settings = settings
         self._state = state
         self._clock = clock
-        locks, self._flushes = OwnerLocks(), Flushes(store)
-        self._scheduler = Scheduler(locks.wanted)
-        per_user = settings.limits.user.model_tokens_per_hour
-        meter = TokenMeter(state, clock, settings.learn, per_user=per_user)
-        min_trust = Trust(settings.learn.min_trust)
-        admission, prompts = Admission(min_trust), settings.learn.prompts_dir
-        self._outages = ModelOutages(clock, self._model_answers)
-        self._waiting_rows = WaitingRows(self._outages, clock, settings.learn.max_outage_s)
-        model = SparedModel(model, self._outages)
-        self._vectors = Vectors(store=store, state=state, embedder=embedder, lexical=lexical, locks=locks, meter=meter)
-        planner = Planner(
+        locks = OwnerLocks()
+        meter = TokenMeter(state, clock, settings.learn, per_user=settings.limits.user.model_tokens_per_hour)
+        parts = self._parts = Parts(
+            settings=settings,
             store=store,
             state=state,
             lexical=lexical,
-            vectors=self._vectors,
-            dedup=settings.dedup,
-            judge=configured_judge(judge, settings, access, meter),
-            by_model=settings.learn.mode == "model",
-        )
-        applier = self._applier = Applier(store=store, state=state, vectors=self._vectors)
-        self._indexer = Indexer(
-            store=store,
-            state=state,
-            vectors=self._vectors,
-            planner=planner,
-            applier=applier,
-            locks=locks,
-            flushes=self._flushes,
-            lexical=lexical,
-            clock=clock,
-            gone=self._gone,
-        )
-        windows = Windows(store, settings.learn.window_turns)
-        self._learner = Learner(
-            store=store,
-            state=state,
-            windows=windows,
-            reader=Reader(
-                role=settings.models.extract,
-                store=store,
-                lexical=lexical,
-                vectors=self._vectors,
-                extractor=Extractor(model, load_prompt(prompts), admission=admission, meter=meter),
-                admission=admission,
-                verbatim=settings.learn.mode == "verbatim",
-                access=access,
-                outages=self._outages,
-                clock=clock,
-            ),
-            summariser=Summariser(store, model, load_prompt(prompts, "summary.md"), meter),
-            min_trust=min_trust,
-            planner=planner,
-            applier=applier,
-            locks=locks,
-            flushes=self._flushes,
-            scheduler=self._scheduler,
-            clock=clock,
-        )
-        self._triggers = Triggers(
-            settings=settings.learn,
-            state=state,
-            store=store,
+            vectors=Vectors(store=store, state=state, embedder=embedder, lexical=lexical, locks=locks, meter=meter),
+            meter=meter,
             access=access,
-            drift=Drift(settings.learn.drift_threshold, state=state, windows=windows, vectors=self._vectors),
+            outages=ModelOutages(clock, self._model_answers),
             locks=locks,
+            flushes=Flushes(store),
+            scheduler=Scheduler(locks.wanted),
             clock=clock,
         )
+        self._waiting_rows = WaitingRows(parts.outages, clock, settings.learn.max_outage_s)
+        admission, prompts = Admission(Trust(settings.learn.min_trust)), settings.learn.prompts_dir
+        model = SparedModel(model, parts.outages)
+        extractor = Extractor(model, load_prompt(prompts), admission=admission, meter=meter)
+        planner = Planner(parts, configured_judge(judge, settings, access, meter))
+        self._applier = Applier(parts)
+        self._indexer = Indexer(parts, planner, self._applier, gone=self._gone)
+        self._learner = Learner(
+            parts,
+            planner,
+            self._applier,
+            reader=Reader(parts, extractor, admission),
+            summariser=Summariser(store, model, load_prompt(prompts, "summary.md"), meter),
+        )
+        self._triggers = Triggers(parts)
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
-        self._asks = settings.learn.mode == "model"
+        self._asks = parts.by_model
         self._run = {"index": _RUN, "learn": _MODEL_RUN if self._asks else _RUN}
         self._wakes = {name: asyncio.Event() for name in (*_LANES, "triggers", "vectors")}
         width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
@@ -171,19 +136,19 @@ class Worker:
             tasks=self._rows,
             ended=self._ended,
         )
-        self._pressure = FlushPressure(state, self._flushes, wake=self.wake_index)
+        self._pressure = FlushPressure(state, self._parts.flushes, wake=self.wake_index)
         self._runs = Runs(
             early_deletes=EarlyDeletes(store, state, self._gone),
-            flushes=self._flushes,
+            flushes=self._parts.flushes,
             acknowledger=self._acknowledger,
-            scheduler=self._scheduler,
+            scheduler=self._parts.scheduler,
             tasks=self._rows,
         )
         self._waiters = Waiters(
             state=state,
             triggers=self._triggers,
             acknowledger=self._acknowledger,
-            flushes=self._flushes,
+            flushes=self._parts.flushes,
             wake=self.wake,
             wake_index=self.wake_index,
         )
@@ -197,7 +162,7 @@ class Worker:
         if self._settings.learn.enabled:
             self._loops.start(self._lane("learn"), "learn")
         self._loops.start(self._every("triggers", self._look), "triggers")
-        self._loops.start(self._every("vectors", self._vectors.fill), "vectors")
+        self._loops.start(self._every("vectors", self._parts.vectors.fill), "vectors")
 
     async def close(self, grace_s: float) -> None:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
@@ -210,7 +175,7 @@ class Worker:
 
     def serving(self) -> AbstractContextManager[None]:
         """A request waits within it: learning waits for it, but for a share of the time."""
-        return self._scheduler.serving()
+        return self._parts.scheduler.serving()
 
     def wake(self) -> None:
         """New rows may be there, or time has passed: look now instead of within a second."""
@@ -228,11 +193,11 @@ class Worker:
     @property
     def learning(self) -> str:
         """``ready``, ``off``, or ``degraded: why`` while learning waits for its model."""
-        return self._outages.state if self._settings.learn.enabled else "off"
+        return self._parts.outages.state if self._settings.learn.enabled else "off"
 
     async def without_vectors(self, owners: Set[Owner]) -> None:
         """Memories of these owners were written without vectors: they are filled in when the embedder is there."""
-        await self._vectors.note_all(owners)
+        await self._parts.vectors.note_all(owners)
 
     async def submit(self, entry: JournalEntry) -> int:
         """Append to the journal and wake; answers the row's number. Raises `errors.StateUnavailable`."""
@@ -272,7 +237,7 @@ class Worker:
     async def _begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
         if not self._settings.learn.enabled or not (await self._state.choices(scope)).learns:
             return True
-        with self._scheduler.hurrying(scope.owner):
+        with self._parts.scheduler.hurrying(scope.owner):
             return await self._waiters.begun_and_done(scope, reason, timeout_s)
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
@@ -352,21 +317,21 @@ class Worker:
             await self._pressure.look(held=self._acknowledger.held)
         each = lane == "learn" and self._asks
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
-            self._runs.begin(list(run), self._slots[lane].ask(), self._handle, each=each)
+            self._runs.begin(list(run), Slot(self._slots[lane]), self._handle, each=each)
         return len(rows)
 
     async def _handle(self, rows: Sequence[JournalRow], slot: Slot) -> None:
         """One row, or several that go together. Learning leaves its slot when no model is asked any more."""
         row = rows[0]
         if row.entry.kind is JournalKind.TURNS:
-            with self._scheduler.serving():
+            with self._parts.scheduler.serving():
                 asked = await self._indexer.turns(rows)
             self._waiters.written(rows)
             if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
                 await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
         elif row.entry.kind is JournalKind.PLAN:
-            with self._scheduler.serving():
+            with self._parts.scheduler.serving():
                 planned = await self._indexer.plan(row)
             for operation, count in (planned.operations if planned else {}).items():
                 metrics().memories_written.labels(operation=operation).inc(count)

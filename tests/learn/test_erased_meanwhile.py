@@ -1,6 +1,7 @@
 """A user who is erased while something is under way: nothing that comes after names him again."""
 
 import asyncio
+import dataclasses
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,8 +9,7 @@ from pathlib import Path
 
 from memproxy.core.protocol import Deletion, PlanBody, TurnsBody
 from memproxy.core.turn import Message
-from memproxy.learn.flush import OwnerLocks
-from memproxy.learn.triggers import Drift, Triggers
+from memproxy.learn.triggers import Triggers
 from memproxy.ports import SessionProgress
 from memproxy.stores.sqlite_state import SqliteState
 from tests.learn.rig import ANN, NOON, PATIENCE_S, rig
@@ -42,15 +42,7 @@ async def test_a_session_that_is_erased_when_it_was_found_due_is_not_learned_fro
     state = ErasedMeanwhile(tmp_path / "state.db", sync="normal")
     await state.open()
     async with rig(tmp_path / "other", started=False) as r:
-        triggers = Triggers(
-            settings=r.settings.learn,
-            state=state,
-            store=r.store,
-            access=r.access,
-            drift=Drift(None, state=state, windows=None, vectors=None),  # type: ignore[arg-type]
-            locks=OwnerLocks(),
-            clock=r.clock,
-        )
+        triggers = Triggers(dataclasses.replace(r.worker._parts, state=state))
         assert await triggers.look() == 0
     await state.close()
     assert named(tmp_path) == []

@@ -13,12 +13,9 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.candidates import Extracted, Grounded, Intent
 from memproxy.learn.extract import load_prompt
-from memproxy.learn.flush import OwnerLocks
 from memproxy.learn.judge import JUDGE_PROMPT, Judge, advised, doubtful, read_verdict
 from memproxy.learn.plan import Planner
-from memproxy.learn.vectors import Vectors
 from memproxy.metrics import metrics
-from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings
 from memproxy.stores.sqlite_state import SqliteState
@@ -77,18 +74,8 @@ async def test_what_is_ordered_to_be_forgotten_is_shown_to_no_judge(tmp_path: Pa
         await r.plan(upserts=[fact("known", **home, object="Berlin")])
         role = ModelSettings(base_url="http://judge.test/v1", model="judge", api_key="sk-judge")
         meter, prompt = TokenMeter(r.state, r.clock, None), load_prompt(None, JUDGE_PROMPT)
-        lexical, locks = Bm25Encoder(), OwnerLocks()
-        reconciler = Planner(
-            store=r.store,
-            state=r.state,
-            lexical=lexical,
-            vectors=Vectors(
-                store=r.store, state=r.state, embedder=r.embedder, lexical=lexical, locks=locks, meter=meter
-            ),
-            dedup=r.settings.dedup,
-            judge=Judge(model, role, access=r.access, meter=meter, prompt=prompt),
-        )
-        await reconciler.advice(ANN, found, now=r.clock.now())
+        planner = Planner(r.worker._parts, Judge(model, role, access=r.access, meter=meter, prompt=prompt))
+        await planner.advice(ANN, found, now=r.clock.now())
         assert len(model.asked) == (0 if forgets else 1)
 
 

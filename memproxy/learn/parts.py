@@ -1,0 +1,35 @@
+"""What learning's steps share: the stores, the models' ways, the locks and flushes under which they write."""
+
+from dataclasses import dataclass
+
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.budget import TokenMeter
+from memproxy.learn.cooperative import Scheduler
+from memproxy.learn.flush import Flushes, OwnerLocks
+from memproxy.learn.model_outages import ModelOutages
+from memproxy.learn.vectors import Vectors
+from memproxy.ports import Clock, LexicalEncoder, MemoryStore, StateStore
+from memproxy.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """One of each for a worker."""
+
+    settings: Settings
+    store: MemoryStore
+    state: StateStore
+    lexical: LexicalEncoder
+    vectors: Vectors
+    meter: TokenMeter
+    access: ModelAccess
+    outages: ModelOutages
+    locks: OwnerLocks
+    flushes: Flushes
+    scheduler: Scheduler
+    clock: Clock
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a model nominates what is learned, and not the rules (``learn.mode``)."""
+        return self.settings.learn.mode == "model"
