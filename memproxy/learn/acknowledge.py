@@ -44,9 +44,10 @@ class Acknowledger:
     """Writes how claimed rows end.
 
     Args:
-        awaiting: which rows wait for a model that does not answer.
-        tasks: owns the waiting for keys.
+        waiting_rows: which rows wait for a model that does not answer.
+        tasks: owns the writing of what goes on.
         ended: called with True when a row ended, with False when it was put back: there may be something to claim.
+        wake: called when rows may be claimed that waited.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Acknowledger:
         waiting_rows: WaitingRows,
         tasks: TaskOwner,
         ended: Callable[[JournalRow, bool], None],
+        wake: Callable[[], None],
     ) -> None:
         self._state = state
         self._clock = clock
@@ -65,10 +67,10 @@ class Acknowledger:
         self._waiting_rows = waiting_rows
         self._tasks = tasks
         self._ended = ended
+        self._wake = wake
         self._held: dict[int, JournalRow] = {}
         self._outages: dict[int, int] = {}
         self._waiting: set[Owner] = set()
-        self._keys: dict[str, asyncio.Event] = {}
         self._keyless: dict[int, str] = {}
         metrics().learn_key_waits.set(0)
         self.new_keys = 0
@@ -87,12 +89,6 @@ class Acknowledger:
     def hold(self, row: JournalRow) -> None:
         """A row was claimed."""
         self._held[row.number] = row
-        self._waiting_rows.goes_on(row)
-
-    def stop_waiting(self) -> None:
-        """Let those go that wait for a key."""
-        for event in self._keys.values():
-            event.set()
 
     async def release_all(self) -> None:
         """Give back what is claimed, so that the next start takes it up at once."""
@@ -105,22 +101,20 @@ class Acknowledger:
     def new_key(self, tenant: str) -> None:
         """The tenant's requests bring another key: rows that wait for one go on."""
         self.new_keys += 1
-        if (event := self._keys.pop(tenant, None)) is not None:
-            event.set()
+        if numbers := [number for number, of in self._keyless.items() if of == tenant]:
+            self._tasks.start(self._go_on(numbers), "rows with another key")
 
     def model_answers(self, outage: int) -> None:
         """That outage of a model is over: rows that wait for its end go on."""
-        if rows := self._waiting_rows.over(outage):
-            self._tasks.start(self._go_on(rows), f"rows after outage {outage}")
+        if numbers := self._waiting_rows.over(outage):
+            self._tasks.start(self._go_on(numbers), f"rows after outage {outage}")
 
-    async def _go_on(self, rows: Sequence[JournalRow]) -> None:
+    async def _go_on(self, numbers: Sequence[int]) -> None:
         """Have rows that wait claimed now. The state decides whether one still waits: it may be claimed, or parked, by
         the time that this is written, and to put it back then would lose it.
         """
-        numbers = [row.number for row in rows]
         await self._settle(lambda: self._state.make_due(numbers, self._clock.now()))
-        for row in rows:
-            self._ended(row, False)
+        self._wake()
 
     async def applied(self, number: int, timeout_s: float) -> bool:
         """True when that row ended well, False if it did not end within ``timeout_s``.
@@ -167,7 +161,7 @@ class Acknowledger:
             case StoreUnavailable() | StateUnavailable():
                 await self._postpone(row, error)
             case ModelRefused():
-                self._tasks.start(self._await_key(row, error, keys_before), f"key for row {row.number}")
+                await self._await_key(row, error, keys_before)
             case ModelAwaited():
                 await self._await_model(row, error)
             case BudgetSpent():
@@ -233,16 +227,10 @@ class Acknowledger:
         log.warning("row %d waits for a model key: %s", row.number, error)
         self._keyless[row.number] = tenant
         self._tell_keyless()
-        event = self._keys.setdefault(tenant, asyncio.Event())
         # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
         await self._put_back(row, error.message, self._in(_KEY_WAIT_S), counted=False)
-        try:
-            async with asyncio.timeout(_KEY_WAIT_S):
-                await event.wait()
-        except TimeoutError:
-            self._keys.pop(tenant, None)
-            return
-        await self._go_on([row])
+        if self.new_keys != keys_before:  # it came while that was written
+            await self._go_on([row.number])
 
     def _has_key(self, number: int) -> None:
         """The row waits for no key, or no more. Until that is known, one that is tried again counts as waiting."""

@@ -260,10 +260,11 @@ class _Wait(msgspec.Struct):
     outage: int | None = None
     reason: str = ""
     gave_way: int = 0
+    finds_out: bool = False
 
 
 class WaitingRows:
-    """In memory only: after a restart every row is due, and begins to wait anew.
+    """The journal's rows that wait for a model. In memory only: after a restart every row is due, and begins anew.
 
     Args:
         most_s: ``learn.max_outage_s``, how long a row may wait.
@@ -273,10 +274,11 @@ class WaitingRows:
         self.most_s = most_s
         self._outages = outages
         self._clock = clock
-        self._waiters: OrderedDict[int, _Wait] = OrderedDict()
-        self._rows: dict[int, tuple[JournalRow, int]] = {}
+        self._waits: OrderedDict[int, _Wait] = OrderedDict()
         self._of: dict[int, set[int]] = {}
+        """Which rows wait for the end of each outage."""
         self._asked: dict[int, int] = {}
+        """For which row each outage's model was asked last."""
 
     def give_way(self, row: JournalRow) -> None:
         """Return when the model may be asked for this row.
@@ -284,7 +286,7 @@ class WaitingRows:
         Raises:
             ModelAwaited: it was asked for this one last, in vain, and others wait too.
         """
-        wait = self._waiters.get(row.number)
+        wait = self._waits.get(row.number)
         if wait is None or wait.outage is None or self._asked.get(wait.outage) != row.number:
             return
         if len(self._of[wait.outage]) > 1 and wait.gave_way < _GIVES_WAY:
@@ -312,39 +314,34 @@ class WaitingRows:
         now = self._clock.now()
         if self._outages.is_over(error.outage):
             return now + timedelta(seconds=_OTHERS_FIRST_S if error.asked else 0)
-        finds_out = len(self._rows) < _FIND_OUT
-        self._note(row, error)
+        wait = self._note(row, error)
         if error.asked:
             self._asked[error.outage] = row.number
             return error.until + timedelta(seconds=_OTHERS_FIRST_S)
-        return error.until if finds_out else max(error.until, now + _LOOK_AGAIN)
+        return error.until if wait.finds_out else max(error.until, now + _LOOK_AGAIN)
 
-    def over(self, outage: int) -> list[JournalRow]:
-        """The rows that waited for the end of this outage, in their order."""
-        rows = [row for row, number in self._rows.values() if number == outage]
-        for row in rows:
-            del self._rows[row.number]
+    def over(self, outage: int) -> list[int]:
+        """The numbers of the rows that waited for the end of this outage, in their order."""
         self._asked.pop(outage, None)
-        for number in self._of.pop(outage, ()):
-            self._waiters[number].outage = None
-        return rows
-
-    def goes_on(self, row: JournalRow) -> None:
-        """The row was claimed again."""
-        self._rows.pop(row.number, None)
+        numbers = sorted(self._of.pop(outage, ()))
+        for number in numbers:
+            self._waits[number].outage = None
+        return numbers
 
     def ended(self, row: JournalRow) -> None:
         """The row is done, or given up."""
-        if (wait := self._waiters.pop(row.number, None)) is not None:
+        if (wait := self._waits.pop(row.number, None)) is not None:
             self._leave(row.number, wait)
 
-    def _note(self, row: JournalRow, error: ModelAwaited) -> None:
+    def _note(self, row: JournalRow, error: ModelAwaited) -> _Wait:
         wait = self._wait(row)
-        self._leave(row.number, wait)
-        lean = msgspec.structs.replace(row, entry=msgspec.structs.replace(row.entry, body=b""), plan=None)
-        self._rows[row.number] = lean, error.outage  # its text waits in the journal alone
-        self._of.setdefault(error.outage, set()).add(row.number)
+        if wait.outage != error.outage:
+            self._leave(row.number, wait)
+            waiting = self._of.setdefault(error.outage, set())
+            wait.finds_out = len(waiting) < _FIND_OUT
+            waiting.add(row.number)
         wait.outage, wait.reason = error.outage, error.message
+        return wait
 
     def _leave(self, number: int, wait: _Wait) -> None:
         if wait.outage is not None:
@@ -352,7 +349,7 @@ class WaitingRows:
             wait.outage = None
 
     def _wait(self, row: JournalRow) -> _Wait:
-        wait = self._waiters.setdefault(row.number, _Wait(self._clock.now()))
-        if len(self._waiters) > _MOST:
-            self._leave(*self._waiters.popitem(last=False))
+        wait = self._waits.setdefault(row.number, _Wait(self._clock.now()))
+        if len(self._waits) > _MOST:
+            self._leave(*self._waits.popitem(last=False))
         return wait

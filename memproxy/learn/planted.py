@@ -234,7 +234,7 @@ async def _plants_somewhere(text: str) -> bool:
 
 
 def rejection(candidate: Extracted) -> str | None:
-    """Why a candidate is not stored as a fact by its own words, or None (CONTRACT 7.6).
+    """Why a candidate is not stored as a fact by its own words, or None.
 
     ``instructions``: it plants some. ``markup``: it holds links or images that act where they are shown. ``request``:
     all it rests on asks for a text to be made, which says nothing that lasts.

@@ -135,6 +135,7 @@ class Worker:
             waiting_rows=self._waiting_rows,
             tasks=self._rows,
             ended=self._ended,
+            wake=self.wake,
         )
         self._pressure = FlushPressure(state, self._parts.flushes, wake=self.wake_index)
         self._runs = Runs(
@@ -169,7 +170,6 @@ class Worker:
         await self._loops.cancel()
         self._pressure.close()
         self._runs.stop()
-        self._acknowledger.stop_waiting()
         await self._rows.drain(grace_s)
         await self._acknowledger.release_all()
 
