@@ -13,7 +13,6 @@ from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
 LATER: dict[str, Any] = {"idle_s": 10.0**6}
 MODES: list[dict[str, Any]] = [
     {"enabled": False},
-    {"mode": "verbatim", "every_turns": 1000, **LATER},
     {"every_turns": 1000, **LATER},
 ]
 NEW = Scope(tenant="acme", user="ann", session="s2")
@@ -43,7 +42,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["off", "verbatim", "model"])
+@pytest.mark.parametrize("mode", MODES, ids=["off", "model"])
 @pytest.mark.parametrize(("before", "then", "how"), CHANGES)
 async def test_what_a_message_plainly_ends_is_not_given_from_then_on(
     tmp_path: Path, mode: dict[str, Any], before: str, then: str, how: str
@@ -60,7 +59,7 @@ async def test_what_a_message_plainly_ends_is_not_given_from_then_on(
         assert (old.content, old.metadata["pending"], old.metadata["retracted_by"]) == (before, how, new.id)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["off", "verbatim", "model"])
+@pytest.mark.parametrize("mode", MODES, ids=["off", "model"])
 async def test_what_is_ordered_to_be_forgotten_goes_at_once_with_the_words_of_the_order(
     tmp_path: Path, mode: dict[str, Any]
 ) -> None:
@@ -111,7 +110,7 @@ async def test_a_second_message_is_read_against_what_the_first_one_left(tmp_path
         assert await lines(r) == {"Actually my budget is 15k.", "I mean for the kitchen, not 10k."}
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["off", "verbatim", "model"])
+@pytest.mark.parametrize("mode", MODES, ids=["off", "model"])
 async def test_a_fact_is_pending_and_an_undone_conversation_gives_it_back(tmp_path: Path, mode: dict[str, Any]) -> None:
     async with rig(tmp_path, **mode) as r:
         known = fact("budget", content="User's budget is 10k.", subject="user", predicate="budget", object="10k")

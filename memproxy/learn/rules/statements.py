@@ -230,7 +230,7 @@ _KIND = re.compile(r"\{([A-Z_]{2,20})\}")
 _ARTICLE = re.compile(r"(?:an?|the|some|any)\s(?=\S)", re.IGNORECASE)
 _JOIN = re.compile(r",? (?:and|or|&|as well as|plus) |, ?(?:and |or )?", re.IGNORECASE)
 _SAYS_NOTHING = re.compile(
-    r"\A(?:i|me|it|its|that|this|these|those|them|they|he|she|him|her|his|their|we|us|you|your|yours|one|ones|how"
+    r"\A(?:(?:my|our)\Z|i|me|it|its|that|this|these|those|them|they|he|she|him|her|his|their|we|us|you|your|yours|one|ones|how"
     r"|what|when"
     r"|where|why|which|who|everything|nothing|something|anything|someone|anyone|some|none|there|here|more|less"
     r"|another"
