@@ -67,7 +67,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 docs: $(STAMP)
-	$(BIN)/python -m memproxy.docs_check
+	$(BIN)/python -m tests.docs_check
 
 # Quality on public development data, our own chats and lives: a quarter of an hour. EVAL=--quick asks a few questions of
 # the large sets. A local model: MEMPROXY_EVAL_MODEL.

@@ -1,11 +1,11 @@
 """``memproxy backup``: everything of an installation into a folder, while it is served. `restore` brings it back.
 
 A backup is a folder (`core.backup`): the embedded store, the state, the installation's secret. The master key of
-``privacy.encrypt`` is in none of it; neither is the configuration.
+``privacy.encrypt`` is not in it; neither is the configuration.
 
 The engine copies store and state without the store's holes, so that writes wait as short as can be. The command packs
-that copy file by file and reads back what it wrote. A file that the backup before has unchanged gets a second name
-there (a hard link) and takes no room; it is read like the others, so that a damaged one is never counted on.
+that copy file by file and reads back what it wrote. A file that the previous backup has unchanged becomes a hard link
+and takes no room; it is read like the others, so that a damaged one is never counted on.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 import memproxy
 from memproxy.commands.backup_files import Damaged, digest_of, drop_cached, pack, read_manifest, synced, unpacked
-from memproxy.commands.installation import POLL_S, Installation, installation, without_learning
+from memproxy.commands.installation import installation, without_learning
 from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
 from memproxy.core.backup import MANIFEST, PACKED, SECRET, VERSION, BackedUp, Manifest
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
@@ -37,10 +37,10 @@ from memproxy.settings.home import home_dir
 app = typer.Typer()
 
 RAW = "raw"
-"""Folder of what is copied and not packed yet; it is gone when a backup is complete."""
+"""Folder of the copy that is not packed yet; it is gone when a backup is complete."""
 
 _DATED = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
-_DRAFT = re.compile(r"\..+\.[0-9a-f]{8}")
+_DRAFT = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}")
 
 
 @app.command("backup")
@@ -95,12 +95,20 @@ async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | No
     """
     check_embedded(settings)
     folder = await asyncio.to_thread(folder.absolute)
-    if keep is None:
-        return Made(folder=folder, manifest=await _made(settings, folder, show, before=None))
-    before = await asyncio.to_thread(_begun_below, folder)
-    made = _free_name(folder)
-    manifest = await _made(settings, made, show, before=before)
-    return Made(folder=made, manifest=manifest, removed=await asyncio.to_thread(_rotated, folder, made, keep))
+    previous, made = None, folder
+    if keep is not None:
+        previous = await asyncio.to_thread(_prepared, folder)
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        names = [stamp, *(f"{stamp}-{number}" for number in range(2, 100))]
+        made = next(folder / name for name in names if not (folder / name).exists())
+    with _draft(made) as draft:
+        async with installation(without_learning(settings)) as here:
+            # the first third of the work; then every file is packed and checked
+            asked = BackupAsked(folder=str(draft / RAW))
+            await here.finish(BACKUP_PATH, asked, BackupTold, lambda done, total: show(done, 3 * total))
+        manifest = await asyncio.to_thread(_finished, draft, made, previous, show)
+    removed = await asyncio.to_thread(_rotated, folder, made, keep) if keep is not None else []
+    return Made(folder=made, manifest=manifest, removed=removed)
 
 
 def check_embedded(settings: Settings) -> None:
@@ -118,31 +126,32 @@ def dated(folder: Path) -> list[Path]:
     return sorted(one for one in found if not one.is_symlink())
 
 
-def _begun_below(folder: Path) -> Path | None:
-    """Make the folder of dated backups if it is not there, remove what killed runs left in it, and say which backup is
-    the newest.
+def _prepared(folder: Path) -> Path | None:
+    """Make the folder of dated backups if it is not there, remove the drafts that killed runs left in it, and say which
+    backup is the newest.
     """
     if (folder / MANIFEST).exists():
         raise ConfigError(f"{folder} is one backup. With --keep, name the folder that is to hold several.")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_abandoned(folder)
+        for one in folder.iterdir():
+            draft = _DRAFT.fullmatch(one.name)
+            if draft and _DATED.fullmatch(draft["name"]) and one.is_dir() and not one.is_symlink():
+                _remove_abandoned(one)
         return max(dated(folder), default=None)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be used ({error.strerror}).") from error
 
 
-def _free_name(folder: Path) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    names = [stamp, *(f"{stamp}-{number}" for number in range(2, 100))]
-    return next(folder / name for name in names if not (folder / name).exists())
-
-
-async def _made(settings: Settings, folder: Path, show: Show, *, before: Path | None) -> Manifest:
-    with _draft(folder) as draft:
-        async with installation(without_learning(settings)) as here:
-            await _copied(here, draft / RAW, show)
-        return await asyncio.to_thread(_finished, draft, folder, before, show)
+def _remove_abandoned(draft: Path) -> None:
+    held = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(draft)
+    except BlockingIOError:
+        pass  # another run is at work
+    finally:
+        os.close(held)
 
 
 @contextlib.contextmanager
@@ -168,48 +177,13 @@ def _draft(folder: Path) -> Iterator[Path]:
         os.close(held)
 
 
-def _remove_abandoned(folder: Path) -> None:
-    for one in folder.iterdir():
-        name = one.name.rpartition(".")[0].removeprefix(".")
-        if not _DRAFT.fullmatch(one.name) or not _DATED.fullmatch(name) or one.is_symlink() or not one.is_dir():
-            continue
-        held = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue  # another run is at work
-        else:
-            shutil.rmtree(one)
-        finally:
-            os.close(held)
-
-
-async def _copied(here: Installation, raw: Path, show: Show) -> None:
-    """Have the engine copy store and state into this folder; the first third of the work."""
-    told = await _told(here, "POST", content=msgspec.json.encode(BackupAsked(folder=str(raw))))
-    run = told.run
-    while told.state == "copying":
-        await asyncio.sleep(POLL_S)
-        told = await _told(here, "GET")
-        if told.run != run:
-            raise MemproxyError("The server was started anew meanwhile. Run it again.")
-        if told.total:
-            show(told.done, 3 * told.total)
-    if told.error is not None:
-        raise MemproxyError(told.error)
-
-
-async def _told(here: Installation, method: str, **arguments: Any) -> BackupTold:
-    return msgspec.convert(await here.call(method, BACKUP_PATH, **arguments), BackupTold)
-
-
-def _finished(draft: Path, folder: Path, before: Path | None, show: Show) -> Manifest:
+def _finished(draft: Path, folder: Path, previous: Path | None, show: Show) -> Manifest:
     """Pack what was copied, and the secret; check it, add the manifest, make all durable, and give it its name."""
     raw = draft / RAW
-    known = home_dir() / SECRET
-    if not os.environ.get("MEMPROXY_SECRET") and known.exists():
-        shutil.copyfile(known, raw / SECRET)
-    manifest = _Packing(draft, before, show).run(raw)
+    secret = home_dir() / SECRET
+    if not os.environ.get("MEMPROXY_SECRET") and secret.exists():
+        shutil.copyfile(secret, raw / SECRET)
+    manifest = _packed(raw, draft, previous, show)
     shutil.rmtree(raw)
     (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     (draft / MANIFEST).chmod(0o600)
@@ -222,81 +196,62 @@ def _finished(draft: Path, folder: Path, before: Path | None, show: Show) -> Man
     return manifest
 
 
-class _Packing:
-    """Packs the files of a copy one after another, and removes them from it.
+def _packed(raw: Path, draft: Path, previous: Path | None, show: Show) -> Manifest:
+    """Pack the files of a copy one after another, and remove them from it; what the previous backup has is shared.
 
-    Args:
-        draft: Where they are packed to.
-        before: The backup before; what is in both is shared, if it can be read.
-        show: Told of each file twice: when it is packed and when it is checked.
+    Raises:
+        MemproxyError: what was written is not what is read.
     """
+    known: dict[str, BackedUp] = {}
+    if previous is not None:
+        with contextlib.suppress(ConfigError):  # a damaged one is nothing to build on
+            known = read_manifest(previous).files
+    paths = sorted(path for path in raw.rglob("*") if path.is_file())
+    done = total = sum(map(data_size, paths))
+    files, shared = {}, 0
+    for path in paths:
+        name, size = str(path.relative_to(raw)), data_size(path)
+        (draft / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if previous is not None and _is_linked(path, draft, name, known.get(name), previous):
+            files[name] = known[name]
+            shared += 1
+        else:
+            files[name] = pack(path, draft / (name + PACKED))
+            drop_cached(draft / (name + PACKED))
+            try:
+                _check(draft, name, files[name])
+            except Damaged as error:
+                raise MemproxyError(
+                    f"{name}{PACKED} was written and is read otherwise ({error}): no backup was made. Check the disk, "
+                    "or name a folder on another one."
+                ) from error
+        path.unlink()
+        done += 2 * size
+        show(done, 3 * total)
+    return Manifest(
+        version=VERSION, made_at=datetime.now(UTC), memproxy=memproxy.__version__, files=files, shared=shared
+    )
 
-    def __init__(self, draft: Path, before: Path | None, show: Show) -> None:
-        self._draft = draft
-        self._show = show
-        self._before = before
-        self._known: dict[str, BackedUp] = {}
-        if before is not None:
-            with contextlib.suppress(ConfigError):  # a damaged one is nothing to build on
-                self._known = read_manifest(before).files
 
-    def run(self, raw: Path) -> Manifest:
-        """Pack everything.
+def _is_linked(path: Path, draft: Path, name: str, known: BackedUp | None, previous: Path) -> bool:
+    """Link the same file of the previous backup, where it has it, and it is whole; else False."""
+    if known is None or known.size != path.stat().st_size or not known.is_same(digest_of(path)):
+        return False
+    packed = draft / (name + PACKED)
+    try:
+        os.link(previous / (name + PACKED), packed, follow_symlinks=False)
+        _check(draft, name, known)
+    except OSError:
+        return False  # the file system has no hard links, or the file is gone
+    except Damaged:
+        packed.unlink()
+        return False
+    return True
 
-        Raises:
-            MemproxyError: what was written is not what is read.
-        """
-        paths = sorted(path for path in raw.rglob("*") if path.is_file())
-        sizes = [data_size(path) for path in paths]
-        done = total = sum(sizes)
-        files, shared = {}, 0
-        for path, size in zip(paths, sizes, strict=True):
-            name = str(path.relative_to(raw))
-            (self._draft / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            linked = self._linked(path, name)
-            files[name] = linked or self._packed(path, name)
-            shared += linked is not None
-            path.unlink()
-            done += 2 * size
-            self._show(done, 3 * total)
-        return Manifest(
-            version=VERSION, made_at=datetime.now(UTC), memproxy=memproxy.__version__, files=files, shared=shared
-        )
 
-    def _linked(self, path: Path, name: str) -> BackedUp | None:
-        """Give the same file of the backup before a second name, if it has it, and it is whole."""
-        known = self._known.get(name)
-        if self._before is None or known is None or known.size != path.stat().st_size:
-            return None
-        if not known.is_same(digest_of(path)):
-            return None
-        packed = self._draft / (name + PACKED)
-        try:
-            os.link(self._before / (name + PACKED), packed, follow_symlinks=False)
-            self._check(name, known)
-        except OSError:
-            return None  # the file system knows no second names, or the file is gone
-        except Damaged:
-            packed.unlink()
-            return None
-        return known
-
-    def _packed(self, path: Path, name: str) -> BackedUp:
-        packed = self._draft / (name + PACKED)
-        made = pack(path, packed)
-        drop_cached(packed)
-        try:
-            self._check(name, made)
-        except Damaged as error:
-            raise MemproxyError(
-                f"{name}{PACKED} was written and is read otherwise ({error}): no backup was made. Check the disk, or "
-                "name a folder on another one."
-            ) from error
-        return made
-
-    def _check(self, name: str, expected: BackedUp) -> None:
-        for _ in unpacked(self._draft, name, expected):
-            pass
+def _check(draft: Path, name: str, expected: BackedUp) -> None:
+    for _ in unpacked(draft, name, expected):
+        pass
 
 
 def _rotated(folder: Path, made: Path, keep: int) -> list[Path]:

@@ -5,7 +5,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,32 +32,25 @@ class Damaged(Exception):
 
 def pack(raw: Path, packed: Path) -> BackedUp:
     """Write a file packed, durably; what is in it."""
-    digest, size = hashlib.sha256(), 0
-    source = os.open(raw, os.O_RDONLY)
-    try:
-        with os.fdopen(os.open(packed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            length = os.fstat(source).st_size
-            with zstandard.ZstdCompressor(LEVEL).stream_writer(file, size=length, closefd=False) as packing:
-                for piece in sparse.contents(source):
-                    digest.update(piece)
-                    size += len(piece)
-                    packing.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-            told = os.fstat(file.fileno()).st_size
-    finally:
-        os.close(source)
-    return BackedUp(size=size, sha256=digest.hexdigest(), packed=told)
+    length = raw.stat().st_size
+    with os.fdopen(os.open(packed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with zstandard.ZstdCompressor(LEVEL).stream_writer(file, size=length, closefd=False) as packing:
+            content = digest_of(raw, packing.write)
+        file.flush()
+        os.fsync(file.fileno())
+        return msgspec.structs.replace(content, packed=os.fstat(file.fileno()).st_size)
 
 
-def digest_of(raw: Path) -> BackedUp:
-    """What is in a file that is not packed."""
+def digest_of(raw: Path, take: Callable[[bytes], object] | None = None) -> BackedUp:
+    """What is in a file that is not packed; ``take`` is given its pieces."""
     digest, size = hashlib.sha256(), 0
     file = os.open(raw, os.O_RDONLY)
     try:
         for piece in sparse.contents(file):
             digest.update(piece)
             size += len(piece)
+            if take is not None:
+                take(piece)
     finally:
         os.close(file)
     return BackedUp(size=size, sha256=digest.hexdigest())

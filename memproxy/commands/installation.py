@@ -7,14 +7,16 @@ import contextlib
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+import msgspec
 
 from memproxy.auth import ANONYMOUS, encode_identity
+from memproxy.commands.options import Show
 from memproxy.core.audit import COMMAND_LINE
-from memproxy.core.protocol import IDENTITY_HEADER, Identity
+from memproxy.core.protocol import IDENTITY_HEADER, BackupTold, Identity, ReindexTold
 from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
 from memproxy.serve.instance import ENGINE_SOCKET, AlreadyServed, locked
 from memproxy.settings import Settings
@@ -23,6 +25,8 @@ from memproxy.settings.home import home_dir, secret
 if TYPE_CHECKING:
     from memproxy.engine.engine import Engine
     from memproxy.stores.sqlite_state import SqliteState
+
+Told = TypeVar("Told", BackupTold, ReindexTold)
 
 POLL_S = 0.3
 """Between two looks at how far the engine is."""
@@ -86,6 +90,29 @@ class Installation:
         if answer.is_error:
             raise Refused(str(answer.json()["error"]["message"]), answer.status_code)
         return answer
+
+    async def finish(self, path: str, asked: msgspec.Struct, told_as: type[Told], show: Show) -> Told:
+        """Start a long piece of work of the engine's, and wait for its end; what it tells then.
+
+        Raises:
+            MemproxyError: it failed, or the server was started anew meanwhile.
+        """
+
+        async def call(method: str, **arguments: Any) -> Told:
+            return msgspec.convert(await self.call(method, path, **arguments), told_as)
+
+        told = await call("POST", content=msgspec.json.encode(asked))
+        run = told.run
+        while told.state in {"loading", "copying"}:
+            await asyncio.sleep(POLL_S)
+            told = await call("GET")
+            if told.run != run:
+                raise MemproxyError("The server was started anew meanwhile. Run it again.")
+            if told.total:
+                show(min(told.done, told.total), told.total)
+        if told.error is not None:
+            raise MemproxyError(told.error)
+        return told
 
     def _tenant(self, named: str | None) -> str:
         """A tenant's name; a key's hash (``memproxy keys hash``) stands for the tenant of that key."""

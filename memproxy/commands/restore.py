@@ -94,20 +94,19 @@ def free_bytes(folder: Path) -> int:
 class Restoration:
     """A backup and where it would go. No server starts there meanwhile (`restoring`).
 
-    Attributes:
-        folder: The backup's own folder.
-        manifest: Its manifest.
+    Args:
+        folder: The backup, or a folder of several: then the newest.
+        force: Whether what is there may be replaced.
+        free: Tells the free bytes of a folder's disk.
+        served: Which server has the place, in words: it can only be looked at then.
+
+    Raises:
+        ConfigError: the folder is no backup and holds none, or its form is another version's.
     """
 
     def __init__(
         self, settings: Settings, folder: Path, *, force: bool, free: Callable[[Path], int], served: str | None = None
     ) -> None:
-        """``force``: what is there may be replaced. ``free`` tells the free bytes of a folder's disk. ``served`` says
-        which server has the place: it can only be looked at then.
-
-        Raises:
-            ConfigError: the folder is no backup and holds none, or its form is a newer version's.
-        """
         home = home_dir()
         self.folder, self._others = _chosen(folder)
         self.manifest = read_manifest(self.folder)
@@ -120,11 +119,23 @@ class Restoration:
 
     def look(self, show: Show) -> list[Finding]:
         """Read the whole backup, and say of everything that is needed whether it is so. Nothing is written."""
-        needed, heads, damaged = self._read(show)
+        needed = dict.fromkeys(self._targets, 0)
+        heads: dict[str, bytes] = {}
+        damaged: list[str] = []
+        total, done = self._size(), 0
+        for name, expected in self.manifest.files.items():
+            try:
+                for piece in unpacked(self.folder, name, expected):
+                    needed[name.partition("/")[0]] += sum(end - start for start, end in sparse.data_runs(piece))
+                    heads.setdefault(name, piece[:_HEAD])
+            except Damaged as error:
+                damaged.append(f"{self.folder / (name + PACKED)} is damaged: {error}")
+            done += expected.size
+            show(done, total)
         return [
-            self._about_backup(),
-            self._about_versions(heads),
-            self._about_files(damaged),
+            Finding(part="backup", works=True, text=self._description()),
+            self._about_version(heads),
+            _about_files(damaged),
             *([Finding(part="server", works=False, text=self._served)] if self._served else []),
             self._about_targets(),
             *self._about_room(needed),
@@ -137,47 +148,28 @@ class Restoration:
             ConfigError: a file is not as the manifest says: nothing was restored.
         """
         try:
-            self._drafted(show)
+            self._draft_all(show)
             aside = [moved for path in self._targets.values() for moved in _moved_aside(path)]
             for path in self._targets.values():
                 _draft(path).rename(path)
                 synced(path.parent)
         finally:
             for path in self._targets.values():
-                _removed(_draft(path))
+                _remove(_draft(path))
         return aside
-
-    def _read(self, show: Show) -> tuple[Mapping[str, int], Mapping[str, bytes], list[str]]:
-        """Of each target the bytes that it takes, the beginning of each file, and in words what is damaged."""
-        total, done = self._size(), 0
-        needed = dict.fromkeys(self._targets, 0)
-        heads: dict[str, bytes] = {}
-        damaged: list[str] = []
-        for name, expected in self.manifest.files.items():
-            target = name.partition("/")[0]
-            try:
-                for piece in unpacked(self.folder, name, expected):
-                    needed[target] += sum(end - start for start, end in sparse.data_runs(piece))
-                    heads.setdefault(name, piece[:_HEAD])
-            except Damaged as error:
-                damaged.append(f"{self.folder / (name + PACKED)} is damaged: {error}")
-            done += expected.size
-            show(done, total)
-        return needed, heads, damaged
 
     def _size(self) -> int:
         return sum(one.size for one in self.manifest.files.values())
 
-    def _about_backup(self) -> Finding:
+    def _description(self) -> str:
         manifest = self.manifest
         newest = f", the newest of {self._others + 1} there" if self._others else ""
-        text = (
+        return (
             f"{self.folder}{newest}: made {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC by memproxy {manifest.memproxy}, "
             f"{len(manifest.files)} files, {manifest.size:,} bytes"
         )
-        return Finding(part="backup", works=True, text=text)
 
-    def _about_versions(self, heads: Mapping[str, bytes]) -> Finding:
+    def _about_version(self, heads: Mapping[str, bytes]) -> Finding:
         theirs, ours = self.manifest.memproxy, memproxy.__version__
         newer = newer_form(heads)
         if newer is None and _numbers(theirs) > _numbers(ours):
@@ -186,13 +178,6 @@ class Restoration:
             text = f"{newer}, and this is memproxy {ours}: install memproxy {theirs} or a newer one"
             return Finding(part="version", works=False, text=text)
         return Finding(part="version", works=True, text=f"memproxy {ours} can read it")
-
-    def _about_files(self, damaged: list[str]) -> Finding:
-        if damaged:
-            more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
-            text = f"{'; '.join(damaged[:3])}{more}. Nothing is restored from it; use another backup"
-            return Finding(part="files", works=False, text=text)
-        return Finding(part="files", works=True, text="all are there and as they were written (SHA-256)")
 
     def _about_targets(self) -> Finding:
         in_use = [path for name, path in self._targets.items() if _is_used(path, self.manifest.files.get(name))]
@@ -215,12 +200,13 @@ class Restoration:
             works = free >= wanted
             yield Finding(part="disk", works=works, text=text if works else f"{text}: free some space")
 
-    def _drafted(self, show: Show) -> None:
+    def _draft_all(self, show: Show) -> None:
         """Unpack all that is listed beside its place, durably."""
         for path in self._targets.values():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _removed(_draft(path))
-        _draft(self._targets[STORE]).mkdir(mode=0o700)
+            _remove(_draft(path))
+        store = _draft(self._targets[STORE])
+        store.mkdir(mode=0o700)
         total, done = self._size(), 0
         for name, expected in self.manifest.files.items():
             first, _, below = name.partition("/")
@@ -234,10 +220,17 @@ class Restoration:
                 ) from error
             done += expected.size
             show(done, total)
-        for path in _draft(self._targets[STORE]).rglob("*"):
+        for path in (store, *store.rglob("*")):
             if path.is_dir():
                 synced(path)
-        synced(_draft(self._targets[STORE]))
+
+
+def _about_files(damaged: list[str]) -> Finding:
+    if not damaged:
+        return Finding(part="files", works=True, text="all are there and as they were written (SHA-256)")
+    more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+    text = f"{'; '.join(damaged[:3])}{more}. Nothing is restored from it; use another backup"
+    return Finding(part="files", works=False, text=text)
 
 
 @contextlib.contextmanager
@@ -300,7 +293,7 @@ def _draft(path: Path) -> Path:
     return path.with_name(f".{path.name}.restoring")
 
 
-def _removed(draft: Path) -> None:
+def _remove(draft: Path) -> None:
     """Remove it, whatever it is; what a link leads to stays."""
     if draft.is_dir() and not draft.is_symlink():
         shutil.rmtree(draft)

@@ -248,22 +248,7 @@ async def reindex(settings: Settings, show: Show) -> ReindexTold:
     embedding = settings.embedding
     asked = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
     async with installation(without_learning(settings), refused_too=True) as here:
-        told = await _told(here, "POST", content=msgspec.json.encode(asked))
-        run = told.run
-        while told.state in {"loading", "copying"}:
-            await asyncio.sleep(POLL_S)
-            told = await _told(here, "GET")
-            if told.run != run:
-                raise MemproxyError("The server was started anew meanwhile. Run it again: it goes on where it was.")
-            if told.total:
-                show(min(told.done, told.total), told.total)
-    if told.error is not None:
-        raise MemproxyError(told.error)
-    return told
-
-
-async def _told(here: Installation, method: str, **arguments: Any) -> ReindexTold:
-    return msgspec.convert(await here.call(method, REINDEX_PATH, **arguments), ReindexTold)
+        return await here.finish(REINDEX_PATH, asked, ReindexTold, show)
 
 
 async def prune(settings: Settings, *, tenant: str | None, user: str | None, dry_run: bool) -> dict[str, int]:

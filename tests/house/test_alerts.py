@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from memproxy.docs_check import ROOT
+from tests.docs_check import ROOT
 
 RULES = ROOT / "deploy" / "alerts.yml"
 TESTS = ROOT / "deploy" / "alerts_test.yml"

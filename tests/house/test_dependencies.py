@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from memproxy.docs_check import ROOT
+from tests.docs_check import ROOT
 from tests.test_architecture import import_name
 
 PROCESSES = {

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
-from memproxy.docs_check import ROOT, metrics_in_code
 from memproxy.errors import ConfigError
 from memproxy.settings.loading import load_settings
+from tests.docs_check import ROOT, metrics_in_code
 
 DEPLOY = ROOT / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "memproxy.json"

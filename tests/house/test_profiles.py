@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from memproxy import docs_check
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
 from memproxy.settings.loading import load_settings
 from memproxy.settings.reference import settings_of
+from tests import docs_check
 
 ROOT = docs_check.ROOT
 ENVIRONMENT = {
@@ -67,7 +67,7 @@ def test_a_profile_says_which_variable_it_needs(name: str) -> None:
 
 def test_the_generated_parts_are_what_the_code_says() -> None:
     changed = [str(path) for path, text in docs_check.wanted().items() if path.read_text(encoding="utf-8") != text]
-    assert not changed, f"run: python -m memproxy.docs_check --write ({changed})"
+    assert not changed, f"run: python -m tests.docs_check --write ({changed})"
 
 
 def test_links_between_pages_lead_somewhere() -> None:

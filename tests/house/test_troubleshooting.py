@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from memproxy.auth import limits
-from memproxy.docs_check import ROOT
 from memproxy.relay import controls
 from memproxy.settings import Settings
+from tests.docs_check import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
 MODULES = ("relay/decide", "relay/controls", "relay/handler", "relay/engine_client", "recall/pipeline",

@@ -1,4 +1,4 @@
-"""Keeps documentation and code the same: `python -m memproxy.docs_check` compares, `--write` writes anew.
+"""Keeps documentation and code the same: `python -m tests.docs_check` compares, `--write` writes anew.
 
 Generated are `config.example.yaml` as a whole, and in `docs/` what stands between the lines
 ``<!-- generated: NAME -->`` and ``<!-- end -->``. Also checked: that links between the pages lead somewhere.
@@ -31,7 +31,7 @@ WIDTH = 110
 
 HEADER = """\
 # Every setting of memproxy with its default. Generated from memproxy/settings: change it there, then run
-# `python -m memproxy.docs_check --write`. Copy what you change; a setting that is left out has its default.
+# `python -m tests.docs_check --write`. Copy what you change; a setting that is left out has its default.
 #
 # Values may hold ${NAME} and ${NAME:-default} from the environment ($$ is a dollar sign). An environment variable
 # MEMPROXY__SECTION__KEY overrides the file; lists and mappings are then written as YAML or JSON. An empty text means
@@ -187,7 +187,7 @@ def command_line() -> str:
     """The command line's help as Markdown, from typer's own generator."""
     words = ("--app", "app", "memproxy.commands", "utils", "docs", "--name", "memproxy")
     command = [sys.executable, "-m", "typer", *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)  # noqa: S603 - no outside words
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     return _without_hidden(done.stdout.partition("\n")[2].strip())
 
 
@@ -253,7 +253,7 @@ def main(arguments: list[str]) -> int:
             path.write_text(wanted()[path], encoding="utf-8")
             sys.stdout.write(f"written: {path.relative_to(ROOT)}\n")
     else:
-        remedy = "is not what the code says; run: python -m memproxy.docs_check --write"
+        remedy = "is not what the code says; run: python -m tests.docs_check --write"
         problems += [f"{path.relative_to(ROOT)} {remedy}" for path in changed]
     sys.stdout.writelines(f"{problem}\n" for problem in problems)
     return 1 if problems else 0
