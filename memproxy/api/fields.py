@@ -1,4 +1,5 @@
-"""The kinds of values that API fields hold, with their bounds: every refusal says what is allowed instead.
+"""The kinds of values that API fields hold, with their bounds. Every check raises a `ValueError` that says what is
+allowed instead.
 
 No text may hold NUL: not every store can keep it, and a memory must be the same in all of them. Lone surrogates and
 integers that are not signed ones of 64 bits are refused for the same reason.
@@ -39,11 +40,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def check_text(value: str) -> str:
-    """Text that every store can keep.
-
-    Raises:
-        ValueError: it holds NUL or lone surrogates.
-    """
+    """Text that every store can keep."""
     if "\x00" in value:
         raise ValueError("must not hold NUL characters (U+0000): remove them")
     if _SURROGATE.search(value):
@@ -52,22 +49,14 @@ def check_text(value: str) -> str:
 
 
 def check_said(value: str) -> str:
-    """Text that is not blank.
-
-    Raises:
-        ValueError: it is blank, or as `check_text`.
-    """
+    """Text that is not blank."""
     if not value.strip():
         raise ValueError("must not be empty")
     return check_text(value)
 
 
 def check_id(value: str) -> str:
-    """An id or a name: no control characters.
-
-    Raises:
-        ValueError: it is blank or holds control characters.
-    """
+    """An id or a name: no control characters."""
     if not value.strip():
         raise ValueError("must not be empty")
     if _CONTROL.search(value):
@@ -76,11 +65,7 @@ def check_id(value: str) -> str:
 
 
 def check_turn_id(value: str) -> str:
-    """The id of a message, by which its turn is read, changed and forgotten: a piece of a path.
-
-    Raises:
-        ValueError: no path leads to it, or as `check_id`.
-    """
+    """The id of a message, by which its turn is read, changed and forgotten: a piece of a path."""
     if value in UNREACHABLE:
         raise ValueError(
             "must not be . or .. or a word of the API's own paths (stats, search, ...), for no path would lead to the "
@@ -93,9 +78,6 @@ def parse_time(value: object) -> datetime | None:
     """An instant: RFC 3339 text (without an offset it is UTC) or Unix seconds, as a number or (in a query string there
     are no others) as text of nine digits or more. Shorter ones may be meant as a date: 20230508, 2023; a number that
     reads as one is refused, too.
-
-    Raises:
-        ValueError: it is neither, or lies outside the years 1 to 9999.
     """
     if value is None:
         return None
@@ -123,9 +105,6 @@ def _may_be_a_date(value: object) -> bool:
 def parse_content(value: object, *, silent: bool) -> object:
     """A message's content: a string, or OpenAI's list of parts, of which the texts are joined by newlines and images,
     audio and files are passed over, as chat does. ``silent``: it may say nothing; None then says just that.
-
-    Raises:
-        ValueError: it says nothing where something should be said, or a part is none.
     """
     if value is None:
         value = ""
@@ -167,11 +146,7 @@ def as_list(value: object) -> object:
 
 
 def check_metadata(value: dict[str, Any]) -> dict[str, Any]:
-    """A small JSON object.
-
-    Raises:
-        ValueError: it is too large or too deep, or holds text or numbers that cannot be kept.
-    """
+    """A small JSON object."""
     with suppress(OverflowError, UnicodeEncodeError):  # which value it is, is told below
         if len(msgspec.json.encode(value)) > MAX_METADATA_BYTES:
             raise ValueError(f"must not be larger than {MAX_METADATA_BYTES} bytes of JSON")

@@ -4,7 +4,6 @@ import asyncio
 
 from memproxy.auth.limits import MEMORIES, QUOTA, Rates, limit_reached
 from memproxy.core.scope import Scope
-from memproxy.errors import TooManyRequests
 from memproxy.learn.budget import budgets, spent_on_learning
 from memproxy.ports import Clock, MemoryFilter, MemoryStore, UsageStore
 from memproxy.settings import LimitsSettings, Settings
@@ -52,15 +51,18 @@ class Quotas:
             TooManyRequests: they would be too many.
             StoreUnavailable: how many there are cannot be told.
         """
-        places = self._places(scope)
-        if not places:
+        limited = self._limited(scope)
+        if not limited:
             return
         async with self._counting:
-            if (whose := await self._over(places, count)) is not None:
-                raise self._refused(whose, count)
-            for place in places:
-                read_at, held = self._held[place]
-                self._held[place] = (read_at, held + count)
+            for whose, place, most in limited:
+                if await self._count(place) + count > most:
+                    words = f"{most}, and {count} more would be too many: forget some first."
+                    raise limit_reached(whose, MEMORIES, words, wait_s=QUOTA_RETRY_S, code=QUOTA)
+            for _, place, _ in limited:
+                if place in self._held:
+                    read_at, held = self._held[place]
+                    self._held[place] = (read_at, held + count)
 
     async def full(self, scope: Scope) -> str | None:
         """Whose quota of memories has no room any more: ``user``, ``tenant`` or nobody's.
@@ -69,7 +71,10 @@ class Quotas:
             StoreUnavailable: how many there are cannot be told.
         """
         async with self._counting:
-            return await self._over(self._places(scope), 1)
+            for whose, place, most in self._limited(scope):
+                if await self._count(place) >= most:
+                    return whose
+        return None
 
     async def admit_learning(self, scope: Scope) -> None:
         """Pass while the hour's (day's) model tokens of tenant and user are not used up.
@@ -86,25 +91,11 @@ class Quotas:
                 words = f"used up by learning ({budget.name}: {budget.tokens}); it goes on by itself in {wait} s."
                 raise limit_reached("tenant", budget.name.removeprefix("learn."), words, wait_s=wait)
 
-    def _places(self, scope: Scope) -> list[tuple[str, str | None]]:
-        """Of whom a count is limited."""
-        places: list[tuple[str, str | None]] = []
-        if self._limits.user.memories is not None:
-            places.append(scope.owner)
-        if self._limits.tenant.memories is not None:
-            places.append((scope.tenant, None))
-        return places
-
-    async def _over(self, places: list[tuple[str, str | None]], count: int) -> str | None:
-        for place in places:
-            whose = "tenant" if place[1] is None else "user"
-            if await self._count(place) + count > self._limit(whose):
-                return whose
-        return None
-
-    def _limit(self, whose: str) -> int:
-        limits = self._limits.tenant if whose == "tenant" else self._limits.user
-        return limits.memories or 0
+    def _limited(self, scope: Scope) -> list[tuple[str, tuple[str, str | None], int]]:
+        """The quotas that there are: whose, of which tenant and user, how many memories."""
+        user, tenant = self._limits.user.memories, self._limits.tenant.memories
+        found = [("user", scope.owner, user), ("tenant", (scope.tenant, None), tenant)]
+        return [(whose, place, most) for whose, place, most in found if most is not None]
 
     async def _count(self, place: tuple[str, str | None]) -> int:
         now = self._clock.now().timestamp()
@@ -125,7 +116,3 @@ class Quotas:
         """Something of the owner was deleted: count again."""
         for place in (scope.owner, (scope.tenant, None)):
             self._held.pop(place, None)
-
-    def _refused(self, whose: str, count: int) -> TooManyRequests:
-        words = f"{self._limit(whose)}, and {count} more would be too many: forget some first."
-        return limit_reached(whose, MEMORIES, words, wait_s=QUOTA_RETRY_S, code=QUOTA)

@@ -76,16 +76,6 @@ class PlaceLine(Body):
         return PalaceRow(kind=self.kind, parent=self.parent, name=name, number=self.number)
 
 
-class _MemoryWithVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of nearly every file, read in one go."""
-
-    memory: dict[str, Any]
-    vectors: GivenVectors | None = None
-
-
-_DECODE = msgspec.json.Decoder(_MemoryWithVectors).decode
-
-
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One line read: its number, and what it holds; ``error`` says what is wrong with it."""
 
@@ -98,62 +88,40 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+_PARTS: dict[str, type[Body]] = {"memory": MemoryLine, "place": PlaceLine, "turns": NewTurns}
+
+
 def read_lines(body: bytes) -> Iterator[Line]:
     """The lines of a file or a part of it; empty ones are passed over."""
     for number, raw in enumerate(io.BytesIO(body), start=1):
         if raw.strip():
             try:
-                _check_length(raw)
-                yield _memory_line(number, raw) or _line(number, _object(raw))
+                yield _line(number, raw)
             except RequestError as error:
                 yield Line(number=number, error=error.message)
 
 
-def _check_length(raw: bytes) -> None:
+def _line(number: int, raw: bytes) -> Line:
     if len(raw) > MOST_JSON_BYTES:
         raise RequestError(f"is longer than {MOST_JSON_BYTES} bytes: send a conversation in parts")
     if len(raw) > OFF_LOOP_BYTES:
         check_names(raw)
-
-
-def _memory_line(number: int, raw: bytes) -> Line | None:
-    """A memory's line, read the fast way; None where it is another line or a wrong one: `_line` says what is wrong."""
-    try:
-        read = _DECODE(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    vectors = _checked(read.vectors) if read.vectors is not None else None
-    return Line(number=number, memory=validate(MemoryLine, read.memory), vectors=vectors)
-
-
-def _object(raw: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f"not JSON that can be read: {error}") from error
     if not isinstance(value, dict):
         raise RequestError("must be a JSON object")
-    return value
-
-
-def _line(number: int, value: dict[str, Any]) -> Line:
     if "format" in value:
         return Line(number=number, header=_header(value))
-    keys = value.keys() - {"vectors"}
-    if keys == {"memory"}:
-        vectors = _vectors(value["vectors"]) if value.get("vectors") is not None else None
-        return Line(number=number, memory=_part(MemoryLine, value["memory"]), vectors=vectors)
-    if keys == {"place"}:
-        return Line(number=number, place=_part(PlaceLine, value["place"]))
-    if keys == {"turns"}:
-        return Line(number=number, turns=_part(NewTurns, value["turns"]))
-    raise RequestError('must hold one of "memory", "place", "turns", or be the header')
-
-
-def _part(model: type[Any], value: object) -> Any:
-    if not isinstance(value, dict):
+    given = value.pop("vectors", None)
+    if len(value) != 1 or not value.keys() <= _PARTS.keys():
+        raise RequestError('must hold one of "memory", "place", "turns", or be the header')
+    name, part = value.popitem()
+    if not isinstance(part, dict):
         raise RequestError("must hold a JSON object")
-    return validate(model, value)
+    vectors = _vectors(given) if given is not None and name == "memory" else None
+    return msgspec.structs.replace(Line(number=number, vectors=vectors), **{name: validate(_PARTS[name], part)})
 
 
 def _header(value: dict[str, Any]) -> Header:
@@ -171,18 +139,10 @@ def _header(value: dict[str, Any]) -> Header:
 def _vectors(value: object) -> GivenVectors:
     try:
         vectors = msgspec.convert(value, GivenVectors)
-    except msgspec.ValidationError as error:
-        said = "must be base64" if "base64" in str(error) else str(error)
-        raise RequestError(f"vectors: {said}") from error
-    return _checked(vectors)
-
-
-def _checked(vectors: GivenVectors) -> GivenVectors:
-    try:
         for part in vectors.dense:
             checked(part)
-    except ValueError as error:
-        raise RequestError(f"vectors: {error}") from error
+    except ValueError as error:  # msgspec's are, too
+        raise RequestError(f"vectors: {'must be base64' if 'base64' in str(error) else error}") from error
     if len(vectors.tokens) > MOST_TOKEN_BYTES:
         raise RequestError(f"vectors: tokens must be at most {MOST_TOKEN_BYTES} bytes")
     within = not vectors.indices or (min(vectors.indices) >= 0 and max(vectors.indices) < 2**32)
