@@ -26,6 +26,8 @@ _RANKED = {
     "locomo": ("turn_recall@5", "turn_recall@10", "session_recall_any@5"),
     "longmemeval": ("turn_recall@10", "session_recall_any@5", "session_recall_all@5"),
 }
+_CHATS = ("any", "all", "precision", "needless", "misled")
+_EXTRACTION = ("precision", "recall", "corrections", "retractions", "poisoned", "clean")
 _LIVED = ("answered", "without any", "empty", "stale lines", "irrelevant lines", "needless blocks")
 
 
@@ -80,24 +82,25 @@ def _run(words: Sequence[str]) -> dict[str, Any]:
 
 def _figures(name: str, made: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if name in _RANKED:
-        group = made["recipes"]["default"]["groups"][made["total"]]
-        for figure in (*_RANKED[name], *_BLOCK):
-            one = group[figure]
-            yield figure, f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+        yield from _values(made["recipes"]["default"]["groups"][made["total"]], (*_RANKED[name], *_BLOCK))
     elif name == "lived":
         for state, values in made["states"].items():
             yield state, ", ".join(f"{figure} {values[figure]}" for figure in _LIVED) + f" of {values['questions']}"
+    elif name == "chats":
+        for run, found in made["runs"].items():
+            yield from ((f"{run}: {figure}", value) for figure, value in _values(found["groups"]["all"], _CHATS))
+    elif name == "extraction":
+        yield from _values(made["groups"]["all"], _EXTRACTION)
     else:
-        yield from _plain(made)
+        for kind, rates in made["kinds"].items():
+            yield f"{kind} searched", f"{rates['all']['searched']} of {rates['all']['lines']}"
 
 
-def _plain(made: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """The numbers of the totals, at most two levels deep."""
-    for key, value in made.items():
-        if isinstance(value, int | float) and not isinstance(value, bool) and key != "version":
-            yield f"{before}{key}", f"{value:.3f}" if isinstance(value, float) else str(value)
-        elif isinstance(value, dict) and before.count("/") < 2 and key != "each":
-            yield from _plain(value, f"{before}{key}/")
+def _values(group: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        one = group[name]
+        if one["value"] is not None:
+            yield name, f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
 
 
 if __name__ == "__main__":

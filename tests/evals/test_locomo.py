@@ -41,21 +41,22 @@ def test_dates_are_read() -> None:
 
 
 def test_evidence_with_several_ids_in_one_string_is_read() -> None:
-    assert locomo.parse_evidence(["D8:6; D9:17", "D1:1"]) == {"D8:6", "D9:17", "D1:1"}
-    assert locomo.parse_evidence(None) == frozenset()
+    sample = {"sample_id": "c"}
+    assert locomo.evidence_of(["D8:6; D9:17", "D1:1"], sample) == {"D8:6@c", "D9:17@c", "D1:1@c"}
+    assert locomo.evidence_of(None, sample) == frozenset()
 
 
 def test_sessions_come_in_order_and_questions_need_evidence(sample: Path) -> None:
-    (conversation,) = locomo.load(sample)
-    assert [session.name for session in conversation.sessions] == ["session_1", "session_2"]
-    assert [question.text for question in conversation.questions] == ["Where does Ann live?", "Who is Rex?"]
+    data = locomo.load_dataset(sample, pooled=False)
+    assert [session.name for session in data.sessions] == ["conv-1/session_1", "conv-1/session_2"]
+    assert [question.text for question in data.questions] == ["Where does Ann live?", "Who is Rex?"]
 
 
 def test_a_file_that_is_not_locomo_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("[1]", "utf-8")
     for name in ("other.json", "absent.json"):
         with pytest.raises(ConfigError, match=name):
-            locomo.load(tmp_path / name)
+            locomo.load_dataset(tmp_path / name, pooled=False)
 
 
 def test_turns_and_sessions_have_names_of_their_own_and_gold_names_them(sample: Path) -> None:

@@ -37,7 +37,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.telling import only_asks
 from memproxy.core.turn import Message, make_turns
 from memproxy.core.vectors import pack
-from memproxy.evals import locomo
+from memproxy.evals import dataset, locomo
 from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery, Question, SparseVector
@@ -188,7 +188,7 @@ def _bm25(corpus: Sequence[Document], query: SparseVector) -> Any:
 class Person(msgspec.Struct):
     """One conversation as corpora: turns, facts, and both as a chat with the first speaker or the second."""
 
-    conversation: locomo.Conversation
+    conversation: dataset.Dataset
     turns: list[Document]
     facts: list[Document]
     as_user: dict[str, tuple[list[Document], list[Document]]]
@@ -196,11 +196,12 @@ class Person(msgspec.Struct):
 
 def people(workshop: Workshop, path: Path) -> list[Person]:
     """All conversations of a LoCoMo file."""
-    samples = msgspec.json.decode(path.read_bytes())
-    return [_person(workshop, one, raw) for one, raw in zip(locomo.load(path), samples, strict=True)]
+    everybody = locomo.load_dataset(path, pooled=False)
+    samples = msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
+    return [_person(workshop, everybody.of_users({locomo.name_of(raw)}), raw) for raw in samples]
 
 
-def _person(workshop: Workshop, conversation: locomo.Conversation, raw: dict[str, Any]) -> Person:
+def _person(workshop: Workshop, conversation: dataset.Dataset, raw: dict[str, Any]) -> Person:
     speakers = (raw["conversation"]["speaker_a"], raw["conversation"]["speaker_b"])
     return Person(
         conversation,
@@ -213,13 +214,10 @@ def _person(workshop: Workshop, conversation: locomo.Conversation, raw: dict[str
     )
 
 
-def _turns(workshop: Workshop, conversation: locomo.Conversation, *, named: bool) -> list[Document]:
+def _turns(workshop: Workshop, conversation: dataset.Dataset, *, named: bool) -> list[Document]:
     documents: list[Document] = []
     for session in conversation.sessions:
-        messages = [
-            Message(role="user", id=turn.dia_id, content=turn.text, name=turn.speaker if named else None)
-            for turn in session.turns
-        ]
+        messages = session.messages if named else [msgspec.structs.replace(one, name=None) for one in session.messages]
         turns = session_turns(workshop, session.name, messages, session.date)
         documents += [turn for turn in turns if not only_asks(turn.memory)]  # no others are candidates
     return documents
@@ -232,9 +230,7 @@ def session_turns(workshop: Workshop, name: str, messages: Sequence[Message], da
     return [workshop.document(turn, frozenset({turn.id}), before, after) for before, turn, after in around]
 
 
-def _facts(
-    workshop: Workshop, conversation: locomo.Conversation, raw: dict[str, Any], user: str | None
-) -> list[Document]:
+def _facts(workshop: Workshop, conversation: dataset.Dataset, raw: dict[str, Any], user: str | None) -> list[Document]:
     now = conversation.sessions[-1].date
     documents = []
     for session in raw["observation"].values():
@@ -250,7 +246,7 @@ def _facts(
                     created_at=now,
                     updated_at=now,
                 )
-                documents.append(workshop.document(fact, locomo.parse_evidence([source]), None, None))
+                documents.append(workshop.document(fact, locomo.evidence_of([source], raw), None, None))
     return documents
 
 
@@ -277,7 +273,7 @@ def situations(
     examples: Situations = defaultdict(list)
     for person, other in zip(everybody, [*everybody[1:], everybody[0]], strict=True):
         for question in person.conversation.questions[::every]:
-            if question.category not in locomo.SCORED_CATEGORIES:
+            if not question.scored:
                 continue
             for name, corpus, query, gold in _cases(person, other, question, chance):
                 for label, shared_words in _versions(name, dense):
@@ -298,9 +294,9 @@ def _versions(name: str, dense: bool) -> list[tuple[str, bool]]:
 
 
 def _cases(
-    person: Person, other: Person, question: locomo.Question, chance: random.Random
+    person: Person, other: Person, question: dataset.Question, chance: random.Random
 ) -> Iterator[tuple[str, list[Document], str, frozenset[str]]]:
-    gold = question.evidence
+    gold = question.gold_turns
     yield "turns", person.turns, question.text, gold
     yield "turns and facts", person.turns + person.facts, question.text, gold
     named = [speaker for speaker in person.as_user if speaker in question.text]
