@@ -1,68 +1,37 @@
 """The wire format of ``/v1/chat/completions``: read a request, and put a memory block into it by a splice."""
 
-from collections.abc import Callable, Mapping, Sequence
-
 from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.chat_message import ChatMessage, read_messages
-from memproxy.wire.controls import OURS, MemoryConfig, MemoryContext
-from memproxy.wire.request import Position, RequestBody, quoted, readable, system_message
-from memproxy.wire.splice import Edit, Member, ObjectSpans, Unreadable, append_element, apply
-
-__all__ = ["ChatMessage", "ChatRequest", "MemoryConfig", "MemoryContext", "Position", "Unreadable", "read_request"]
-
-
-def read_request(body: bytes) -> "ChatRequest":
-    """Read a chat request's body. Only what memory needs is decoded.
-
-    A body without messages, or with messages of an unknown shape, is readable: it goes on, and the upstream judges it.
-
-    Raises:
-        Unreadable: the body is no JSON object that can be spliced safely (its ``reason`` says why).
-        RequestError: a field of ``memory_context`` or ``memory_config`` is wrong; the message names it.
-    """
-    return readable(ChatRequest, body)
+from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, system_message
+from memproxy.wire.splice import Edit, Member, ObjectSpans, Unreadable, append_element
 
 
 class ChatRequest(RequestBody):
     """A chat request; every message of the conversation is in it."""
 
     def rebuild(self, block: str | None, position: Position = "before_last_user") -> bytes:
-        """The body for the upstream: without our fields, with the block where ``position`` says.
-
-        Every other byte is the client's. Without a block and without our fields it is the very same object. A request
-        without messages gets no block; one without a user's message gets it after the instructions.
-        """
-        place = self.last_user_index
-        if place is None and position in {"auto", "before_last_user"}:
+        """As `RequestBody.rebuild`; where no message is the user's, the block goes after the instructions."""
+        if self.last_user_index is None and position in {"auto", "before_last_user"}:
             position = "after_system"
-        return self.rebuild_with({place or 0: block} if block else {}, position)
+        return super().rebuild(block, position)
 
-    def rebuild_with(self, blocks: Mapping[int, str], position: Position = "before_last_user") -> bytes:
-        """Like `rebuild`, with several blocks: each right before the message of its index, or all of them, in the order
-        of their indexes, where ``position`` says.
-
-        Raises:
-            IndexError: there is no message of that index.
-        """
-        edits = self._top.remove(OURS) if self.has_ours else []
-        ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
-        if ordered and self.messages:
-            edits += _POSITIONS[position](self, ordered)
-        return apply(self.body, edits)
-
-    def _before_each(self, blocks: "Blocks") -> list[Edit]:
+    def _placed(self, blocks: Blocks, position: Position) -> list[Edit]:
+        if position == "system":
+            return self._within_system(blocks)
+        if position == "after_system":
+            return self._after_system(blocks)
         starts = [self.messages[index].start for index, _ in blocks]
         return [
             Edit(start, start, system_message(block) + b",") for start, (_, block) in zip(starts, blocks, strict=True)
         ]
 
-    def _after_system(self, blocks: "Blocks") -> list[Edit]:
+    def _after_system(self, blocks: Blocks) -> list[Edit]:
         for index, message in enumerate(self.messages):
             if message.role not in INSTRUCTIONS:
                 return [self._insert(index, blocks)]
         return [self._insert(len(self.messages), blocks)]
 
-    def _within_system(self, blocks: "Blocks") -> list[Edit]:
+    def _within_system(self, blocks: Blocks) -> list[Edit]:
         """Some chat templates want one system message, at the beginning: the blocks become its last paragraphs."""
         first = self.messages[0]
         joined = "\n\n".join(block for _, block in blocks)
@@ -84,7 +53,7 @@ class ChatRequest(RequestBody):
         except Unreadable:  # a member that we do not read is there twice: nothing can be put into this one
             return None
 
-    def _insert(self, index: int, blocks: "Blocks") -> Edit:
+    def _insert(self, index: int, blocks: Blocks) -> Edit:
         messages = b",".join(system_message(block) for _, block in blocks)
         if index < len(self.messages):
             start = self.messages[index].start
@@ -99,12 +68,6 @@ class ChatRequest(RequestBody):
         return read_messages(self._text, member.value_start, member.raw)
 
 
-Blocks = Sequence[tuple[int, str]]
-"""Blocks with the indexes of the messages they belong to, in the messages' order."""
-
-_POSITIONS: dict[str, Callable[[ChatRequest, Blocks], list[Edit]]] = {
-    "auto": ChatRequest._before_each,  # noqa: SLF001 - a table of this class's own methods
-    "before_last_user": ChatRequest._before_each,  # noqa: SLF001
-    "after_system": ChatRequest._after_system,  # noqa: SLF001
-    "system": ChatRequest._within_system,  # noqa: SLF001
-}
+def read_request(body: bytes) -> ChatRequest:
+    """Read a chat request's body, as `readable` says. Messages of an unknown shape are the upstream's to judge."""
+    return readable(ChatRequest, body)

@@ -1,7 +1,8 @@
 """What memory reads of any request body, whatever its format: who said what, our own fields, the tools offered."""
 
 import json
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -12,10 +13,13 @@ from memproxy.core.turn import INSTRUCTIONS, Message, quoted_digests, text_diges
 from memproxy.wire.chat_message import ChatMessage, is_filled
 from memproxy.wire.controls import OURS, read_config, read_context
 from memproxy.wire.scan import contains, contains_any_case
-from memproxy.wire.splice import ObjectSpans, Unreadable, check_encoding, without_half_surrogates
+from memproxy.wire.splice import Edit, ObjectSpans, Unreadable, apply, check_encoding, without_half_surrogates
 
 Position = Literal["auto", "before_last_user", "after_system", "system"]
 """Where a block goes; ``auto`` is ``before_last_user`` here (what an upstream takes is known to the relay)."""
+
+Blocks = Sequence[tuple[int, str]]
+"""Blocks with the indexes of the messages they belong to, in the messages' order."""
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_MESSAGES = 5_000
@@ -33,7 +37,7 @@ _FOLLOW_UPS = frozenset({"tool", "function"})
 _SAID = frozenset({"user", "assistant", "tool", "function"})
 
 
-class RequestBody:
+class RequestBody(ABC):
     """A request: its body as it came, and what memory needs to know of it. One subclass for each format.
 
     ``user``, ``safety_identifier`` and ``metadata_user_id`` are the API's own fields, read and left in place.
@@ -183,10 +187,19 @@ class RequestBody:
         Raises:
             IndexError: there is no message of that index.
         """
-        raise NotImplementedError
+        edits = self._top.remove(OURS) if self.has_ours else []
+        ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
+        if ordered and self.messages:
+            edits += self._placed(ordered, position)
+        return apply(self.body, edits)
 
+    @abstractmethod
+    def _placed(self, blocks: Blocks, position: Position) -> list[Edit]:
+        """The edits that put these blocks where ``position`` says."""
+
+    @abstractmethod
     def _read_messages(self) -> list[ChatMessage]:
-        raise NotImplementedError
+        """The messages, each with its place in the body."""
 
     def _raw(self, name: str) -> msgspec.Raw | None:
         member = self._top.by_name.get(name)

@@ -8,18 +8,14 @@ late, only where the client manages the conversation itself; else into ``instruc
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
-from memproxy.wire.controls import OURS
-from memproxy.wire.request import Position, RequestBody, quoted, readable, system_message
-from memproxy.wire.splice import Edit, ObjectSpans, Unreadable, apply, decode_array, past_space
-
-__all__ = ["ResponsesRequest", "Unreadable", "background_key", "kept_id", "read_request", "response_key"]
+from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, system_message
+from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
 
 LONGEST_ID = 256
 """Characters of a response's or a conversation's id that is kept as it is."""
@@ -42,16 +38,6 @@ class _Item(msgspec.Struct, gc=False):
 _ITEM = msgspec.json.Decoder(_Item)
 
 
-def read_request(body: bytes) -> "ResponsesRequest":
-    """Read the body of a request for a response. Only what memory needs is decoded.
-
-    Raises:
-        Unreadable: the body is no JSON object that can be spliced safely (its ``reason`` says why).
-        RequestError: a field of ``memory_context`` or ``memory_config`` is wrong; the message names it.
-    """
-    return readable(ResponsesRequest, body)
-
-
 class ResponsesRequest(RequestBody):
     """A request for a response. ``messages`` are the input's items, a text being one message of the user."""
 
@@ -59,19 +45,6 @@ class ResponsesRequest(RequestBody):
         self._is_text = False
         super().__init__(body, text)
         self.chain = self._chain()
-
-    def rebuild_with(self, blocks: Mapping[int, str], position: Position = "before_last_user") -> bytes:
-        """Like `rebuild`, with several blocks: each right before the message of its index where the client sends the
-        whole conversation, else all of them as the last paragraphs of ``instructions``.
-
-        Raises:
-            IndexError: there is no message of that index.
-        """
-        edits = self._top.remove(OURS) if self.has_ours else []
-        ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
-        if ordered and self.messages:
-            edits += self._placed(ordered, position)
-        return apply(self.body, edits)
 
     @property
     def kept_upstream(self) -> list[tuple[str, str]]:
@@ -95,7 +68,10 @@ class ResponsesRequest(RequestBody):
             return False
         return self._value("store") is False or any(message.role == "assistant" for message in self.messages)
 
-    def _placed(self, blocks: list[tuple[int, str]], position: Position) -> list[Edit]:
+    def _placed(self, blocks: Blocks, position: Position) -> list[Edit]:
+        """Each right before the message of its index where the client sends the whole conversation, else all of them
+        as the last paragraphs of ``instructions``.
+        """
         if position == "system" or not self.sends_history:
             edit = self._instructed("\n\n".join(block for _, block in blocks))
             if edit is not None:
@@ -120,7 +96,7 @@ class ResponsesRequest(RequestBody):
         )  # what cannot be decoded is None too, but something
         return Edit(member.value_start, member.value_end, quoted(text)) if is_null else None
 
-    def _before_each(self, blocks: list[tuple[int, str]]) -> list[Edit]:
+    def _before_each(self, blocks: Blocks) -> list[Edit]:
         if self._is_text:
             start, end = self.messages[0].start, self.messages[0].end
             items = b",".join(system_message(block) for _, block in blocks)
@@ -130,7 +106,7 @@ class ResponsesRequest(RequestBody):
             for start, texts in self._by_start(blocks).items()
         ]
 
-    def _by_start(self, blocks: list[tuple[int, str]]) -> dict[int, list[str]]:
+    def _by_start(self, blocks: Blocks) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
         for index, block in blocks:
             found.setdefault(self.messages[index].start, []).append(block)
@@ -160,6 +136,11 @@ class ResponsesRequest(RequestBody):
         if not self._text.startswith(b"[", member.value_start):
             return []
         return _items(self._text, member.value_start, member.raw)
+
+
+def read_request(body: bytes) -> ResponsesRequest:
+    """Read the body of a request for a response, as `readable` says."""
+    return readable(ResponsesRequest, body)
 
 
 def kept_id(given: str) -> str:

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from memproxy.core.turn import text_digest
 from memproxy.errors import RequestError
-from memproxy.wire.chat import ChatRequest, Position, Unreadable, read_request
+from memproxy.wire.chat import ChatRequest, read_request
 from memproxy.wire.controls import may_hold_ours
+from memproxy.wire.request import Position
+from memproxy.wire.splice import Unreadable
 from tests.wire.strategies import chat_bodies, exactly
 
 BLOCK = '<recalled-memory id="1">\n- "é" 😀 \u2028 \\ /\n</recalled-memory>'

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.wire.responses import ResponsesRequest, Unreadable, read_request
+from memproxy.wire.responses import ResponsesRequest, read_request
 from memproxy.wire.responses_answer import ResponsesJsonAnswer, ResponsesStreamAnswer
+from memproxy.wire.splice import Unreadable
 
 BLOCK = '<recalled-memory id="1">\n- "é" 😀\n</recalled-memory>'
 
