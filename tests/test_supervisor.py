@@ -156,7 +156,7 @@ async def test_only_who_asks_again_with_another_signal_than_a_hangup_gets_it_at_
     settings = Settings(upstream=UpstreamSettings(base_url="http://127.0.0.1:9/v1"))
     launch = Launch(settings=reveal(settings), home=str(tmp_path), secret="", engine_socket=str(tmp_path / "e.sock"))
     supervisor = Supervisor(settings, launch, {})
-    children = [*supervisor._relays, supervisor._engine, supervisor._state]
+    children = supervisor._children
     supervisor._asked(signal.SIGHUP)
     supervisor._asked(signal.SIGHUP)
     assert [child._ended.is_set() for child in children] == [False] * 3

@@ -116,7 +116,7 @@ def check_embedded(settings: Settings) -> None:
     if settings.store.backend != "edge" or settings.state.backend != "sqlite":
         raise ConfigError(
             "Only the embedded store and state (store.backend: edge, state.backend: sqlite) are backed up and restored "
-            "here. Use the snapshots of Qdrant itself, and `memproxy export` for each user."
+            "here. Use pg_dump for PostgreSQL, the snapshots of Qdrant itself, and `memproxy export` for each user."
         )
 
 

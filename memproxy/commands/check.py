@@ -60,7 +60,7 @@ def check_address(settings: Settings) -> Finding:
 
 def check_home(settings: Settings, home: Path) -> Finding:
     """Where state, store and secret are: MEMPROXY_HOME is no setting, and without it all is somewhere else."""
-    new = not state_path(settings.state, home).exists()
+    new = settings.state.backend == "sqlite" and not state_path(settings.state, home).exists()
     return Finding("home", None if new else True, f"{home}{': nothing was here before (MEMPROXY_HOME)' if new else ''}")
 
 
@@ -107,17 +107,20 @@ async def check_tokens(settings: Settings) -> Finding:
 
 async def check_state(settings: Settings, home: Path) -> Finding:
     """The journal opens."""
-    state = make_state(settings, home)
+    state = None
     try:
+        check_files(settings)
+        state = make_state(settings, home)
         await state.open()
         sizes = await state.queue_sizes()
     except MemproxyError as error:
         return Finding("state", False, error.message)
     finally:
-        await state.close()
+        if state is not None:
+            await state.close()
     waiting = sum(lane.get("waiting", 0) for lane in sizes.values())
     parked = sum(lane.get("parked", 0) for lane in sizes.values())
-    return Finding("state", True, f"{state_path(settings.state, home)}: {waiting} rows waiting, {parked} parked")
+    return Finding("state", True, f"{state.where}: {waiting} rows waiting, {parked} parked")
 
 
 async def check_store(settings: Settings, home: Path) -> Finding:

@@ -24,7 +24,7 @@ from memproxy.settings.home import home_dir, secret
 
 if TYPE_CHECKING:
     from memproxy.engine.engine import Engine
-    from memproxy.stores.sqlite_state import SqliteState
+    from memproxy.ports import StateStore
 
 Told = TypeVar("Told", BackupTold, ReindexTold)
 
@@ -144,7 +144,7 @@ async def installation(settings: Settings, *, refused_too: bool = False) -> Asyn
 
 
 @contextlib.asynccontextmanager
-async def opened_state(settings: Settings) -> AsyncIterator["SqliteState"]:
+async def opened_state(settings: Settings) -> AsyncIterator["StateStore"]:
     """The state store of these settings, for what needs no engine.
 
     Raises:

@@ -8,7 +8,7 @@ The order of shutdown (SIGTERM, Ctrl-C or a closed terminal; a second of the fir
 1. The relays stop accepting. Open requests get ``server.shutdown_grace_s`` seconds to finish and commit their turns.
 2. The engine stops taking new work, lets what runs finish within the same time, flushes and closes the store. What is
    left waits in the journal for the next start.
-3. The state's process closes the state; the engine was the last to write by it.
+3. The state's process (there is one where the state is embedded) closes it; the engine was the last to write by it.
 4. The socket, the locks and the runtime folder are given back.
 """
 
@@ -217,14 +217,16 @@ class Supervisor:
         self._settings = settings
         self._read = read or (lambda: settings)
         self._had_terminal = has_terminal()
-        self._opened = [state_path(settings.state, Path(launch.home))]
+        home, is_embedded = Path(launch.home), settings.state.backend == "sqlite"
+        self._opened = [state_path(settings.state, home)] if is_embedded else []
         if settings.store.backend == "edge":
-            self._opened.append(store_path(settings.store, Path(launch.home)))
+            self._opened.append(store_path(settings.store, home))
         relays = [msgspec.structs.replace(launch, place=place) for place in range(settings.server.workers)]
         self._relays = [Child(RELAY, relay, environment) for relay in relays]
         self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
-        # what the engine had claimed is taken back when it opens the state anew, not before
-        self._state = Child(STATE, msgspec.structs.replace(launch, listen_fd=-1), environment, rests=self._engine)
+        self._state: Child | None = None
+        if is_embedded:  # what the engine had claimed is taken back when it opens the state anew, not before
+            self._state = Child(STATE, msgspec.structs.replace(launch, listen_fd=-1), environment, rests=self._engine)
         self._engine_socket = launch.engine_socket
         self._state_socket = launch.state_socket
         self._stop = asyncio.Event()
@@ -252,13 +254,14 @@ class Supervisor:
                 watch.cancel()
             await asyncio.gather(*(relay.stop(grace_s + 3) for relay in self._relays))
             await self._engine.stop(grace_s + 3)
-            await self._state.stop(grace_s + 3)
+            if self._state is not None:
+                await self._state.stop(grace_s + 3)
         for number in (*ENDING_SIGNALS, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
 
     @property
     def _children(self) -> list[Child]:
-        return [*self._relays, self._engine, self._state]
+        return [*self._relays, self._engine, *([self._state] if self._state is not None else [])]
 
     async def _watch_terminal(self) -> None:
         """A terminal that goes without a SIGHUP (its shell ended, and left us running) is no reason to end at a later
@@ -275,7 +278,8 @@ class Supervisor:
             pid = self._engine.pid
             if replaced := [one.path for one in opened if one.since(pid)]:
                 log.error("%s was replaced while the engine had it open; starting the engine again", replaced[0])
-                self._state.restart()
+                if self._state is not None:
+                    self._state.restart()
                 self._engine.restart()
             await asyncio.sleep(PROBE_EVERY_S)
             pid, answered = self._engine.pid, await answers(self._engine_socket)
@@ -286,7 +290,7 @@ class Supervisor:
     async def _watch_state(self) -> None:
         """End a state's process that hangs: whatever the engine writes waits for it."""
         silence = Silence()
-        while True:
+        while self._state is not None:
             await asyncio.sleep(PROBE_EVERY_S)
             answered = await state_answers(self._state_socket)
             if silence.is_too_long(self._state.pid, answered=answered):

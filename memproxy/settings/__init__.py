@@ -565,9 +565,9 @@ class StoreSettings(Section):
 class StateSettings(Section):
     """Where the journal, sessions and slots live."""
 
-    backend: Literal["sqlite", "redis"] = Field("sqlite", description="`sqlite`: embedded.")
+    backend: Literal["sqlite", "postgres"] = Field("sqlite", description="`sqlite`: embedded; `postgres`: a server.")
     path: FilePath | None = Field(None, description="File of the embedded state; default `<home>/state.db`.")
-    url: str | None = Field(None, description="Address of a Redis server.")
+    url: str | None = Field(None, description="Address of the server: `postgresql://user:password@host/name`.")
     commit_timeout_ms: Positive = Field(2000, description="Longest an answer's end waits for the journal.")
     sync: Literal["normal", "full"] = Field("normal", description="`full`: survives a power cut, costs an fsync.")
 

@@ -316,6 +316,7 @@ def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     yield from _wrong_keys(settings)
     yield from _wrong_store(store)
+    yield from _wrong_state(settings)
     if dedup.related_above > dedup.update_above:
         yield (
             "dedup.related_above",
@@ -340,6 +341,14 @@ def _wrong_store(store: StoreSettings) -> Iterator[tuple[str, str]]:
         yield "store.url", "must be postgresql://user:password@host/database, because store.backend is postgres"
     if store.backend == "postgres" and store.api_key:
         yield "store.api_key", "is for a Qdrant server; PostgreSQL's password is a part of store.url"
+
+
+def _wrong_state(settings: Settings) -> Iterator[tuple[str, str]]:
+    state = settings.state
+    if state.backend == "sqlite" and state.url:
+        yield "state.url", "is for a server; set state.backend: postgres, or remove it"
+    if state.backend == "postgres" and urlsplit(state.url or "").scheme not in {"postgresql", "postgres"}:
+        yield "state.url", "must be postgresql://user:password@host/database, because state.backend is postgres"
 
 
 def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:

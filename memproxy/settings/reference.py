@@ -107,8 +107,6 @@ class Unbuilt:
 
 
 UNBUILT = (
-    Unbuilt("state.backend"),
-    Unbuilt("state.url"),
     Unbuilt("working"),
     Unbuilt("telemetry.log_content"),
 )

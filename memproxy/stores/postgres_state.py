@@ -57,6 +57,11 @@ class PostgresState(PostgresSessions, PostgresReceipts, PostgresPalace, Postgres
         self._spill = Spill(spill, durable=sync == "full")
         self._taking_up = TakingUp(spill, self._append_left, self._tasks)
 
+    @property
+    def where(self) -> str:
+        """Where it is, in words."""
+        return self._database.place
+
     async def open(self) -> None:
         if self._spares:
             await self._spill.make()

@@ -376,12 +376,15 @@ def failed(place: str, error: Exception) -> StateUnavailable:
 
 def check_url(url: str) -> None:
     """See that it is a connection string. Raises `ConfigError`; the message does not show it."""
+    wrong = ConfigError(
+        "state.url: is no connection string of PostgreSQL; it looks like postgresql://user:password@host:5432/name."
+    )
     try:
-        psycopg.conninfo.conninfo_to_dict(url)
+        ports = str(psycopg.conninfo.conninfo_to_dict(url).get("port") or "5432")
     except psycopg.ProgrammingError as error:
-        raise ConfigError(
-            "state.url: is no connection string of PostgreSQL; it looks like postgresql://user:password@host:5432/name."
-        ) from error
+        raise wrong from error
+    if not all(port.isdecimal() for port in ports.split(",") if port):
+        raise wrong
 
 
 def _shown(url: str) -> str:

@@ -253,6 +253,13 @@ class PostgresJournal(PostgresPart):
             due = self._database.shared(due)
             await _put_back(db, number, error, due, counted=counted, mine=self._replicas.name)
 
+    async def make_due(self, numbers: Sequence[int], now: datetime) -> None:
+        async with self._database.connected() as db:
+            await db.execute(
+                "UPDATE journal SET due = %s WHERE number = ANY(%s) AND state = 'waiting'",
+                [self._database.shared(now), list(numbers)],
+            )
+
     async def park(self, number: int, *, error: str) -> None:
         owner = await self._owner_of(number)
         if owner is None:
@@ -388,7 +395,7 @@ async def _put_back(db: Db, number: int, error: str, due: datetime, *, counted: 
     """Wait until ``due``; with ``mine``, unless somebody else runs it."""
     await db.execute(
         "UPDATE journal SET state = 'waiting', claimant = NULL, due = %(due)s, error = %(error)s, "
-        f"attempts = attempts + %(counted)s WHERE number = %(number)s AND state != 'parked' AND {_unless(mine)}",
+        f"attempts = attempts + %(counted)s WHERE number = %(number)s AND state = 'running' AND {_unless(mine)}",
         {"due": due, "error": error, "counted": int(counted), "number": number, "mine": mine},
     )
 

@@ -133,14 +133,16 @@ class Replicas:
                 await self.tell(db, ROWS)
 
     async def _listen(self) -> None:
-        pause = AGAIN_S[0]
+        pause, is_told = AGAIN_S[0], False
         while True:
             try:
                 async with self._database.alone() as db:
-                    pause = AGAIN_S[0]
+                    pause, is_told = AGAIN_S[0], False
                     await self._hear(db)
             except StateUnavailable as error:
-                log.warning("does not hear of other replicas' changes: %s", error.message)
+                if not is_told:
+                    log.warning("does not hear of other replicas' changes for now: %s", error.message)
+                is_told = True
             self.changed()  # what was changed meanwhile was not told
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
             pause = min(2 * pause, AGAIN_S[1])

@@ -60,6 +60,11 @@ class SqliteState(SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, S
         self._spill = Spill(path, durable=sync == "full")
         self._taking_up = TakingUp(path, self._append_left, self._tasks)
 
+    @property
+    def where(self) -> str:
+        """Where it is, in words."""
+        return str(self._file.path)
+
     async def open(self) -> None:
         if self._spares:
             await self._spill.make()

@@ -26,7 +26,7 @@ from memproxy.retention.pruning import Policies
 from memproxy.settings import ModelSettings, RecallSettings, Settings
 from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
-from memproxy.wiring.state import keys_of, make_apart_state, make_state
+from memproxy.wiring.state import keys_of, make_apart_state, make_state, wake_on_rows
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres import PostgresStore
@@ -188,6 +188,7 @@ def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Pat
         clock=clock,
         judge=judge,
     )
+    wake_on_rows(state, worker.wake_index)
     models = [*roles.models, model, *([judge] if judge is not None else [])]
     return Engine(
         Parts(

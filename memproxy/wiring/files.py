@@ -44,26 +44,34 @@ def memory_for(settings: Settings) -> MemoryFor:
 
 
 _CLIENTS = {"qdrant": "qdrant_client", "postgres": "psycopg"}
-"""The package, of the extra of the same name, that a store on a server needs."""
+"""The package, of the extra of the same name, that a store or a state on a server needs."""
 
 
 def check_files(settings: Settings) -> None:
     """Read the files that the settings name (the upstream's certificates, keys that tokens are signed with), and look
-    up the length of the model's vectors, and whether the store's client is installed. Who cannot would end when it
-    starts, and be started again for ever.
+    up the length of the model's vectors, and whether the clients of store and state are installed. Who cannot would
+    end when it starts, and be started again for ever.
 
     Raises:
         ConfigError: one of them cannot be used; the message names its key in the settings.
     """
-    backend = settings.store.backend
-    if (client := _CLIENTS.get(backend)) is not None and importlib.util.find_spec(client) is None:
-        raise ConfigError(
-            f'store.backend: the client of {backend} is not installed; run: pip install "PATH[{backend}]" (PATH: the '
-            "wheel or folder that memproxy came from), or set store.backend: edge"
-        )
+    _check_client("store", settings.store.backend, embedded="edge")
+    _check_client("state", settings.state.backend, embedded="sqlite")
+    if settings.state.backend == "postgres":
+        from memproxy.stores.postgres_state_database import check_url  # noqa: PLC0415 - an extra
+
+        check_url(settings.state.url or "")
     tls_context(settings.upstream.ca_file)
     make_authenticator(settings.auth, settings.server, b"", _nobody)
     dimension_of(settings.embedding)
+
+
+def _check_client(section: str, backend: str, *, embedded: str) -> None:
+    if (client := _CLIENTS.get(backend)) is not None and importlib.util.find_spec(client) is None:
+        raise ConfigError(
+            f'{section}.backend: the client of {backend} is not installed; run: pip install "PATH[{backend}]" (PATH: '
+            f"the wheel or folder that memproxy came from), or set {section}.backend: {embedded}"
+        )
 
 
 async def count_signing_keys(settings: JwtSettings) -> int:

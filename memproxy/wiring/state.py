@@ -1,7 +1,7 @@
 """The state store of each process."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +26,12 @@ __all__ = [
     "make_apart_state",
     "make_state",
     "newer_form",
+    "sqlite_state",
+    "wake_on_rows",
 ]
 
 if TYPE_CHECKING:
+    from memproxy.stores.postgres_state import PostgresState
     from memproxy.stores.sealed_state import SealedState
     from memproxy.stores.sealing import MasterKeys
 
@@ -47,12 +50,43 @@ def make_state(
     *,
     checkpoint_pages: int = CHECKPOINT_PAGES,
     spares: bool = False,
-) -> SqliteState:
+) -> "SqliteState | PostgresState":
     """The state store of these settings; the rest is `SqliteState`'s.
 
     Raises:
-        ConfigError: it is to be encrypted, and there is no master key.
+        ConfigError: it is to be encrypted, and there is no master key; or its address is none.
     """
+    if settings.state.backend == "postgres":
+        return _postgres_state(settings, home, spares=spares)
+    return sqlite_state(settings, home, checkpoint_pages=checkpoint_pages, spares=spares)
+
+
+def _postgres_state(settings: Settings, home: Path, *, spares: bool) -> "PostgresState":
+    """Beside the file that an embedded state would be, turns wait that the server does not take."""
+    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - an extra, and time that SQLite saves
+
+    spill, state = state_path(settings.state, home), settings.state
+    return PostgresState(state.url or "", spill, sync=state.sync, spares=spares)
+
+
+def wake_on_rows(state: StateStore, told: Callable[[], None]) -> None:
+    """Have ``told`` called when another replica has written rows; beside an embedded state there is none."""
+    if isinstance(state, SqliteState):
+        return
+    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - as above
+
+    if isinstance(state, PostgresState):
+        state.on_rows(told)
+
+
+def sqlite_state(
+    settings: Settings,
+    home: Path,
+    *,
+    checkpoint_pages: int = CHECKPOINT_PAGES,
+    spares: bool = False,
+) -> SqliteState:
+    """The embedded state store of these settings. Raises as `make_state`."""
     path = state_path(settings.state, home)
     if settings.privacy.encrypt:
         return sealed_state(settings, path, checkpoint_pages=checkpoint_pages, spares=spares)
@@ -60,11 +94,13 @@ def make_state(
 
 
 def make_apart_state(settings: Settings, home: Path, socket: Path) -> StateStore:
-    """The state for a process that computes: the one that listens on this socket writes for it.
+    """The state for a process that computes: the one that listens on this socket writes for it. A server needs none.
 
     Raises:
         ConfigError: as `make_state`.
     """
+    if settings.state.backend == "postgres":
+        return _postgres_state(settings, home, spares=False)
     path, sync = state_path(settings.state, home), settings.state.sync
     state: WritesApart = ApartState(path, sync=sync, reads_only=True)
     if settings.privacy.encrypt:

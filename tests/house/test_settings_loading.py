@@ -201,6 +201,8 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
         ("store: {url: 'http://x'}", "store.url: is for a server; set store.backend: qdrant"),
         ("store: {backend: qdrant, url: x}", "store.url: must be the address of the Qdrant server"),
         ("store: {backend: postgres, url: 'http://x'}", "store.url: must be postgresql://user:password@host/database"),
+        ("state: {backend: postgres}", "state.url: must be postgresql://user:password@host/database"),
+        ("state: {url: 'postgresql://x/y'}", "state.url: is for a server; set state.backend: postgres"),
         (
             "store: {backend: postgres, url: 'postgresql://x/y', api_key: z}",
             "store.api_key: is for a Qdrant server",
@@ -328,7 +330,7 @@ SECRET = "sk-do-not-print-me"
         f"auth: {{keys: [{SECRET}]}}",
         f"auth: {{keys: {SECRET}}}",
         f"upstream: {{base_url: 'ftp://user:{SECRET}@host'}}",
-        f"state: {{backend: redis, url: 'redis://:{SECRET}@host'}}",
+        f"state: {{backend: postgres, url: 'mysql://user:{SECRET}@host'}}",
         f"upstream:\n  api_key: {SECRET}\n  api_key: {SECRET}",
         f"upstream: {{api_key: '{SECRET}",
         f"store: {{api_key: {SECRET}}}",
@@ -342,7 +344,6 @@ def test_a_secret_is_never_shown(files: Files, text: str) -> None:
 
 
 OTHER_VALUES = {
-    "state.backend": "redis",
     "working.default_ttl_s": 1,
     "telemetry.log_content": True,
 }
