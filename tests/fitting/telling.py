@@ -1,10 +1,10 @@
 """Fits the weights of `core.telling` on labelled parts of messages and writes them where the package has them.
 
-    cd tests/evals/speech
-    python -m tests.fitting.telling train.tsv instructions.tsv --held test_held.tsv [--asks FILE] [--write]
+    python -m tests.fitting.telling --shared ../shared [--write]
 
-A line is ``label<TAB>language<TAB>text``. ``--asks`` names a file of JSON lines whose ``text`` only asks (questions and
-requests of other sets), each of which counts a fifth of a labelled part. Both are one class but for what ``tells``.
+The labelled parts are those of ``tests/evals/speech``, a line being ``label<TAB>language<TAB>text``. Beside them stand
+the lines of the gate's development data that only ask, each of which counts a fifth of a labelled part. Both are one
+class but for what ``tells``.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import telling
+from memproxy.evals.gate import load
 
 Array = NDArray[np.float64]
 
@@ -26,7 +27,10 @@ SIZE = 1 << 13
 RIDGE = 3e-5
 STEPS = 400
 OF_OTHERS = 0.2
-"""What a line of ``--asks`` counts."""
+"""What a line of the gate's data counts."""
+
+ASKING = frozenset({"general-fact", "tool", "greeting", "personal-memory", "small-talk-about-bot"})
+"""Kinds of such lines that tell nothing."""
 
 TELLS = 0.45
 """The share of parts that tell, in chats: labelled sets have as many of each as their author wrote."""
@@ -106,13 +110,13 @@ def figures(labels: Sequence[float], odds: Sequence[float]) -> dict[str, float]:
 def main() -> None:
     """Fit, print the figures of the held parts, and write the weights if asked to."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("train", type=Path, nargs="+")
-    arguments.add_argument("--held", type=Path)
-    arguments.add_argument("--asks", type=Path)
+    arguments.add_argument("--shared", type=Path, default=Path("../shared"))
+    arguments.add_argument("--speech", type=Path, default=Path("tests/evals/speech"))
     arguments.add_argument("--write", action="store_true")
     given = arguments.parse_args()
-    labels, texts = (list(chain(*parts)) for parts in zip(*map(read, given.train), strict=True))
-    others = [json.loads(line)["text"] for line in given.asks.read_text("utf-8").splitlines()] if given.asks else []
+    parts = (read(given.speech / name) for name in ("train.tsv", "instructions.tsv"))
+    labels, texts = (list(chain(*part)) for part in zip(*parts, strict=True))
+    others = [one.text for one in load(given.shared / "eval" / "gate_dev.jsonl") if one.kind in ASKING]
     weights = [1.0] * len(labels) + [OF_OTHERS] * len(others)
     packed, scale = rounded(fit(Parts([*labels, *[0.0] * len(others)], [*texts, *others], weights)))
     if given.write:
@@ -120,9 +124,8 @@ def main() -> None:
         encoded = base64.b64encode(packed).decode()
         target.write_text(json.dumps({"scale": round(scale, 6), "weights": encoded}) + "\n", "utf-8")
         telling.shipped.cache_clear()
-    if given.held:
-        held, said = read(given.held)
-        print(figures(held, [telling.telling(text) for text in said]))
+    held, said = read(given.speech / "test_held.tsv")
+    print(figures(held, [telling.telling(text) for text in said]))
 
 
 if __name__ == "__main__":
