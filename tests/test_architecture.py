@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -366,6 +367,12 @@ def test_packages_whose_inner_parts_are_overridden_have_an_upper_bound() -> None
 def test_what_is_declared_is_used() -> None:
     unused = {each for each in shipped() if import_name(each) not in third_party()}
     assert unused <= set(NOT_IMPORTED_BUT_USED), unused
+
+
+def test_what_is_shipped_is_small() -> None:
+    """A wheel is these files, compressed: under 2 MB."""
+    shipped_bytes = [path.read_bytes() for path in shipped_files() if path.is_relative_to(PACKAGE)]
+    assert sum(len(zlib.compress(each)) for each in shipped_bytes) < 2_000_000
 
 
 def test_what_is_declared_is_locked() -> None:

@@ -126,7 +126,7 @@ def gate(
     cache: Cache = DEFAULT_CACHE,
 ) -> None:
     """The gate: how often messages of each kind are searched for."""
-    from memproxy.evals.gate import measure_gate  # noqa: PLC0415 - other commands start faster without these
+    from memproxy.evals.gate_verdicts import measure_gate  # noqa: PLC0415 - other commands start faster without these
     from memproxy.evals.retrieval import Options  # noqa: PLC0415
 
     options = Options(recipes=[recipe], lexical=lexical, model_path=model_path, cache=cache)

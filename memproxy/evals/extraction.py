@@ -26,10 +26,10 @@ from memproxy.errors import ConfigError, ModelError
 from memproxy.evals import dialogues as data
 from memproxy.evals.dataset import Session
 from memproxy.evals.dialogues import NOTHING, Change, Dialogue, Judged, Run, Verdict, judge
-from memproxy.evals.memory import EvaluationMemory, settings_for, throwaway_memory
 from memproxy.evals.output import make_console, make_table, progress, write_json
 from memproxy.evals.scoring import Sample, figure
-from memproxy.evals.vectors import opened_embedder
+from memproxy.evals.throwaway import EvaluationMemory, settings_for, throwaway_memory
+from memproxy.evals.vector_cache import opened_embedder
 from memproxy.ports import ChatModel, Embedder
 from memproxy.settings import Settings
 from memproxy.settings.loading import load_settings

@@ -20,7 +20,8 @@ from memproxy.core.protocol import UpstreamAccess
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.evals.dataset import Session
-from memproxy.evals.memory import (
+from memproxy.evals.output import Step, make_console, make_table, progress, write_json
+from memproxy.evals.throwaway import (
     EvaluationMemory,
     Given,
     Learning,
@@ -28,8 +29,7 @@ from memproxy.evals.memory import (
     settings_for,
     throwaway_memory,
 )
-from memproxy.evals.output import Step, make_console, make_table, progress, write_json
-from memproxy.evals.vectors import opened_embedder
+from memproxy.evals.vector_cache import opened_embedder
 from memproxy.learn.extract import EXTRACT_MARK
 from memproxy.ports import Credential, Embedder, ModelReply
 from memproxy.settings import Settings

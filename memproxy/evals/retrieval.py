@@ -26,10 +26,10 @@ from memproxy.errors import ConfigError, RequestError
 from memproxy.evals import locomo, longmemeval, scoring
 from memproxy.evals.answers import Answering, Reading, answer_all, reading, show_answers
 from memproxy.evals.dataset import Dataset, Question, Session
-from memproxy.evals.memory import settings_for, throwaway_memory
 from memproxy.evals.output import make_console, make_table, progress, write_json
 from memproxy.evals.scoring import DEPTH, Found, Outcome, Sample
-from memproxy.evals.vectors import CachedEmbedder, VectorCache, local_model, until_ready
+from memproxy.evals.throwaway import settings_for, throwaway_memory
+from memproxy.evals.vector_cache import CachedEmbedder, VectorCache, local_model, until_ready
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import Embedder

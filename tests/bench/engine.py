@@ -32,9 +32,9 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.core.vectors import pack
-from memproxy.evals.memory import temporary_folder
 from memproxy.evals.output import progress
-from memproxy.evals.vectors import until_ready
+from memproxy.evals.throwaway import temporary_folder
+from memproxy.evals.vector_cache import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embedding import Floats, NoEmbedder
 from memproxy.models.lexical import Bm25Encoder

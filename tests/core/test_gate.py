@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memproxy.core.gate import MAX_TOOLS, OfferedTool, Verdict, is_vague, judge
 from memproxy.core.housekeeping import is_housekeeping
-from memproxy.evals.gate import evaluate, load
+from memproxy.evals.gate_verdicts import evaluate, load
 from tests.support.shared import EVAL, needs_data
 
 SKIP = frozenset({"greeting", "smalltalk", "tool", "fact"})

@@ -28,7 +28,9 @@ from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.evals.cli import DEFAULT_CACHE
 from memproxy.evals.dataset import Session
-from memproxy.evals.memory import (
+from memproxy.evals.output import make_console, make_table, progress, write_json
+from memproxy.evals.scoring import Sample
+from memproxy.evals.throwaway import (
     EvaluationMemory,
     Given,
     Learning,
@@ -38,9 +40,7 @@ from memproxy.evals.memory import (
     settings_for,
     throwaway_memory,
 )
-from memproxy.evals.output import make_console, make_table, progress, write_json
-from memproxy.evals.scoring import Sample
-from memproxy.evals.vectors import opened_embedder
+from memproxy.evals.vector_cache import opened_embedder
 from memproxy.settings import Settings
 from memproxy.settings.loading import load_settings
 from memproxy.settings.yaml_file import parse_long

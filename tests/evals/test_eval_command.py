@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from memproxy.commands import app
 from memproxy.errors import ConfigError, RequestError
-from memproxy.evals import gate
+from memproxy.evals import gate_verdicts as gate
 from memproxy.evals.dataset import Question
 from memproxy.evals.retrieval import RemoteMemory
 from tests.evals.test_locomo import SAMPLE

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from memproxy.errors import ConfigError
-from memproxy.evals.memory import Given, Line, Probe, ended_at
+from memproxy.evals.throwaway import Given, Line, Probe, ended_at
 from tests.evals import everyday_chats as data
 from tests.evals.everyday_chats import NO_ANSWER, Outcome, figures, told
 

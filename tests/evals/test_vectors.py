@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.errors import ConfigError
-from memproxy.evals.vectors import CachedEmbedder, VectorCache, until_ready
+from memproxy.evals.vector_cache import CachedEmbedder, VectorCache, until_ready
 from memproxy.models.embedding import NoEmbedder, WithoutTokens
 from memproxy.ports import Passage
 

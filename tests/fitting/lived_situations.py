@@ -10,7 +10,7 @@ from memproxy.core.telling import only_asks
 from memproxy.evals import lived
 from memproxy.evals.dataset import Session
 from memproxy.evals.lived import Life
-from memproxy.evals.memory import Probe
+from memproxy.evals.throwaway import Probe
 from memproxy.recall.recipes import Recipe
 from tests.evals import everyday_chats
 from tests.evals.everyday_chats import Chats

@@ -19,7 +19,7 @@ from rich.console import Console
 
 import memproxy
 from memproxy.core.message_kinds import KINDS, Weights, features, kind_of, plain, speaks_of_self, words_of
-from memproxy.evals.gate import load
+from memproxy.evals.gate_verdicts import load
 
 Array = NDArray[Any]
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import telling
-from memproxy.evals.gate import load
+from memproxy.evals.gate_verdicts import load
 
 Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from memproxy.evals.vectors import until_ready
+from memproxy.evals.vector_cache import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings

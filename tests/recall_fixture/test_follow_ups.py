@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from memproxy.evals.vectors import until_ready
+from memproxy.evals.vector_cache import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.settings import EmbeddingSettings
 from tests.recall.making import Bench, asking, bench, fact

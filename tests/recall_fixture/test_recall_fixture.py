@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 from rich.console import Console
 
-from memproxy.evals.memory import settings_for, throwaway_memory
 from memproxy.evals.retrieval import run
 from memproxy.evals.scoring import Outcome, Sample
-from memproxy.evals.vectors import until_ready
+from memproxy.evals.throwaway import settings_for, throwaway_memory
+from memproxy.evals.vector_cache import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import Embedder

@@ -20,7 +20,7 @@ from memproxy.core.turn import text_digest
 from memproxy.errors import StoreUnavailable
 from memproxy.evals.dataset import Question, Session
 from memproxy.evals.scoring import DEPTH, Found
-from memproxy.evals.vectors import CachedEmbedder
+from memproxy.evals.vector_cache import CachedEmbedder
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel

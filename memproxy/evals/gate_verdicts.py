@@ -23,11 +23,11 @@ from memproxy.core.message_kinds import fitted
 from memproxy.errors import ConfigError
 from memproxy.evals import lived, locomo
 from memproxy.evals.dataset import Question
-from memproxy.evals.memory import Probe, settings_for, throwaway_memory
 from memproxy.evals.output import make_console, make_table, progress, write_json
 from memproxy.evals.retrieval import Options, ingest, opened_subject
 from memproxy.evals.scoring import percentiles
-from memproxy.evals.vectors import opened_embedder
+from memproxy.evals.throwaway import Probe, settings_for, throwaway_memory
+from memproxy.evals.vector_cache import opened_embedder
 from memproxy.settings import GateCategory, GateSettings, Settings
 from memproxy.settings.loading import load_settings
 
