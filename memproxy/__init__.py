@@ -16,21 +16,21 @@ Where each step lives:
     learn/     triggers, worker, extraction (by a model, or by rules/ without one), reconciliation, apply; reindex
     api/       the memory API, the palace, receipts, the OpenAPI description
     auth/      whose memory it is: the key passed through, proxy keys, tokens of an identity provider
-    stores/    Qdrant Edge, a Qdrant server, SQLite
+    stores/    Qdrant Edge, a Qdrant server, PostgreSQL, SQLite
     models/    chat models, embedders
     wire/      chat completions and responses, server-sent events, compressed bodies, splicing
     core/      pure values and functions
     settings/  the schema of the configuration, and how it is loaded
     ports/     the seams between all of these; wiring/ chooses what stands behind them
     serve/     the supervisor, which starts relay and engine, restarts them, and writes down the order of shutdown
-    commands/  the command line, one file a command
+    commands/  the command line, each command beside its work; demo/, importers/
     evals/     retrieval, the gate, answers and extraction, measured
 """
 
 import os
 
 # Before NumPy is imported: the products of a recall are so small that a second thread mostly waits for the first, and
-# keeps a processor busy with it, which others need (docs/decisions/0018). Whoever sets it himself is not overruled.
+# keeps a processor busy with it, which others need (docs/decisions/0018). An explicit setting wins.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 __version__ = "0.1.0"

@@ -43,13 +43,13 @@ def setup(level: str, form: str, process: str, stream: TextIO | None = None) -> 
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     ours, others = logging.getLogger("memproxy"), logging.getLogger()
     ours.setLevel(others.level)
-    # what libraries say below a warning is for whoever works on them, and may hold what clients wrote
+    # libraries' lines below a warning may hold what clients wrote
     others.setLevel(max(logging.WARNING, others.level))
 
 
 class Seldom:
-    """Says when something that may happen a thousand times a second is to be told: when it comes first, and then once
-    in ``every_s`` seconds, with how often it came meanwhile.
+    """Limits a log line for something that may happen a thousand times a second: the first time, and then once in
+    ``every_s`` seconds with how often it happened since.
     """
 
     def __init__(self, every_s: float = 60.0, now: Callable[[], float] = time.monotonic) -> None:
@@ -59,9 +59,7 @@ class Seldom:
         self._untold: dict[str, int] = {}
 
     def due(self, cause: str) -> int:
-        """It happened, for this cause (a word of ours). How often since it was told last, if it is to be told now; else
-        0.
-        """
+        """Note that it happened for this cause. How often since the last line, if one is due now; else 0."""
         count, now = self._untold.get(cause, 0) + 1, self._now()
         if cause in self._told and now - self._told[cause] < self._every_s:
             self._untold[cause] = count

@@ -270,8 +270,8 @@ def metrics() -> Metrics:
 
 
 class _AllProcesses(Collector):
-    """What the processes counted, and the names of what none has counted yet: whoever writes a dashboard or an alert
-    finds every metric from the start.
+    """The metrics of all processes, and the names of those without a sample yet: dashboards and alerts find every
+    metric from the start.
     """
 
     def collect(self) -> Iterator[prometheus.Metric]:

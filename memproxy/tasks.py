@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class TaskOwner:
-    """Owns background tasks. Whoever starts one holds an owner and closes it: nothing outlives its owner."""
+    """Owns background tasks: whatever starts one closes its owner, and nothing outlives that."""
 
     def __init__(self, name: str) -> None:
         self._name = name

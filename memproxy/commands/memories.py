@@ -1,6 +1,6 @@
-"""What is remembered of a user, for whoever runs the installation: ``memproxy memories list|search|show|forget``.
+"""``memproxy memories``: what is remembered of a user, for the operator of the installation.
 
-Who may is who can: like ``export`` these commands go through the running server's private socket or open the store's
+No key is asked for: like ``export`` these commands go through the running server's private socket or open the store's
 files, which only the account that memproxy runs under can do. ``admin`` keys, which reach over the network, still show
 nobody's text. The audit log says what was looked at from here (`api.audit`).
 """

@@ -75,8 +75,8 @@ Whole = Annotated[
         hidden=True,
     ),
 ]
-"""Every command takes a tenant. Where it changes nothing the help is silent of it, and `told_of_all` says so to whoever
-names one.
+"""Every command takes a tenant. Where it has no effect the help does not list it, and `told_of_all` says so when one is
+named.
 """
 Config = Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).", metavar="FILE")]
 Unread = Annotated[

@@ -41,7 +41,7 @@ EXPORT_LIMIT = 200
 PIECE_BYTES = 16 * 1024 * 1024
 PIECE_LINES = 8_000
 OBJECTS = 50_000
-"""More of them than went, since the last look for garbage: then it is looked for again."""
+"""New objects after which Python collects garbage during an import."""
 
 MOST_SHOWN = 20
 """Wrong lines that are shown one by one."""
@@ -196,8 +196,8 @@ async def import_file(
 
 @contextmanager
 def _settled() -> Iterator[None]:
-    """Within it, what was made so far is not looked through for garbage, and what is made seldom: each memory is many
-    objects that go by themselves, and looking them through took about a tenth of an import.
+    """Collect garbage less often within it: a memory is many objects that go by themselves, and looking through them
+    took about a tenth of an import.
     """
     usual = gc.get_threshold()
     gc.freeze()

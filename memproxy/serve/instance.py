@@ -23,7 +23,7 @@ MOST_SAID = 4096
 """Bytes of a lock file that are read."""
 
 LONGEST_BASE = 55
-"""Bytes: with what is added to it, the engine's socket stays below the 104 to 108 that systems allow."""
+"""Bytes of the folder that runtime folders are made in, so that a socket's path stays below the system's 104 to 108."""
 
 
 class AlreadyServed(ConfigError):
@@ -33,7 +33,7 @@ class AlreadyServed(ConfigError):
 
 
 class InstanceLock:
-    """One ``serve`` per store: a file lock that holds the pid, the address and the runtime folder of whoever has it.
+    """One ``serve`` per store: a file lock. The file holds the pid, the address and the runtime folder of its holder.
 
     Taking it removes the runtime folder of a holder that was killed.
     """
@@ -76,12 +76,12 @@ class InstanceLock:
         self._write()
 
     def announce(self, address: str) -> None:
-        """Say where the holder listens, for those who come second."""
+        """Write the holder's address into the lock file, for the message to a second ``serve``."""
         self._address = address
         self._write()
 
     def lead_to(self, folder: Path | None) -> None:
-        """Say which is the holder's runtime folder: its name cannot be guessed."""
+        """Write the holder's runtime folder into the lock file: its name cannot be guessed."""
         self.folder = folder
         self._write()
 
@@ -92,7 +92,7 @@ class InstanceLock:
             os.pwrite(self._file, os.fsencode(said), 0)
 
     def _read(self) -> tuple[str, Path | None]:
-        """Who has it, or had it, and the runtime folder; that counts only where file and folder are this user's own."""
+        """Who holds or held it, and the runtime folder; None where file or folder are not this user's own."""
         assert self._file is not None, "opened by `acquire`"  # noqa: S101 - a programming error, not an input
         holder, _, rest = os.pread(self._file, MOST_SAID, 0).partition(b"\n")
         folder = Path(os.fsdecode(rest.partition(b"\n")[0]))

@@ -57,9 +57,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LongWork:
-    """While it is entered, the supervisor knows that this process works, and may not answer for minutes: an embedded
-    store that is written anew holds Python's lock for as long as that takes. It is a file beside the engine's socket
-    with the process's id, so that what a killed one leaves there speaks for nobody.
+    """While entered, tells the supervisor that this process may not answer for minutes: an embedded store that is
+    rewritten holds Python's lock meanwhile. It is a file beside the engine's socket with the process's id, so that one
+    left by a killed process counts for nobody.
     """
 
     def __init__(self, engine_socket: str) -> None:
@@ -106,13 +106,13 @@ ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def hears_hangups() -> bool:
-    """Whether SIGHUP means something to us: not where whoever started us had it ignored (`nohup`)."""
+    """Whether SIGHUP is handled: not where it was ignored when we were started (`nohup`)."""
     return signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def has_terminal() -> bool:
-    """Whether this process has a terminal that controls it. One that was closed has taken itself away before its
-    SIGHUP comes, which tells that signal from one that was sent on purpose.
+    """Whether this process has a controlling terminal. A closed one is gone before its SIGHUP arrives, which tells that
+    signal from one that was sent on purpose.
     """
     try:
         os.close(os.open(os.ctermid(), os.O_RDWR | os.O_NOCTTY))

@@ -27,17 +27,17 @@ from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, Writing, make_state, s
 log = logging.getLogger("memproxy.serve.processes")  # it is run as `__main__`
 
 SWITCH_INTERVAL_S = 0.0005
-"""How long a thread that computes keeps Python's lock from one that comes back from SQLite or the embedded store. With
-Python's own 5 ms a relay's transaction of ten statements could stand open for 50 ms, and the other writers wait.
+"""How long a computing thread keeps Python's lock from one that returns from SQLite or the embedded store. With
+Python's own 5 ms a transaction of ten statements could stay open for 50 ms, and the other writers wait.
 """
 
 OBJECTS = 2_000
-"""New objects after which Python looks for garbage among them. With its own 700 every eighth recall has such a pause,
-and every hundredth a longer one.
+"""New objects after which Python collects garbage. With its own 700 every eighth recall pauses for it, and every
+hundredth for longer.
 """
 
 COMPILES_AFTER_S = 1.0
-"""Patterns that no request asked for yet are compiled so long after the start: what came first comes first."""
+"""How long after the start the patterns that no request needed yet are compiled; first requests go before."""
 
 
 async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
@@ -147,15 +147,15 @@ def _soon(loop: asyncio.AbstractEventLoop, take: Callable[[Settings], None], set
 
 
 async def _compile() -> None:
-    """Compile what patterns are left, one at a time between what else there is to do."""
+    """Compile the remaining patterns one at a time, between other work."""
     await asyncio.sleep(COMPILES_AFTER_S)
     for _ in compiling():
         await asyncio.sleep(0)
 
 
 async def _settle(opened: Coroutine[Any, Any, None]) -> None:
-    """Once all is open: what was imported stays, and Python need not look it through for garbage again and again. Each
-    time that takes longer than a recall may. Then the rest is compiled.
+    """Once all is open, take what was imported out of garbage collection: a full collection takes longer than a recall
+    may. Then compile the remaining patterns.
     """
     await opened
     gc.collect()

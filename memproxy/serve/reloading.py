@@ -1,8 +1,8 @@
 """What a running server takes of a configuration that was changed (SIGHUP), and what waits for its next start.
 
-Reloaded is what says who may call and how much: keys and tokens, limits, hosts and origins, the log. What memory is
-kept in, how it is recalled and learned, and where requests go is read by one start for its whole life: parts of it are
-on disk, in pools and in what is under way, and half of a change would be worse than none.
+Reloaded are the settings of who may call and how much: keys and tokens, limits, hosts and origins, the log. Where
+memory is kept, how it is recalled and learned, and where requests go are read once at the start: parts of them are on
+disk, in pools and in requests under way, and half of a change would be worse than none.
 """
 
 from collections.abc import Iterator

@@ -24,20 +24,20 @@ CLIENT_KEEP_ALIVE_S = 75
 
 
 CUT_OFF_S = 1
-"""What uvicorn still gives open requests: they had their grace before it was told to stop."""
+"""How long uvicorn waits for open requests when it stops: they had their grace before."""
 
 
 LEAST_BYTES_PER_S = 1_000
-"""What a client must send of a body, on the average of ``server.body_timeout_s``."""
+"""Least rate at which a client must send a body, measured over ``server.body_timeout_s``."""
 
 MOST_BODY_S = 3_600.0
-"""After so long a body must be complete, however fast it comes."""
+"""Longest time for a whole body, however fast it comes."""
 
 MOST_WITHOUT_HEADERS = 4_096
-"""Connections that may owe a request's headers at once; of more, those that owe them longest are closed."""
+"""Most connections that may be sending headers at once; beyond it, those that take longest are closed."""
 
 MOST_HEADER_BYTES = 262_144
-"""Of a request's headers, about so many are taken in; few servers take a quarter of it."""
+"""About the most bytes of headers that a request may have; few servers take a quarter of it."""
 
 _OTHER_UPGRADES = re.compile(rb"\r\nupgrade:(?![^\r\n]*websocket)[^\r\n]*(?=\r\n)", re.IGNORECASE)
 """Offers to go on in another protocol (HTTP/2: Java's own client makes one with its first request). They may be
@@ -52,7 +52,7 @@ _TICK_S = 0.1
 _TICKS_OF_A_LOOK = 10
 _TICKS_OF_A_DAY = 864_000
 _TURNS_TO_CLOSE = 3
-"""Turns of the loop after which an idle connection that is closed knows it."""
+"""Turns of the event loop until a closed idle connection has noticed."""
 
 
 class Patience(NamedTuple):
@@ -84,8 +84,9 @@ class _UntilClosed(int):
 
 
 class WatchedProtocol(HttpToolsProtocol):
-    """A client's connection that knows since when its client owes it bytes: uvicorn itself would wait for ever. It also
-    keeps to HTTP where uvicorn does not: it bounds headers, sends no chunks to HTTP/1.0, takes trailers for no headers.
+    """A client's connection that knows how long its client has been sending a request: uvicorn itself would wait for
+    ever. It also keeps to HTTP where uvicorn does not: it bounds headers, sends no chunks to HTTP/1.0, and does not
+    take trailers for headers.
     """
 
     _owed_since: float | None = None
@@ -203,7 +204,7 @@ def _without_upgrades(data: bytes) -> bytes:
 
 
 def _longest_without_headers(connections: list[WatchedProtocol], most: int) -> list[WatchedProtocol]:
-    """Those beyond ``most`` whose clients have been sending headers, the longest first."""
+    """The connections beyond ``most`` that are sending headers, the slowest first."""
     since = {one: when for one in connections if (when := one.headers_owed_since) is not None}
     return sorted(since, key=since.__getitem__)[: max(0, len(since) - most)]
 

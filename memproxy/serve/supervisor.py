@@ -56,16 +56,16 @@ from memproxy.wiring.files import check_files, memory_for
 log = logging.getLogger(__name__)
 
 BIND_PATIENCE_S = 2.0
-"""A predecessor that was killed may need a moment to give its port back."""
+"""The port of a process that was just killed may stay taken for a moment."""
 
 FIRST_RESTART_S = 0.1
 LAST_RESTART_S = 5.0
 LONG_LIFE_S = 30.0
-"""A process that lived this long starts again at once; one that keeps dying waits up to `LAST_RESTART_S`."""
+"""A process that lived longer than this starts again at once; one that keeps dying, after up to `LAST_RESTART_S`."""
 
 
 def bind(host: str, port: int, *, patience_s: float = BIND_PATIENCE_S) -> socket.socket:
-    """The listening socket, shared by all relays; it is tried again for so long.
+    """The listening socket, shared by all relays; binding is tried again for ``patience_s``.
 
     Raises:
         ConfigError: the address is taken or not ours; the message says what to do.
@@ -108,7 +108,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class Child:
-    """One process of ours, started again when it ends on its own; with it ends the one that ``rests`` on it."""
+    """One process of ours, started again when it ends on its own; ``rests``, which needs it, is then ended, too."""
 
     def __init__(self, name: str, launch: Launch, environment: dict[str, str], *, rests: "Child | None" = None) -> None:
         self._rests = rests
@@ -185,7 +185,7 @@ class Child:
             await process.wait()
 
     def leave(self) -> None:
-        """It will be stopped soon: if it ends before, by a signal that all of us got, it is not started again."""
+        """Do not start it again when it ends: it will be stopped soon, and may have got the same signal."""
         self._leaving = True
 
     def restart(self) -> None:
@@ -264,8 +264,8 @@ class Supervisor:
         return [*self._relays, self._engine, *([self._state] if self._state is not None else [])]
 
     async def _watch_terminal(self) -> None:
-        """A terminal that goes without a SIGHUP (its shell ended, and left us running) is no reason to end at a later
-        one.
+        """Note a terminal that went away without a SIGHUP (its shell ended and left us running): a later SIGHUP then
+        asks for a reload and not for an end.
         """
         while True:
             await asyncio.sleep(PROBE_EVERY_S)
@@ -298,7 +298,7 @@ class Supervisor:
                 self._state.restart()
 
     def _asked(self, number: int) -> None:
-        """Stop in good order; at once when asked again, but not by SIGHUP: a terminal that closes sends it twice."""
+        """Stop in order; at once when asked a second time, except by SIGHUP: a terminal that closes sends it twice."""
         insists = self._stop.is_set() and number != signal.SIGHUP
         self.in_order = self.in_order and not insists
         for child in self._children:
@@ -339,7 +339,7 @@ def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settin
         ConfigError: the port or the store is taken, a folder cannot be written, or a file that the settings name cannot
             be used.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # one that comes before `run` hears it waits for that
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # until `run` can handle it
     home = home_dir(environ)
     key = secret(environ, home)
     if settings.privacy.encrypt:

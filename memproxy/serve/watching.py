@@ -1,4 +1,4 @@
-"""What the supervisor watches its processes by: whether they answer, and whether the state is still the file there."""
+"""How the supervisor sees that a process hangs, or that a file which it has open was replaced."""
 
 import asyncio
 from pathlib import Path
@@ -8,16 +8,15 @@ from memproxy.core.protocol import READY_PATH, STATE_PROBE
 PROBE_EVERY_S = 5.0
 PROBE_TIMEOUT_S = 4.0
 HUNG_AFTER_S = 30.0
-"""A process that is silent for this long is ended: longer than anything it does on purpose while it serves."""
+"""A process that is silent for this long is ended: nothing that it does while it serves takes longer."""
 
 LONGEST_WORK_S = 1800.0
-"""How long an engine may be silent that has said so before: deleted text leaves an embedded store of millions of
-memories in minutes. To end it there would begin the same work again, without end.
+"""How long an engine that announced long work may be silent. Removing deleted text from a store of millions of memories
+takes minutes; ending the engine there would only begin the same work again.
 """
 
 LONGEST_START_S = 180.0
-"""How long a new engine may be silent: it imports its libraries, seconds of processor time, which took over 20 s beside
-twenty other busy processes."""
+"""How long a new engine may be silent: importing its libraries took over 20 s beside twenty other busy processes."""
 
 
 async def answers(path: str) -> bool:
@@ -67,7 +66,7 @@ class Silence:
 
 
 class Replaced:
-    """Whether a file or folder is another one than when a process began to use it: it was deleted, or put back."""
+    """Notices that a file or folder was deleted and made anew while a process has the old one open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -75,7 +74,7 @@ class Replaced:
         self._inode: int | None = None
 
     def since(self, pid: int | None) -> bool:
-        """Whether it was replaced since this process was first asked about. One that is away may come back."""
+        """Whether it was replaced since the first call for this process. A missing file counts as not replaced."""
         try:
             now = self.path.stat().st_ino
         except OSError:

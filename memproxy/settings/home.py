@@ -73,7 +73,7 @@ def _read_secret(path: Path) -> bytes:
 
 
 def _make_secret(path: Path) -> bytes:
-    """Written whole under another name first and then linked: nobody ever reads half of it, and the first one wins."""
+    """Write it under another name, then link it: nobody reads half of it, and the first process wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".secret-", dir=path.parent)  # 0600
     draft = Path(name)

@@ -100,7 +100,7 @@ def _bounds(metadata: list[Any]) -> str:
 
 @dataclass(frozen=True)
 class Unbuilt:
-    """One setting or section: ``built`` holds the values that work; empty means the default alone."""
+    """A setting or section; ``built`` are the values that work (empty: the default alone)."""
 
     path: str
     built: tuple[object, ...] = ()

@@ -22,7 +22,7 @@ UNSET = object()
 
 
 class _Strict:
-    """Over a safe loader: it refuses what is likely a mistake, a key given twice, a value that contains itself."""
+    """A mixin for safe loaders that refuses likely mistakes: a key given twice, a value that contains itself."""
 
     yaml_implicit_resolvers: ClassVar = {
         # Dates stay text: no setting is a date, and PyYAML fails on those that do not exist.
@@ -49,7 +49,7 @@ class _Strict:
 
 
 class _Loader(_Strict, yaml.SafeLoader):
-    """As it says where and what is wrong."""
+    """Its messages name line, column and problem."""
 
 
 class _QuickLoader(_Strict, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
