@@ -54,6 +54,28 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 NOT_EVEN_ALL = {"demo": {"commands"}}
 
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"core"}),
+    frozenset({"ports", "errors", "settings", "metrics", "tasks", "logs"}),
+    frozenset({"wire", "auth", "models", "stores", "recall"}),
+    frozenset({"retention", "learn"}),
+    frozenset({"relay"}),
+    frozenset({"api", "engine"}),
+    frozenset({"wiring", "serve"}),
+    frozenset({"commands", "demo", "evals", "importers", "__main__"}),
+)
+"""From the innermost outwards; what a room may import is in `MAY_IMPORT`."""
+
+SHORT_LINES = 60
+SHORT_WITH_ONE_IMPORTER: dict[str, str] = {}
+"""Modules of fewer than `SHORT_LINES` that only one other imports, each with the reason that it is one."""
+
+SAME_NAME = {
+    "chat": "the client of a chat model (models) and the wire format of chat completions (wire)",
+    "answer": "what recall answers and what a model answers on the wire",
+}
+"""Base names that two modules of a layer may have, each with what they mean."""
+
 CORE_MAY_IMPORT = {"tokens": {"tiktoken"}, "fusion": {"numpy"}, "vectors": {"numpy"}}
 """Counting tokens exactly needs the model family's table; its files are read once, only if they are local. Scores are
 arithmetic over hundreds of candidates at once.
@@ -128,8 +150,8 @@ def own_imports(module: Module) -> Iterator[tuple[str, int]]:
 
 
 def test_every_room_has_its_place() -> None:
-    unknown = {module.room for module in modules()} - set(MAY_IMPORT) - {"__init__"}
-    assert not unknown, f"say in MAY_IMPORT what these may import: {unknown}"
+    rooms = {module.room for module in modules()} - {"__init__"}
+    assert rooms == set(MAY_IMPORT) == frozenset().union(*LAYERS)
 
 
 def test_imports_point_one_way() -> None:
@@ -171,6 +193,34 @@ def test_the_core_is_pure() -> None:
     assert not wrong, "\n".join(wrong)
     has_async = [module.name for module in modules() if module.room == "core" and "async def" in module.source]
     assert not has_async
+
+
+def importers_of(module: Module) -> set[str]:
+    """The modules that import this one."""
+    dotted = module.name.removesuffix(".py").replace("/", ".")
+    return {
+        other.name
+        for other in modules()
+        for node in other.nodes
+        if isinstance(node, ast.ImportFrom)
+        and dotted in {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    }
+
+
+def test_a_module_is_more_than_a_part_of_its_only_importer() -> None:
+    short = [
+        module for module in modules() if len(module.lines) < SHORT_LINES and not module.path.stem.startswith("__")
+    ]
+    wrong = {module.name for module in short if len(importers_of(module)) == 1}
+    assert wrong == set(SHORT_WITH_ONE_IMPORTER), "merge it into its importer, or give the reason; drop what is mended"
+
+
+def test_a_name_means_one_module_of_a_layer() -> None:
+    twice = set()
+    for layer in LAYERS:
+        names = [module.path.stem for module in modules() if module.room in layer and module.path.stem != "__init__"]
+        twice |= {name for name in names if names.count(name) > 1}
+    assert twice == set(SAME_NAME), "rename one, or say what both mean; drop what is mended"
 
 
 def test_tasks_have_owners() -> None:
