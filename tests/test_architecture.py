@@ -73,6 +73,7 @@ SHORT_WITH_ONE_IMPORTER: dict[str, str] = {}
 SAME_NAME = {
     "chat": "the client of a chat model (models) and the wire format of chat completions (wire)",
     "answer": "what recall answers and what a model answers on the wire",
+    "receipts": "the engine writes them, the memory API shows them",
 }
 """Base names that two modules of a layer may have, each with what they mean."""
 

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from memproxy.core.bounded import BoundedCache
 from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.metrics import metrics
@@ -24,6 +22,7 @@ from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
 
 if TYPE_CHECKING:
+    import httpx
     import openai
 
 log = logging.getLogger(__name__)
@@ -69,7 +68,9 @@ _FORMAT_WORDS = ("response_format", "json_schema", "json_object", "json mode", "
 
 @cache
 def _library() -> Any:
-    """The `openai` package: it takes most of a second to load, and many deployments never ask a model."""
+    """The `openai` package: it takes most of a second to load, and many deployments never ask a model. So does httpx
+    with the compressors that it finds, for a part of that.
+    """
     import openai  # noqa: PLC0415
     import openai.resources.chat.completions  # noqa: PLC0415 - else it is loaded at the first call, on the event loop
 
@@ -79,6 +80,8 @@ def _library() -> Any:
 @cache
 def _authorities() -> ssl.SSLContext:
     """Whose certificates are trusted: to read them takes 20 ms of processor time, for each client anew."""
+    import httpx  # noqa: PLC0415 - as above
+
     return httpx.create_ssl_context()
 
 
@@ -133,6 +136,8 @@ class OpenAIChatModel:
         )
 
     async def _open(self) -> None:
+        import httpx  # noqa: PLC0415 - as above
+
         async with self._opening:
             if self._http is None:
                 await asyncio.to_thread(_library)
@@ -161,6 +166,8 @@ class OpenAIChatModel:
         return True
 
     async def _once(self, credential: Credential, system: str, user: str, formats: _Formats) -> ModelReply:
+        import httpx  # noqa: PLC0415 - as above
+
         openai, host = _library(), httpx.URL(credential.base_url).host or credential.base_url
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         try:
