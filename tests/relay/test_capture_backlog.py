@@ -9,7 +9,7 @@ from memproxy.errors import StateUnavailable
 from memproxy.relay.capture_backlog import MOST_BYTES, CaptureBacklog, Waiting
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
-from tests.stores.test_sqlite_state import entry
+from tests.stores.making import entry
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 

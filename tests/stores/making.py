@@ -5,7 +5,7 @@ from typing import Any
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
-from memproxy.ports import Point, SparseVector
+from memproxy.ports import JournalEntry, JournalKind, Point, SparseVector
 
 DIMENSION = 4
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -40,3 +40,11 @@ def turn(name: str, scope: Scope = ANN, *, seconds: float = 0, seq: int = 0, **f
 def point(one: Memory, *dense: list[float], words: SparseVector = WORDS) -> Point:
     """A point with as many parts as vectors are given."""
     return Point(memory=one, dense=list(dense), bm25=words)
+
+
+def entry(scope: Scope = ANN, kind: JournalKind = JournalKind.TURNS, body: bytes = b"{}") -> JournalEntry:
+    return JournalEntry(kind=kind, scope=scope, body=body)
+
+
+def session(name: str, scope: Scope = ANN) -> Scope:
+    return Scope(tenant=scope.tenant, user=scope.user, session=name)

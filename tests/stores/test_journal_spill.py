@@ -17,8 +17,7 @@ from memproxy.stores.journal_spill import HEADER
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys, new_master_key
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.making import ANN, BEN
-from tests.stores.test_sqlite_state import entry
+from tests.stores.making import ANN, BEN, entry
 
 VERSION_1 = b"memproxy aside 1\n"
 """How a file of version 1 begins."""
@@ -42,7 +41,7 @@ async def test_what_a_killed_process_set_aside_is_in_the_journal_after_the_next_
 import asyncio, os, sys
 from pathlib import Path
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.test_sqlite_state import entry
+from tests.stores.making import entry
 
 async def main():
     state = SqliteState(Path(sys.argv[1]), sync="full", spares=True)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from memproxy.ports import HybridQuery, MemoryFilter, Point, SparseVector
 from memproxy.stores.backend import Scores
 from memproxy.stores.edge import EdgeStore
-from memproxy.stores.owner_columns import greatest
-from memproxy.stores.owner_vectors import Nearest, Vectors, unit
+from memproxy.stores.owner_index import Vectors, greatest, unit
 from tests.stores.indexing import (
     CLOSE,
     STEPS,
@@ -71,11 +70,6 @@ async def test_two_turns_of_one_id_and_session_are_compared_each_with_itself(
         await compare(*stores, ANN, MemoryFilter(), seed)
 
 
-def in_dict(found: Nearest) -> dict[int, float]:
-    rows, scores = found
-    return dict(zip(rows.tolist(), scores.tolist(), strict=True))
-
-
 @pytest.mark.parametrize("dimension", [384, 100])
 def test_the_nearest_of_thousands_are_those_that_a_comparison_of_all_finds(dimension: int) -> None:
     random, vectors = np.random.default_rng(5), Vectors()
@@ -89,12 +83,12 @@ def test_the_nearest_of_thousands_are_those_that_a_comparison_of_all_finds(dimen
         query = unit((centres[place] + 0.5 * random.standard_normal(dimension)).tolist())
         best = np.full(10_000, -1.0)
         np.maximum.at(best, rows, drawn @ query)
-        found = in_dict(vectors.nearest(query, allowed, 20))
+        found = vectors.nearest(query, allowed, 20)
         assert allowed[list(found)].all()
         nearest = np.sort(np.where(allowed, best, -1))[::-1][:20]
         assert [best[row] for row in found] == pytest.approx(nearest.tolist(), abs=2e-5)
         assert list(found.values()) == pytest.approx([best[row] for row in found], abs=CLOSE)
-        some = in_dict(vectors.of(np.array([1, 2, 9_999]), query))
+        some = vectors.of([1, 2, 9_999], query)
         assert some == pytest.approx({row: best[row] for row in (1, 2, 9_999)}, abs=CLOSE)
 
 

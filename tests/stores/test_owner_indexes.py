@@ -164,10 +164,10 @@ async def test_after_an_erasure_nothing_of_the_user_is_held(tmp_path: Path, wher
         assert await store.search(ANN, HybridQuery(dense=vector(1), bm25=words(1))) == []
         assert not index._vectors._numbers.any()
         assert not index._vectors._signs.any()
-        assert not index._words._postings
+        assert not index._words.postings
         assert not any(index._places)
-        assert not index._columns._rows_of
-        assert not any(one._codes for one in index._columns._words.values())
+        assert not index._columns._alive.any()
+        assert len(set(index._columns._values.ravel().tolist())) == 1, "nothing is there, everywhere"
         if where == MemoryFilter():
             await store.delete(ANN, MemoryFilter())
             held = indexes_of(store)

@@ -14,7 +14,7 @@ import pytest
 from memproxy.errors import ConfigError, StateUnavailable
 from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.test_sqlite_state import entry
+from tests.stores.making import entry
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from memproxy.errors import StateUnavailable
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.test_sqlite_state import BEN, NOON, entry
+from tests.stores.making import BEN, NOON, entry
 
 async def main():
     state = SqliteState(Path(sys.argv[1]), sync="normal")

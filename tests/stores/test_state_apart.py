@@ -24,9 +24,8 @@ from memproxy.stores.apart_state import WRITES, ApartState
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES
-from tests.stores.apart import opened_state
-from tests.stores.making import ANN, BEN, NOON
-from tests.stores.test_sqlite_state import entry
+from tests.stores.making import ANN, BEN, NOON, entry
+from tests.stores.states import opened_state
 from tests.support.waiting import eventually
 
 COMPUTES = """
@@ -34,7 +33,7 @@ import asyncio, ctypes, os, sys, threading
 from pathlib import Path
 from memproxy.settings import Settings
 from memproxy.wiring.state import make_apart_state
-from tests.stores.test_sqlite_state import BEN, entry
+from tests.stores.making import BEN, entry
 
 def hold():
     while os.read(0, 1):

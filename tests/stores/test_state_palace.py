@@ -13,7 +13,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
 from memproxy.ports import PalacePlace, Placed
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.apart import BOTH, opened_state
+from tests.stores.states import BACKENDS, opened_state
 
 OWNER = Scope(tenant="t", user="u")
 OTHER = Scope(tenant="t", user="v")
@@ -22,7 +22,7 @@ APOLLO = Scope(tenant="t", user="u", project="apollo")
 CODER = Scope(tenant="t", user="u", project="atlas", agent="coder")
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=BACKENDS)
 async def state(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
     async with opened_state(tmp_path / "state.db", request.param) as opened:
         yield opened

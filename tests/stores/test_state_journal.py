@@ -13,18 +13,10 @@ from memproxy.errors import NotFound, RequestError
 from memproxy.ports import JournalEntry, JournalKind, KnownSession, Recovered, SessionProgress, SlotChange
 from memproxy.stores.sqlite_journal import MOST_PLAN_BYTES, MOST_RUN_BYTES
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.apart import BOTH, opened_state
-from tests.stores.making import ANN, BEN, NOON
+from tests.stores.making import ANN, BEN, NOON, entry, session
+from tests.stores.states import BACKENDS, opened_again, opened_state
 
 LATER = NOON + timedelta(days=1)
-
-
-def entry(scope: Scope = ANN, kind: JournalKind = JournalKind.TURNS, body: bytes = b"{}") -> JournalEntry:
-    return JournalEntry(kind=kind, scope=scope, body=body)
-
-
-def session(name: str, scope: Scope = ANN) -> Scope:
-    return Scope(tenant=scope.tenant, user=scope.user, session=name)
 
 
 @pytest.fixture
@@ -32,7 +24,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "home" / "state.db"
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=BACKENDS)
 async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
     async with opened_state(file, request.param) as opened:
         yield opened
@@ -160,13 +152,11 @@ async def test_rows_of_a_dead_engine_are_claimed_again_with_their_plan(state: Sq
     number = await state.append(entry(kind=JournalKind.LEARN))
     await claimed(state, "learn")
     assert await state.save_plan(number, b"plan", [SlotChange(slot="s", expected=None, new="m1")])
-    successor = SqliteState(file, sync="normal")
-    await successor.open()
-    assert await claimed(successor, "learn") == []
-    assert await successor.recover(max_attempts=5, now=NOON) == Recovered(again=1)
-    (row,) = await successor.claim("learn", limit=5, now=NOON)
-    assert (row.number, row.plan, row.attempts) == (number, b"plan", 1)
-    await successor.close()
+    async with opened_again(state, file) as successor:
+        assert await claimed(successor, "learn") == []
+        assert await successor.recover(max_attempts=5, now=NOON) == Recovered(again=1)
+        (row,) = await successor.claim("learn", limit=5, now=NOON)
+        assert (row.number, row.plan, row.attempts) == (number, b"plan", 1)
 
 
 async def test_parked_rows_wait_again_behind_the_others_with_all_their_tries(state: SqliteState) -> None:
@@ -256,22 +246,20 @@ async def test_a_plan_for_an_erased_row_is_refused(state: SqliteState) -> None:
 
 
 async def test_one_of_many_concurrent_writers_gets_a_slot(state: SqliteState, file: Path) -> None:
-    other = SqliteState(file, sync="normal")
-    await other.open()
-    won: list[str] = []
+    async with opened_again(state, file) as other:
+        won: list[str] = []
 
-    async def take(which: SqliteState, name: str) -> None:
-        while True:
-            held = (await which.slots(ANN, ["slot"])).get("slot")
-            if held is not None and int(held) >= 10:
-                return
-            new = str(int(held or 0) + 1)
-            if await which.change_slots(ANN, [SlotChange(slot="slot", expected=held, new=new)]):
-                won.append(f"{new} by {name}")
+        async def take(which: SqliteState, name: str) -> None:
+            while True:
+                held = (await which.slots(ANN, ["slot"])).get("slot")
+                if held is not None and int(held) >= 10:
+                    return
+                new = str(int(held or 0) + 1)
+                if await which.change_slots(ANN, [SlotChange(slot="slot", expected=held, new=new)]):
+                    won.append(f"{new} by {name}")
 
-    await asyncio.gather(*(take((state, other)[place % 2], str(place)) for place in range(50)))
-    assert sorted(int(one.split()[0]) for one in won) == list(range(1, 11))
-    await other.close()
+        await asyncio.gather(*(take((state, other)[place % 2], str(place)) for place in range(50)))
+        assert sorted(int(one.split()[0]) for one in won) == list(range(1, 11))
 
 
 async def test_appends_that_come_together_all_get_their_own_number(state: SqliteState) -> None:
@@ -303,15 +291,13 @@ async def test_two_processes_share_one_file(state: SqliteState, file: Path) -> N
     program = f"""
 import asyncio
 from pathlib import Path
-from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.test_sqlite_state import BEN, entry
+from tests.stores.making import BEN, entry
+from tests.stores.states import opened_state
 
 async def main():
-    state = SqliteState(Path({str(file)!r}), sync="normal")
-    await state.open()
-    for _ in range(100):
-        await state.append(entry(BEN))
-    await state.close()
+    async with opened_state(Path({str(file)!r}), {"sealed" if state.seals else "sqlite"!r}) as state:
+        for _ in range(100):
+            await state.append(entry(BEN))
 
 asyncio.run(main())
 """
@@ -397,11 +383,9 @@ async def test_prefixes_of_long_silent_conversations_are_forgotten(state: Sqlite
     new = KnownSession(session="new", said_at=NOON)
     await state.remember_session(ANN, ["k-old"], old)
     await state.close()
-    again = SqliteState(file, sync="normal")
-    await again.open()
-    await again.remember_session(ANN, ["k-new"], new)
-    assert (await again.find_session(ANN, ["k-old", "k-new"])).keys() == {"k-new"}
-    await again.close()
+    async with opened_again(state, file) as again:
+        await again.remember_session(ANN, ["k-new"], new)
+        assert (await again.find_session(ANN, ["k-old", "k-new"])).keys() == {"k-new"}
 
 
 async def test_facts_about_the_installation_are_kept(state: SqliteState) -> None:

@@ -12,8 +12,8 @@ from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine
 from memproxy.stores import sqlite_sessions
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.apart import BOTH, opened_state
-from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON
+from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, entry
+from tests.stores.states import BACKENDS, opened_state
 
 LINES = [
     BlockLine(text="<open>"),
@@ -29,9 +29,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "state.db"
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=BACKENDS)
 async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
     async with opened_state(file, request.param) as opened:
+        for scope in (ANN, BEN, FOREIGN_ANN):  # of whom nothing is known, no blocks are kept
+            await opened.append(entry(scope))
         yield opened
 
 

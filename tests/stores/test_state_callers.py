@@ -12,7 +12,7 @@ from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.scope import Scope
 from memproxy.ports import Charge, GivenAnswer
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.apart import opened_state
+from tests.stores.states import opened_state
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 ANN = Scope(tenant="acme", user="ann")
@@ -23,7 +23,7 @@ TURNS = Charge(tenant="acme", user="ann", what="turns", seconds=60, limit=3)
 async def states(tmp_path: Path) -> AsyncIterator[list[SqliteState]]:
     """The same file, opened as by three processes, one of which lets another one write."""
     async with AsyncExitStack() as open_ones:
-        ways = ("own", "apart", "own")
+        ways = ("sqlite", "apart", "sqlite")
         yield [await open_ones.enter_async_context(opened_state(tmp_path / "state.db", way)) for way in ways]
 
 

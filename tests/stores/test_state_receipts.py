@@ -13,9 +13,8 @@ from memproxy.core.scope import Scope
 from memproxy.ports import JournalKind
 from memproxy.stores import sqlite_receipts
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.apart import BOTH, opened_state
-from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON
-from tests.stores.test_sqlite_state import entry, session
+from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, entry, session
+from tests.stores.states import BACKENDS, opened_state
 
 RECALLED = Recalled(
     result="injected",
@@ -39,7 +38,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "home" / "state.db"
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=BACKENDS)
 async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
     async with opened_state(file, request.param) as opened:
         yield opened
