@@ -18,12 +18,11 @@ from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Notes, Point
-from memproxy.stores.backend import Backend, Written
+from memproxy.stores.backend import Written
 from memproxy.stores.edge_files import MARKER, Marker, StoreFolder, check_built_with, missing_store
 from memproxy.stores.edge_rebuild import EdgeRebuild
 from memproxy.stores.edge_room import LEAST_ROOM, Disk, Room
 from memproxy.stores.edge_shard import EdgeBackend, create, discard_unfinished, load
-from memproxy.stores.indexed_backend import IndexedBackend
 from memproxy.stores.owner_indexes import OwnerIndexes
 from memproxy.stores.recent import RecentMemories
 from memproxy.stores.thread import Lull, OwnThread, SharedFlush
@@ -85,16 +84,14 @@ class EdgeStore(VectorStore):
         """As the port says. Waits up to ``lock_wait_s`` seconds for another process that holds the folder to end."""
         self._leaving.clear()
         store_id = await self.guarded(lambda: self._open(expected_id))
-        self._points = self.points_of(self._indexed(EdgeBackend(self._on_shard, self._room.check_fields)))
+        engine = EdgeBackend(
+            self._on_shard, check_room=self._room.check_fields, indexes=self._indexes, check=self._folder.check
+        )
+        if self._indexes is not None:
+            self._indexes.read_from(engine, self._read_ahead)
+        self._points = self.points_of(engine)
         metrics().store_points.set(await self.points())
         return store_id
-
-    def _indexed(self, engine: EdgeBackend) -> Backend:
-        """The engine, with the indexes of those who are searched beside it."""
-        if self._indexes is None:
-            return engine
-        self._indexes.read_from(engine, self._read_ahead)
-        return IndexedBackend(engine, self._indexes, self._folder.check)
 
     @property
     def index_bytes(self) -> int:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -27,8 +28,8 @@ from memproxy.stores.backend import (
     Written,
 )
 from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
-from memproxy.stores.owner_columns import PAYLOAD
-from memproxy.stores.owner_index import Row
+from memproxy.stores.owner_index import PAYLOAD
+from memproxy.stores.owner_indexes import OwnerIndexes
 from memproxy.stores.payload import unstorable
 
 Result = TypeVar("Result")
@@ -113,10 +114,21 @@ class OnShard(Protocol):
 class EdgeBackend:
     """`backend.Backend` on a shard."""
 
-    def __init__(self, on_shard: OnShard, check_room: Callable[[], None] | None = None) -> None:
-        """``check_room`` is called before payloads are changed; it raises `errors.StoreUnavailable`."""
+    def __init__(
+        self,
+        on_shard: OnShard,
+        *,
+        check_room: Callable[[], None] | None = None,
+        indexes: OwnerIndexes | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """``check_room`` is called before payloads are changed, ``check`` before what is found in ``indexes`` is
+        answered; both raise `errors.StoreUnavailable`.
+        """
         self._on_shard = on_shard
         self._check_room = check_room
+        self._indexes = indexes
+        self._check = check
 
     async def upsert(self, points: Sequence[Written]) -> None:
         def work(shard: edge.EdgeShard) -> None:
@@ -130,7 +142,13 @@ class EdgeBackend:
             if any(one.id in there and there[one.id] != _told(one.payload) for one in points):
                 _make_vacuum_due(shard)
 
-        await self._on_shard(work)
+        await self._written(work)
+        if self._indexes is not None:
+            self._indexes.put(points)
+
+    async def _written(self, work: Callable[[edge.EdgeShard], Result]) -> Result:
+        with self._indexes.told_after() if self._indexes is not None else nullcontext():
+            return await self._on_shard(work)
 
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
         operation = _storable(lambda: edge.UpdateOperation.set_payload(list(ids), _flags_as(int, fields)))
@@ -140,7 +158,9 @@ class EdgeBackend:
                 self._check_room()
             shard.update(operation)
 
-        await self._on_shard(work)
+        await self._written(work)
+        if self._indexes is not None:
+            self._indexes.change(ids, fields)
 
     async def delete(self, where: Where) -> int:
         def work(shard: edge.EdgeShard) -> int:
@@ -149,7 +169,10 @@ class EdgeBackend:
             shard.update(edge.UpdateOperation.delete_points_by_filter(matching))
             return count
 
-        return await self._on_shard(work)
+        deleted = await self._written(work)
+        if self._indexes is not None:
+            self._indexes.delete(where)
+        return deleted
 
     async def scroll(
         self,
@@ -177,14 +200,14 @@ class EdgeBackend:
         answers = await self._on_shard(lambda shard: shard.query_batch(request))
         return [[(str(point.id), point.score) for point in answer] for answer in answers]
 
-    async def scores(self, asked: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
-        """The engine is asked."""
-        return None
+    async def scores(self, asked: Hybrid) -> Scores | None:
+        found = None if self._indexes is None else self._indexes.search(asked)
+        if found is not None and self._check is not None:
+            self._check()
+        return found
 
-    async def rows(self, where: Where, limit: int, after_id: str | None) -> list[Row]:
-        """Points that match as an index in memory takes them, in the order of their ids, ``after_id`` excluded; read in
-        one call, so that all of them are of one moment.
-        """
+    async def rows(self, where: Where, limit: int, after_id: str | None) -> list[Written]:
+        """As `owner_indexes.Reading` says; in one call, so that all of them are of one moment."""
         request = edge.ScrollRequest(
             filter=translated(where),
             limit=limit + (after_id is not None),
@@ -194,7 +217,7 @@ class EdgeBackend:
         )
         records, _ = await self._on_shard(lambda shard: shard.scroll(request))
         read = [_stored(one) for one in records if str(one.id) != after_id][:limit]
-        return [Row(one.id, one.found.payload, one.dense, one.bm25) for one in read]
+        return [Written(one.id, one.found.payload, one.dense, one.bm25) for one in read]
 
     async def retrieve(self, ids: Sequence[str]) -> list[Found]:
         if not ids:
