@@ -16,8 +16,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import NotFound
 from memproxy.ports import Charge, JournalEntry, JournalKind, JournalRow, KnownSession, Recovered, SlotChange
 from memproxy.stores.postgres_state import PostgresState
-from tests.stores.making import ANN, BEN
-from tests.stores.test_sqlite_state import entry
+from tests.stores.making import ANN, BEN, entry
 from tests.support.postgres import Databases
 from tests.support.waiting import eventually
 

@@ -15,9 +15,8 @@ from memproxy.ports import KnownSession, SlotChange
 from memproxy.stores.postgres_state import PostgresState
 from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase
 from memproxy.stores.postgres_state_schema import MIGRATIONS, migrate
-from tests.stores.making import ANN, BEN, NOON
-from tests.stores.test_sqlite_journal_order import Model, _step, steps
-from tests.stores.test_sqlite_state import entry
+from tests.stores.making import ANN, BEN, NOON, entry
+from tests.stores.test_state_journal_order import Model, _step, steps
 from tests.support.postgres import ADMIN, PostgresServer, postgres_server
 from tests.support.waiting import eventually
 

@@ -8,10 +8,16 @@ from types import ModuleType
 import pytest
 
 from memproxy.stores.postgres_state import PostgresState
-from tests.stores import test_erased, test_receipts, test_sqlite_blocks, test_sqlite_palace, test_sqlite_state
+from tests.stores import (
+    test_state_blocks,
+    test_state_erased,
+    test_state_journal,
+    test_state_palace,
+    test_state_receipts,
+)
 from tests.support.postgres import Databases
 
-CONTRACTS = (test_sqlite_state, test_receipts, test_sqlite_blocks, test_sqlite_palace, test_erased)
+CONTRACTS = (test_state_journal, test_state_receipts, test_state_blocks, test_state_palace, test_state_erased)
 
 
 def parameters_of(test: Callable[..., object]) -> set[str]:
