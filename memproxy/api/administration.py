@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
 from memproxy.api.fields import Id, Limit
-from memproxy.api.models import Body, Cursor, Instant, UserQuery, one_of
+from memproxy.api.models import Body, Instant, PageQuery, UserQuery, one_of
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.api.versions import check_expected
 from memproxy.auth import speaks_for_all
@@ -189,13 +189,6 @@ async def _cost(api: Backends, tenant: str) -> TenantCost:
     return TenantCost(*({source: Tokens(*used) for source, used in one.items()} for one in spent))
 
 
-class AuditQuery(Body):
-    """`GET /v1/memory/audit`."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-
 class AuditedOperation(msgspec.Struct):
     """Who did what, when: ids and counts, never content."""
 
@@ -214,7 +207,7 @@ class AuditPage(msgspec.Struct):
 
 
 @operation("GET", "/v1/memory/audit", "admin")
-async def audit_log(api: Backends, call: Call, query: AuditQuery) -> AuditPage:
+async def audit_log(api: Backends, call: Call, query: PageQuery) -> AuditPage:
     """Administrative and erasing operations on the tenant, newest first; never content."""
     before = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
     api.require_state()

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import FACTS, Backends
 from memproxy.api.fields import Limit, Phrase
-from memproxy.api.models import Cursor, Instant, PlaceQuery, one_of
+from memproxy.api.models import Cursor, Instant, PlacePageQuery, PlaceQuery, one_of
 from memproxy.api.pages import each_page, number_after, write_cursor
 from memproxy.core.entities import Census, Edge, edges, key_of
 from memproxy.core.memory import Memory
@@ -75,13 +75,6 @@ async def entities(api: Backends, call: Call, query: EntitiesQuery) -> Entities:
     return Entities(data, write_cursor("entities", until) if len(found) > until else None)
 
 
-class TimelineQuery(PlaceQuery):
-    """`GET /v1/memory/entities/{name}/timeline`."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-
 class TimelineEntry(msgspec.Struct, kw_only=True):
     """A relation of an entity, and the memory that tells it."""
 
@@ -106,7 +99,7 @@ class Timeline(msgspec.Struct):
 
 
 @operation("GET", "/v1/memory/entities/{name}/timeline", "memory:read")
-async def timeline(api: Backends, call: Call, query: TimelineQuery) -> Timeline:
+async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline:
     """Every relation of an entity with its validity, oldest first."""
     scope, name = call.scope(), call.path["name"]
     after = number_after("timeline", query.cursor)

@@ -62,6 +62,17 @@ class PlaceQuery(Body):
     agent_id: Id | None = None
 
 
+class PageQuery(Body):
+    """Calls that answer a page at a time."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class PlacePageQuery(PageQuery, PlaceQuery):
+    """The same of what is in a place."""
+
+
 class OneQuery(PlaceQuery):
     """Calls about one memory; ``session_id`` tells apart two turns of one id."""
 
@@ -96,11 +107,8 @@ class Filters(Body):
     as_of: AsOf = None
 
 
-class ListQuery(Filters, Shown):
+class ListQuery(PageQuery, Filters, Shown):
     """`GET /v1/memory`."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
 
 
 class Deleted(msgspec.Struct):

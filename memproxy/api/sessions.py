@@ -11,9 +11,8 @@ from starlette.responses import Response
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends, sees_session
-from memproxy.api.fields import Id, Limit
 from memproxy.api.http import answer, caller
-from memproxy.api.models import Body, Cursor, Instant, PlaceQuery, UserQuery, one_of
+from memproxy.api.models import Instant, PlacePageQuery, PlaceQuery, UserQuery, one_of
 from memproxy.api.pages import read_cursor, write_cursor
 from memproxy.api.turns import WAIT_S
 from memproxy.core.memory import Kind
@@ -41,13 +40,6 @@ _FIELDS = ("session_id", "kind", "created_at", "project_id", "agent_id")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class SessionsQuery(PlaceQuery):
-    """`GET /v1/memory/sessions`."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-
 class Session(msgspec.Struct, kw_only=True):
     """A conversation as far as the caller sees it. ``begun_at`` is the time of its first turn, where it has one, else
     of its first memory; project and agent are those of what is newest in it. ``memories`` are not turns, and may be
@@ -72,7 +64,7 @@ class SessionPage(msgspec.Struct):
 
 
 @operation("GET", "/v1/memory/sessions", "memory:read")
-async def list_sessions(api: Backends, call: Call, query: SessionsQuery) -> SessionPage:
+async def list_sessions(api: Backends, call: Call, query: PlacePageQuery) -> SessionPage:
     """A user's conversations, that in which something was said last first."""
     scope = msgspec.structs.replace(call.scope(), session=None)
     after = _after(query.cursor)
@@ -95,12 +87,8 @@ class LearnQuery(UserQuery):
     wait: bool = False
 
 
-class LearnScope(Body):
+class LearnScope(PlaceQuery):
     """The body of `POST /v1/memory/sessions/{id}/end` and `/mine`; it may be left out."""
-
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
 
 
 class Learned(msgspec.Struct):
